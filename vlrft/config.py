@@ -1,0 +1,179 @@
+"""The configuration tree: one frozen typed dataclass a section, defaults that a paper or a run supports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+strict = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+
+Positive = Annotated[int, Field(gt=0)]
+Natural = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@strict
+class TaskConfig:
+    """Which pack, with which of its options."""
+
+    name: str
+    """A built-in pack, an entry point, `package.module:task` or `./file.py:task`."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The pack's own options (`vlrft show TASK` lists them)."""
+    rewards: dict[str, float] | None = None
+    """Reward name -> weight; the pack's own unless given."""
+
+
+@strict
+class BuildConfig:
+    """A small real model made from a config, for runs without a download."""
+
+    family: Literal["qwen2_vl", "qwen2_5_vl", "qwen2"] = "qwen2_vl"
+    hidden_size: Positive = 128
+    layers: Positive = 3
+    heads: Positive = 4
+    kv_heads: Positive = 2
+    intermediate_size: Positive = 256
+    vision_width: Positive = 96
+    vision_layers: Positive = 3
+    vision_heads: Positive = 4
+    vocab_size: Positive = 400
+    """Upper bound; byte-level BPE trained on the task's own text, digits one token each."""
+    init_scale: Annotated[float, Field(gt=0)] = 4.0
+    """Factor on every initial matrix but the patch embedding: small models start to learn at 4 (std 0.08)."""
+
+
+@strict
+class LoraConfig:
+    """Low-rank adapters (peft)."""
+
+    rank: Positive = 16
+    alpha: Positive = 32
+    dropout: Share = 0.0
+    target_modules: str | tuple[str, ...] = "all-linear"
+
+
+@strict
+class PolicyConfig:
+    """The model that is trained: `model` (a hub id or a folder) or `build`, not both."""
+
+    model: str | None = None
+    build: BuildConfig | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
+    """auto: bfloat16 on a GPU that has it, float32 elsewhere."""
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    activation_checkpointing: bool = False
+    freeze: tuple[str, ...] = ()
+    """`vision`, `projector`, `language`, or a pattern of parameter names such as `*.layers.0.*`."""
+    lora: LoraConfig | None = None
+    min_pixels: Positive | None = None
+    max_pixels: Positive | None = None
+    """Bounds of the image processor; the model's own unless given."""
+    trust_remote_code: bool = False
+
+
+@strict
+class RolloutConfig:
+    """How completions are sampled."""
+
+    group_size: Positive = 8
+    """G: completions a prompt."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Natural = 0
+    """0: off."""
+    max_tokens: Positive = 256
+    stop: tuple[str, ...] = ()
+    max_prompt_tokens: Positive = 4096
+    """A longer prompt is refused, never cut."""
+    max_rows: Positive = 512
+    """Completions that are sampled at once."""
+
+
+@strict
+class UpdateConfig:
+    """The optimiser step (AdamW)."""
+
+    lr: Annotated[float, Field(gt=0)] = 1e-6
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: Natural = 0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    """Gradients are clipped to this norm; null: never."""
+    updates_per_batch: Positive = 1
+    """Optimiser steps a batch of rollouts, over disjoint mini-batches of groups."""
+    max_tokens_per_micro_batch: Positive = 16384
+    max_nonfinite_steps: Positive = 3
+    """So many skipped steps in a row stop the run."""
+
+
+@strict
+class StageConfig:
+    """One part of a run. `task`, `rollout` and `update` start from the run's own and say only what differs."""
+
+    steps: Positive
+    name: str | None = None
+    """Defaults to the algorithm's name."""
+    algorithm: str | dict[str, Any] | None = None
+    """Defaults to the run's own: a name, or {name: gpg, reduction: token, objective: {...}}."""
+    prompts_per_step: Positive = 32
+    task: TaskConfig
+    rollout: RolloutConfig = RolloutConfig()
+    update: UpdateConfig = UpdateConfig()
+
+
+@strict
+class EvalConfig:
+    """Evaluation at the start, after each stage and every so many steps: greedy decoding, one answer a sample."""
+
+    split: str = "test"
+    limit: Positive | None = None
+    every: Natural = 0
+    """0: only before the first stage and after each."""
+
+
+@strict
+class SaveConfig:
+    """Checkpoints: at the end of each stage and every so many steps."""
+
+    every: Natural = 0
+    keep_last: Positive = 2
+    keep_best: Natural = 1
+    """By the mean score of the evaluation nearest before."""
+
+
+@strict
+class LogConfig:
+    """Where metrics go besides metrics.jsonl and the console."""
+
+    trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    rollouts_per_step: Natural = 4
+    """Groups a step that rollouts.jsonl keeps."""
+
+
+@strict
+class Config:
+    """A run."""
+
+    task: TaskConfig
+    policy: PolicyConfig
+    stages: Annotated[tuple[StageConfig, ...], Field(min_length=1)]
+    algorithm: str | dict[str, Any] = "gpg"
+    rollout: RolloutConfig = RolloutConfig()
+    update: UpdateConfig = UpdateConfig()
+    eval: EvalConfig = EvalConfig()
+    save: SaveConfig = SaveConfig()
+    log: LogConfig = LogConfig()
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    self_check: bool = True
+    """The first batch's packed forward must equal the replicated one."""
+
+
+def load_config(path: str, overrides: Mapping[str, Any] | tuple[str, ...] = ()) -> Config:
+    raise NotImplementedError

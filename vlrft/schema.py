@@ -1,0 +1,219 @@
+"""The vocabulary of vlrft: what a task, an environment, a rollout and a reward are made of. No torch.
+
+One sample is played `G` times; each rollout is one or more training rows (`Sequence`); a group is the rollouts of one
+sample:
+
+    Sample(id="digits/train/7", messages=(Message(role="user", content=(IMAGE, "Which digit is this?")),), …)
+    Sequence(prompt_ids=P0 [P], pieces=(Piece(ids=A0, sampled=True),))                       single turn
+    Sequence(prompt_ids=P0 [P], pieces=(A0 sampled, E0 inserted, A1 sampled))                growing context
+
+Axes: G rollouts of one sample, P prompt tokens, T tokens, K turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence as Seq
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class VlrftError(Exception):
+    """Root of the errors that vlrft raises on purpose; each kind also inherits the standard one it refines."""
+
+
+class DataError(VlrftError, ValueError):
+    """A row, an image or a gold answer that cannot be used; names the sample."""
+
+
+class RewardError(VlrftError, ValueError):
+    """A reward that raised, or returned something that is no finite number; names the sample and the reward."""
+
+
+class Slot(Enum):
+    """What stands in a message besides text."""
+
+    IMAGE = "image"
+
+
+IMAGE = Slot.IMAGE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One chat message; `IMAGE` marks where the next of the sample's images stands."""
+
+    role: Literal["system", "user", "assistant"]
+    content: tuple[str | Slot, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A question with its gold answer."""
+
+    id: str
+    messages: tuple[Message, ...]
+    images: tuple[Image, ...] = ()  # RGB, in the order of the IMAGE slots
+    answer: Any = None  # in the task's own form: "7", (x1, y1, x2, y2), …
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])  # such as {"kind": "count"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pixels:
+    """An image as the vision tower takes it."""
+
+    key: str  # hash of the content and the processor's settings
+    grid: tuple[int, int, int]  # patches in time, height, width
+    values: Any  # torch.Tensor f32 [grid.prod(), channels · patch size]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A rendered conversation: token ids with image placeholders, and the images they stand for."""
+
+    ids: tuple[int, ...]  # [P]
+    images: tuple[Pixels, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A run of tokens behind the prompt: sampled by the policy (trained on), or inserted by the environment."""
+
+    ids: tuple[int, ...]  # [T]
+    text: str
+    sampled: bool = True
+    logprobs: tuple[float, ...] = ()  # [T] as sampled; empty when the tokens were not sampled here
+    finish: Literal["stop", "length"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequence:
+    """One training row."""
+
+    prompt: Prompt
+    pieces: tuple[Piece, ...]
+    anchor: Hashable = None  # the observation that a step-level estimator groups by
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollout:
+    """One play of a sample. `scores` keeps the named reward components apart; `reward` is their weighted sum."""
+
+    sample: Sample
+    sequences: tuple[Sequence, ...]
+    reward: float = 0.0
+    scores: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    step_rewards: tuple[float, ...] = ()  # [K]
+    policy_step: int = 0
+    origin: Literal["fresh", "replay", "injected"] = "fresh"
+
+    @property
+    def text(self) -> str:
+        """The policy's own words, turns joined by newlines."""
+        return "\n".join(p.text for s in self.sequences for p in s.pieces if p.sampled)
+
+    @property
+    def tokens(self) -> int:
+        """Action tokens: those the policy sampled."""
+        return sum(len(p.ids) for s in self.sequences for p in s.pieces if p.sampled)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether any turn ran into the token limit."""
+        return any(p.finish == "length" for s in self.sequences for p in s.pieces)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The rollouts of one sample."""
+
+    sample: Sample
+    rollouts: tuple[Rollout, ...]  # [G]
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        return tuple(r.reward for r in self.rollouts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What an environment shows the policy: a whole conversation and its images."""
+
+    messages: tuple[Message, ...]
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """An environment's answer to one turn; `observation` is None when the play is over."""
+
+    observation: Observation | None = None
+    reward: float = 0.0
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def done(self) -> bool:
+        return self.observation is None
+
+
+class Env(Protocol):
+    """Single-use: built for one rollout, played once, closed."""
+
+    def start(self) -> Observation: ...
+
+    def step(self, text: str) -> Step: ...
+
+    def close(self) -> None: ...
+
+
+Score = float | None | Mapping[str, float | None]
+"""What a reward returns: a number, None (not applicable to this sample), or several named numbers."""
+
+
+class Reward(Protocol):
+    """A verifiable reward: what one completion earns. 0.0 for a wrong or unreadable answer; raises DataError for an
+    unreadable *gold* answer; None when the reward does not apply to this sample."""
+
+    def __call__(self, completion: str, sample: Sample) -> Score: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One evaluated rollout, as it is written and as metrics read it."""
+
+    id: str
+    output: str
+    scores: Mapping[str, float | None]
+    tags: Mapping[str, str]
+    answer: Any = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One figure of an evaluation: a value a record, and how to aggregate them (mean unless said)."""
+
+    values: tuple[float, ...]
+    threshold: float = 1.0  # a record counts as correct from here on
+    aggregate: Callable[[Seq[float]], float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task pack. `load(split, options)` gives samples; `gold(sample)` is a completion that earns full marks.
+
+    Options are an instance of `options`, a frozen dataclass whose fields the config checks.
+    """
+
+    name: str
+    doc: str
+    options: type[Any]
+    splits: tuple[str, ...]
+    load: Callable[[str, Any], Seq[Sample]]
+    rewards: Mapping[str, float]  # reward name -> weight
+    measures: Callable[[Seq[Record]], Mapping[str, Measure]]
+    gold: Callable[[Sample], str]
+    env: Callable[[Sample], Env] | None = None  # None: a single turn
