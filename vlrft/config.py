@@ -171,9 +171,13 @@ class Config:
     log: LogConfig = LogConfig()
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    permute_rewards: bool = False
+    """Deal each group's rewards to other rollouts: a control run that must not learn."""
     self_check: bool = True
     """The first batch's packed forward must equal the replicated one."""
 
 
-def load_config(path: str, overrides: Mapping[str, Any] | tuple[str, ...] = ()) -> Config:
+def load_config(
+    path: str, overrides: Mapping[str, Any] | tuple[str, ...] = ()
+) -> Config:
     raise NotImplementedError

@@ -58,7 +58,9 @@ class Sample:
     messages: tuple[Message, ...]
     images: tuple[Image, ...] = ()  # RGB, in the order of the IMAGE slots
     answer: Any = None  # in the task's own form: "7", (x1, y1, x2, y2), …
-    tags: Mapping[str, str] = field(default_factory=dict[str, str])  # such as {"kind": "count"}
+    tags: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # such as {"kind": "count"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +72,20 @@ class Pixels:
     values: Any  # torch.Tensor f32 [grid.prod(), channels · patch size]
 
 
+PromptKey = tuple[tuple[int, ...], tuple[str, ...]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
     """A rendered conversation: token ids with image placeholders, and the images they stand for."""
 
     ids: tuple[int, ...]  # [P]
     images: tuple[Pixels, ...] = ()
+
+    @property
+    def key(self) -> PromptKey:
+        """Equal for prompts that look the same to the model: those that may share a prefix."""
+        return self.ids, tuple(image.key for image in self.images)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +95,9 @@ class Piece:
     ids: tuple[int, ...]  # [T]
     text: str
     sampled: bool = True
-    logprobs: tuple[float, ...] = ()  # [T] as sampled; empty when the tokens were not sampled here
+    logprobs: tuple[
+        float, ...
+    ] = ()  # [T] as sampled; empty when the tokens were not sampled here
     finish: Literal["stop", "length"] | None = None
 
 

@@ -1,0 +1,108 @@
+"""The loss core in one call, for trainers that are not ours and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vlrft.advantages import ESTIMATORS, valid_groups
+from vlrft.algorithms.bundles import find_algorithm, override
+from vlrft.objectives import guard, make_loss_batch
+from vlrft.schema import RewardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyLoss:
+    """What `policy_loss` returns."""
+
+    loss: Float[Tensor, ""]
+    advantages: Float[Tensor, "B T"]
+    metrics: dict[str, float]
+
+
+def policy_loss(
+    name: str,
+    *,
+    logprobs: Float[Tensor, "B T"],
+    rewards: Float[Tensor, "B"] | Sequence[float],
+    group: Int[Tensor, "B"] | Sequence[int],
+    mask: Bool[Tensor, "B T"],
+    old_logprobs: Float[Tensor, "B T"] | None = None,
+    ref_logprobs: Float[Tensor, "B T"] | None = None,
+    rollout: Int[Tensor, "B"] | Sequence[int] | None = None,
+    advantages: Float[Tensor, "B T"] | Float[Tensor, "B"] | None = None,
+    sampled_logprobs: Float[Tensor, "B T"] | None = None,
+    truncated: Bool[Tensor, "B"] | None = None,
+    extras: Mapping[str, Any] | None = None,
+    **overrides: Any,
+) -> PolicyLoss:
+    """The loss of one whole optimiser step, for trainers that are not ours.
+
+    One row is one sequence; `group` says which prompt a row answers, `rollout` which rollout it belongs to (a row each
+    unless given), `rewards` its rollout's reward. Differentiable in `logprobs`; float64 stays float64. `overrides` are
+    the config's keys (`advantage="standardised"`, `objective={"kl": 0.0}`, `reduction="token"`); `extras` holds what
+    single methods need (`length`: the configured longest completion, for the reduction `constant`).
+
+    Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
+    """
+    algorithm = override(find_algorithm(name), overrides)
+    extras = dict(extras or {})
+    needs = algorithm.objective.needs
+    if needs.old_logprobs and old_logprobs is None:
+        raise ValueError(f"{name} needs old_logprobs [B T]; for one update a batch: logprobs.detach()")
+    if needs.ref_logprobs and ref_logprobs is None:
+        raise ValueError(f"{name} needs ref_logprobs [B T], or objective={{'kl': 0.0}}")
+    if algorithm.reduction == "constant" and "length" not in extras:
+        raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
+    device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
+    rows = len(logprobs)
+    group_index = _dense(group, rows)
+    rollout_index = _dense(range(rows) if rollout is None else rollout, rows)
+    first = np.unique(rollout_index, return_index=True)[1]  # a row of each rollout
+    reward = np.asarray(torch.as_tensor(rewards).detach().double().cpu(), dtype=np.float64)
+    if not np.isfinite(reward).all():
+        raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
+    if advantages is None:
+        by_rollout = ESTIMATORS[algorithm.advantage].function(reward[first], group_index[first])
+        advantages = torch.as_tensor(by_rollout[rollout_index])
+    given = advantages.detach().to(device, wide)
+    spread = (given[:, None] if given.dim() == 1 else given).expand(mask.shape) * mask
+    groups = int(group_index.max(initial=-1)) + 1
+    valid = valid_groups(reward, group_index, groups)
+
+    def frozen(values: Tensor | None, what: str) -> Tensor | None:
+        return None if values is None else guard(values.detach(), mask, what).to(wide)
+
+    batch = make_loss_batch(
+        mask=mask,
+        advantages=spread,
+        group=torch.as_tensor(group_index, device=device),
+        rollout=torch.as_tensor(rollout_index, device=device),
+        valid=tuple(map(bool, valid)),
+        max_tokens=int(extras.get("length", 0)),
+        sampled_logprobs=frozen(sampled_logprobs, "sampled_logprobs"),
+        old_logprobs=frozen(old_logprobs, "old_logprobs"),
+        ref_logprobs=frozen(ref_logprobs, "ref_logprobs"),
+    )
+    loss, terms = algorithm.loss(logprobs, batch)
+    metrics = {k: float(v[mask].mean()) if mask.any() else 0.0 for k, v in terms.observed.items()}
+    metrics |= dict(terms.scalars) | {"groups/valid_share": float(valid.mean()) if groups else 0.0}
+    if truncated is not None:
+        metrics["length/truncated"] = float(truncated.double().mean())
+    return PolicyLoss(loss=loss, advantages=spread, metrics=metrics)
+
+
+def _dense(index: Any, rows: int) -> np.ndarray:
+    """Any integer labels [B] as 0 … n−1 in order of first appearance."""
+    labels = np.asarray(torch.as_tensor(index).cpu() if not isinstance(index, range) else index)
+    if labels.shape != (rows,):
+        raise ValueError(f"expected one index a row, [{rows}], got {list(labels.shape)}")
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.argsort(np.argsort(first))
+    return np.asarray(order[inverse], dtype=np.int64)

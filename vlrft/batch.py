@@ -1,0 +1,196 @@
+"""Groups -> the rows of an optimiser step, packed by equal prompts, split into mini- and micro-batches.
+
+Rows of groups whose advantages are all zero are left out unless the objective needs them: their gradient is exactly
+zero. The denominators count them all the same, so leaving them out changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vlrft.advantages import ESTIMATORS, Floats
+from vlrft.algorithms import Algorithm
+from vlrft.objectives import LossBatch, make_loss_batch
+from vlrft.policy.packed import PackItem
+from vlrft.schema import Group, Prompt, RewardError
+from vlrft.schema import Sequence as Row
+from vlrft.selection.keep import is_valid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Rows [B] in an order in which equal prompts are neighbours, and what the objective reads of them."""
+
+    prompts: tuple[Prompt, ...]  # [B]; equal neighbours share one prefix
+    ids: tuple[tuple[int, ...], ...]  # [B] own tokens of each row
+    samples: tuple[str, ...]  # [B] sample ids, for messages
+    loss: LossBatch
+    temperature: float
+
+    def items(self) -> list[PackItem]:
+        """Each distinct prompt once with its rows, in row order."""
+        pairs = groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key)
+        runs = [list(run) for _, run in pairs]
+        return [
+            PackItem(prompt=self.prompts[run[0]], rows=tuple(self.ids[b] for b in run))
+            for run in runs
+        ]
+
+    def take(self, rows: Sequence[int]) -> Batch:
+        """The given rows; denominators stay those of the whole step."""
+        length = max((len(self.ids[b]) for b in rows), default=0)
+        return replace(
+            self,
+            prompts=tuple(self.prompts[b] for b in rows),
+            ids=tuple(self.ids[b] for b in rows),
+            samples=tuple(self.samples[b] for b in rows),
+            loss=self.loss.rows(torch.tensor(rows, dtype=torch.long), length),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the packed forward: each prompt once, each row's own."""
+        return sum(len(i.prompt.ids) + sum(map(len, i.rows)) for i in self.items())
+
+    def distinct_samples(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.samples))
+
+    def micro_batches(self, max_tokens: int) -> Iterator[Batch]:
+        """Parts of the batch, a micro-batch each."""
+        return (self.take(rows) for rows in self.parts(max_tokens))
+
+    def parts(self, max_tokens: int) -> Iterator[list[int]]:
+        """Rows whose packed and padded forward stays within `max_tokens` where a single row allows it."""
+        rows: list[int] = []
+        lengths: list[int] = []  # packed length of each prefix in the part
+        for run in self._runs(max_tokens):
+            length = self._packed_length(run)
+            if rows and (len(lengths) + 1) * max(*lengths, length) > max_tokens:
+                yield rows
+                rows, lengths = [], []
+            rows += run
+            lengths.append(length)
+        if rows:
+            yield rows
+
+    def _packed_length(self, run: Sequence[int]) -> int:
+        return len(self.prompts[run[0]].ids) + sum(len(self.ids[b]) for b in run)
+
+    def _runs(self, max_tokens: int) -> list[list[int]]:
+        """Rows of equal prompts, a large run cut into several that each carry the prefix; short ones first."""
+        runs: list[list[int]] = []
+        for _, same in groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key):
+            run: list[int] = []
+            for b in same:
+                if run and self._packed_length([*run, b]) > max_tokens:
+                    runs.append(run)
+                    run = []
+                run.append(b)
+            runs.append(run)
+        return sorted(runs, key=self._packed_length)
+
+
+def advantages_of(groups: Sequence[Group], algorithm: Algorithm) -> list[Floats]:
+    """An advantage a rollout, a group each [P][G]. Raises RewardError for a reward that is no finite number."""
+    for g in groups:
+        if not np.isfinite(g.rewards).all():
+            raise RewardError(f"{g.sample.id}: the reward is not finite: {g.rewards}")
+    sizes = [len(g.rollouts) for g in groups]
+    rewards = np.array([r for g in groups for r in g.rewards], dtype=np.float64)
+    index = np.repeat(np.arange(len(groups)), sizes)
+    values = ESTIMATORS[algorithm.advantage].function(rewards, index)
+    return np.split(values, np.cumsum(sizes)[:-1])
+
+
+def make_batches(
+    groups: Sequence[Group],
+    advantages: Sequence[Floats],
+    algorithm: Algorithm,
+    *,
+    temperature: float,
+    max_tokens: int,
+    updates: int = 1,
+) -> list[Batch]:
+    """The step's groups dealt out over `updates` optimiser steps; each batch has its own denominators.
+
+    `max_tokens`: the configured longest completion. Tensors are on the CPU.
+    """
+    return [
+        make_batch(
+            groups[k::updates],
+            advantages[k::updates],
+            algorithm,
+            temperature=temperature,
+            max_tokens=max_tokens,
+        )
+        for k in range(min(updates, len(groups)))
+    ]
+
+
+def make_batch(
+    groups: Sequence[Group],
+    advantages: Sequence[Floats],
+    algorithm: Algorithm,
+    *,
+    temperature: float,
+    max_tokens: int,
+) -> Batch:
+    """One optimiser step's batch; see `make_batches`."""
+    rows: list[tuple[Row, int, int, float, str]] = []
+    rollout = 0
+    for g, group in enumerate(groups):
+        for one, advantage in zip(group.rollouts, advantages[g], strict=True):
+            rows += [(s, g, rollout, float(advantage), group.sample.id) for s in one.sequences]
+            rollout += 1
+    ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
+    width = max(map(len, ids), default=0)
+    mask = torch.zeros(len(rows), width, dtype=torch.bool)
+    sampled = torch.zeros(len(rows), width)
+    for b, (row, *_) in enumerate(rows):
+        at = 0
+        for piece in row.pieces:
+            end = at + len(piece.ids)
+            mask[b, at:end] = piece.sampled
+            if piece.logprobs:
+                sampled[b, at:end] = torch.tensor(piece.logprobs)
+            at = end
+    per_row = torch.tensor([a for *_, a, _ in rows], dtype=torch.float32)
+    loss = make_loss_batch(
+        mask=mask,
+        advantages=per_row[:, None] * mask,
+        group=torch.tensor([g for _, g, *_ in rows], dtype=torch.long),
+        rollout=torch.tensor([r for _, _, r, *_ in rows], dtype=torch.long),
+        valid=tuple(is_valid(g) for g in groups),
+        max_tokens=max_tokens,
+        sampled_logprobs=sampled,
+    )
+    whole = Batch(
+        prompts=tuple(row.prompt for row, *_ in rows),
+        ids=tuple(ids),
+        samples=tuple(s for *_, s in rows),
+        loss=loss,
+        temperature=temperature,
+    )
+    return whole.take(_trained_rows(whole, algorithm))
+
+
+def _trained_rows(batch: Batch, algorithm: Algorithm) -> list[int]:
+    """Rows that have something to learn from, equal prompts side by side."""
+    has_tokens = batch.loss.mask.any(1)
+    if not algorithm.objective.needs.zero_signal_groups:
+        moves = torch.zeros(len(batch.loss.denominators.valid) + 1, dtype=torch.bool)
+        moves[batch.loss.group[(batch.loss.advantages != 0).any(1)]] = True
+        has_tokens = has_tokens & moves[batch.loss.group]
+    seen: dict[object, int] = {}
+    order = [seen.setdefault(p.key, len(seen)) for p in batch.prompts]
+    return sorted(_true(has_tokens), key=lambda b: order[b])
+
+
+def _true(flags: Tensor) -> list[int]:
+    return [int(i) for i in flags.nonzero()[:, 0]]

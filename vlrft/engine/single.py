@@ -1,0 +1,85 @@
+"""One device: AdamW, a learning-rate schedule that is a pure function of the step, gradient clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from vlrft.config import UpdateConfig
+from vlrft.objectives import NonFiniteError
+from vlrft.policy.load import Policy
+from vlrft.policy.logprobs import TokenScores, packed_logprobs
+from vlrft.policy.packed import PackItem
+
+
+def learning_rate(config: UpdateConfig, step: int, total: int) -> float:
+    """The rate of optimiser step `step` (from 0): linear warm-up, then constant, or decay to 0 at `total`."""
+    if step < config.warmup_steps:
+        return config.lr * (step + 1) / config.warmup_steps
+    done = (step - config.warmup_steps) / max(total - config.warmup_steps, 1)
+    if config.schedule == "linear":
+        return config.lr * (1 - done)
+    if config.schedule == "cosine":
+        return config.lr * 0.5 * (1 + math.cos(math.pi * done))
+    return config.lr
+
+
+class SingleEngine:
+    """Holds the optimiser of one stage of a run."""
+
+    rank = 0
+    world_size = 1
+
+    def __init__(self, config: UpdateConfig, policy: Policy, total_steps: int) -> None:
+        self.config = config
+        self.policy = policy
+        self.total_steps = total_steps * config.updates_per_batch
+        self.steps = 0
+        named = [(n, p) for n, p in policy.model.named_parameters() if p.requires_grad]
+        self.names = [n for n, _ in named]
+        self.parameters = [p for _, p in named]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay
+        )
+
+    def logprobs(self, items: Sequence[PackItem], mask: Tensor, temperature: float) -> TokenScores:
+        return packed_logprobs(self.policy, items, mask=mask, temperature=temperature)
+
+    def backward(self, loss: Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def step(self) -> dict[str, float]:
+        rate = learning_rate(self.config, self.steps, self.total_steps)
+        limit = self.config.max_grad_norm or math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, limit))
+        if not math.isfinite(norm):
+            raise NonFiniteError(f"the gradient norm is {norm}")
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.discard()
+        self.steps += 1
+        return {"grad_norm": norm, "lr": rate}
+
+    def discard(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Optimiser moments as `parameter/moment` tensors, and counters."""
+        tensors = {
+            f"{name}/{key}": value
+            for name, parameter in zip(self.names, self.parameters, strict=True)
+            for key, value in self.optimizer.state[parameter].items()
+        }
+        return tensors, {"steps": self.steps}
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
+        for name, parameter in zip(self.names, self.parameters, strict=True):
+            found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
+            self.optimizer.state[parameter] = {
+                k: v if k == "step" else v.to(parameter.device) for k, v in found.items()
+            }
+        self.steps = int(values["steps"])

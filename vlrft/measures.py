@@ -1,0 +1,104 @@
+"""What a step reports about its rollouts, its advantages and its time."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from vlrft.advantages import Floats
+from vlrft.batch import Batch
+from vlrft.schema import Group
+from vlrft.scoring import NamedReward
+from vlrft.selection.collect import Collected
+
+
+class Clock:
+    """Seconds of each named part of a step."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def step_metrics(
+    found: Collected,
+    advantages: Sequence[Floats],
+    batches: Sequence[Batch],
+    figures: Mapping[str, float],
+    rewards: Sequence[NamedReward],
+    clock: Clock,
+) -> dict[str, float]:
+    """Everything a line of metrics.jsonl holds, in a fixed order."""
+    given = all(r.origin == "injected" for g in found.sampled for r in g.rollouts)
+    return {
+        **figures,
+        **({} if given else _reward_metrics(found, {r.name: r.weight for r in rewards})),
+        "advantage/min": min(float(a.min()) for a in advantages),
+        "advantage/max": max(float(a.max()) for a in advantages),
+        **_length_metrics(found.sampled),
+        **_cost_metrics(found, batches, clock),
+    }
+
+
+def _reward_metrics(found: Collected, weights: Mapping[str, float]) -> dict[str, float]:
+    """Statistics over every rollout that was sampled, and the share of groups that are all or none solved."""
+    groups = found.sampled
+    rollouts = [r for g in groups for r in g.rollouts]
+    rewards = np.array([r.reward for r in rollouts])
+    out = {"reward/mean": float(rewards.mean()), "reward/std": float(rewards.std())}
+    for name in sorted({name for r in rollouts for name in r.scores}):
+        values = [v for r in rollouts if (v := r.scores.get(name)) is not None]
+        if values:
+            out[f"reward/{name}"] = float(np.mean(values))
+
+    def solved(group: Group) -> list[bool]:
+        return [
+            r.reward >= sum(weights.get(k, 0.0) for k, v in r.scores.items() if v is not None) - 1e-6
+            for r in group.rollouts
+        ]
+
+    marks = [solved(g) for g in groups]
+    out["groups/valid_share"] = found.valid_share
+    out["groups/attempts"] = found.attempts
+    out["groups/solved_all"] = float(np.mean([all(m) for m in marks]))
+    out["groups/solved_none"] = float(np.mean([not any(m) for m in marks]))
+    return out
+
+
+def _length_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    rollouts = [r for g in groups for r in g.rollouts]
+    lengths = [r.tokens for r in rollouts]
+    return {
+        "length/mean": float(np.mean(lengths)),
+        "length/max": float(max(lengths)),
+        "length/truncated": float(np.mean([r.truncated for r in rollouts])),
+    }
+
+
+def _cost_metrics(found: Collected, batches: Sequence[Batch], clock: Clock) -> dict[str, float]:
+    seconds = clock.seconds
+    sampled = sum(r.tokens for g in found.sampled for r in g.rollouts)
+    trained = sum(b.tokens for b in batches)
+    if torch.cuda.is_available():
+        peak = torch.cuda.max_memory_allocated()
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        "speed/rollout_tokens_s": sampled / max(seconds["rollout"], 1e-9),
+        "speed/update_tokens_s": trained / max(seconds["update"], 1e-9),
+        "time/rollout_s": seconds["rollout"],
+        "time/update_s": seconds["update"],
+        "time/step_s": time.perf_counter() - clock.start,
+        "memory/peak_gb": peak / 1e9,
+    }

@@ -1,0 +1,309 @@
+"""A run put together: policy, tasks, stages, log and checkpoints, fresh or resumed. The loop itself is `train.py`."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from vlrft.advantages import ESTIMATORS
+from vlrft.algorithms import Algorithm, find_algorithm
+from vlrft.checkpoint import Checkpoints, TrainerState
+from vlrft.config import Config, ConfigError, StageConfig, TaskConfig, dump_config
+from vlrft.engine import TrainEngine
+from vlrft.engine import build as build_engine
+from vlrft.env import play, seed_from
+from vlrft.evaluate import evaluate
+from vlrft.log import RunLog
+from vlrft.plugins import find_reward, find_task
+from vlrft.policy.load import Policy, load_policy
+from vlrft.rollout import RolloutEngine, Sampling
+from vlrft.rollout import build as build_rollout
+from vlrft.schema import DataError, Group, Rollout, Sample, Task, VlrftError
+from vlrft.scoring import NamedReward
+from vlrft.selection.prompt_state import PromptStates
+from vlrft.selection.prompts import PromptSampler
+from vlrft.sft import gold_groups
+
+CORPUS_SAMPLES = 256  # enough text for a built tokenizer to meet every phrase of a pack
+EVAL_CHUNK = 128  # samples whose pixels are held at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundTask:
+    """A task with the options, samples and rewards that a config chose."""
+
+    task: Task
+    samples: Sequence[Sample]
+    rewards: tuple[NamedReward, ...]
+
+
+def bind(config: TaskConfig, split: str) -> BoundTask:
+    """The task's samples of one split. Raises DataError when there are none, ConfigError for a wrong split."""
+    task = find_task(config.name)
+    if split not in task.splits:
+        raise ConfigError([f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"])
+    samples = task.load(split, TypeAdapter(task.options).validate_python(config.options))
+    if not len(samples):
+        raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
+    weights = task.rewards if config.rewards is None else config.rewards
+    rewards = tuple(
+        NamedReward(name=name, weight=weight, function=find_reward(name))
+        for name, weight in weights.items()
+    )
+    return BoundTask(task=task, samples=samples, rewards=rewards)
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """One stage of a run. `first` steps were done before it, `last` will be after it."""
+
+    name: str
+    config: StageConfig
+    algorithm: Algorithm
+    bound: BoundTask
+    prompts: PromptSampler
+    first: int
+    last: int
+
+    @property
+    def temperature(self) -> float:
+        """Of the distribution that is trained: the sampled one, or the plain one for given answers."""
+        return self.config.rollout.temperature if self.algorithm.answers == "sampled" else 1.0
+
+
+@dataclass(kw_only=True)
+class Run:
+    """Everything that the loop holds."""
+
+    config: Config
+    out: Path
+    policy: Policy
+    rollout: RolloutEngine
+    stages: tuple[Stage, ...]
+    log: RunLog
+    checkpoints: Checkpoints
+    eval_task: BoundTask
+    states: PromptStates = field(default_factory=PromptStates)
+    step: int = 0  # optimisation steps that are done
+    resumed: TrainerState | None = None
+    score: float | None = None  # mean of the latest evaluation
+
+    def groups(self, stage: Stage, samples: Sequence[Sample], step: int, attempt: int) -> list[Group]:
+        """A group a sample: the gold answers, or rollouts of the present policy."""
+        if stage.algorithm.answers == "gold":
+            return gold_groups(samples, stage.bound.task, self.policy.chat)
+        seed = (self.config.seed, stage.name, step, attempt)
+        sizes = range(stage.config.rollout.group_size)
+        groups = play(
+            samples,
+            task=stage.bound.task,
+            rewards=stage.bound.rewards,
+            engine=self.rollout,
+            chat=self.policy.chat,
+            sampling=Sampling.of(stage.config.rollout),
+            seeds=[[seed_from(*seed, s.id, i, g) for g in sizes] for i, s in enumerate(samples)],
+            policy_step=step - 1,
+        )
+        if self.config.permute_rewards:
+            groups = [permuted(g, seed_from(*seed, g.sample.id)) for g in groups]
+        self.states.observe(groups)
+        return groups
+
+    def engine(self, stage: Stage) -> TrainEngine:
+        """The stage's own optimiser, where the checkpoint left it when the run resumes within the stage."""
+        engine = build_engine(stage.config.update, self.policy, stage.config.steps)
+        if self.resumed is not None and stage.first < self.step < stage.last:
+            moments = under(self.resumed.tensors, "optimizer")
+            engine.load_state(moments, self.resumed.values["optimizer"])
+        return engine
+
+    def reference(self, stage: Stage) -> Policy | None:
+        """The policy that began the stage, frozen, when the method has a KL term."""
+        if not stage.algorithm.objective.needs.ref_logprobs:
+            return None
+        reference = self.policy.reference()
+        if self.resumed is not None and stage.first < self.step < stage.last:
+            reference.load_weights(under(self.resumed.tensors, "reference"))
+        return reference
+
+    def due(self, every: int) -> bool:
+        """Whether something that happens every so many steps happens now; 0: never."""
+        return every > 0 and self.step % every == 0
+
+    def evaluate(self, stage: str) -> None:
+        """Greedy answers to the evaluation split; logged under the stage's name."""
+        config = self.config
+        samples = list(islice(iter(self.eval_task.samples), config.eval.limit))
+        task, rewards = self.eval_task.task, self.eval_task.rewards
+        sampling = replace(Sampling.of(config.rollout), temperature=0.0)
+
+        def answers(part: Sequence[Sample]) -> list[Rollout]:
+            out: list[Rollout] = []
+            for start in range(0, len(part), EVAL_CHUNK):
+                chunk = part[start : start + EVAL_CHUNK]
+                groups = play(
+                    chunk,
+                    task=task,
+                    rewards=rewards,
+                    engine=self.rollout,
+                    chat=self.policy.chat,
+                    sampling=sampling,
+                    seeds=[[0]] * len(chunk),
+                    policy_step=self.step,
+                )
+                out += [g.rollouts[0] for g in groups]
+            return out
+
+        found = evaluate(task, samples, answers)
+        self.score = found.mean
+        self.log.evaluation(stage, self.step, config.eval.split, found)
+
+    def save(self, engine: TrainEngine, stage: Stage, reference: Policy | None) -> Path:
+        """A checkpoint of the present step."""
+        moments, counters = engine.state()
+        tensors = {f"optimizer/{k}": v for k, v in moments.items()}
+        tensors |= {f"weights/{k}": v for k, v in self.policy.trained().items()}
+        if reference is not None:
+            tensors |= {f"reference/{k}": v for k, v in reference.trained().items()}
+        tensors["torch_generator"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors["cuda_generator"] = torch.cuda.get_rng_state()
+        values = {
+            "step": self.step,
+            "score": self.score,
+            "optimizer": counters,
+            "prompts": {s.name: s.prompts.state_dict() for s in self.stages},
+            "prompt_states": self.states.state_dict(),
+        }
+        state = TrainerState(tensors=tensors, values=values)
+        return self.checkpoints.save(self.step, self.policy.save, state, self.score)
+
+    def restore(self, path: Path) -> None:
+        """Continues from a checkpoint: weights, optimiser (when its stage starts), prompts, generators."""
+        state = self.checkpoints.load_state(path)
+        self.resumed, self.step = state, int(state.values["step"])
+        self.score = state.values["score"]
+        self.policy.load_weights(under(state.tensors, "weights"))
+        for stage in self.stages:
+            stage.prompts.load_state_dict(state.values["prompts"][stage.name])
+        self.states.load_state_dict(state.values["prompt_states"])
+        torch.set_rng_state(state.tensors["torch_generator"])
+        if torch.cuda.is_available() and "cuda_generator" in state.tensors:
+            torch.cuda.set_rng_state(state.tensors["cuda_generator"])
+
+
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors stored below `prefix/`, by their names there."""
+    return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{prefix}/")}
+
+
+def permuted(group: Group, seed: int) -> Group:
+    """The group with its rewards dealt to other rollouts: a control that must not learn."""
+    order = random.Random(seed).sample(range(len(group.rollouts)), len(group.rollouts))
+    given = [group.rollouts[i] for i in order]
+    rollouts = tuple(
+        replace(r, reward=g.reward, scores=g.scores)
+        for r, g in zip(group.rollouts, given, strict=True)
+    )
+    return replace(group, rollouts=rollouts)
+
+
+def make_stages(config: Config) -> tuple[Stage, ...]:
+    """The stages with their tasks and methods. Raises ConfigError for a method that the settings do not fit."""
+    stages: list[Stage] = []
+    mistakes: list[str] = []
+    done = 0
+    for i, stage in enumerate(config.stages):
+        assert stage.algorithm is not None and stage.name is not None  # load_config fills both
+        algorithm = find_algorithm(stage.algorithm)
+        smallest = ESTIMATORS[algorithm.advantage].min_group
+        if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
+            mistakes.append(
+                f"stages.{i}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
+                f"rollouts of a group: use at least {smallest}"
+            )
+        bound = bind(stage.task, "train")
+        stages.append(
+            Stage(
+                name=stage.name,
+                config=stage,
+                algorithm=algorithm,
+                bound=bound,
+                prompts=PromptSampler(bound.samples, seed_from(config.seed, stage.name)),
+                first=done,
+                last=done + stage.steps,
+            )
+        )
+        done += stage.steps
+    if mistakes:
+        raise ConfigError(mistakes)
+    return tuple(stages)
+
+
+def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run:
+    """A fresh run in an empty folder, or one that goes on from its last good checkpoint.
+
+    Raises ConfigError when the folder holds a run already and neither `resume` nor `overwrite` is given.
+    """
+    if (out / "config.yaml").exists():
+        if overwrite and not resume:
+            shutil.rmtree(out)
+        elif not resume:
+            raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
+    stages = make_stages(config)
+    eval_task = bind(config.task, config.eval.split)
+    device = config.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(config.seed)
+    policy = load_policy(
+        config.policy, corpus=corpus(stages[0].bound), seed=config.seed, device=device
+    )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "config.yaml").write_text(dump_config(config))
+    except OSError as e:
+        raise ConfigError([f"{out}: cannot be written ({e.strerror}); choose another --out"]) from None
+    log = RunLog(
+        out,
+        task=config.task.name,
+        algorithm=stages[-1].algorithm.name,
+        seed=config.seed,
+        total_steps=stages[-1].last,
+        trackers=config.log.trackers,
+        rollouts_per_step=config.log.rollouts_per_step,
+    )
+    save = config.save
+    run = Run(
+        config=config,
+        out=out,
+        policy=policy,
+        rollout=build_rollout(config.rollout, policy),
+        stages=stages,
+        log=log,
+        checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
+        eval_task=eval_task,
+    )
+    if resume:
+        found = run.checkpoints.latest()
+        if found is not None:
+            run.restore(found)
+        log.resume_from(run.step, fresh=found is None)
+    return run
+
+
+def corpus(bound: BoundTask) -> Iterator[str]:
+    """Text of the task, for the tokenizer of a built policy."""
+    for sample in islice(iter(bound.samples), CORPUS_SAMPLES):
+        for message in sample.messages:
+            yield from (part for part in message.content if isinstance(part, str))
+        yield bound.task.gold(sample)

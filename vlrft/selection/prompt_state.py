@@ -1,0 +1,50 @@
+"""What is remembered of each prompt over a run: how often it was played and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+
+from vlrft.schema import Group
+from vlrft.selection.keep import is_valid
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptRecord:
+    """One prompt's history."""
+
+    played: int = 0
+    reward: float = 0.0  # mean of its last group
+    stale: int = 0  # consecutive groups without reward spread
+
+
+class PromptStates:
+    """Sample id -> PromptRecord, updated with every group that is played, checkpointed with the run."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, PromptRecord] = {}
+
+    def observe(self, groups: Iterable[Group]) -> None:
+        for group in groups:
+            old = self.records.get(group.sample.id, PromptRecord())
+            self.records[group.sample.id] = PromptRecord(
+                played=old.played + 1,
+                reward=sum(group.rewards) / len(group.rewards),
+                stale=0 if is_valid(group) else old.stale + 1,
+            )
+
+    def stale_share(self) -> float:
+        """Share of the prompts met so far whose last group taught nothing."""
+        met = self.records.values()
+        return sum(r.stale > 0 for r in met) / len(met) if met else 0.0
+
+    def state_dict(self) -> dict[str, dict[str, float]]:
+        return {key: asdict(record) for key, record in self.records.items()}
+
+    def load_state_dict(self, state: Mapping[str, Mapping[str, float]]) -> None:
+        self.records = {
+            key: PromptRecord(
+                played=int(r["played"]), reward=float(r["reward"]), stale=int(r["stale"])
+            )
+            for key, r in state.items()
+        }

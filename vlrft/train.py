@@ -1,0 +1,86 @@
+"""The loop: collect, batch, update, sync, log, evaluate, save."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vlrft.batch import advantages_of, make_batches
+from vlrft.config import Config
+from vlrft.measures import Clock, step_metrics
+from vlrft.policy.logprobs import self_check
+from vlrft.report import write_report
+from vlrft.run import Run, Stage, open_run
+from vlrft.schema import VlrftError
+from vlrft.selection.collect import collect
+from vlrft.update import Skipped, update
+
+
+class TrainingStopped(VlrftError, RuntimeError):
+    """A run that cannot go on; says where it can be taken up."""
+
+
+def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
+    """Trains through all stages; returns the run's folder, which then holds report.html."""
+    run = open_run(config, out, resume=resume, overwrite=overwrite)
+    try:
+        if run.step == 0:
+            run.evaluate("init")
+        for stage in run.stages:
+            if run.step < stage.last:
+                train_stage(run, stage)
+    finally:
+        run.log.close()
+    write_report(out)
+    return out
+
+
+def train_stage(run: Run, stage: Stage) -> None:
+    """All of a stage's steps that are still to do."""
+    algorithm, config = stage.algorithm, stage.config
+    engine, reference = run.engine(stage), run.reference(stage)
+    bad = 0
+    for step in range(run.step + 1, stage.last + 1):
+        clock = Clock()
+        with clock("rollout"):
+            play = lambda samples, attempt: run.groups(stage, samples, step, attempt)  # noqa: E731
+            found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
+        with clock("update"):
+            advantages = advantages_of(found.groups, algorithm)
+            batches = make_batches(
+                found.groups,
+                advantages,
+                algorithm,
+                temperature=stage.temperature,
+                max_tokens=config.rollout.max_tokens,
+                updates=config.update.updates_per_batch,
+            )
+            if run.config.self_check and step == stage.first + 1:
+                self_check(run.policy, batches[0])
+            budget = config.update.max_tokens_per_micro_batch
+            figures, skipped = update(engine, batches, algorithm, budget, reference)
+        run.rollout.load_weights(run.policy.model, step)
+        run.step = step
+        metrics = step_metrics(
+            found, advantages, batches, figures, stage.bound.rewards, clock
+        )
+        run.log.step(stage.name, step, metrics, found.groups, advantages)
+        bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
+        last = step == stage.last
+        if last or run.due(run.config.eval.every):
+            run.evaluate(stage.name)
+        if last or run.due(run.config.save.every):
+            run.save(engine, stage, reference)
+
+
+def _count(run: Run, skipped: list[Skipped], bad: int, limit: int) -> int:
+    """Skipped optimiser steps in a row, each one logged. Raises TrainingStopped at the limit."""
+    for one in skipped:
+        run.log.message(f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}")
+    bad = bad + 1 if skipped else 0
+    if bad >= limit:
+        good = run.checkpoints.root / "last"
+        raise TrainingStopped(
+            f"{bad} steps in a row had numbers that are not finite; {good} holds the last good checkpoint: "
+            "lower update.lr or look at the named samples, then --resume"
+        )
+    return bad

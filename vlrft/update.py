@@ -1,0 +1,147 @@
+"""One step of learning: the log-probs that the method needs, micro-batched backward, optimiser steps, figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from vlrft.algorithms import Algorithm
+from vlrft.batch import Batch
+from vlrft.engine import TrainEngine
+from vlrft.objectives import LossBatch, NonFiniteError, guard, log_ratio
+from vlrft.objectives.kl import kl
+from vlrft.policy.load import Policy
+from vlrft.policy.logprobs import packed_logprobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """An optimiser step that was not taken, because a number in it was not finite."""
+
+    reason: str
+    samples: tuple[str, ...]
+
+
+def update(
+    engine: TrainEngine,
+    batches: Sequence[Batch],
+    algorithm: Algorithm,
+    max_tokens: int,
+    reference: Policy | None = None,
+) -> tuple[dict[str, float], list[Skipped]]:
+    """One optimiser step a batch; all batches come from the same policy. `max_tokens`: budget of a micro-batch.
+
+    A step whose log-probs, loss or gradient are not finite is not taken; it comes back among the skipped.
+    """
+    if len(batches) > 1 and algorithm.objective.needs.old_logprobs:
+        batches = [_with_old(batch, engine.policy, max_tokens) for batch in batches]
+    figures = Figures()
+    skipped: list[Skipped] = []
+    for batch in batches:
+        try:
+            for micro in batch.micro_batches(max_tokens):
+                _backward(engine, micro, algorithm, reference, figures)
+            figures.put(engine.step())
+        except NonFiniteError as e:
+            engine.discard()
+            skipped.append(Skipped(reason=str(e), samples=e.samples or batch.distinct_samples()))
+    return figures.summary(), skipped
+
+
+def _backward(
+    engine: TrainEngine,
+    micro: Batch,
+    algorithm: Algorithm,
+    reference: Policy | None,
+    figures: Figures,
+) -> None:
+    """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault."""
+    mask = micro.loss.mask
+    scores = engine.logprobs(micro.items(), mask, micro.temperature)
+    now = scores.logprobs.detach()
+    rows = micro.loss.to(now.device)
+    if rows.old_logprobs is None:  # one update a batch of rollouts: the policy still is the one that sampled
+        rows = replace(rows, old_logprobs=now)
+    if algorithm.objective.needs.ref_logprobs:
+        assert reference is not None
+        ref = _without_gradient(reference, micro)
+        rows = replace(rows, ref_logprobs=guard(ref, rows.mask, "reference log-probs"))
+    try:
+        loss, terms = algorithm.loss(scores.logprobs, rows)
+        if not bool(torch.isfinite(loss.detach())):
+            raise NonFiniteError(f"the loss is {float(loss)}")
+    except NonFiniteError as e:
+        at_fault = tuple(dict.fromkeys(micro.samples[b] for b in e.rows))
+        raise NonFiniteError(str(e), e.rows, at_fault or micro.distinct_samples()) from None
+    engine.backward(loss)
+    figures.add("loss", float(loss.detach()))
+    figures.put(terms.scalars)
+    figures.watch(rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed})
+
+
+def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:
+    """How far the policy is from the one before the step, and the trainer's numbers from the sampler's."""
+    assert rows.old_logprobs is not None
+    drift = {
+        "ratio": log_ratio(now, rows.old_logprobs).exp(),
+        "kl/old": kl(now, rows.old_logprobs, "k3"),
+    }
+    if rows.sampled_logprobs is not None:
+        drift["sampler_gap"] = log_ratio(now, rows.sampled_logprobs.to(now.dtype)).abs()
+    return drift
+
+
+def _without_gradient(policy: Policy, part: Batch) -> Tensor:
+    with torch.no_grad():
+        found = packed_logprobs(
+            policy, part.items(), mask=part.loss.mask, temperature=part.temperature
+        )
+    return found.logprobs
+
+
+def _with_old(batch: Batch, policy: Policy, max_tokens: int) -> Batch:
+    """The batch with the log-probs under the policy before the first of several updates."""
+    old = torch.zeros(batch.loss.mask.shape)
+    for rows in batch.parts(max_tokens):
+        found = _without_gradient(policy, batch.take(rows))
+        old[rows, : found.shape[1]] = found.float().cpu()
+    return replace(batch, loss=replace(batch.loss, old_logprobs=old))
+
+
+class Figures:
+    """Gathers what a step reports: sums of the losses, means over optimiser steps, statistics over action tokens."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = defaultdict(float)
+        self._values: dict[str, list[float]] = defaultdict(list)
+        self._tokens: dict[str, list[Tensor]] = defaultdict(list)
+
+    def add(self, name: str, value: float) -> None:
+        self._sums[name] += value
+
+    def put(self, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._values[name].append(value)
+
+    def watch(self, mask: Tensor, tensors: Mapping[str, Tensor]) -> None:
+        for name, tensor in tensors.items():
+            self._tokens[name].append(tensor.detach()[mask].float().cpu())
+
+    def summary(self) -> dict[str, float]:
+        out = dict(self._sums)
+        out |= {name: sum(v) / len(v) for name, v in self._values.items()}
+        for name, parts in self._tokens.items():
+            values = torch.cat(parts)
+            if not len(values):
+                continue
+            if name in ("ratio", "sampler_gap"):
+                out[f"{name}/min"] = float(values.min())
+                out[f"{name}/mean"] = float(values.mean())
+                out[f"{name}/max"] = float(values.max())
+            else:
+                out[name] = float(values.mean())
+        return out
