@@ -65,7 +65,8 @@ def policy_loss(
     group_index = _dense(group, rows)
     rollout_index = _dense(range(rows) if rollout is None else rollout, rows)
     first = np.unique(rollout_index, return_index=True)[1]  # a row of each rollout
-    reward = np.asarray(torch.as_tensor(rewards).detach().double().cpu(), dtype=np.float64)
+    given_rewards = rewards.detach().double().cpu() if isinstance(rewards, Tensor) else rewards
+    reward = np.asarray(given_rewards, dtype=np.float64)
     if not np.isfinite(reward).all():
         raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
     if advantages is None:

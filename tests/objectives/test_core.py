@@ -1,0 +1,214 @@
+"""Every method against its paper's formula, and the rules that hold for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.objectives.reference import REFERENCES, Case, random_case
+from vlrft.algorithms import ALGORITHMS, policy_loss
+from vlrft.objectives import NonFiniteError
+from vlrft.schema import RewardError
+
+METHODS = sorted(ALGORITHMS)
+
+
+def run(
+    name: str,
+    case: Case,
+    *,
+    pad: int = 0,
+    fill: float = 0.0,
+    order: list[int] | None = None,
+    dtype: torch.dtype = torch.float64,
+    **overrides: Any,
+) -> tuple[Tensor, Tensor]:
+    """Loss and gradient [B T] of the case, rows permuted, padded with `pad` columns of `fill`."""
+    order = order or list(range(len(case.rewards)))
+    width = max(map(len, case.logprobs), default=0) + pad
+
+    def tensor(rows: list[list[float]], value: float) -> Tensor:
+        return case.padded([rows[b] for b in order], width, value)
+
+    logprobs = tensor(case.logprobs, fill).to(dtype).requires_grad_()
+    lengths = torch.tensor([len(case.logprobs[b]) for b in order])
+    found = policy_loss(
+        name,
+        logprobs=logprobs,
+        rewards=[case.rewards[b] for b in order],
+        group=[case.group[b] for b in order],
+        mask=torch.arange(width)[None] < lengths[:, None],
+        old_logprobs=tensor(case.old, fill),
+        ref_logprobs=tensor(case.ref, fill),
+        **overrides,
+    )
+    (gradient,) = torch.autograd.grad(found.loss, logprobs)
+    back = torch.empty_like(gradient)
+    back[order] = gradient
+    return found.loss.detach(), back
+
+
+def numeric_gradient(name: str, case: Case, step: float = 1e-6) -> Tensor:
+    """Central differences of the slow reference."""
+    width = max(map(len, case.logprobs))
+    out = torch.zeros(len(case.logprobs), width, dtype=torch.float64)
+    for b, row in enumerate(case.logprobs):
+        for t in range(len(row)):
+            values = []
+            for sign in (1, -1):
+                moved = [list(r) for r in case.logprobs]
+                moved[b][t] += sign * step
+                other = Case(moved, case.rewards, case.group, case.old, case.ref)
+                values.append(REFERENCES[name](other))
+            out[b, t] = (values[0] - values[1]) / (2 * step)
+    return out
+
+
+def test_every_method_has_a_reference() -> None:
+    assert set(REFERENCES) == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("seed", range(4))
+def test_value_and_gradient_equal_the_papers_formula(name: str, seed: int) -> None:
+    case = random_case(seed, sizes=[4, 3, 5, 2])
+    loss, gradient = run(name, case)
+    assert float(loss) == pytest.approx(REFERENCES[name](case), abs=1e-12)
+    torch.testing.assert_close(gradient, numeric_gradient(name, case), atol=1e-8, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_order_and_padding_change_nothing(name: str) -> None:
+    case = random_case(7, sizes=[3, 4, 2])
+    loss, gradient = run(name, case)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(0)).tolist()
+    moved_loss, moved = run(name, case, order=order, pad=5)
+    assert float(moved_loss) == pytest.approx(float(loss), abs=1e-12)
+    torch.testing.assert_close(moved[:, : gradient.shape[1]], gradient, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("garbage", [float("nan"), float("-inf"), float("inf")])
+def test_garbage_at_padding_has_exactly_no_gradient(name: str, garbage: float) -> None:
+    case = random_case(3, sizes=[3, 3])
+    _, clean = run(name, case, pad=2)
+    loss, dirty = run(name, case, pad=2, fill=garbage)
+    assert torch.isfinite(loss)
+    assert torch.equal(dirty, clean)
+    lengths = [len(row) for row in case.logprobs]
+    assert all(bool((dirty[b, n:] == 0).all()) for b, n in enumerate(lengths))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_float32_and_bfloat16_log_probs_agree(name: str) -> None:
+    case = random_case(5, sizes=[4, 4])
+    loss, gradient = run(name, case)
+    loss32, gradient32 = run(name, case, dtype=torch.float32)
+    assert gradient32.dtype == torch.float32
+    torch.testing.assert_close(gradient32.double(), gradient, rtol=1e-5, atol=1e-7)
+    assert float(loss32) == pytest.approx(float(loss), rel=1e-5, abs=1e-6)
+    loss16, _ = run(name, case, dtype=torch.bfloat16)
+    assert loss16.dtype == torch.float32
+    assert float(loss16) == pytest.approx(float(loss), abs=0.05)
+
+
+@pytest.mark.parametrize("name", [m for m in METHODS if m not in ("sft", "grpo")])
+def test_equal_rewards_teach_nothing(name: str) -> None:
+    for rewards in ([0.9, 0.9, 0.9], [0.0] * 3, [1e-9, 0.0, 2e-9]):
+        case = random_case(1, sizes=[3])
+        flat = Case(case.logprobs, rewards, case.group, case.old, case.ref)
+        loss, gradient = run(name, flat)
+        assert float(loss) == 0.0
+        assert bool((gradient == 0).all())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_empty_completions_count_as_rollouts(name: str) -> None:
+    case = random_case(2, sizes=[3, 3])
+    empty = Case([[], *case.logprobs[1:]], case.rewards, case.group, [[], *case.old[1:]], [[], *case.ref[1:]])
+    loss, gradient = run(name, empty)
+    assert float(loss) == pytest.approx(REFERENCES[name](empty), abs=1e-12)
+    assert bool((gradient[0] == 0).all())
+
+
+def test_groups_without_spread_change_nothing_in_gpg() -> None:
+    case = random_case(11, sizes=[3, 4])
+    _, gradient = run("gpg", case)
+    more = random_case(12, sizes=[3, 4, 6])
+    joined = Case(
+        case.logprobs + more.logprobs[7:],
+        case.rewards + [0.5] * 6,
+        case.group + [2] * 6,
+        case.old + more.old[7:],
+        case.ref + more.ref[7:],
+    )
+    _, with_flat = run("gpg", joined)
+    torch.testing.assert_close(with_flat[:7, : gradient.shape[1]], gradient, atol=1e-12, rtol=0)
+
+
+def test_a_constant_added_to_a_groups_rewards_changes_nothing() -> None:
+    case = random_case(4, sizes=[4, 4])
+    shifted = [r + (3.0 if g == 0 else -1.0) for r, g in zip(case.rewards, case.group, strict=True)]
+    moved = Case(case.logprobs, shifted, case.group, case.old, case.ref)
+    for name in ("gpg", "grpo", "gpg_rs_released"):
+        torch.testing.assert_close(run(name, moved)[1], run(name, case)[1], atol=1e-12, rtol=1e-9)
+
+
+def test_large_log_ratios_stay_finite() -> None:
+    case = random_case(6, sizes=[4], spread=80.0)
+    loss, gradient = run("grpo", case)
+    assert bool(torch.isfinite(loss)) and bool(torch.isfinite(gradient).all())
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_any_ragged_step_is_finite_and_equals_the_reference(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 16), min_size=1, max_size=3))
+    lengths = data.draw(st.lists(st.integers(0, 8), min_size=sum(sizes), max_size=sum(sizes)))
+    number = st.floats(-5, -0.001)
+    logprobs = [data.draw(st.lists(number, min_size=n, max_size=n)) for n in lengths]
+    rewards = data.draw(
+        st.lists(st.sampled_from([0.0, 0.1, 0.9, 1.0]), min_size=len(lengths), max_size=len(lengths))
+    )
+    group = [k for k, n in enumerate(sizes) for _ in range(n)]
+    old = [[v + 0.1 for v in row] for row in logprobs]
+    case = Case(logprobs, rewards, group, old, old)
+    for name in ("gpg", "gpg_vl_released", "sft"):
+        loss, gradient = run(name, case, pad=1)
+        assert bool(torch.isfinite(gradient).all())
+        assert float(loss) == pytest.approx(REFERENCES[name](case), abs=1e-9)
+
+
+def test_what_is_wrong_is_named() -> None:
+    case = random_case(0, sizes=[3])
+    broken = Case([[float("nan")], *case.logprobs[1:]], case.rewards, case.group, [[0.0], *case.old[1:]], [[0.0], *case.ref[1:]])
+    with pytest.raises(NonFiniteError, match=r"rows \[0\]"):
+        run("gpg", broken)
+    rewarded = Case(case.logprobs, [float("inf"), 0.0, 1.0], case.group, case.old, case.ref)
+    with pytest.raises(RewardError, match="rows"):
+        run("gpg", rewarded)
+    mask = torch.ones(2, 3, dtype=torch.bool)
+    plain = {"logprobs": torch.zeros(2, 3), "rewards": [0.0, 1.0], "group": [0, 0], "mask": mask}
+    with pytest.raises(ValueError, match="old_logprobs"):
+        policy_loss("grpo", **plain)
+    with pytest.raises(ValueError, match="length"):
+        policy_loss("gpg", **plain, reduction="constant")
+    with pytest.raises(ValueError, match="did you mean gpg"):
+        policy_loss("gpgg", **plain)
+
+
+def test_overrides_use_the_configs_keys() -> None:
+    case = random_case(9, sizes=[4, 4])
+    plain = run("grpo", case, objective={"kl": 0.0, "clip_low": 10.0, "clip_high": 10.0})[0]
+    weighted = run("grpo", case, objective={"kl": 0.5, "clip_low": 10.0, "clip_high": 10.0})[0]
+    assert float(weighted) > float(plain)
+    by_token = run("gpg", case, reduction="token", advantage="standardised", objective={"alpha": False})
+    torch.testing.assert_close(by_token[1], run("gpg_rs_released", case)[1])
+    constant = run("gpg", case, reduction="constant", extras={"length": 100})[1]
+    twice = run("gpg", case, reduction="constant", extras={"length": 200})[1]
+    torch.testing.assert_close(constant, 2 * twice)

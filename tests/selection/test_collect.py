@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.fakes import group, sample
+from vlrft.schema import DataError, Group, Sample
+from vlrft.selection.collect import collect
+from vlrft.selection.keep import Accumulate, KeepAll
+from vlrft.selection.prompt_state import PromptStates
+from vlrft.selection.prompts import PromptSampler
+
+MIXED, FLAT = [0.0, 1.0], [1.0, 1.0]
+
+
+class Script:
+    """Plays samples so that attempt k gives `valid[k]` valid groups, then flat ones."""
+
+    def __init__(self, valid: Sequence[int]) -> None:
+        self.valid = valid
+        self.seen: list[str] = []
+
+    def __call__(self, samples: Sequence[Sample], attempt: int) -> list[Group]:
+        self.seen += [s.id for s in samples]
+        mixed = self.valid[attempt]
+        return [group(s.id, MIXED if i < mixed else FLAT) for i, s in enumerate(samples)]
+
+
+def prompts(n: int = 100) -> PromptSampler:
+    return PromptSampler([sample(f"s{i}") for i in range(n)], seed=0)
+
+
+def test_one_attempt_is_enough_for_keep_all() -> None:
+    script = Script([0])
+    found = collect(prompts(), script, KeepAll(), 5)
+    assert (len(found.groups), found.attempts, found.valid_share) == (5, 1, 0.0)
+
+
+def test_accumulation_stops_at_the_share_and_trains_valid_groups_first() -> None:
+    script = Script([2, 3, 10])
+    found = collect(prompts(), script, Accumulate(share=0.5), 10)
+    assert found.attempts == 2
+    assert [g.rewards == tuple(MIXED) for g in found.groups] == [True] * 5 + [False] * 5
+    assert len(set(script.seen)) == 20  # fresh prompts at each attempt
+    assert found.valid_share == 5 / 20
+
+
+def test_accumulation_keeps_no_more_than_the_step_holds() -> None:
+    found = collect(prompts(), Script([5, 9]), Accumulate(share=0.9), 10)
+    assert len(found.groups) == 10
+    assert all(g.rewards == tuple(MIXED) for g in found.groups)
+
+
+def test_accumulation_ends_at_the_limit_with_what_there_is() -> None:
+    found = collect(prompts(), Script([0] * 20), Accumulate(), 4)
+    assert (found.attempts, len(found.groups)) == (20, 4)
+    found = collect(prompts(), Script([0, 1, 0]), Accumulate(max_attempts=3), 4)
+    assert [g.rewards == tuple(MIXED) for g in found.groups] == [True, False, False, False]
+
+
+def test_an_epoch_draws_each_prompt_once_and_the_next_in_another_order() -> None:
+    sampler = prompts(10)
+    first, second = ([s.id for s in sampler.draw(10)] for _ in range(2))
+    assert sorted(first) == sorted(second) == sorted(f"s{i}" for i in range(10))
+    assert first != second
+    assert sampler.epoch == 2.0
+
+
+def test_a_resumed_sampler_goes_on_where_it_was() -> None:
+    one, other = prompts(7), prompts(7)
+    one.draw(5)
+    other.load_state_dict(one.state_dict())
+    assert [s.id for s in one.draw(9)] == [s.id for s in other.draw(9)]
+
+
+def test_no_samples_is_an_error() -> None:
+    with pytest.raises(DataError, match="no samples"):
+        PromptSampler([], seed=0)
+
+
+def test_prompt_states_remember_and_resume() -> None:
+    states = PromptStates()
+    states.observe([group("a", FLAT), group("b", MIXED)])
+    states.observe([group("a", FLAT)])
+    assert (states.records["a"].played, states.records["a"].stale) == (2, 2)
+    assert (states.records["b"].reward, states.stale_share()) == (0.5, 0.5)
+    other = PromptStates()
+    other.load_state_dict(states.state_dict())
+    assert other.records == states.records
