@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,8 +77,12 @@ class LossBatch:
         return self._map(lambda t: t.to(device))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> LossBatch:
-        named = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{k: change(v) for k, v in named.items() if isinstance(v, Tensor)})
+        changed: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Tensor):
+                changed[f.name] = change(value)
+        return replace(self, **changed)
 
 
 def make_loss_batch(
