@@ -8,7 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from vlrft.chat import Chat
 from vlrft.rollout import Request, RolloutEngine, Sampling
-from vlrft.schema import Env, Group, Observation, Piece, Prompt, PromptKey, Rollout, Sample, Step, Task
+from vlrft.schema import (
+    Env,
+    Group,
+    Observation,
+    Piece,
+    Prompt,
+    PromptKey,
+    Rollout,
+    Sample,
+    Step,
+    Task,
+)
 from vlrft.schema import Sequence as Row
 from vlrft.scoring import NamedReward, score
 
@@ -101,9 +112,13 @@ def play(
     ]
 
 
-def _turn(active: Sequence[_Play], engine: RolloutEngine, chat: Chat, sampling: Sampling) -> None:
+def _turn(
+    active: Sequence[_Play], engine: RolloutEngine, chat: Chat, sampling: Sampling
+) -> None:
     """One completion for each active rollout; equal prompts of a sample become one request."""
-    prompts: dict[tuple[str, int], Prompt] = {}  # an observation object is rendered once
+    prompts: dict[
+        tuple[str, int], Prompt
+    ] = {}  # an observation object is rendered once
     requests: dict[tuple[str, PromptKey], list[tuple[_Play, Prompt]]] = {}
     for p in active:
         assert p.observation is not None

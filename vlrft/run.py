@@ -50,10 +50,18 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
     """The task's samples of one split. Raises DataError when there are none, ConfigError for a wrong split."""
     task = find_task(config.name)
     if split not in task.splits:
-        raise ConfigError([f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"])
-    samples = task.load(split, TypeAdapter(task.options).validate_python(config.options))
+        raise ConfigError(
+            [
+                f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"
+            ]
+        )
+    samples = task.load(
+        split, TypeAdapter(task.options).validate_python(config.options)
+    )
     if not len(samples):
-        raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
+        raise DataError(
+            f"task {task.name}: the {split} split has no samples; check task.options"
+        )
     weights = task.rewards if config.rewards is None else config.rewards
     rewards = tuple(
         NamedReward(name=name, weight=weight, function=find_reward(name))
@@ -77,7 +85,11 @@ class Stage:
     @property
     def temperature(self) -> float:
         """Of the distribution that is trained: the sampled one, or the plain one for given answers."""
-        return self.config.rollout.temperature if self.algorithm.answers == "sampled" else 1.0
+        return (
+            self.config.rollout.temperature
+            if self.algorithm.answers == "sampled"
+            else 1.0
+        )
 
 
 @dataclass(kw_only=True)
@@ -97,7 +109,9 @@ class Run:
     resumed: TrainerState | None = None
     score: float | None = None  # mean of the latest evaluation
 
-    def groups(self, stage: Stage, samples: Sequence[Sample], step: int, attempt: int) -> list[Group]:
+    def groups(
+        self, stage: Stage, samples: Sequence[Sample], step: int, attempt: int
+    ) -> list[Group]:
         """A group a sample: the gold answers, or rollouts of the present policy."""
         if stage.algorithm.answers == "gold":
             return gold_groups(samples, stage.bound.task, self.policy.chat)
@@ -110,7 +124,10 @@ class Run:
             engine=self.rollout,
             chat=self.policy.chat,
             sampling=Sampling.of(stage.config.rollout),
-            seeds=[[seed_from(*seed, s.id, i, g) for g in sizes] for i, s in enumerate(samples)],
+            seeds=[
+                [seed_from(*seed, s.id, i, g) for g in sizes]
+                for i, s in enumerate(samples)
+            ],
             policy_step=step - 1,
         )
         if self.config.permute_rewards:
@@ -165,7 +182,7 @@ class Run:
 
         found = evaluate(task, samples, answers)
         self.score = found.mean
-        self.log.evaluation(stage, self.step, config.eval.split, found)
+        self.log.evaluation(stage, self.step, config.eval.split, found, samples)
 
     def save(self, engine: TrainEngine, stage: Stage, reference: Policy | None) -> Path:
         """A checkpoint of the present step."""
@@ -203,7 +220,11 @@ class Run:
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors stored below `prefix/`, by their names there."""
-    return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{prefix}/")}
+    return {
+        k[len(prefix) + 1 :]: v
+        for k, v in tensors.items()
+        if k.startswith(f"{prefix}/")
+    }
 
 
 def permuted(group: Group, seed: int) -> Group:
@@ -223,7 +244,9 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
     mistakes: list[str] = []
     done = 0
     for i, stage in enumerate(config.stages):
-        assert stage.algorithm is not None and stage.name is not None  # load_config fills both
+        assert (
+            stage.algorithm is not None and stage.name is not None
+        )  # load_config fills both
         algorithm = find_algorithm(stage.algorithm)
         smallest = ESTIMATORS[algorithm.advantage].min_group
         if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
@@ -238,7 +261,9 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
                 config=stage,
                 algorithm=algorithm,
                 bound=bound,
-                prompts=PromptSampler(bound.samples, seed_from(config.seed, stage.name)),
+                prompts=PromptSampler(
+                    bound.samples, seed_from(config.seed, stage.name)
+                ),
                 first=done,
                 last=done + stage.steps,
             )
@@ -258,7 +283,9 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         if overwrite and not resume:
             shutil.rmtree(out)
         elif not resume:
-            raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
+            raise ConfigError(
+                [f"{out} holds a run; use --resume, --overwrite or another --out"]
+            )
     stages = make_stages(config)
     eval_task = bind(config.task, config.eval.split)
     device = config.device
@@ -272,7 +299,9 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         out.mkdir(parents=True, exist_ok=True)
         (out / "config.yaml").write_text(dump_config(config))
     except OSError as e:
-        raise ConfigError([f"{out}: cannot be written ({e.strerror}); choose another --out"]) from None
+        raise ConfigError(
+            [f"{out}: cannot be written ({e.strerror}); choose another --out"]
+        ) from None
     log = RunLog(
         out,
         task=config.task.name,
@@ -290,7 +319,9 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         rollout=build_rollout(config.rollout, policy),
         stages=stages,
         log=log,
-        checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
+        checkpoints=Checkpoints(
+            out / "checkpoints", save.keep_last, save.keep_best, log.message
+        ),
         eval_task=eval_task,
     )
     if resume:

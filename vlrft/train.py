@@ -19,7 +19,9 @@ class TrainingStopped(VlrftError, RuntimeError):
     """A run that cannot go on; says where it can be taken up."""
 
 
-def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
+def train(
+    config: Config, *, out: Path, resume: bool = False, overwrite: bool = False
+) -> Path:
     """Trains through all stages; returns the run's folder, which then holds report.html."""
     run = open_run(config, out, resume=resume, overwrite=overwrite)
     try:
@@ -43,7 +45,9 @@ def train_stage(run: Run, stage: Stage) -> None:
         clock = Clock()
         with clock("rollout"):
             play = lambda samples, attempt: run.groups(stage, samples, step, attempt)  # noqa: E731
-            found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
+            found = collect(
+                stage.prompts, play, algorithm.keep, config.prompts_per_step
+            )
         with clock("update"):
             advantages = advantages_of(found.groups, algorithm)
             batches = make_batches(
@@ -75,7 +79,9 @@ def train_stage(run: Run, stage: Stage) -> None:
 def _count(run: Run, skipped: list[Skipped], bad: int, limit: int) -> int:
     """Skipped optimiser steps in a row, each one logged. Raises TrainingStopped at the limit."""
     for one in skipped:
-        run.log.message(f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}")
+        run.log.message(
+            f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}"
+        )
     bad = bad + 1 if skipped else 0
     if bad >= limit:
         good = run.checkpoints.root / "last"

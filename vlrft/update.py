@@ -48,7 +48,9 @@ def update(
             figures.put(engine.step())
         except NonFiniteError as e:
             engine.discard()
-            skipped.append(Skipped(reason=str(e), samples=e.samples or batch.distinct_samples()))
+            skipped.append(
+                Skipped(reason=str(e), samples=e.samples or batch.distinct_samples())
+            )
     return figures.summary(), skipped
 
 
@@ -64,7 +66,9 @@ def _backward(
     scores = engine.logprobs(micro.items(), mask, micro.temperature)
     now = scores.logprobs.detach()
     rows = micro.loss.to(now.device)
-    if rows.old_logprobs is None:  # one update a batch of rollouts: the policy still is the one that sampled
+    if (
+        rows.old_logprobs is None
+    ):  # one update a batch of rollouts: the policy still is the one that sampled
         rows = replace(rows, old_logprobs=now)
     if algorithm.objective.needs.ref_logprobs:
         assert reference is not None
@@ -76,11 +80,15 @@ def _backward(
             raise NonFiniteError(f"the loss is {float(loss)}")
     except NonFiniteError as e:
         at_fault = tuple(dict.fromkeys(micro.samples[b] for b in e.rows))
-        raise NonFiniteError(str(e), e.rows, at_fault or micro.distinct_samples()) from None
+        raise NonFiniteError(
+            str(e), e.rows, at_fault or micro.distinct_samples()
+        ) from None
     engine.backward(loss)
     figures.add("loss", float(loss.detach()))
     figures.put(terms.scalars)
-    figures.watch(rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed})
+    figures.watch(
+        rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed}
+    )
 
 
 def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:

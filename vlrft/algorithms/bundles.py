@@ -39,7 +39,9 @@ class Algorithm:
     keep: Keep = field(default_factory=KeepAll)
     answers: Literal["sampled", "gold"] = "sampled"
 
-    def loss(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> tuple[Tensor, Terms]:
+    def loss(
+        self, logprobs: Float[Tensor, "B T"], batch: LossBatch
+    ) -> tuple[Tensor, Terms]:
         """The share of the step's loss that the given rows contribute, and the terms behind it."""
         terms = self.objective(guard(logprobs, batch.mask, "log-probs"), batch)
         return reduce(terms, batch, self.reduction), terms
@@ -102,14 +104,18 @@ def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
     given = dict(choice)
     name = given.pop("name", None)
     if not isinstance(name, str):
-        raise ConfigError(["algorithm: a mapping needs a `name`, such as {name: gpg, …}"])
+        raise ConfigError(
+            ["algorithm: a mapping needs a `name`, such as {name: gpg, …}"]
+        )
     return override(_by_name(name), given)
 
 
 def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
     """The bundle with some of its keys set; `objective` and `keep` are merged key by key."""
     mistakes = [
-        f"algorithm.{k}: unknown key; allowed: {', '.join(_KEYS)}" for k in changes if k not in _KEYS
+        f"algorithm.{k}: unknown key; allowed: {', '.join(_KEYS)}"
+        for k in changes
+        if k not in _KEYS
     ]
     parts: dict[str, Any] = {}
     for key, value in changes.items():
@@ -119,9 +125,13 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
             except ConfigError as e:
                 mistakes += e.mistakes
         elif key in _KEYS:
-            allowed = list(ESTIMATORS) if key == "advantage" else list(get_args(Reduction))
+            allowed = (
+                list(ESTIMATORS) if key == "advantage" else list(get_args(Reduction))
+            )
             if value not in allowed:
-                mistakes.append(f"algorithm.{key}: {value!r}; allowed: {', '.join(allowed)}")
+                mistakes.append(
+                    f"algorithm.{key}: {value!r}; allowed: {', '.join(allowed)}"
+                )
             parts[key] = value
     if mistakes:
         raise ConfigError(mistakes)
@@ -134,11 +144,15 @@ def _by_name(name: str) -> Algorithm:
     if ":" in name:
         found = load_attribute(name)
         if not isinstance(found, Algorithm):
-            raise ConfigError([f"algorithm: {name} is a {type(found).__name__}, not an Algorithm"])
+            raise ConfigError(
+                [f"algorithm: {name} is a {type(found).__name__}, not an Algorithm"]
+            )
         return found
     near = get_close_matches(name, ALGORITHMS, 1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise ConfigError([f"algorithm: unknown {name!r}; {hint}known: {', '.join(ALGORITHMS)}"])
+    raise ConfigError(
+        [f"algorithm: unknown {name!r}; {hint}known: {', '.join(ALGORITHMS)}"]
+    )
 
 
 def _merged(part: Any, changes: Any, where: str) -> Any:

@@ -42,10 +42,15 @@ class SingleEngine:
         self.names = [n for n, _ in named]
         self.parameters = [p for _, p in named]
         self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay
+            self.parameters,
+            lr=config.lr,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
         )
 
-    def logprobs(self, items: Sequence[PackItem], mask: Tensor, temperature: float) -> TokenScores:
+    def logprobs(
+        self, items: Sequence[PackItem], mask: Tensor, temperature: float
+    ) -> TokenScores:
         return packed_logprobs(self.policy, items, mask=mask, temperature=temperature)
 
     def backward(self, loss: Tensor) -> None:
@@ -78,8 +83,13 @@ class SingleEngine:
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
         for name, parameter in zip(self.names, self.parameters, strict=True):
-            found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
+            found = {
+                k[len(name) + 1 :]: v
+                for k, v in tensors.items()
+                if k.startswith(f"{name}/")
+            }
             self.optimizer.state[parameter] = {
-                k: v if k == "step" else v.to(parameter.device) for k, v in found.items()
+                k: v if k == "step" else v.to(parameter.device)
+                for k, v in found.items()
             }
         self.steps = int(values["steps"])

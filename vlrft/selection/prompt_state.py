@@ -44,7 +44,9 @@ class PromptStates:
     def load_state_dict(self, state: Mapping[str, Mapping[str, float]]) -> None:
         self.records = {
             key: PromptRecord(
-                played=int(r["played"]), reward=float(r["reward"]), stale=int(r["stale"])
+                played=int(r["played"]),
+                reward=float(r["reward"]),
+                stale=int(r["stale"]),
             )
             for key, r in state.items()
         }

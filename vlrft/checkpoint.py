@@ -1,0 +1,188 @@
+"""Checkpoints that are whole or not there: written aside, hashed, renamed, verified before use, pruned.
+
+ROOT/step_N/                 a plain transformers model folder
+ROOT/step_N/trainer/         state.safetensors, state.json: what resuming needs besides
+ROOT/step_N/manifest.json    sha256 of every file, step, score
+ROOT/last -> step_N
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from vlrft.schema import VlrftError
+
+MANIFEST = "manifest.json"
+
+
+class CheckpointError(VlrftError, OSError):
+    """A checkpoint that cannot be written or read; names the path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerState:
+    """Tensors by name, and JSON-able values."""
+
+    tensors: dict[str, torch.Tensor]
+    values: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(
+        self, root: Path, keep_last: int, keep_best: int, message: Callable[[str], None]
+    ) -> None:
+        self.root = root
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+        self.message = message
+
+    def save(
+        self,
+        step: int,
+        write_model: Callable[[Path], None],
+        state: TrainerState,
+        score: float | None,
+    ) -> Path:
+        """Writes step_N; until its last rename the checkpoints before it stay as they were.
+
+        Raises CheckpointError when the disk refuses.
+        """
+        final, draft = self.root / f"step_{step}", self.root / f".writing_step_{step}"
+        try:
+            self._clear()
+            (draft / "trainer").mkdir(parents=True)
+            write_model(draft)
+            tensors = {
+                k: v.detach().cpu().contiguous() for k, v in state.tensors.items()
+            }
+            save_file(tensors, draft / "trainer" / "state.safetensors")
+            (draft / "trainer" / "state.json").write_text(json.dumps(state.values))
+            files = {str(p.relative_to(draft)): _sha256(p) for p in _files(draft)}
+            manifest = {"step": step, "score": score, "files": files}
+            (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            _sync(draft)
+            if final.exists():
+                shutil.rmtree(final)
+            draft.rename(final)
+            self._point_last(final)
+        except OSError as e:
+            raise CheckpointError(
+                f"{final}: cannot be written ({e.strerror or e})"
+            ) from e
+        self._prune()
+        return final
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint whose files are all as written; damaged ones are told and passed over."""
+        steps = sorted(self._steps(), key=_number, reverse=True)
+        for path in steps:
+            damage = _damage(path)
+            if damage is None:
+                return path
+            self.message(
+                f"{path} is damaged ({damage}); looking at the checkpoint before it"
+            )
+        if steps:
+            raise CheckpointError(
+                f"{self.root}: no checkpoint is whole; start again with --overwrite"
+            )
+        return None
+
+    def load_state(self, path: Path) -> TrainerState:
+        """What `save` was given."""
+        values = json.loads((path / "trainer" / "state.json").read_text())
+        return TrainerState(
+            tensors=load_file(path / "trainer" / "state.safetensors"), values=values
+        )
+
+    def _steps(self) -> list[Path]:
+        return [p for p in self.root.glob("step_*") if p.is_dir()]
+
+    def _clear(self) -> None:
+        for left in self.root.glob(".writing_*"):
+            shutil.rmtree(left)
+
+    def _point_last(self, final: Path) -> None:
+        link = self.root / ".writing_last"
+        link.unlink(missing_ok=True)
+        link.symlink_to(final.name)
+        os.replace(link, self.root / "last")
+        _sync_folder(self.root)
+
+    def _prune(self) -> None:
+        """Keeps the newest `keep_last` and, among those with a score, the best `keep_best`."""
+        steps = sorted(self._steps(), key=_number, reverse=True)
+        scored = [(s, p) for p in steps if (s := _score(p)) is not None]
+        best = [p for _, p in sorted(scored, key=lambda pair: -pair[0])]
+        keep = {*steps[: self.keep_last], *best[: self.keep_best]}
+        for path in steps:
+            if path not in keep:
+                shutil.rmtree(path)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.split("_")[1])
+
+
+def _score(path: Path) -> float | None:
+    try:
+        score = json.loads((path / MANIFEST).read_text())["score"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return None if score is None else float(score)
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with a checkpoint, or None."""
+    try:
+        files = json.loads((path / MANIFEST).read_text())["files"]
+    except (OSError, ValueError, KeyError):
+        return f"no readable {MANIFEST}"
+    for name, digest in files.items():
+        file = path / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if _sha256(file) != digest:
+            return f"{name} is not what was written"
+    return None
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted(p for p in root.rglob("*") if p.is_file())
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _sync(root: Path) -> None:
+    """Every file and folder below `root` reaches the disk."""
+    for path in _files(root):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    for folder in [p for p in root.rglob("*") if p.is_dir()] + [root]:
+        _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,193 @@
+"""Where a run leaves its traces: jsonl files, summary.json, pictures, the console, and trackers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import numpy as np
+
+from vlrft.evaluate import Evaluation
+from vlrft.log.console import Console
+from vlrft.log.files import Pictures, append, cut, read_summary, write_summary
+from vlrft.log.trackers import build as build_trackers
+from vlrft.schema import IMAGE, Group, Rollout, Sample
+
+PICTURED_RECORDS = (
+    40  # evaluation records of a kind whose images are kept for the report
+)
+PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
+
+
+class RunLog:
+    """The traces of one run. On ranks other than 0 it writes nothing, so that the loop need not know its rank."""
+
+    def __init__(
+        self,
+        run: Path,
+        *,
+        task: str,
+        algorithm: str,
+        seed: int,
+        total_steps: int,
+        trackers: Sequence[str] = (),
+        rollouts_per_step: int = 4,
+        rank: int = 0,
+    ) -> None:
+        self.run = run
+        self.rank = rank
+        self.rollouts_per_step = rollouts_per_step
+        self.pictures = Pictures(run / "images")
+        self.console = Console(total_steps, quiet=rank != 0)
+        self.trackers = build_trackers(trackers, run) if rank == 0 else []
+        self.started = self.marked = time.perf_counter()
+        self.summary: dict[str, Any] = {
+            "task": task,
+            "algorithm": algorithm,
+            "seed": seed,
+            "seconds": {},
+            "versions": _versions(),
+            "evals": [],
+        }
+
+    def resume_from(self, step: int, *, fresh: bool) -> None:
+        """Forgets everything after `step`, so that what follows is written once. `fresh`: forgets all."""
+        keep = -1 if fresh else step
+        for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl"):
+            cut(self.run / name, keep)
+        old = read_summary(self.run)
+        if old is not None and not fresh:
+            self.summary["seconds"] = old["seconds"]
+            self.summary["evals"] = [e for e in old["evals"] if e["step"] <= step]
+
+    def step(
+        self,
+        stage: str,
+        step: int,
+        metrics: Mapping[str, float],
+        groups: Sequence[Group],
+        advantages: Sequence[Sequence[float] | np.ndarray],
+    ) -> None:
+        """One training step: a line of metrics, the rollouts of a few groups."""
+        self._spent(stage)
+        if self.rank:
+            return
+        append(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
+        rows = [
+            {
+                "stage": stage,
+                "step": step,
+                **_sample_row(group.sample, self.pictures),
+                **_rollout_row(rollout),
+                "advantage": float(advantage),
+            }
+            for group, own in zip(
+                groups[: self.rollouts_per_step],
+                advantages[: self.rollouts_per_step],
+                strict=True,
+            )
+            for rollout, advantage in zip(group.rollouts, own, strict=True)
+        ]
+        append(self.run / "rollouts.jsonl", rows)
+        for tracker in self.trackers:
+            tracker.log(metrics, step)
+        self.console.step(stage, step, metrics)
+
+    def evaluation(
+        self,
+        stage: str,
+        step: int,
+        split: str,
+        found: Evaluation,
+        samples: Sequence[Sample],
+    ) -> None:
+        """An evaluation: every record, its figures in summary.json. A stage's time does not include it."""
+        self._spent("evaluation")
+        if self.rank:
+            return
+        seen: dict[str, int] = {}
+        rows = []
+        for record, sample in zip(found.records, samples, strict=True):
+            kind = record.tags.get("kind", "")
+            seen[kind] = seen.get(kind, 0) + 1
+            pictured = self.pictures if seen[kind] <= PICTURED_RECORDS else None
+            rows.append(
+                {
+                    "stage": stage,
+                    "step": step,
+                    "split": split,
+                    **_sample_row(sample, pictured),
+                    "output": record.output,
+                    "scores": dict(record.scores),
+                    "truncated": record.truncated,
+                }
+            )
+        append(self.run / "evals.jsonl", rows)
+        scores = found.to_json()
+        self.summary["evals"].append(
+            {"stage": stage, "step": step, "split": split, "scores": scores}
+        )
+        write_summary(self.run, self.summary)
+        for tracker in self.trackers:
+            tracker.log({f"eval/{k}": f.score for k, f in found.scores.items()}, step)
+        self.console.evaluation(stage, step, found)
+
+    def message(self, text: str) -> None:
+        """Something a person should know."""
+        self.console.say(text)
+
+    def close(self) -> None:
+        """Writes the summary and lets go of console and trackers."""
+        self._spent("other")
+        if self.rank == 0:
+            write_summary(self.run, self.summary)
+        for tracker in self.trackers:
+            tracker.close()
+        self.console.close()
+
+    def _spent(self, what: str) -> None:
+        """Books the time since the last entry; set-up and saving show as `other`."""
+        now = time.perf_counter()
+        seconds = self.summary["seconds"]
+        seconds[what] = round(seconds.get(what, 0.0) + now - self.marked, 3)
+        seconds["total"] = round(seconds.get("total", 0.0) + now - self.marked, 3)
+        self.marked = now
+
+
+def _sample_row(sample: Sample, pictures: Pictures | None) -> dict[str, Any]:
+    texts = [
+        "".join("<image>" if part is IMAGE else str(part) for part in message.content)
+        for message in sample.messages
+    ]
+    return {
+        "id": sample.id,
+        "prompt": "\n".join(texts),
+        "images": [pictures.keep(image) for image in sample.images] if pictures else [],
+        "answer": sample.answer,
+        "tags": dict(sample.tags),
+    }
+
+
+def _rollout_row(rollout: Rollout) -> dict[str, Any]:
+    return {
+        "completion": rollout.text,
+        "reward": rollout.reward,
+        "scores": dict(rollout.scores),
+        "tokens": rollout.tokens,
+        "finish": "length" if rollout.truncated else "stop",
+        "origin": rollout.origin,
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,69 @@
+"""Experiment trackers behind one small protocol; each is imported only when a config names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from vlrft.schema import VlrftError
+
+
+class TrackerError(VlrftError, ImportError):
+    """A tracker whose package is not installed; names the extra."""
+
+
+class Tracker(Protocol):
+    """Takes figures by name and step."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    def __init__(self, run: Path) -> None:
+        self._writer: Any = _load(
+            "torch.utils.tensorboard", "tensorboard"
+        ).SummaryWriter(str(run / "tensorboard"))
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Hosted:
+    """W&B and trackio share one interface."""
+
+    def __init__(self, package: str, run: Path) -> None:
+        self._module: Any = _load(package, package)
+        self._module.init(project="vlrft", name=run.name)
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._module.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._module.finish()
+
+
+def build(names: Sequence[str], run: Path) -> list[Tracker]:
+    """The trackers of a run. Raises TrackerError naming the extra to install."""
+    makers: dict[str, Callable[[], Tracker]] = {
+        "tensorboard": lambda: TensorBoard(run),
+        "wandb": lambda: Hosted("wandb", run),
+        "trackio": lambda: Hosted("trackio", run),
+    }
+    return [makers[name]() for name in names]
+
+
+def _load(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as e:
+        raise TrackerError(
+            f"log.trackers: {extra} is not installed; pip install 'vlrft[{extra}]'"
+        ) from e
