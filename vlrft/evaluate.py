@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -19,6 +19,7 @@ class Figure:
     n: int
     score: float
     ci: Interval
+    values: tuple[float, ...]  # a record each, in the order of the samples
 
     @staticmethod
     def of(measure: Measure) -> Figure:
@@ -29,6 +30,7 @@ class Figure:
             n=len(values),
             score=float(aggregate(values)),
             ci=bootstrap(values, measure.aggregate),
+            values=values,
         )
 
 
@@ -45,7 +47,11 @@ class Evaluation:
         return fmean(f.score for f in self.scores.values())
 
     def to_json(self) -> dict[str, Any]:
-        return {name: asdict(figure) for name, figure in self.scores.items()}
+        """The figures without the values behind them."""
+        return {
+            name: {"correct": f.correct, "n": f.n, "score": f.score, "ci": list(f.ci)}
+            for name, f in self.scores.items()
+        }
 
 
 def evaluate(

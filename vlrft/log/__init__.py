@@ -57,7 +57,7 @@ class RunLog:
     def resume_from(self, step: int, *, fresh: bool) -> None:
         """Forgets everything after `step`, so that what follows is written once. `fresh`: forgets all."""
         keep = -1 if fresh else step
-        for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl"):
+        for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
             cut(self.run / name, keep)
         old = read_summary(self.run)
         if old is not None and not fresh:
@@ -127,6 +127,11 @@ class RunLog:
                 }
             )
         append(self.run / "evals.jsonl", rows)
+        values = {name: f.values for name, f in found.scores.items()}
+        append(
+            self.run / "values.jsonl",
+            [{"stage": stage, "step": step, "split": split, "values": values}],
+        )
         scores = found.to_json()
         self.summary["evals"].append(
             {"stage": stage, "step": step, "split": split, "scores": scores}

@@ -1,0 +1,126 @@
+"""One self-contained HTML page of a run, and its before/after table as plain text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from vlrft.report.curves import Chart, draw
+from vlrft.report.data import Line, Row, RunData, read_run
+from vlrft.report.gallery import card, pick
+
+GALLERY = 24
+RANKED = 8  # best and worst records that are shown
+CHARTS = {
+    "reward/mean": "Reward",
+    "groups/valid_share": "Share of groups that teach",
+    "loss": "Loss",
+    "entropy": "Entropy of a token (nats)",
+    "grad_norm": "Gradient norm",
+    "length/mean": "Completion length (tokens)",
+    "sampler_gap/mean": "Gap between sampler and trainer (log-prob)",
+}
+
+
+def write_report(run: Path) -> Path:
+    """Writes RUN/report.html from the run's files. Raises DataError when the folder holds no run."""
+    data = read_run(run)
+    pages = Environment(
+        loader=PackageLoader("vlrft.report"), autoescape=True, undefined=StrictUndefined
+    )
+    shown = [
+        r
+        for r in data.records
+        if r["images"] or not any(x["images"] for x in data.records)
+    ]
+    ranked = sorted(shown, key=_earned)
+    html = pages.get_template("page.html").render(
+        data=data,
+        charts=[(chart.title, draw(chart)) for chart in charts(data)],
+        rollouts=[card(run, row) for row in pick(data.rollouts, GALLERY)],
+        worst=[card(run, row) for row in ranked[:RANKED]],
+        best=[card(run, row) for row in ranked[::-1][:RANKED]],
+    )
+    path = run / "report.html"
+    draft = run / ".report.html"
+    draft.write_text(html, encoding="utf-8")
+    os.replace(draft, path)
+    return path
+
+
+def summary_table(run: Path) -> str:
+    """The before/after table as aligned text."""
+    rows = [
+        (
+            "",
+            "stage",
+            "correct",
+            "score",
+            "95 % interval",
+            "gain (paired 95 % interval)",
+        )
+    ]
+    before = None
+    for line in read_run(run).table:
+        name = "" if line.figure == before else line.figure
+        before = line.figure
+        rows.append((name, line.stage, f"{line.correct}/{line.n}", *_figures(line)))
+    widths = [max(len(row[k]) for row in rows) for k in range(6)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def charts(data: RunData) -> list[Chart]:
+    """Evaluations first, then the curves that the run has."""
+    stages = _stages(data.metrics)
+    found: list[Chart] = []
+    evals: Sequence[Row] = data.summary.get("evals", [])
+    for name in dict.fromkeys(name for e in evals for name in e["scores"]):
+        marks = [
+            (e["step"], s["score"], s["ci"][0], s["ci"][1])
+            for e in evals
+            if (s := e["scores"].get(name)) is not None
+        ]
+        found.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
+    components = sorted(
+        {k for row in data.metrics for k in row if k.startswith("reward/")}
+    )
+    extra = {
+        k: f"Reward: {k[7:]}"
+        for k in components
+        if k not in ("reward/mean", "reward/std")
+    }
+    for key, title in {**CHARTS, **extra}.items():
+        points = [(r["step"], r[key]) for r in data.metrics if r.get(key) is not None]
+        if points:
+            found.append(Chart(title=title, points=points, stages=stages))
+    return found
+
+
+def _stages(metrics: Sequence[Row]) -> list[tuple[str, float, float]]:
+    ends: dict[str, tuple[float, float]] = {}
+    for row in metrics:
+        first, _ = ends.get(row["stage"], (row["step"] - 1, 0))
+        ends[row["stage"]] = (first, row["step"])
+    return [(name, first, last) for name, (first, last) in ends.items()]
+
+
+def _earned(record: Row) -> float:
+    scores = [v for v in record["scores"].values() if v is not None]
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+def _figures(line: Line) -> tuple[str, str, str]:
+    interval = f"[{100 * line.ci[0]:.1f}, {100 * line.ci[1]:.1f}]"
+    if line.gain is None or line.gain_ci is None:
+        return f"{100 * line.score:.1f}", interval, ""
+    low, high = line.gain_ci
+    gain = f"{100 * line.gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+    return f"{100 * line.score:.1f}", interval, gain

@@ -1,0 +1,120 @@
+"""Line charts as inline SVG: the raw series thin, its running mean thick, stages shaded, evaluations with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+WIDTH, HEIGHT = 420, 190
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 26
+SMOOTHING = 0.9  # weight of the past in the running mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """One chart: points (step, value), and evaluation marks (step, value, low, high)."""
+
+    title: str
+    points: Sequence[tuple[float, float]] = ()
+    marks: Sequence[tuple[float, float, float, float]] = ()
+    stages: Sequence[tuple[str, float, float]] = ()  # name, first step, last step
+
+
+def running_mean(values: Sequence[float]) -> list[float]:
+    """Exponential mean with its bias at the start taken out."""
+    out: list[float] = []
+    total = weight = 0.0
+    for value in values:
+        total = SMOOTHING * total + (1 - SMOOTHING) * value
+        weight = SMOOTHING * weight + (1 - SMOOTHING)
+        out.append(total / weight)
+    return out
+
+
+def ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers that cover the range."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw)
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def draw(chart: Chart) -> Markup:
+    """The chart as an <svg> element that takes its colours from the page."""
+    steps = [x for x, _ in chart.points] + [m[0] for m in chart.marks]
+    values = [y for _, y in chart.points] + [v for m in chart.marks for v in m[1:]]
+    if not values:
+        return Markup("")
+    x0, x1 = min(steps), max(max(steps), min(steps) + 1)
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    low, high = low - margin, high + margin
+
+    def x(step: float) -> float:
+        return LEFT + (step - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [
+        Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
+            WIDTH, HEIGHT, chart.title
+        )
+    ]
+    for k, (name, first, last) in enumerate(chart.stages):
+        left, right = x(max(first, x0)), x(min(last, x1))
+        if k % 2:
+            parts.append(_rect("stage", left, TOP, right - left, HEIGHT - TOP - BOTTOM))
+        if right - left > 6 * len(name):
+            parts.append(_text("label", (left + right) / 2, TOP + 10, escape(name)))
+    for value in ticks(low, high):
+        parts.append(_line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)))
+        parts.append(_text("tick end", LEFT - 5, y(value) + 3, Markup(f"{value:.3g}")))
+    for step in ticks(x0, x1, 5):
+        parts.append(_text("tick", x(step), HEIGHT - 9, Markup(f"{step:.0f}")))
+    if chart.points:
+        smooth = running_mean([v for _, v in chart.points])
+        where = [s for s, _ in chart.points]
+        parts.append(_path("raw", [(x(s), y(v)) for s, v in chart.points]))
+        parts.append(
+            _path("mean", [(x(s), y(v)) for s, v in zip(where, smooth, strict=True)])
+        )
+    for step, value, lower, upper in chart.marks:
+        parts.append(_line("mark", x(step), y(lower), x(step), y(upper)))
+        parts.append(
+            Markup('<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="3.5"/>').format(
+                x(step), y(value)
+            )
+        )
+    if len(chart.marks) > 1:
+        parts.append(_path("join", [(x(m[0]), y(m[1])) for m in chart.marks]))
+    return Markup("").join([*parts, Markup("</svg>")])
+
+
+def _path(kind: str, points: Sequence[tuple[float, float]]) -> Markup:
+    line = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    return Markup('<path class="{}" d="{}"/>').format(kind, line)
+
+
+def _line(kind: str, xa: float, ya: float, xb: float, yb: float) -> Markup:
+    return Markup(
+        '<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>'
+    ).format(kind, xa, ya, xb, yb)
+
+
+def _rect(kind: str, left: float, top: float, width: float, height: float) -> Markup:
+    return Markup(
+        '<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>'
+    ).format(kind, left, top, max(width, 0), height)
+
+
+def _text(kind: str, left: float, top: float, text: Markup) -> Markup:
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(
+        kind, left, top, text
+    )
