@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from vlrft.chat import Chat
 from vlrft.rollout import Request, RolloutEngine, Sampling

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import TypeAdapter
@@ -27,7 +26,7 @@ from vlrft.plugins import find_reward, find_task
 from vlrft.policy.load import Policy, load_policy
 from vlrft.rollout import RolloutEngine, Sampling
 from vlrft.rollout import build as build_rollout
-from vlrft.schema import DataError, Group, Rollout, Sample, Task, VlrftError
+from vlrft.schema import DataError, Group, Rollout, Sample, Task
 from vlrft.scoring import NamedReward
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
@@ -110,7 +109,7 @@ class Run:
     score: float | None = None  # mean of the latest evaluation
 
     def groups(
-        self, stage: Stage, samples: Sequence[Sample], step: int, attempt: int
+        self, stage: Stage, step: int, samples: Sequence[Sample], attempt: int
     ) -> list[Group]:
         """A group a sample: the gold answers, or rollouts of the present policy."""
         if stage.algorithm.answers == "gold":

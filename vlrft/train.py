@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from vlrft.batch import advantages_of, make_batches
@@ -44,10 +45,8 @@ def train_stage(run: Run, stage: Stage) -> None:
     for step in range(run.step + 1, stage.last + 1):
         clock = Clock()
         with clock("rollout"):
-            play = lambda samples, attempt: run.groups(stage, samples, step, attempt)  # noqa: E731
-            found = collect(
-                stage.prompts, play, algorithm.keep, config.prompts_per_step
-            )
+            play = partial(run.groups, stage, step)
+            found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
         with clock("update"):
             advantages = advantages_of(found.groups, algorithm)
             batches = make_batches(

@@ -60,16 +60,16 @@ class LossBatch:
 
     mask: Bool[Tensor, "B T"]  # action tokens
     advantages: Float[Tensor, "B T"]  # detached
-    group: Int[Tensor, "B"]
-    rollout: Int[Tensor, "B"]
-    group_tokens: Int[Tensor, "B"]  # action tokens of the row's whole group
-    rollout_tokens: Int[Tensor, "B"]  # action tokens of the row's whole rollout
+    group: Int[Tensor, " B"]
+    rollout: Int[Tensor, " B"]
+    group_tokens: Int[Tensor, " B"]  # action tokens of the row's whole group
+    rollout_tokens: Int[Tensor, " B"]  # action tokens of the row's whole rollout
     denominators: Denominators
     sampled_logprobs: Float[Tensor, "B T"] | None = None
     old_logprobs: Float[Tensor, "B T"] | None = None
     ref_logprobs: Float[Tensor, "B T"] | None = None
 
-    def rows(self, index: Int[Tensor, "b"], length: int) -> LossBatch:
+    def rows(self, index: Int[Tensor, " b"], length: int) -> LossBatch:
         """The given rows, cut to `length` tokens; denominators stay those of the whole step."""
         return self._map(lambda t: t[index][:, :length] if t.dim() == 2 else t[index])
 
@@ -89,8 +89,8 @@ def make_loss_batch(
     *,
     mask: Bool[Tensor, "B T"],
     advantages: Float[Tensor, "B T"],
-    group: Int[Tensor, "B"],
-    rollout: Int[Tensor, "B"],
+    group: Int[Tensor, " B"],
+    rollout: Int[Tensor, " B"],
     valid: tuple[bool, ...],
     max_tokens: int,
     sampled_logprobs: Float[Tensor, "B T"] | None = None,

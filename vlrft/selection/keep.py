@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from pydantic import Field, PositiveInt
-from typing_extensions import Annotated
 
 from vlrft.advantages import MIN_SPREAD
 from vlrft.config import strict
