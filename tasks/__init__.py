@@ -1,0 +1,1 @@
+"""Task packs: one folder, one pack; each exports `task`."""
