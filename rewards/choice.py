@@ -1,0 +1,46 @@
+"""One of several options: its letter, its text or a class name."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+
+from vlrft.grading import expects, plain, read_answer, read_letter
+from vlrft.schema import DataError, Sample
+
+
+def choice(completion: str, sample: Sample) -> float | None:
+    """1.0 for the right option, 0.0 for another or none; None when the gold answer is no choice.
+
+    The gold answer is an option's text (`7`, `persian cat`), or a letter when the tag `options` lists the options, one
+    a line, from A on; then the letter, the option's text and both (`(A) left`) count alike. Equality, never
+    containment. Raises DataError for a gold answer that is no text, is empty, or is none of the options.
+    """
+    if not expects(sample, "choice"):
+        return None
+    right = _accepted(sample)
+    answer = read_answer(completion)
+    if answer is None:
+        return 0.0
+    letter = read_letter(answer)
+    return float(plain(answer) in right or (letter is not None and plain(letter) in right))
+
+
+def _accepted(sample: Sample) -> frozenset[str]:
+    """Every plain text that is the right answer."""
+    gold = sample.answer
+    if not isinstance(gold, str) or not plain(gold):
+        raise DataError(f"sample {sample.id}: gold answer {gold!r} is no option; use a text such as '7' or 'A'")
+    options = sample.tags.get("options")
+    if options is None:
+        return frozenset({plain(gold)})
+    texts = [plain(text) for text in options.splitlines()]
+    letters = ascii_uppercase[: len(texts)]
+    if len(gold) == 1 and gold in letters:
+        index = letters.index(gold)
+        letter, text = plain(gold), texts[index]
+        both = {f"{letter}{mark} {text}" for mark in ").:"} | {f"({letter}) {text}"}
+        alone = {text} if text not in map(plain, letters) else set[str]()
+        return frozenset({letter} | alone | both)
+    if plain(gold) in texts:
+        return frozenset({plain(gold)})
+    raise DataError(f"sample {sample.id}: gold answer {gold!r} is none of the options {options.splitlines()}")

@@ -1,0 +1,50 @@
+"""Real handwritten digits composed into scenes: name one, count them, say which is left, find one.
+
+Needs no download and no GPU: the scans ship with scikit-learn. Every image token, prompt and reward is of the kind the
+large packs use, so a small model shows in minutes what a method does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vlrft.schema import Measure, Record, Sample, Task
+
+from .options import SUBTASKS, Options
+from .scans import SPLITS
+from .scenes import Scenes
+
+REWARD_OF = {"classify": "choice", "count": "count", "relation": "choice", "ground": "boxes"}
+FOUND = 0.5  # IoU from which on a digit counts as found
+
+
+def gold(sample: Sample) -> str:
+    """The completion that earns full marks; what `sft` teaches."""
+    answer = sample.answer
+    if sample.tags["answer"] == "box":
+        x1, y1, x2, y2 = answer
+        answer = f"({x1},{y1}),({x2},{y2})"
+    return f"<answer>{answer}</answer>"
+
+
+def measures(records: Sequence[Record]) -> Mapping[str, Measure]:
+    """Accuracy of `classify`, `count` and `relation`; mean IoU of `ground`. Only what the records hold."""
+    out: dict[str, Measure] = {}
+    for kind in SUBTASKS:
+        own = [r for r in records if r.tags["kind"] == kind]
+        if own:
+            values = tuple(r.scores.get(REWARD_OF[kind]) or 0.0 for r in own)
+            out[kind] = Measure(values=values, threshold=FOUND if kind == "ground" else 1.0)
+    return out
+
+
+task = Task(
+    name="digits",
+    doc="Scanned digits in scenes: classify, count, relation, ground. Built in, no download.",
+    options=Options,
+    splits=SPLITS,
+    load=Scenes,
+    rewards={"choice": 1.0, "count": 1.0, "boxes": 1.0, "format": 0.1},
+    measures=measures,
+    gold=gold,
+)

@@ -1,0 +1,150 @@
+"""Scenes of digits and the question each asks; a pure function of split, index and options."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from vlrft.boxes import to_thousandths
+from vlrft.schema import IMAGE, Message, Sample
+
+from .options import Options
+from .scans import scan, scans_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CACHED = 512  # scenes kept in memory; some 20 MB at 112 pixels
+LEFT_RIGHT = "left\nright"
+
+Place = tuple[int, int]  # column and row of a cell
+Square = tuple[int, int, int, int]  # pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a scene shows, and what is asked about it."""
+
+    shown: tuple[tuple[int, Place], ...]  # digits and their cells
+    fields: dict[str, int]  # of the prompt
+    answer: Any = None  # None: the first digit's box
+    tags: dict[str, str]
+
+
+class Scenes(Sequence[Sample]):
+    """A split's samples, each composed when it is asked for."""
+
+    def __init__(self, split: str, options: Options) -> None:
+        self.split = split
+        self.options = options
+        self.length: int = getattr(options, split)
+        self._compose = lru_cache(maxsize=CACHED)(self._sample)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"scene {index} of {len(self)}")
+        return self._compose(index % len(self))
+
+    def _sample(self, index: int) -> Sample:
+        options = self.options
+        name = f"digits/{self.split}/{index}"
+        rng = random.Random(name)
+        width, height = rng.choice(options.canvas), rng.choice(options.canvas)
+        cells = [(x, y) for y in range(height // options.cell) for x in range(width // options.cell)]
+        kind = options.subtasks[index % len(options.subtasks)]
+        question = ASK[kind](rng, cells, options)
+        image, squares = draw(question, self.split, (width, height), rng, options)
+        box = to_thousandths(squares[0], width, height)
+        return Sample(
+            id=name,
+            messages=(Message(role="user", content=(IMAGE, prompt(kind).format(**question.fields))),),
+            images=(image,),
+            answer=box if question.answer is None else question.answer,
+            tags={"kind": kind, **question.tags},
+        )
+
+
+@cache
+def prompt(kind: str) -> str:
+    """The question of a sub-task, from its text file."""
+    return (Path(__file__).parent / "prompts" / f"{kind}.txt").read_text(encoding="utf-8").strip()
+
+
+def draw(
+    question: Question, split: str, size: tuple[int, int], rng: random.Random, options: Options
+) -> tuple[Image, list[Square]]:
+    """The picture, and the square of each digit; a digit lies somewhere in its cell, squares never overlap."""
+    from PIL import Image
+
+    canvas = Image.new("L", size)
+    squares: list[Square] = []
+    for digit, (column, row) in question.shown:
+        side = rng.choice(options.sides())
+        steps = range(0, options.cell - side + 1, options.grid)
+        x, y = column * options.cell + rng.choice(steps), row * options.cell + rng.choice(steps)
+        found = scan(rng.choice(scans_of(split)[digit]))
+        canvas.paste(found.resize((side, side), Image.Resampling.BICUBIC), (x, y))
+        squares.append((x, y, x + side, y + side))
+    return canvas.convert("RGB"), squares
+
+
+def classify(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
+    digit = rng.choice(options.digits)
+    return Question(
+        shown=((digit, rng.choice(cells)),), fields={}, answer=str(digit), tags={"answer": "choice"}
+    )
+
+
+def count(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
+    target, *others = rng.sample(options.scene_digits, len(options.scene_digits))
+    beside = 0 if options.easy_count else rng.randint(*options.distractors)
+    fewest = 0 if beside else 1
+    copies = rng.randint(fewest, max(fewest, min(options.max_count, len(cells) - beside)))
+    digits = [target] * copies + rng.choices(others, k=min(beside, len(cells) - copies))
+    places = rng.sample(cells, len(digits))
+    return Question(
+        shown=tuple(zip(digits, places, strict=True)),
+        fields={"target": target},
+        answer=copies,
+        tags={"answer": "count"},
+    )
+
+
+def relation(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
+    pair = rng.sample(options.scene_digits, 2)
+    target, other = sorted(pair) if options.ordered else pair
+    here, there = rng.sample(cells, 2)
+    while here[0] == there[0]:
+        here, there = rng.sample(cells, 2)
+    return Question(
+        shown=((target, here), (other, there)),
+        fields={"target": target, "other": other},
+        answer="A" if here[0] < there[0] else "B",
+        tags={"answer": "choice", "options": LEFT_RIGHT},
+    )
+
+
+def ground(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
+    digits = rng.sample(options.scene_digits, 1 + rng.randint(*options.distractors))
+    places = rng.sample(cells, len(digits))
+    return Question(
+        shown=tuple(zip(digits, places, strict=True)),
+        fields={"target": digits[0]},
+        tags={"answer": "box"},
+    )
+
+
+ASK = {"classify": classify, "count": count, "relation": relation, "ground": ground}
