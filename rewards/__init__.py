@@ -1,1 +1,2 @@
-"""Verifiable rewards: one file, one function of the file's name, `(completion, sample) -> Score`."""
+"""Verifiable rewards: one file, one function of the file's name, `(completion, sample) ->
+Score`."""

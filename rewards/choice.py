@@ -11,9 +11,10 @@ from vlrft.schema import DataError, Sample
 def choice(completion: str, sample: Sample) -> float | None:
     """1.0 for the right option, 0.0 for another or none; None when the gold answer is no choice.
 
-    The gold answer is an option's text (`7`, `persian cat`), or a letter when the tag `options` lists the options, one
-    a line, from A on; then the letter, the option's text and both (`(A) left`) count alike. Equality, never
-    containment. Raises DataError for a gold answer that is no text, is empty, or is none of the options.
+    The gold answer is an option's text (`7`, `persian cat`), or a letter when the tag `options`
+    lists the options, one a line, from A on; then the letter, the option's text and both (`(A)
+    left`) count alike. Equality, never containment. Raises DataError for a gold answer that is no
+    text, is empty, or is none of the options.
     """
     if not expects(sample, "choice"):
         return None
@@ -29,7 +30,9 @@ def _accepted(sample: Sample) -> frozenset[str]:
     """Every plain text that is the right answer."""
     gold = sample.answer
     if not isinstance(gold, str) or not plain(gold):
-        raise DataError(f"sample {sample.id}: gold answer {gold!r} is no option; use a text such as '7' or 'A'")
+        raise DataError(
+            f"sample {sample.id}: gold answer {gold!r} is no option; use a text such as '7' or 'A'"
+        )
     options = sample.tags.get("options")
     if options is None:
         return frozenset({plain(gold)})
@@ -43,4 +46,6 @@ def _accepted(sample: Sample) -> frozenset[str]:
         return frozenset({letter} | alone | both)
     if plain(gold) in texts:
         return frozenset({plain(gold)})
-    raise DataError(f"sample {sample.id}: gold answer {gold!r} is none of the options {options.splitlines()}")
+    raise DataError(
+        f"sample {sample.id}: gold answer {gold!r} is none of the options {options.splitlines()}"
+    )

@@ -9,17 +9,15 @@ _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
 def format(completion: str, sample: Sample) -> float:
-    """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it; else 0.0.
+    """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it;
+    else 0.0.
 
-    Applies to every sample. An empty answer, a nested or repeated tag or an answer too long to read earns nothing.
+    Applies to every sample. An empty answer, a nested or repeated tag or an answer too long to read
+    earns nothing.
     """
     text = completion.strip()
     if read_answer(text) is None or any(text.count(tag) > 1 for tag in _TAGS):
         return 0.0
-    thought, closed, spoken = text.rpartition("</think>")
-    if closed and not thought.startswith("<think>") or not closed and "<think>" in spoken:
-        return 0.0
-    if "<answer>" in thought or "</answer>" in thought or "<think>" in spoken:
-        return 0.0
-    spoken = spoken.strip()
-    return float(spoken.startswith("<answer>") and spoken.endswith("</answer>"))
+    thought, closed, spoken = (part.strip() for part in text.rpartition("</think>"))
+    thinks = thought.startswith("<think>") if closed else "<think>" not in spoken
+    return float(thinks and spoken.startswith("<answer>") and spoken.endswith("</answer>"))

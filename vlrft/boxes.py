@@ -1,7 +1,8 @@
 """Boxes (x1, y1, x2, y2): conventions, conversions and overlap.
 
-Two conventions: pixels of the image, and thousandths of its width and height (Qwen2-VL), in which packs state their
-gold answers. A box is *proper* when it is finite, lies within its frame and has an area; any other overlaps nothing.
+Two conventions: pixels of the image, and thousandths of its width and height (Qwen2-VL), in which
+packs state their gold answers. A box is *proper* when it is finite, lies within its frame and has
+an area; any other overlaps nothing.
 """
 
 from __future__ import annotations
@@ -14,18 +15,13 @@ THOUSAND = 1000.0
 
 
 def is_proper(box: Box, width: float = THOUSAND, height: float = THOUSAND) -> bool:
-    """Whether the box is finite, inside a frame of `width` by `height`, and neither inverted nor without area."""
+    """Whether the box is finite, inside a frame of `width` by `height`, and neither inverted nor
+    without area."""
     x1, y1, x2, y2 = box
-    return (
-        all(map(math.isfinite, box))
-        and 0 <= x1 < x2 <= width
-        and 0 <= y1 < y2 <= height
-    )
+    return all(map(math.isfinite, box)) and 0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height
 
 
-def iou(
-    one: Box, other: Box, width: float = THOUSAND, height: float = THOUSAND
-) -> float:
+def iou(one: Box, other: Box, width: float = THOUSAND, height: float = THOUSAND) -> float:
     """Intersection over union in [0, 1]; 0 when either box is not proper in the frame."""
     if not (is_proper(one, width, height) and is_proper(other, width, height)):
         return 0.0
@@ -47,7 +43,8 @@ def to_thousandths(box: Box, width: int, height: int) -> tuple[int, int, int, in
 
 
 def to_pixels(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
-    """Thousandths -> the nearest whole pixels; exact after `to_thousandths` on images up to 1000 pixels a side."""
+    """Thousandths -> the nearest whole pixels; exact after `to_thousandths` on images up to 1000
+    pixels a side."""
     x1, y1, x2, y2 = box
     return (
         round(x1 * width / THOUSAND),

@@ -1,9 +1,10 @@
 """Reads an answer out of a completion: the answer tag, then a letter, a whole number or a box.
 
-One policy for every strict reward. A completion answers by exactly one `<answer>…</answer>`, and that in what follows
-the last `</think>`; two answers, an unclosed tag or no tag are no answer. Inside the tag the whole text must be the
-answer: nothing is searched for in prose, so an answer can neither hide among others nor be met by accident. Digits are
-ASCII digits. Every function takes time linear in its text, returns None for what it cannot read, and never raises.
+One policy for every strict reward. A completion answers by exactly one `<answer>…</answer>`, and
+that in what follows the last `</think>`; two answers, an unclosed tag or no tag are no answer.
+Inside the tag the whole text must be the answer: nothing is searched for in prose, so an answer can
+neither hide among others nor be met by accident. Digits are ASCII digits. Every function takes time
+linear in its text, returns None for what it cannot read, and never raises.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ MAX_ANSWER = 2000  # characters; a longer answer is none
 
 _NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
-_BOX = re.compile(
-    rf"\s*\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)\s*", re.ASCII
-)
+_BOX = re.compile(rf"\s*\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)\s*", re.ASCII)
 _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
 def read_answer(completion: str) -> str | None:
-    """The text of the one answer tag behind the thinking, stripped; None when there is not exactly one or it is empty."""
+    """The text of the one answer tag behind the thinking, stripped; None when there is not exactly
+    one or it is empty."""
     spoken = completion.rpartition("</think>")[2]
     if spoken.count("<answer>") != 1 or spoken.count("</answer>") != 1:
         return None
@@ -47,7 +47,8 @@ def read_integer(text: str) -> int | None:
 
 
 def read_box(text: str) -> Box | None:
-    """A single box written `(x1,y1),(x2,y2)`; whether it is a sensible one is for `boxes` to say."""
+    """A single box written `(x1,y1),(x2,y2)`; whether it is a sensible one is for `boxes` to
+    say."""
     found = _BOX.fullmatch(text)
     if not found:
         return None
@@ -61,7 +62,8 @@ def plain(text: str) -> str:
 
 
 def expects(sample: Sample, kind: str) -> bool:
-    """Whether the sample's gold answer is of this kind (`choice`, `count`, `box`, …), which its tag `answer` names.
+    """Whether the sample's gold answer is of this kind (`choice`, `count`, `box`, …), which its tag
+    `answer` names.
 
     A sample without the tag leaves the matter to the task's list of rewards: each of them applies.
     """

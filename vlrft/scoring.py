@@ -1,4 +1,5 @@
-"""A rollout's reward: the weighted sum of the named rewards that apply to it, each kept apart in `scores`."""
+"""A rollout's reward: the weighted sum of the named rewards that apply to it, each kept apart in
+`scores`."""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ class NamedReward:
 def score(rollout: Rollout, rewards: Sequence[NamedReward]) -> Rollout:
     """The rollout with its reward and scores, on top of what its environment gave.
 
-    A reward that returns named numbers gives the scores `name/part`; its weight counts for each of them. Parts that
-    are None do not apply: they are kept as None and add nothing. Raises DataError for an unreadable gold answer and
-    RewardError for a reward that raised or returned no finite number; both name the sample.
+    A reward that returns named numbers gives the scores `name/part`; its weight counts for each of
+    them. Parts that are None do not apply: they are kept as None and add nothing. Raises DataError
+    for an unreadable gold answer and RewardError for a reward that raised or returned no finite
+    number; both name the sample.
     """
     total = rollout.reward
     scores = dict(rollout.scores)
@@ -63,9 +65,7 @@ def _finite(value: object, reward: NamedReward, rollout: Rollout) -> float | Non
     if value is None:
         return None
     if not isinstance(value, Real):
-        raise _error(
-            reward, rollout, f"returned a {type(value).__name__}, not a number or None"
-        )
+        raise _error(reward, rollout, f"returned a {type(value).__name__}, not a number or None")
     number = float(value)
     if not math.isfinite(number):
         raise _error(reward, rollout, f"returned {number}, not a finite number")

@@ -1,7 +1,7 @@
 """Real handwritten digits composed into scenes: name one, count them, say which is left, find one.
 
-Needs no download and no GPU: the scans ship with scikit-learn. Every image token, prompt and reward is of the kind the
-large packs use, so a small model shows in minutes what a method does.
+Needs no download and no GPU: the scans ship with scikit-learn. Every image token, prompt and reward
+is of the kind the large packs use, so a small model shows in minutes what a method does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def gold(sample: Sample) -> str:
 
 
 def measures(records: Sequence[Record]) -> Mapping[str, Measure]:
-    """Accuracy of `classify`, `count` and `relation`; mean IoU of `ground`. Only what the records hold."""
+    """Accuracy of `classify`, `count` and `relation`; mean IoU of `ground`. Only what the records
+    hold."""
     out: dict[str, Measure] = {}
     for kind in SUBTASKS:
         own = [r for r in records if r.tags["kind"] == kind]

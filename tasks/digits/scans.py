@@ -1,4 +1,5 @@
-"""The 1,797 scanned 8×8 digits of scikit-learn (UCI optical recognition test set), split once and for all."""
+"""The 1,797 scanned 8×8 digits of scikit-learn (UCI optical recognition test set), split once and
+for all."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SPLITS = ("train", "validation", "test")
-TENTHS = {"train": range(0, 6), "validation": range(6, 7), "test": range(7, 10)}  # of each digit's scans
+# Tenths of each digit's scans.
+TENTHS = {"train": range(0, 6), "validation": range(6, 7), "test": range(7, 10)}
 
 
 @lru_cache(maxsize=1)

@@ -63,14 +63,17 @@ class Scenes(Sequence[Sample]):
         name = f"digits/{self.split}/{index}"
         rng = random.Random(name)
         width, height = rng.choice(options.canvas), rng.choice(options.canvas)
-        cells = [(x, y) for y in range(height // options.cell) for x in range(width // options.cell)]
+        rows, columns = options.across(height), options.across(width)
+        cells = [(column, row) for row in range(rows) for column in range(columns)]
         kind = options.subtasks[index % len(options.subtasks)]
         question = ASK[kind](rng, cells, options)
         image, squares = draw(question, self.split, (width, height), rng, options)
         box = to_thousandths(squares[0], width, height)
         return Sample(
             id=name,
-            messages=(Message(role="user", content=(IMAGE, prompt(kind).format(**question.fields))),),
+            messages=(
+                Message(role="user", content=(IMAGE, prompt(kind).format(**question.fields))),
+            ),
             images=(image,),
             answer=box if question.answer is None else question.answer,
             tags={"kind": kind, **question.tags},
@@ -86,15 +89,19 @@ def prompt(kind: str) -> str:
 def draw(
     question: Question, split: str, size: tuple[int, int], rng: random.Random, options: Options
 ) -> tuple[Image, list[Square]]:
-    """The picture, and the square of each digit; a digit lies somewhere in its cell, squares never overlap."""
+    """The picture, and the square of each digit; a digit lies somewhere in its cell, squares never
+    overlap."""
     from PIL import Image
 
     canvas = Image.new("L", size)
+    cell = [options.cell(length) for length in size]
     squares: list[Square] = []
-    for digit, (column, row) in question.shown:
+    for digit, place in question.shown:
         side = rng.choice(options.sides())
-        steps = range(0, options.cell - side + 1, options.grid)
-        x, y = column * options.cell + rng.choice(steps), row * options.cell + rng.choice(steps)
+        x, y = (
+            at * length + rng.choice(range(0, length - side + 1, options.grid))
+            for at, length in zip(place, cell, strict=True)
+        )
         found = scan(rng.choice(scans_of(split)[digit]))
         canvas.paste(found.resize((side, side), Image.Resampling.BICUBIC), (x, y))
         squares.append((x, y, x + side, y + side))
