@@ -1,0 +1,216 @@
+"""Messages and images -> token ids and pixels, and ids -> text: the only file that touches a chat template."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image, ImageOps
+
+from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
+PIXEL_CACHE_BYTES = 256 * 2**20
+RENDERED_TEXTS = 4096  # conversations whose token ids are kept
+# Special tokens that answers are written with: Qwen2-VL marks the boxes it gives with these.
+MARKUP = tuple(
+    f"<|{kind}_{edge}|>" for kind in ("object_ref", "box", "quad") for edge in ("start", "end")
+)
+
+
+class Chat:
+    """A tokenizer with its chat template, and the image processor of a policy that sees.
+
+    `pad_id`; `end_ids`: tokens that end an answer; `banned_ids`: tokens that are never sampled: vision and other
+    control tokens, and ids beyond the tokenizer.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        image_processor: Any = None,
+        *,
+        vocab_size: int | None = None,
+        end_ids: Iterable[int] = (),
+        image_token_id: int | None = None,
+        processor_class: str | None = None,
+        cache_bytes: int = PIXEL_CACHE_BYTES,
+    ) -> None:
+        """`vocab_size`: the model's. `end_ids`: besides the tokenizer's own. `processor_class`: named in saved files,
+        so that `AutoProcessor` finds it. The last three concern policies that see."""
+        self.tokenizer = tokenizer
+        self.image_processor = image_processor
+        self.image_token_id = image_token_id
+        self.processor_class = processor_class
+        self.end_id: int = tokenizer.eos_token_id
+        self.end_ids = frozenset([self.end_id, *end_ids])
+        self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
+        self._texts: OrderedDict[tuple[Message, ...], tuple[int, ...]] = OrderedDict()
+        self._pixels = PixelCache(cache_bytes)
+        settings = image_processor.to_json_string() if image_processor else ""
+        self._settings = hashlib.sha256(settings.encode()).digest()
+
+    def render(
+        self, messages: Sequence[Message], images: Sequence[PilImage] = (), *, name: str = ""
+    ) -> Prompt:
+        """The conversation as the policy reads it when it is its turn. `name` (a sample's id) is for messages.
+
+        Raises DataError when images and IMAGE slots differ in number, or an image cannot be read.
+        """
+        where = f"{name}: " if name else ""
+        slots = sum(part is IMAGE for message in messages for part in message.content)
+        if slots != len(images):
+            raise DataError(f"{where}{slots} image slots in the messages, but {len(images)} images")
+        if slots and self.image_processor is None:
+            raise DataError(f"{where}an image, but this policy reads text only")
+        ids = self._text_ids(tuple(messages))
+        if self.image_token_id is None:
+            return Prompt(ids=ids)
+        pixels = tuple(
+            self._pixels_of(image, f"{where}image {i}") for i, image in enumerate(images)
+        )
+        return Prompt(ids=self._with_places(ids, pixels, where), images=pixels)
+
+    def answer_ids(self, text: str) -> tuple[int, ...]:
+        """An assistant's answer with the token that ends its turn."""
+        return (*self.tokenizer.encode(text, add_special_tokens=False), self.end_id)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text without special tokens."""
+        return self.decode_all([ids])[0]
+
+    def decode_all(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """`decode` of many rows at once."""
+        texts: list[str] = self.tokenizer.batch_decode(
+            [list(row) for row in rows],
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
+        )
+        return texts
+
+    def save(self, path: Path) -> None:
+        """Writes the files that AutoTokenizer, AutoImageProcessor and AutoProcessor read."""
+        self.tokenizer.save_pretrained(path)
+        if self.image_processor is not None:
+            if self.processor_class is not None:
+                self.image_processor.processor_class = self.processor_class
+            self.image_processor.save_pretrained(path)
+
+    def _text_ids(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        """The rendered conversation, one placeholder an image."""
+        known = self._texts.get(messages)
+        if known is not None:
+            self._texts.move_to_end(messages)
+            return known
+        text = self.tokenizer.apply_chat_template(
+            [_as_dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+        )
+        ids = tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        self._texts[messages] = ids
+        if len(self._texts) > RENDERED_TEXTS:
+            self._texts.popitem(last=False)
+        return ids
+
+    def _with_places(
+        self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str
+    ) -> tuple[int, ...]:
+        """Each placeholder repeated to the number of features of its image."""
+        places = ids.count(self.image_token_id)
+        if places != len(pixels):
+            token = self.tokenizer.convert_ids_to_tokens(self.image_token_id)
+            raise DataError(
+                f"{where}{places} image placeholders in the rendered prompt for {len(pixels)} images; "
+                f"the text may not contain {token}, and the chat template must know images"
+            )
+        found = iter(pixels)
+        out: list[int] = []
+        for i in ids:
+            out += [i] * self.features(next(found)) if i == self.image_token_id else [i]
+        return tuple(out)
+
+    def features(self, pixels: Pixels) -> int:
+        """Tokens that an image takes in a prompt."""
+        time, height, width = pixels.grid
+        merged: int = self.image_processor.merge_size**2
+        return time * height * width // merged
+
+    def _pixels_of(self, image: PilImage, where: str) -> Pixels:
+        image = upright_rgb(image, where)
+        content = hashlib.sha256(self._settings)
+        content.update(repr(image.size).encode())
+        content.update(image.tobytes())
+        key = content.hexdigest()
+        known = self._pixels.get(key)
+        if known is not None:
+            return known
+        try:
+            made = self.image_processor(images=[image], return_tensors="pt")
+        except ValueError as e:  # such as an absurd aspect ratio
+            raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
+        time, height, width = made["image_grid_thw"][0].tolist()
+        pixels = Pixels(key=key, grid=(time, height, width), values=made["pixel_values"])
+        self._pixels.put(pixels)
+        return pixels
+
+
+class PixelCache:
+    """Processed images by key, least recently used out first, bounded in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self._kept: OrderedDict[str, Pixels] = OrderedDict()
+
+    def get(self, key: str) -> Pixels | None:
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def put(self, pixels: Pixels) -> None:
+        self._kept[pixels.key] = pixels
+        self.bytes += pixels.values.nbytes
+        while self.bytes > self.limit:
+            _, dropped = self._kept.popitem(last=False)
+            self.bytes -= dropped.values.nbytes
+
+
+def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
+    """RGB as a viewer shows it: turned as its EXIF tag says, transparency on white. Raises DataError naming it."""
+    try:
+        image.load()
+        image = ImageOps.exif_transpose(image)
+    except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
+        name = getattr(image, "filename", "")
+        raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {e}") from None
+    if image.mode == "RGB":
+        return image
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        coloured = image.convert("RGBA")
+        image = Image.new("RGBA", image.size, "white")
+        image.alpha_composite(coloured)
+    return image.convert("RGB")
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    """The form that chat templates take: a string where all is text, else a list of parts."""
+    if all(isinstance(part, str) for part in message.content):
+        return {"role": message.role, "content": "".join(map(str, message.content))}
+    parts = [
+        {"type": "image"} if part is IMAGE else {"type": "text", "text": part}
+        for part in message.content
+    ]
+    return {"role": message.role, "content": parts}
+
+
+def _banned(tokenizer: Any, vocab_size: int) -> frozenset[int]:
+    """Control tokens and the ids that no token has; not the markup that answers may hold."""
+    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special |= set(tokenizer.all_special_ids)
+    special -= {i for i, t in tokenizer.added_tokens_decoder.items() if t.content in MARKUP}
+    return frozenset(special | set(range(len(tokenizer), vocab_size)))

@@ -1,0 +1,1 @@
+"""The policy: models and their processors, the packed forward, log-probs."""

@@ -1,0 +1,183 @@
+"""A policy from a hub id, a folder or a build config: model, chat and what the config asks of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from vlrft.chat import Chat
+from vlrft.config import ConfigError, PolicyConfig
+from vlrft.policy.adapt import add_lora, freeze, merged
+from vlrft.policy.build import build_model, build_tokenizer
+from vlrft.policy.logprobs import Scorer
+from vlrft.policy.source import load_model, load_tokenizer
+from vlrft.policy.trunk import Trunk, sees
+from vlrft.policy.vision import bound_pixels, build_image_processor, load_image_processor
+
+
+class Policy:
+    """A model with its chat. `model` is a transformers causal model, or a peft model around one."""
+
+    def __init__(self, model: Any, chat: Chat, *, adapters: bool = True) -> None:
+        """`adapters`: whether LoRA adapters, if there are any, take part."""
+        self.model = model
+        self.chat = chat
+        self.adapters = adapters
+        self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
+
+    @property
+    def device(self) -> torch.device:
+        return self.trunk.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        found: torch.dtype = next(self.model.parameters()).dtype
+        return found
+
+    @property
+    def has_lora(self) -> bool:
+        return hasattr(self.model, "peft_config")
+
+    @cached_property
+    def trunk(self) -> Trunk:
+        return Trunk(self.model)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return Scorer(self.model, self.trunk)
+
+    @cached_property
+    def banned(self) -> Bool[Tensor, " V"]:
+        """True for the tokens that are never sampled and have no probability."""
+        vocab = self.trunk.head.weight.shape[0]
+        flags = torch.zeros(vocab, dtype=torch.bool)
+        flags[[i for i in self.chat.banned_ids if i < vocab]] = True
+        return flags.to(self.device)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Within it the model's forward is this policy's: a LoRA reference shares its model, adapters off."""
+        if self.has_lora and not self.adapters:
+            with self.model.disable_adapter():
+                yield
+        else:
+            yield
+
+    def reference(self) -> Policy:
+        """The present weights, frozen. With LoRA: the model without its adapters, which costs no memory."""
+        if self.has_lora:
+            reference = Policy(self.model, self.chat, adapters=False)
+            reference.trained_names = ()
+            return reference
+        reference = Policy(copy.deepcopy(self.model), self.chat)
+        reference.model.requires_grad_(False).eval()
+        return reference
+
+    def trained(self) -> dict[str, Tensor]:
+        """The tensors that training changes, by name (detached, shared)."""
+        named = dict(self.model.named_parameters())
+        return {name: named[name].detach() for name in self.trained_names}
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copies the tensors that `trained` gave. Raises ConfigError when the names differ."""
+        own = self.trained()
+        if own.keys() != weights.keys():
+            odd = sorted(own.keys() ^ weights.keys())
+            raise ConfigError(
+                [f"{odd[0]}: in the checkpoint or in the policy, not in both; policy.* must be as it was"]
+            )
+        for name, tensor in own.items():
+            tensor.copy_(weights[name])
+
+    def save(self, path: Path) -> None:
+        """A folder that AutoModelForImageTextToText (text: AutoModelForCausalLM) and AutoProcessor (AutoTokenizer)
+        load. LoRA is merged in; the adapters are besides in `path/adapter`."""
+        path.mkdir(parents=True, exist_ok=True)
+        model = merged(self.model) if self.has_lora else self.model
+        model.save_pretrained(path)
+        self.chat.save(path)
+        if self.has_lora:
+            self.model.save_pretrained(path / "adapter", save_embedding_layers=False)
+
+
+def load_policy(
+    config: PolicyConfig, *, corpus: Iterable[str] = (), seed: int = 0, device: str = "cpu"
+) -> Policy:
+    """The policy in training mode. `corpus` and `seed` make a built policy's tokenizer and weights.
+
+    Raises ConfigError for a config that cannot be had: no such model, no weights, an unknown name to freeze.
+    """
+    if (config.model is None) == (config.build is None):
+        raise ConfigError(["policy: give one of model (a hub id or a folder) and build"])
+    dtype = pick_dtype(config.dtype, device)
+    attention = _attention(config)
+    if config.build is not None:
+        tokenizer = build_tokenizer(corpus, config.build.vocab_size)
+        model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
+        processor = build_image_processor() if sees(model) else None
+    else:
+        source = str(config.model)
+        trust = config.trust_remote_code
+        model = load_model(source, dtype=dtype, attention=attention, trust_remote_code=trust)
+        tokenizer = load_tokenizer(source, trust_remote_code=trust)
+        processor = load_image_processor(source, trust_remote_code=trust) if sees(model) else None
+    if processor is not None:
+        bound_pixels(processor, config.min_pixels, config.max_pixels)
+    chat = _chat(model, tokenizer, processor)
+    model = model.to(device)
+    if config.lora is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = add_lora(model, config.lora)
+    freeze(model, config.freeze)
+    if config.activation_checkpointing:
+        checkpoint_activations(model.get_base_model() if config.lora else model)
+    model.train()
+    return Policy(model, chat)
+
+
+def pick_dtype(name: str, device: str) -> torch.dtype:
+    """`auto` is bfloat16 on a GPU that computes in it, else float32."""
+    if name == "auto":
+        half = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
+        return torch.bfloat16 if half else torch.float32
+    found = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+    return found[name]
+
+
+def checkpoint_activations(model: Any) -> None:
+    """Layers are recomputed in the backward pass. Only while training, and never with a cache: the layers drop it."""
+    enable = getattr(model, "activation_checkpointing_enable", None)
+    (enable or model.gradient_checkpointing_enable)()
+
+
+def _attention(config: PolicyConfig) -> Any:
+    """FlashAttention takes no block mask: it serves the vision tower, the packed decoder runs sdpa."""
+    if config.attention != "flash_attention_2":
+        return config.attention
+    if config.build is not None and config.build.family == "qwen2":
+        raise ConfigError(["policy.attention: flash_attention_2 is for vision towers; use sdpa"])
+    return {"": "sdpa", "text_config": "sdpa", "vision_config": "flash_attention_2"}
+
+
+def _chat(model: nn.Module, tokenizer: Any, processor: Any) -> Chat:
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
+
+    config: Any = model.config
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return Chat(
+        tokenizer,
+        processor,
+        vocab_size=config.get_text_config().vocab_size,
+        end_ids=ends if isinstance(ends, list) else [] if ends is None else [ends],
+        image_token_id=config.image_token_id if processor is not None else None,
+        processor_class=PROCESSOR_MAPPING_NAMES.get(config.model_type),
+    )

@@ -1,0 +1,167 @@
+"""Log-probs of given tokens under a policy: the packed forward that training uses, and the plain one it must equal.
+
+One definition for both and for the sampler: log-softmax(logits / temperature) with banned tokens masked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vlrft.policy.packed import Packed, PackItem, block_mask, pack
+from vlrft.policy.token_scores import scores_of, token_scores
+from vlrft.policy.trunk import Trunk
+from vlrft.schema import VlrftError
+
+if TYPE_CHECKING:
+    from vlrft.policy.load import Policy
+
+REPLICATED_LOGITS = 2**28  # of one plain forward in the self-check: it keeps those of every position
+BOUNDS = {torch.float64: 1e-8, torch.float32: 1e-4}
+HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: single tokens differ by some hundredths between two orders of work
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenScores:
+    """`logprobs[b, t] = log π(row b's token t | prompt, tokens before t)`; 0 where it was not asked for."""
+
+    logprobs: Float[Tensor, "B T"]  # float32 at least
+    entropy: Float[Tensor, "B T"]  # of the same distribution, in nats; no gradient
+
+
+class SelfCheckError(VlrftError, RuntimeError):
+    """The packed forward does not give the log-probs of the plain one."""
+
+
+class Scorer(nn.Module):
+    """Vision tower, packed decoder and log-probs as one module call, so that sharding hooks see one forward."""
+
+    def __init__(self, model: nn.Module, trunk: Trunk) -> None:
+        super().__init__()
+        self.model = model
+        self.trunk = trunk
+
+    def forward(
+        self, packed: Packed, banned: Bool[Tensor, " V"], temperature: float
+    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        """Log-prob and entropy of each scored token."""
+        embeds = self.trunk.embed(packed.ids, packed.seen)
+        states = self.trunk.run(embeds, packed.positions, block_mask(packed.segments))
+        states = states.flatten(0, 1)[packed.hidden]
+        return token_scores(self.trunk.head, states, packed.targets, banned, temperature)
+
+
+def packed_logprobs(
+    policy: Policy, items: Sequence[PackItem], *, mask: Bool[Tensor, "B T"], temperature: float
+) -> TokenScores:
+    """Log-probs of the items' rows, in order, at the positions of `mask` [B T]; on the policy's device.
+
+    Each prompt is run once, each distinct image encoded once. Differentiable in the policy's weights; right under
+    activation checkpointing, for there is no cache. Raises DataError for prompts whose images do not fit,
+    ValueError for a mask that does not fit the rows.
+    """
+    packed = pack(items, mask, policy.trunk, pad_id=policy.chat.pad_id).to(policy.device)
+    with policy.in_use():
+        logprobs, entropy = policy.scorer(packed, policy.banned, temperature)
+    return _spread(logprobs, entropy, packed.slots, mask.shape)
+
+
+def replicated_logprobs(
+    policy: Policy, items: Sequence[PackItem], *, mask: Bool[Tensor, "B T"], temperature: float
+) -> TokenScores:
+    """The same by transformers' own forward, a whole row for each completion: the standard to be held to."""
+    rows = [(item.prompt, own) for item in items for own in item.rows]
+    width = max(len(prompt.ids) + len(own) for prompt, own in rows)
+    ids = torch.full((len(rows), width), policy.chat.pad_id)
+    real = torch.zeros(len(rows), width, dtype=torch.long)
+    for b, (prompt, own) in enumerate(rows):
+        length = len(prompt.ids) + len(own)
+        ids[b, :length] = torch.tensor([*prompt.ids, *own])
+        real[b, :length] = 1
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": real}
+    images = [image for prompt, _ in rows for image in prompt.images]
+    if images:
+        inputs["mm_token_type_ids"] = (ids == policy.trunk.image_token_id).int()
+        inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
+        inputs["pixel_values"] = torch.cat([image.values for image in images])
+    inputs = {name: value.to(policy.device) for name, value in inputs.items()}
+    with policy.in_use():
+        logits = policy.model(**inputs, use_cache=False).logits
+    slots = mask.cpu().flatten().nonzero()[:, 0]
+    b, t = slots // mask.shape[1], slots % mask.shape[1]
+    at = torch.tensor([len(prompt.ids) for prompt, _ in rows])[b] + t
+    targets = ids[b, at].to(policy.device)
+    picked = logits[b.to(policy.device), at.to(policy.device) - 1]
+    return _spread(
+        *scores_of(picked, targets, policy.banned, temperature), slots.to(policy.device), mask.shape
+    )
+
+
+def self_check(
+    policy: Policy,
+    items: Sequence[PackItem],
+    *,
+    mask: Bool[Tensor, "B T"],
+    temperature: float,
+    names: Sequence[str] = (),
+) -> float:
+    """The largest difference between packed and replicated log-probs, without dropout and without gradients.
+
+    Raises SelfCheckError beyond 1e-4 (float32; float64 1e-8, half precision 0.25), naming the row by `names` [B].
+    """
+    bound = BOUNDS.get(policy.dtype, HALF_BOUND)
+    worst = 0.0
+    with torch.no_grad(), _no_dropout(policy.model):
+        found = packed_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
+        for rows, part in _parts(items, REPLICATED_LOGITS // len(policy.banned)):
+            expected = replicated_logprobs(
+                policy, part, mask=mask[rows], temperature=temperature
+            ).logprobs
+            gaps = (found[rows] - expected).abs().amax(1)
+            gap, row = float(gaps.max()), int(gaps.argmax())
+            worst = max(worst, gap)
+            if not gap <= bound:
+                name = names[rows.start + row] if names else f"row {rows.start + row}"
+                raise SelfCheckError(
+                    f"{name}: packed and replicated log-probs differ by {gap:.2g}, more than {bound:g} "
+                    f"({policy.dtype}); this architecture or attention does not suit the packed forward"
+                )
+    return worst
+
+
+def _spread(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size) -> TokenScores:
+    """The scored tokens' values at their places of [B T]; exactly 0 elsewhere."""
+    empty = logprobs.new_zeros(shape.numel())
+    return TokenScores(
+        logprobs=empty.index_put((slots,), logprobs).view(shape),
+        entropy=empty.index_put((slots,), entropy).view(shape),
+    )
+
+
+def _parts(items: Sequence[PackItem], tokens: int) -> Iterator[tuple[slice, list[PackItem]]]:
+    """Single rows with their prompts, so many at once that their padded forward has at most `tokens` tokens."""
+    rows = [PackItem(prompt=item.prompt, rows=(own,)) for item in items for own in item.rows]
+    lengths = [len(row.prompt.ids) + len(row.rows[0]) for row in rows]
+    size = max(tokens // max(lengths), 1)
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        yield slice(start, start + len(part)), part
+
+
+@contextmanager
+def _no_dropout(model: nn.Module) -> Iterator[None]:
+    """Dropout layers off; all else, such as activation checkpointing, stays as in training."""
+    active = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.training]
+    for module in active:
+        module.eval()
+    try:
+        yield
+    finally:
+        for module in active:
+            module.train()

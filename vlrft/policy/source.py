@@ -1,0 +1,93 @@
+"""Weights and tokenizer of a hub id or a folder, with an error a line long when they cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vlrft.config import ConfigError
+from vlrft.policy.vision import prepare_torchvision
+
+
+def load_model(
+    source: str, *, dtype: torch.dtype, attention: Any, trust_remote_code: bool = False
+) -> Any:
+    """A causal language model, seeing or text-only, from safetensors (pickled weights are refused).
+
+    Raises ConfigError for a missing path, a folder without weights, an architecture that is not supported.
+    """
+    prepare_torchvision()
+    import transformers
+
+    _check_folder(source)
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            source, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError) as e:
+        raise _unusable(source, e) from None
+    seeing = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if not seeing and type(config) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise ConfigError([f"policy.model={source}: {config.model_type} {NOT_SUPPORTED}"])
+    auto = transformers.AutoModelForImageTextToText if seeing else transformers.AutoModelForCausalLM
+    try:
+        model = auto.from_pretrained(
+            source,
+            dtype=dtype,
+            attn_implementation=attention,
+            trust_remote_code=trust_remote_code,
+            use_safetensors=True,
+        )
+    except (OSError, ValueError, ImportError) as e:
+        raise _unusable(source, e) from None
+    _check_architecture(model, source, seeing)
+    return model
+
+
+def load_tokenizer(source: str, *, trust_remote_code: bool = False) -> Any:
+    """The tokenizer with its chat template. Raises ConfigError when either is missing."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError) as e:
+        raise _unusable(source, e) from None
+    if tokenizer.chat_template is None:
+        raise ConfigError(
+            [f"policy.model={source}: its tokenizer has no chat template; add chat_template.jinja"]
+        )
+    return tokenizer
+
+
+NOT_SUPPORTED = (
+    "is not supported; vlrft trains models of the Qwen2-VL kind and text-only causal language models "
+    "with full attention"
+)
+
+
+def _check_folder(source: str) -> None:
+    folder = Path(source)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ConfigError([f"policy.model={source}: no config.json in this folder"])
+        if not any(folder.glob("*.safetensors")):
+            raise ConfigError([f"policy.model={source}: no weights (*.safetensors) in this folder"])
+    elif source.startswith((".", "/", "~")) or source.count("/") > 1 or folder.exists():
+        raise ConfigError([f"policy.model={source}: no such folder"])
+
+
+def _check_architecture(model: Any, source: str, seeing: bool) -> None:
+    from vlrft.policy.trunk import sees
+
+    text = model.config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    if seeing != sees(model) or kinds != {"full_attention"}:
+        raise ConfigError([f"policy.model={source}: {model.config.model_type} {NOT_SUPPORTED}"])
+
+
+def _unusable(source: str, error: Exception) -> ConfigError:
+    """The first line of what transformers has to say."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ConfigError([f"policy.model={source}: cannot be loaded: {reason}"])

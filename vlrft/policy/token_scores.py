@@ -1,0 +1,52 @@
+"""Hidden states -> log-probs and entropies of given tokens, without ever holding all logits."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+CHUNK_LOGITS = 2**26  # logits that are held at once: 256 MiB in float32
+
+
+def token_scores(
+    head: nn.Module,
+    states: Float[Tensor, "N H"],
+    targets: Int[Tensor, " N"],
+    banned: Bool[Tensor, " V"],
+    temperature: float,
+) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Log-probs and entropies of `targets`, logits a chunk at a time and none of them kept when there are several."""
+    size = max(CHUNK_LOGITS // len(banned), 1)
+
+    def scores(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        return scores_of(head(part), wanted, banned, temperature)
+
+    if len(targets) <= size:
+        return scores(states, targets)
+    chunks = [
+        checkpoint(scores, part, wanted, use_reentrant=False)
+        for part, wanted in zip(states.split(size), targets.split(size), strict=True)
+    ]
+    logprobs, entropy = zip(*chunks, strict=True)
+    return torch.cat(logprobs), torch.cat(entropy)
+
+
+def scores_of(
+    logits: Float[Tensor, "N V"],
+    targets: Int[Tensor, " N"],
+    banned: Bool[Tensor, " V"],
+    temperature: float,
+) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """log-softmax(logits / temperature) without the banned tokens, at `targets`, and its entropy (no gradient).
+
+    In float32 at least; a banned target has -inf.
+    """
+    if logits.dtype != torch.float64:
+        logits = logits.float()
+    logits = (logits / temperature).masked_fill(banned, -torch.inf)
+    logprobs = logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(1)
+    with torch.no_grad():
+        entropy = torch.special.entr(logits.softmax(1)).sum(1)
+    return logprobs, entropy

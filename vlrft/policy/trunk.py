@@ -1,0 +1,155 @@
+"""The decoder of a causal language model behind one call. Where text-only and seeing models differ, they differ here."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vlrft.schema import DataError, Pixels, Prompt
+
+KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
+SPARE_POSITIONS = 64  # positions come in multiples of it, so that a longer row seldom asks anew
+
+
+class Trunk:
+    """Embeds prompts, knows their positions and runs the decoder.
+
+    A model sees when its inner model has `get_image_features` and `get_rope_index`. Axes: A is 3 (time, height, width)
+    where a model sees, else 1; L positions of a row, K positions that are attended to, H hidden, F features.
+    """
+
+    def __init__(self, model: Any) -> None:
+        """`model`: a transformers causal model or a peft model around one."""
+        causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self.decoder: Any = causal.get_decoder()
+        self.head: Any = causal.get_output_embeddings()
+        self.seeing: Any = causal.base_model if sees(causal) else None
+        self.axes = 1 if self.seeing is None else 3
+        self.image_token_id: int | None = None
+        if self.seeing is not None:
+            self.image_token_id = causal.config.image_token_id
+        self._layouts: OrderedDict[object, Int[Tensor, "A L"]] = OrderedDict()
+
+    @property
+    def device(self) -> torch.device:
+        weight: Tensor = self.decoder.get_input_embeddings().weight
+        return weight.device
+
+    def embed(self, ids: Int[Tensor, "B L"], seen: Seen) -> Float[Tensor, "B L H"]:
+        """Token embeddings with the images' features in the place of the placeholders."""
+        embeds: Tensor = self.decoder.get_input_embeddings()(ids)
+        if not seen.images:
+            return embeds
+        values = torch.cat([image.values for image in seen.images]).to(embeds.device)
+        grids = torch.tensor([image.grid for image in seen.images], device=embeds.device)
+        made = self.seeing.get_image_features(values, grids, return_dict=True).pooler_output
+        features = torch.cat(tuple(made)).to(embeds.dtype)
+        places = (ids == self.image_token_id)[..., None]
+        return embeds.masked_scatter(places, features[seen.order.to(embeds.device)])
+
+    def run(
+        self,
+        embeds: Float[Tensor, "B L H"],
+        positions: Int[Tensor, "A B L"],
+        allowed: Bool[Tensor, "B L K"],
+        cache: Any = None,
+    ) -> Float[Tensor, "B L H"]:
+        """Hidden states behind the last norm. `allowed`: which keys a position attends to; at least one each."""
+        out = self.decoder(
+            inputs_embeds=embeds,
+            position_ids=positions if self.axes == 3 else positions[0],
+            attention_mask=self._mask(allowed[:, None], embeds.dtype),
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        hidden: Tensor = out.last_hidden_state
+        return hidden
+
+    def _mask(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
+        if self.decoder.config._attn_implementation == "sdpa":
+            return allowed
+        # The eager softmax is float32 whatever the dtype: float64's minimum would become -inf there.
+        least = torch.finfo(torch.float32 if dtype == torch.float64 else dtype).min
+        return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, least)
+
+    def positions(self, prompt: Prompt, own: int, name: str) -> Int[Tensor, "A L"]:
+        """Rotary positions of a prompt and `own` tokens of text behind it (CPU).
+
+        Raises DataError, naming `name`, when the prompt's placeholders are not as many as its images' features.
+        """
+        length = len(prompt.ids) + own
+        if self.seeing is None:
+            return torch.arange(length)[None]
+        places = np.array(prompt.ids) == self.image_token_id
+        grids = tuple(image.grid for image in prompt.images)
+        layout = (len(prompt.ids), places.tobytes(), grids)
+        known = self._layouts.get(layout)
+        if known is None or known.shape[1] < length:
+            self._check_places(int(places.sum()), prompt, name)
+            known = self._rope_index(places, grids, length)
+            self._layouts[layout] = known
+            if len(self._layouts) > KEPT_LAYOUTS:
+                self._layouts.popitem(last=False)
+        return known[:, :length]
+
+    def _check_places(self, places: int, prompt: Prompt, name: str) -> None:
+        features = sum(map(self.features, prompt.images))
+        if places != features:
+            raise DataError(
+                f"{name}: {places} image tokens in the prompt, but its {len(prompt.images)} images have "
+                f"{features} features; render it with the policy's own chat"
+            )
+
+    def _rope_index(self, places: Any, grids: tuple[Any, ...], length: int) -> Tensor:
+        """The model's own positions of the unpacked row; text behind the prompt changes none before it."""
+        padded = -(-length // SPARE_POSITIONS) * SPARE_POSITIONS
+        kinds = torch.zeros(1, padded, dtype=torch.int)
+        kinds[0, : len(places)] = torch.from_numpy(places)
+        ids = torch.where(kinds > 0, self.image_token_id or 0, 0).long()
+        found: Tensor
+        found, _ = self.seeing.get_rope_index(
+            ids, mm_token_type_ids=kinds, image_grid_thw=torch.tensor(grids) if grids else None
+        )
+        return found[:, 0]
+
+    def features(self, image: Pixels) -> int:
+        """Positions that an image takes."""
+        time, height, width = image.grid
+        merged: int = self.seeing.config.vision_config.spatial_merge_size ** 2
+        return time * height * width // merged
+
+    def see(self, prompts: Sequence[Prompt]) -> Seen:
+        """The images of several prompts, each distinct one once, and where their features go."""
+        starts: dict[str, int] = {}
+        images: list[Pixels] = []
+        order: list[Tensor] = []
+        end = 0
+        for image in (image for prompt in prompts for image in prompt.images):
+            count = self.features(image)
+            if image.key not in starts:
+                starts[image.key] = end
+                images.append(image)
+                end += count
+            order.append(torch.arange(starts[image.key], starts[image.key] + count))
+        return Seen(images=tuple(images), order=torch.cat(order) if order else torch.empty(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """Distinct images, and for each placeholder of the prompts, in order, which of their features it gets."""
+
+    images: tuple[Pixels, ...]
+    order: Int[Tensor, " F"]
+
+
+def sees(causal: nn.Module) -> bool:
+    """Whether a causal model has a vision tower that this package can drive."""
+    inner = getattr(causal, "base_model", None)
+    return hasattr(inner, "get_image_features") and hasattr(inner, "get_rope_index")

@@ -1,0 +1,77 @@
+"""The one door to torchvision and to image processors. The core works in each of torchvision's three states.
+
+- healthy: transformers uses it;
+- repaired: a CUDA build beside a CPU-only torch, which would fail at import and take transformers' model classes along;
+- absent: transformers falls back to the PIL image processor. There is no video processor then, so what loads a whole
+  processor (`AutoProcessor`) fails for these models; an image processor and a tokenizer are all that is needed here.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torchvision:
+    """How torchvision is installed. `declared` keeps the repair alive: its operators die with it."""
+
+    state: Literal["healthy", "repaired", "absent"]
+    declared: torch.library.Library | None = None
+
+
+@cache
+def prepare_torchvision() -> Torchvision:
+    """Makes torchvision importable where it is installed; to be called before transformers imports image code.
+
+    torchvision registers fakes of `nms` and `qnms` at import and fails when its C++ library, which declares the two,
+    needs CUDA libraries that are not there. Declaring their schemas first is enough for all that is pure Python.
+    """
+    if "torchvision" in sys.modules:
+        return Torchvision(state="healthy")
+    spec = find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        return Torchvision(state="absent")
+    try:
+        torch.ops.load_library(str(Path(spec.origin).with_name("_C.so")))
+        return Torchvision(state="healthy")
+    except (ImportError, OSError):
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        return Torchvision(state="repaired", declared=library)
+
+
+def load_image_processor(source: str, *, trust_remote_code: bool = False) -> Any:
+    """The image processor of a hub id or a folder, whatever torchvision's state."""
+    prepare_torchvision()
+    from transformers import AutoImageProcessor
+
+    return AutoImageProcessor.from_pretrained(source, trust_remote_code=trust_remote_code)
+
+
+def build_image_processor() -> Any:
+    """The image processor of Qwen2-VL and Qwen2.5-VL with its own defaults: patches of 14, merged 2 by 2."""
+    if prepare_torchvision().state == "absent":
+        from transformers import Qwen2VLImageProcessorPil
+
+        return Qwen2VLImageProcessorPil()
+    from transformers import Qwen2VLImageProcessor
+
+    return Qwen2VLImageProcessor()
+
+
+def bound_pixels(processor: Any, min_pixels: int | None, max_pixels: int | None) -> None:
+    """Sets the bounds between which the processor scales an image's area, in pixels; None leaves one as it is."""
+    size = dict(processor.size)
+    if min_pixels is not None:
+        size["shortest_edge"] = min_pixels  # so the Qwen processors call the two bounds
+    if max_pixels is not None:
+        size["longest_edge"] = max_pixels
+    processor.size = type(processor.size)(**size)
