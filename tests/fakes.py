@@ -8,10 +8,13 @@ from vlrft.schema import Group, Message, Piece, Prompt, Rollout, Sample
 from vlrft.schema import Sequence as Row
 
 
-def sample(name: str, answer: object = None, **tags: str) -> Sample:
+def sample(name: str, answer: object = None, /, **tags: str) -> Sample:
     """A text-only sample that asks its own name."""
     return Sample(
-        id=name, messages=(Message(role="user", content=(name,)),), answer=answer, tags=tags
+        id=name,
+        messages=(Message(role="user", content=(name,)),),
+        answer=answer,
+        tags=tags,
     )
 
 
@@ -27,7 +30,9 @@ def group(
             sequences=(
                 Row(
                     prompt=Prompt(ids=tuple(name.encode())),
-                    pieces=(Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),),
+                    pieces=(
+                        Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),
+                    ),
                 ),
             ),
             reward=reward,

@@ -1,0 +1,81 @@
+"""Answer -> score of `choice`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes import sample
+from vlrft.rewards.choice import choice
+from vlrft.schema import DataError
+
+SIDE = sample("side", "B", answer="choice", options="left\nright")
+DIGIT = sample("digit", "7", answer="choice")
+BREED = sample("breed", "Persian cat", answer="choice", options="Sphynx\nPersian cat")
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ("B", 1.0),
+        ("b", 1.0),
+        ("(B)", 1.0),
+        ("B.", 1.0),
+        ("right", 1.0),
+        ("Right", 1.0),
+        ("(B) right", 1.0),
+        ("B: right", 1.0),
+        ("A", 0.0),
+        ("left", 0.0),
+        ("(B) left", 0.0),
+        ("A or B", 0.0),
+        ("left or right", 0.0),
+        ("not right", 0.0),
+        ("C", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_a_letter_and_its_text(answer: str, score: float) -> None:
+    assert choice(f"<answer>{answer}</answer>", SIDE) == score
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"), [("7", 1.0), ("77", 0.0), ("seven", 0.0), ("７", 0.0), ("٧", 0.0)]
+)
+def test_a_text_without_options(answer: str, score: float) -> None:
+    assert choice(f"<answer>{answer}</answer>", DIGIT) == score
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"), [("persian  cat", 1.0), ("cat", 0.0), ("Sphynx", 0.0), ("B", 0.0)]
+)
+def test_a_class_name(answer: str, score: float) -> None:
+    assert choice(f"<answer>{answer}</answer>", BREED) == score
+
+
+def test_option_texts_that_are_letters_do_not_count_for_other_letters() -> None:
+    swapped = sample("swapped", "A", answer="choice", options="B\nA")
+    assert choice("<answer>A</answer>", swapped) == 1.0
+    assert choice("<answer>B</answer>", swapped) == 0.0
+
+
+@pytest.mark.parametrize("hostile", ["B", "<answer>B", "<answer>" * 20_000, "\x00", "B" * 100_000])
+def test_no_answer_no_point(hostile: str) -> None:
+    assert choice(hostile, SIDE) == 0.0
+
+
+def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+    assert choice("<answer>3</answer>", sample("n", 3, answer="count")) is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        sample("gold", None),
+        sample("gold", ""),
+        sample("gold", 7),
+        sample("gold", "C", options="left\nright"),
+    ],
+)
+def test_an_unreadable_gold_answer_raises(broken: object) -> None:
+    with pytest.raises(DataError, match="sample gold: gold answer"):
+        choice("<answer></answer>", broken)  # type: ignore[arg-type]

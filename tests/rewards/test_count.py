@@ -1,0 +1,48 @@
+"""Answer -> score of `count`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes import sample
+from vlrft.rewards.count import count
+from vlrft.schema import DataError
+
+THREE = sample("three", 3, answer="count")
+
+
+@pytest.mark.parametrize(
+    ("completion", "score"),
+    [
+        ("<answer>3</answer>", 1.0),
+        ("<think>1, 2, 3</think> <answer> 3 </answer>", 1.0),
+        ("<answer>4</answer>", 0.0),
+        ("<answer>3.0</answer>", 0.0),
+        ("<answer>3 or 4</answer>", 0.0),
+        ("<answer>three</answer>", 0.0),
+        ("<answer>３</answer>", 0.0),
+        ("<answer>٣</answer>", 0.0),
+        ("3", 0.0),
+        ("<answer>3", 0.0),
+        ("<answer>2</answer><answer>3</answer>", 0.0),
+        ("<answer>" + "3" * 100_000 + "</answer>", 0.0),
+        ("3" * 100_000, 0.0),
+        ("", 0.0),
+    ],
+)
+def test_exactly_the_number(completion: str, score: float) -> None:
+    assert count(completion, THREE) == score
+
+
+def test_a_gold_answer_may_be_text() -> None:
+    assert count("<answer>12</answer>", sample("twelve", "12")) == 1.0
+
+
+def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+    assert count("<answer>3</answer>", sample("letter", "A", answer="choice")) is None
+
+
+@pytest.mark.parametrize("gold", [None, "", "many", 3.5, -1, True, (3,)])
+def test_an_unreadable_gold_answer_raises(gold: object) -> None:
+    with pytest.raises(DataError, match="sample gold: gold answer"):
+        count("<answer>3</answer>", sample("gold", gold))

@@ -1,0 +1,40 @@
+"""Completion -> score of `format`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes import sample
+from vlrft.rewards.format import format
+
+
+@pytest.mark.parametrize(
+    ("completion", "score"),
+    [
+        ("<answer>7</answer>", 1.0),
+        ("<answer>nonsense</answer>", 1.0),
+        (" <answer>7</answer>\n", 1.0),
+        ("<think>hm</think><answer>7</answer>", 1.0),
+        ("<think>hm</think>\n<answer>7</answer>", 1.0),
+        ("<think></think><answer>7</answer>", 1.0),
+        ("It is <answer>7</answer>", 0.0),
+        ("<answer>7</answer>.", 0.0),
+        ("well <think>hm</think><answer>7</answer>", 0.0),
+        ("<think>hm</think> so <answer>7</answer>", 0.0),
+        ("<think>hm<answer>7</answer>", 0.0),
+        ("hm</think><answer>7</answer>", 0.0),
+        ("<think>a</think><think>b</think><answer>7</answer>", 0.0),
+        ("<think><answer>6</answer></think><answer>7</answer>", 0.0),
+        ("<answer><think>hm</think>7</answer>", 0.0),
+        ("<answer>7<think></answer>", 0.0),
+        ("<answer>7</answer><answer>7</answer>", 0.0),
+        ("<answer></answer>", 0.0),
+        ("<answer>7", 0.0),
+        ("7", 0.0),
+        ("", 0.0),
+        ("<think>" * 20_000, 0.0),
+        ("<answer>" + "7" * 100_000 + "</answer>", 0.0),
+    ],
+)
+def test_form(completion: str, score: float) -> None:
+    assert format(completion, sample("any")) == score

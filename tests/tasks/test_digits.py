@@ -1,0 +1,209 @@
+"""The digits pack: splits, scenes, gold answers, options and figures."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from pydantic import TypeAdapter, ValidationError
+
+from vlrft.boxes import to_pixels
+from vlrft.rewards.boxes import boxes
+from vlrft.rewards.choice import choice
+from vlrft.rewards.count import count
+from vlrft.rewards.format import format
+from vlrft.schema import IMAGE, Record, Reward, Sample
+from vlrft.tasks.digits import task
+from vlrft.tasks.digits.options import SUBTASKS, Options
+from vlrft.tasks.digits.scans import SPLITS, scans_of
+from vlrft.tasks.digits.scenes import Scenes
+
+REWARDS: dict[str, Reward] = {"choice": choice, "count": count, "boxes": boxes, "format": format}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "quickstart": {"sizes": (50, 56), "easy_count": True, "subtasks": ("classify", "count")},
+    "grid": {"sizes": (28, 42), "grid": 14, "ordered": True, "distractors": (0, 1)},
+    "mixed": {"canvas": (84, 112, 150), "sizes": (20, 40), "scene_digits": (0, 1, 7)},
+}
+
+
+def scenes(split: str = "train", **options: Any) -> Scenes:
+    return Scenes(split, Options(**options))
+
+
+def by_kind(found: Scenes, kind: str, number: int = 40) -> list[Sample]:
+    return list(itertools.islice((s for s in found if s.tags["kind"] == kind), number))
+
+
+def test_every_scan_is_in_exactly_one_split() -> None:
+    parts = [set(itertools.chain(*scans_of(split).values())) for split in SPLITS]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 1797
+    assert all(len(scans_of(split)[digit]) >= 15 for split in SPLITS for digit in range(10))
+
+
+@pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("split", SPLITS)
+def test_gold_completions_earn_full_marks(split: str, options: dict[str, Any]) -> None:
+    for sample in scenes(split, **options)[:60]:
+        given = {name: reward(task.gold(sample), sample) for name, reward in REWARDS.items()}
+        applied = {name: value for name, value in given.items() if value is not None}
+        assert set(task.rewards) == set(given)
+        assert len(applied) == 2 and set(applied.values()) == {1.0}, sample.id
+
+
+@pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
+def test_scenes_depend_on_split_index_and_options_only(options: dict[str, Any]) -> None:
+    one, other = scenes(**options), scenes(**options)
+    backwards = [other[i] for i in reversed(range(12))][::-1]
+    for a, b in zip(one[:12], backwards, strict=True):
+        assert (a.id, a.messages, a.answer, a.tags) == (b.id, b.messages, b.answer, b.tags)
+        assert a.images[0].tobytes() == b.images[0].tobytes()
+    elsewhere = scenes("test", **options)
+    assert one[0].images[0].tobytes() != elsewhere[0].images[0].tobytes()
+
+
+def test_a_scene_is_an_image_and_a_question() -> None:
+    found = scenes()
+    assert len(found) == 6000 and found[-1].id == "digits/train/5999"
+    assert [s.tags["kind"] for s in found[:4]] == list(SUBTASKS)
+    for sample in found[:8]:
+        (message,) = sample.messages
+        picture, question = message.content
+        assert picture is IMAGE and sample.images[0].mode == "RGB"
+        assert isinstance(question, str) and "<answer>" in question and "{" not in question
+    with pytest.raises(IndexError):
+        found[6000]
+
+
+@pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
+def test_the_ink_of_a_lone_digit_lies_in_its_gold_box(options: dict[str, Any]) -> None:
+    lone = options | {"subtasks": ("ground",), "distractors": (0, 0)}
+    for sample in by_kind(scenes(**lone), "ground"):
+        image = sample.images[0]
+        ink = np.asarray(image.convert("L"))
+        x1, y1, x2, y2 = to_pixels(sample.answer, *image.size)
+        inside = ink[y1:y2, x1:x2]
+        assert inside.sum() == ink.sum() > 0
+        assert inside.shape[0] == inside.shape[1] <= Options(**options).sizes[1]
+        assert np.ptp(np.nonzero(ink.sum(axis=1))[0]) > 0.5 * inside.shape[0]  # and fills it
+
+
+def test_the_grid_keeps_coordinates_few() -> None:
+    found = by_kind(scenes(**SETTINGS["grid"]), "ground", 200)
+    assert {v for s in found for v in s.answer} <= {125 * i for i in range(9)}
+
+
+@pytest.fixture
+def flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each scan as an even patch as bright as its digit says, so that a test can read a scene."""
+    shown = {i: d for split in SPLITS for d, own in scans_of(split).items() for i in own}
+    monkeypatch.setattr(
+        "vlrft.tasks.digits.scenes.scan", lambda i: Image.new("L", (8, 8), 20 * (shown[i] + 1))
+    )
+
+
+def digits_of(sample: Sample) -> dict[int, list[tuple[int, int, int, int]]]:
+    """Digit -> the boxes of its copies in a scene of flat patches, one a quarter, in pixels."""
+    ink = np.asarray(sample.images[0].convert("L"))
+    out: dict[int, list[tuple[int, int, int, int]]] = {}
+    for x, y in itertools.product((0, 56), (0, 56)):
+        rows, columns = np.nonzero(ink[y : y + 56, x : x + 56])
+        if len(rows):
+            box = (x + columns.min(), y + rows.min(), x + columns.max() + 1, y + rows.max() + 1)
+            out.setdefault(int(ink[box[1], box[0]]) // 20 - 1, []).append(box)
+    return out
+
+
+def asked(sample: Sample) -> list[int]:
+    """The digits that a question names."""
+    question = sample.messages[0].content[1]
+    assert isinstance(question, str)
+    return [int(n) for n in re.findall(r"[0-9]+", question.partition("?")[0])]
+
+
+@pytest.mark.usefixtures("flat")
+def test_questions_and_answers_agree_with_the_picture() -> None:
+    seen = set[object]()
+    for sample in scenes()[:400]:
+        shown = digits_of(sample)
+        match sample.tags["kind"], asked(sample):
+            case "classify", []:
+                assert [str(d) for d in shown] == [sample.answer]
+            case "count", [digit]:
+                assert len(shown.get(digit, [])) == sample.answer
+            case "relation", [one, other]:
+                left = shown[one][0][0] < shown[other][0][0] - 20
+                right = shown[one][0][0] - 20 > shown[other][0][0]
+                assert (left, right) == (sample.answer == "A", sample.answer == "B")
+            case "ground", [digit]:
+                assert shown[digit] == [to_pixels(sample.answer, 112, 112)] and len(shown) > 1
+            case other_question:
+                pytest.fail(f"{other_question}")
+        if sample.tags["kind"] != "ground":
+            seen.add(sample.answer)
+    assert seen == {*"0123456789", 0, 1, 2, 3, "A", "B"}
+
+
+def test_ordered_relation_asks_for_the_smaller_digit_first() -> None:
+    for sample in by_kind(scenes(subtasks=("relation",), ordered=True), "relation"):
+        assert asked(sample) == sorted(asked(sample))
+
+
+def test_easy_count_shows_as_many_digits_as_it_counts() -> None:
+    for sample in by_kind(scenes(**SETTINGS["quickstart"]), "count"):
+        ink = np.asarray(sample.images[0].convert("L"))
+        quarters = [ink[y : y + 56, x : x + 56].any() for x in (0, 56) for y in (0, 56)]
+        assert sum(quarters) == sample.answer >= 1
+
+
+def test_hard_count_has_other_digits_and_may_be_none() -> None:
+    found = by_kind(scenes(distractors=(1, 2)), "count", 100)
+    assert {s.answer for s in found} == {0, 1, 2, 3}
+
+
+def test_images_of_several_sizes() -> None:
+    sizes = {s.images[0].size for s in scenes(canvas=(84, 112), sizes=(30, 40))[:40]}
+    assert sizes == {(84, 84), (84, 112), (112, 84), (112, 112)}
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"foo": 1}, "foo"),
+        ({"subtasks": ["clasify"]}, "classify"),
+        ({"subtasks": []}, "subtasks is empty"),
+        ({"sizes": [60, 80]}, "canvas 112 is too small"),
+        ({"sizes": [30, 40], "grid": 50}, "no multiple of grid 50"),
+        ({"sizes": [56, 44]}, "the smaller one first"),
+        ({"digits": [1, 1]}, "digits must be two or more different"),
+        ({"scene_digits": [3, 12]}, "scene_digits must be"),
+        ({"distractors": [0, 9]}, "distractors up to 9"),
+        ({"distractors": [2, 1]}, "distractors"),
+        ({"max_count": 9}, "max_count 9: use 1 to 4"),
+        ({"train": -1}, "train, validation and test"),
+    ],
+)
+def test_options_that_make_no_scenes_are_refused(options: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        TypeAdapter(task.options).validate_python(options)
+
+
+def test_figures_of_an_evaluation() -> None:
+    def record(kind: str, **scores: float | None) -> Record:
+        return Record(id="x", output="", scores=scores, tags={"kind": kind})
+
+    found = task.measures(
+        [
+            record("classify", choice=1.0, boxes=None),
+            record("classify", choice=0.0),
+            record("ground", boxes=0.4),
+            record("ground", boxes=0.6),
+        ]
+    )
+    assert set(found) == {"classify", "ground"}
+    assert found["classify"].values == (1.0, 0.0) and found["classify"].threshold == 1.0
+    assert found["ground"].values == (0.4, 0.6) and found["ground"].threshold == 0.5
