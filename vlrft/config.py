@@ -1,13 +1,27 @@
-"""The configuration tree: one frozen typed dataclass a section, defaults that a paper or a run supports."""
+"""The configuration tree: one frozen typed dataclass a section, defaults that a paper or a run supports.
+
+`loading.load_config` reads one from YAML.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
+
+from vlrft.schema import VlrftError
+
+
+class ConfigError(VlrftError, ValueError):
+    """Everything that is wrong with a configuration, a line each."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = list(mistakes)
+
 
 strict = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 
@@ -175,9 +189,3 @@ class Config:
     """Deal each group's rewards to other rollouts: a control run that must not learn."""
     self_check: bool = True
     """The first batch's packed forward must equal the replicated one."""
-
-
-def load_config(
-    path: str, overrides: Mapping[str, Any] | tuple[str, ...] = ()
-) -> Config:
-    raise NotImplementedError

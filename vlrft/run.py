@@ -4,69 +4,35 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 
 import torch
-from pydantic import TypeAdapter
 from torch import Tensor
 
 from vlrft.advantages import ESTIMATORS
 from vlrft.algorithms import Algorithm, find_algorithm
+from vlrft.binding import BoundTask, bind
+from vlrft.chat import Chat
 from vlrft.checkpoint import Checkpoints, TrainerState
-from vlrft.config import Config, ConfigError, StageConfig, TaskConfig, dump_config
+from vlrft.config import Config, ConfigError, RolloutConfig, StageConfig
 from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
 from vlrft.env import play, seed_from
 from vlrft.evaluate import evaluate
+from vlrft.loading import dump_config
 from vlrft.log import RunLog
-from vlrft.plugins import find_reward, find_task
 from vlrft.policy.load import Policy, load_policy
 from vlrft.rollout import RolloutEngine, Sampling
 from vlrft.rollout import build as build_rollout
-from vlrft.schema import DataError, Group, Rollout, Sample, Task
-from vlrft.scoring import NamedReward
+from vlrft.schema import Group, Rollout, Sample
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 from vlrft.sft import gold_groups
 
 CORPUS_SAMPLES = 256  # enough text for a built tokenizer to meet every phrase of a pack
 EVAL_CHUNK = 128  # samples whose pixels are held at once
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundTask:
-    """A task with the options, samples and rewards that a config chose."""
-
-    task: Task
-    samples: Sequence[Sample]
-    rewards: tuple[NamedReward, ...]
-
-
-def bind(config: TaskConfig, split: str) -> BoundTask:
-    """The task's samples of one split. Raises DataError when there are none, ConfigError for a wrong split."""
-    task = find_task(config.name)
-    if split not in task.splits:
-        raise ConfigError(
-            [
-                f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"
-            ]
-        )
-    samples = task.load(
-        split, TypeAdapter(task.options).validate_python(config.options)
-    )
-    if not len(samples):
-        raise DataError(
-            f"task {task.name}: the {split} split has no samples; check task.options"
-        )
-    weights = task.rewards if config.rewards is None else config.rewards
-    rewards = tuple(
-        NamedReward(name=name, weight=weight, function=find_reward(name))
-        for name, weight in weights.items()
-    )
-    return BoundTask(task=task, samples=samples, rewards=rewards)
 
 
 @dataclass(kw_only=True)
@@ -158,28 +124,9 @@ class Run:
     def evaluate(self, stage: str) -> None:
         """Greedy answers to the evaluation split; logged under the stage's name."""
         config = self.config
-        samples = list(islice(iter(self.eval_task.samples), config.eval.limit))
-        task, rewards = self.eval_task.task, self.eval_task.rewards
-        sampling = replace(Sampling.of(config.rollout), temperature=0.0)
-
-        def answers(part: Sequence[Sample]) -> list[Rollout]:
-            out: list[Rollout] = []
-            for start in range(0, len(part), EVAL_CHUNK):
-                chunk = part[start : start + EVAL_CHUNK]
-                groups = play(
-                    chunk,
-                    task=task,
-                    rewards=rewards,
-                    engine=self.rollout,
-                    chat=self.policy.chat,
-                    sampling=sampling,
-                    seeds=[[0]] * len(chunk),
-                    policy_step=self.step,
-                )
-                out += [g.rollouts[0] for g in groups]
-            return out
-
-        found = evaluate(task, samples, answers)
+        samples = self.eval_task.head(config.eval.limit)
+        play = greedy_player(self.eval_task, self.rollout, self.policy.chat, config.rollout)
+        found = evaluate(self.eval_task.task, samples, play)
         self.score = found.mean
         self.log.evaluation(stage, self.step, config.eval.split, found, samples)
 
@@ -215,6 +162,31 @@ class Run:
         torch.set_rng_state(state.tensors["torch_generator"])
         if torch.cuda.is_available() and "cuda_generator" in state.tensors:
             torch.cuda.set_rng_state(state.tensors["cuda_generator"])
+
+
+def greedy_player(
+    bound: BoundTask, engine: RolloutEngine, chat: Chat, rollout: RolloutConfig
+) -> Callable[[Sequence[Sample]], list[Rollout]]:
+    """Plays samples once each without chance, a bounded number of them at a time."""
+    sampling = replace(Sampling.of(rollout), temperature=0.0)
+
+    def answers(samples: Sequence[Sample]) -> list[Rollout]:
+        out: list[Rollout] = []
+        for start in range(0, len(samples), EVAL_CHUNK):
+            chunk = samples[start : start + EVAL_CHUNK]
+            groups = play(
+                chunk,
+                task=bound.task,
+                rewards=bound.rewards,
+                engine=engine,
+                chat=chat,
+                sampling=sampling,
+                seeds=[[0]] * len(chunk),
+            )
+            out += [g.rollouts[0] for g in groups]
+        return out
+
+    return answers
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -292,7 +264,7 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(config.seed)
     policy = load_policy(
-        config.policy, corpus=corpus(stages[0].bound), seed=config.seed, device=device
+        config.policy, corpus=stages[0].bound.text(CORPUS_SAMPLES), seed=config.seed, device=device
     )
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -329,11 +301,3 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
             run.restore(found)
         log.resume_from(run.step, fresh=found is None)
     return run
-
-
-def corpus(bound: BoundTask) -> Iterator[str]:
-    """Text of the task, for the tokenizer of a built policy."""
-    for sample in islice(iter(bound.samples), CORPUS_SAMPLES):
-        for message in sample.messages:
-            yield from (part for part in message.content if isinstance(part, str))
-        yield bound.task.gold(sample)

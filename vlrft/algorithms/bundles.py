@@ -18,7 +18,7 @@ from torch import Tensor
 
 from vlrft.advantages import ESTIMATORS
 from vlrft.config import ConfigError
-from vlrft.objectives import LossBatch, Objective, Reduction, Terms, guard, reduce
+from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.gpg import Gpg
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.objectives.ratio import ClippedRatio
@@ -38,6 +38,20 @@ class Algorithm:
     reduction: Reduction = "sequence"
     keep: Keep = field(default_factory=KeepAll)
     answers: Literal["sampled", "gold"] = "sampled"
+
+    def describe(self) -> dict[str, str]:
+        """What a person wants to know before choosing the method."""
+        needs = [f.name for f in dataclasses.fields(Needs) if getattr(self.objective.needs, f.name)]
+        return {
+            "doc": self.doc,
+            "paper": self.paper,
+            "advantage": f"{self.advantage}: {ESTIMATORS[self.advantage].doc}",
+            "objective": repr(self.objective),
+            "reduction": self.reduction,
+            "keep": repr(self.keep),
+            "answers": self.answers,
+            "needs": ", ".join(needs) or "nothing",
+        }
 
     def loss(
         self, logprobs: Float[Tensor, "B T"], batch: LossBatch

@@ -1,0 +1,58 @@
+"""vlrft check TASK: the gold answer of every sample must earn full marks from the rewards that apply."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+
+from vlrft.binding import BoundTask, bind
+from vlrft.loading import task_config
+from vlrft.plugins import find_task
+from vlrft.schema import IMAGE, DataError, Piece, Prompt, Rollout, Sample, Sequence
+from vlrft.scoring import score
+
+
+def run(args: argparse.Namespace) -> int:
+    config = task_config(args.task, args.overrides)
+    failures = 0
+    for split in find_task(config.name).splits:
+        bound = bind(config, split)
+        samples = list(islice(iter(bound.samples), args.limit))
+        wrong = list(mistakes(bound, samples))
+        failures += len(wrong)
+        print(f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks")
+        for line in wrong[:10]:
+            print(f"  {line}", file=sys.stderr)
+        if samples and split == find_task(config.name).splits[0]:
+            show(samples[0])
+    return 1 if failures else 0
+
+
+def mistakes(bound: BoundTask, samples: list[Sample]) -> Iterator[str]:
+    """A line for each sample whose gold answer is not worth what it should be."""
+    for sample in samples:
+        try:
+            text = bound.task.gold(sample)
+            scores = score(gold_rollout(sample, text), bound.rewards).scores
+        except DataError as e:
+            yield str(e)
+            continue
+        poor = {k: v for k, v in scores.items() if v is not None and v < 1}
+        if poor or not any(v is not None for v in scores.values()):
+            yield f"sample {sample.id}: the gold answer {text!r} earns {poor or 'nothing'}"
+
+
+def gold_rollout(sample: Sample, text: str) -> Rollout:
+    row = Sequence(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=text, finish="stop"),))
+    return Rollout(sample=sample, sequences=(row,), origin="injected")
+
+
+def show(sample: Sample) -> None:
+    """One sample as the policy sees it."""
+    for message in sample.messages:
+        text = "".join("<image>" if part is IMAGE else str(part) for part in message.content)
+        print(f"  {message.role}: {text}")
+    sizes = ", ".join(f"{image.width} × {image.height}" for image in sample.images)
+    print(f"  images: {sizes or 'none'}   gold: {sample.answer}   tags: {dict(sample.tags)}")

@@ -1,0 +1,20 @@
+"""vlrft train"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vlrft.loading import load_config
+
+
+def run(args: argparse.Namespace) -> None:
+    config = load_config(args.config, args.overrides)
+    from vlrft.report import summary_table
+    from vlrft.train import train
+
+    out = args.out or Path("runs") / Path(args.config).stem
+    train(config, out=out, resume=args.resume, overwrite=args.overwrite)
+    print(summary_table(out))
+    print(f"report: {out / 'report.html'}")
+    print(f"model:  {out / 'checkpoints' / 'last'}")

@@ -1,0 +1,299 @@
+"""YAML and `key=value` overrides -> Config, with every mistake reported at once; and back to YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from difflib import get_close_matches
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from vlrft.config import Config, ConfigError, RolloutConfig, TaskConfig
+from vlrft.plugins import PluginError, find_task
+
+Tree = dict[str, Any]
+INHERITED = ("task", "rollout", "update")  # what a stage takes over from the run
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """The config in a YAML file with overrides (`stages.1.steps=50`) applied.
+
+    Each stage starts from the run's `task`, `rollout` and `update`, and gets the run's `algorithm` and a unique name
+    where it has none. Raises ConfigError with all mistakes, the file and the keys named.
+    """
+    where = str(path)
+    tree = _read(Path(path))
+    mistakes: list[str] = []
+    for item in overrides:
+        try:
+            _override(tree, item)
+        except ConfigError as e:
+            mistakes += e.mistakes
+    tree = _with_stages(tree)
+    config = None
+    try:
+        config = TypeAdapter(Config).validate_python(tree)
+    except ValidationError as e:
+        mistakes += [f"{where}: {m}" for m in _explain(e, Config)]
+    else:
+        mistakes += [f"{where}: {m}" for m in _across(config)]
+    mistakes += [f"{where}: {m}" for m in _task_mistakes(tree)]
+    if mistakes or config is None:
+        raise ConfigError(mistakes)
+    return config
+
+
+def task_config(name: str, overrides: Sequence[str]) -> TaskConfig:
+    """A task by name with `options.key=value` and `rewards={...}` applied, for commands without a config file."""
+    return _sections(name, overrides)[0]
+
+
+def eval_config(name: str, overrides: Sequence[str]) -> tuple[TaskConfig, RolloutConfig]:
+    """The same with `rollout.key=value` besides."""
+    return _sections(name, overrides)
+
+
+def _sections(name: str, overrides: Sequence[str]) -> tuple[TaskConfig, RolloutConfig]:
+    tree: Tree = {"name": name}
+    for item in overrides:
+        _override(tree, item)
+    rollout = tree.pop("rollout", {})
+    mistakes = _options_mistakes(tree)
+    found: list[Any] = []
+    for kind, section, at in ((TaskConfig, tree, ""), (RolloutConfig, rollout, "rollout")):
+        try:
+            found.append(TypeAdapter(kind).validate_python(section))
+        except ValidationError as e:
+            mistakes += _explain(e, kind, at)
+    if mistakes:
+        raise ConfigError(mistakes)
+    return found[0], found[1]
+
+
+def dump_config(config: Config) -> str:
+    """YAML that loads back to an equal Config."""
+    tree = TypeAdapter(Config).dump_python(config, mode="json")
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice and reads 1e-6 as a number."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} stands twice", node.start_mark
+            )
+    return {str(k): v for k, v in loader.construct_mapping(node, deep=True).items()}
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def _parse(text: str) -> Any:
+    return yaml.load(text, _Loader)  # a SafeLoader
+
+
+def _read(path: Path) -> Tree:
+    try:
+        found = _parse(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise ConfigError([f"{path}: cannot be read ({e.strerror})"]) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        raise ConfigError([f"{path}: not valid YAML: {' '.join(str(e).split())}"]) from None
+    if not isinstance(found, dict):
+        kind = "is empty" if found is None else f"holds a {type(found).__name__}"
+        raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
+    return found
+
+
+def _override(tree: Tree, item: str) -> None:
+    """Sets `a.b.0.c=value` in the tree. Setting policy.model clears policy.build, and the other way round."""
+    path, equals, text = item.partition("=")
+    if not equals or not path:
+        raise ConfigError([f"{item}: expected key.path=value"])
+    try:
+        value = _parse(text)
+    except yaml.YAMLError:
+        raise ConfigError([f"{item}: the value is not valid YAML"]) from None
+    *parents, last = path.split(".")
+    node: Any = tree
+    for k, part in enumerate(parents):
+        node = _child(node, part, ".".join(parents[: k + 1]))
+    if isinstance(node, list):
+        node[_index(node, last, path)] = value
+    elif isinstance(node, dict):
+        node[last] = value
+    else:
+        raise ConfigError([f"{item}: {'.'.join(parents)} holds no keys"])
+    for one, other in (("model", "build"), ("build", "model")):
+        if path.split(".")[:2] == ["policy", one] and value is not None:
+            tree["policy"].pop(other, None)
+
+
+def _child(node: Any, part: str, path: str) -> Any:
+    if isinstance(node, list):
+        return node[_index(node, part, path)]
+    if not isinstance(node, dict):
+        raise ConfigError([f"{path}: there is no such key to set something in"])
+    if node.get(part) is None:
+        node[part] = {}
+    if isinstance(node[part], str):  # `task: digits` and the like have a name only
+        node[part] = {"name": node[part]}
+    return node[part]
+
+
+def _index(node: list[Any], part: str, path: str) -> int:
+    if not part.isdigit() or int(part) >= len(node):
+        raise ConfigError([f"{path}: expected a number from 0 to {len(node) - 1}"])
+    return int(part)
+
+
+def _with_stages(tree: Tree) -> Tree:
+    """The tree with each stage's inherited parts merged in."""
+    tree = deepcopy(tree)
+    if isinstance(tree.get("task"), str):
+        tree["task"] = {"name": tree["task"]}
+    stages = tree.get("stages")
+    if not isinstance(stages, list):
+        return tree
+    names: list[str] = []
+    for stage in stages:
+        if not isinstance(stage, dict):
+            continue
+        for key in INHERITED:
+            if key in tree or key in stage:
+                stage[key] = _merge(tree.get(key, {}), stage.get(key) or {})
+        if stage.get("algorithm") is None:
+            stage["algorithm"] = tree.get("algorithm", Config.algorithm)
+        if stage.get("name") is None:
+            stage["name"] = _unique(_label(stage["algorithm"]), names)
+        names.append(stage["name"])
+    return tree
+
+
+def _merge(base: Any, changes: Any) -> Any:
+    if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
+        return deepcopy(changes)
+    keys = [*base, *(k for k in changes if k not in base)]
+    return {k: _merge(base.get(k), changes[k]) if k in changes else deepcopy(base[k]) for k in keys}
+
+
+def _label(algorithm: Any) -> str:
+    name = algorithm.get("name", "stage") if isinstance(algorithm, Mapping) else str(algorithm)
+    return str(name).rpartition(":")[2]
+
+
+def _unique(name: str, taken: Sequence[str]) -> str:
+    number = 2
+    chosen = name
+    while chosen in taken:
+        chosen, number = f"{name}_{number}", number + 1
+    return chosen
+
+
+def _across(config: Config) -> list[str]:
+    """Mistakes that no single key shows."""
+    mistakes: list[str] = []
+    if (config.policy.model is None) == (config.policy.build is None):
+        mistakes.append("policy: give either model (a hub id or a folder) or build (a small model made here)")
+    names = [s.name for s in config.stages]
+    mistakes += [f"stages: the name {n!r} stands twice" for n in sorted(set(map(str, names))) if names.count(n) > 1]
+    return mistakes
+
+
+def _task_mistakes(tree: Tree) -> list[str]:
+    """Unknown packs, and options that a pack does not have; the run's own once, not again for each stage."""
+    stages = tree.get("stages")
+    own = _options_mistakes(tree.get("task"))
+    lines = [f"task.{m}" for m in own]
+    for i, stage in enumerate(stages if isinstance(stages, list) else []):
+        task = stage.get("task") if isinstance(stage, dict) else None
+        lines += [f"stages.{i}.task.{m}" for m in _options_mistakes(task) if m not in own]
+    return lines
+
+
+def _options_mistakes(section: Any) -> list[str]:
+    try:
+        task = TypeAdapter(TaskConfig).validate_python(section)
+        options = find_task(task.name).options
+        TypeAdapter(options).validate_python(dict(task.options))
+    except PluginError as e:
+        return [f"name: {e}"]
+    except ValidationError as e:
+        if e.title == TaskConfig.__name__:
+            return []  # the config's own check says so
+        return _explain(e, options, "options")
+    return []
+
+
+def _explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
+    """One line a mistake: the key below `at`, what is wrong, and what is near or allowed."""
+    known = list(_keys(root))
+    found = [(_path(m), m) for m in error.errors()]
+    inherited = {path for path, _ in found if path.split(".")[0] in INHERITED}
+    lines: list[str] = []
+    for key, mistake in found:
+        if mistake["type"] == "too_short" and mistake["input"]:
+            continue  # its items are at fault, and each has a line of its own
+        if re.sub(r"^stages\.\d+\.", "", key) in inherited and key.startswith("stages."):
+            continue  # the run's own mistake, seen again in a stage
+        full = ".".join(filter(None, [at, key]))
+        if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            lines.append(f"{full}: unknown key{_hint(key, known, at)}")
+        elif mistake["type"] in ("missing", "missing_argument"):
+            lines.append(f"{full}: missing")
+        else:
+            text = mistake["msg"].removeprefix("Value error, ")
+            text = text[:1].lower() + text[1:]
+            lines.append(f"{full}: {text}" + (f", got {mistake['input']!r}" if key else ""))
+    return lines
+
+
+def _path(mistake: Any) -> str:
+    """The key of a mistake, without the names of the alternatives that pydantic tried."""
+    return ".".join(str(p) for p in mistake["loc"] if p not in ("str", "dict[str,any]"))
+
+
+def _hint(key: str, known: Sequence[str], at: str) -> str:
+    """The nearest key in the same section, else anywhere; in a pack's options, all that are allowed."""
+    section, _, name = key.rpartition(".")
+    plain = re.sub(r"\.\d+(?=\.|$)", "", section)
+    siblings = [k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == plain]
+    near = get_close_matches(name, siblings, 1, 0.5)
+    if near:
+        return f"; did you mean {'.'.join(filter(None, [section, near[0]]))}?"
+    anywhere = get_close_matches(name, [k.rpartition(".")[2] for k in known], 1)
+    full = next((k for k in known if anywhere and k.rpartition(".")[2] == anywhere[0]), None)
+    return f"; did you mean {full}?" if full else f"; allowed: {', '.join(siblings)}"
+
+
+def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
+    """Every key path below a dataclass, list positions left out."""
+    for name, hint in get_type_hints(kind).items():
+        if name not in {f.name for f in dataclasses.fields(kind)}:
+            continue
+        yield prefix + name
+        for part in _parts(hint):
+            if dataclasses.is_dataclass(part):
+                yield from _keys(part, f"{prefix}{name}.")
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    if get_origin(hint) in (Union, UnionType, tuple, list):
+        for arg in get_args(hint):
+            yield from _parts(arg)
+    else:
+        yield hint

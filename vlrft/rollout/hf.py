@@ -1,0 +1,215 @@
+"""Sampling with the policy's own module: a prompt is prefilled once for all its completions, an image encoded once.
+
+Rows are completions. All randomness is drawn before the first step; the loop over steps works on whole batches, and
+rows that have ended leave it, so that short answers are cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vlrft.policy.load import Policy
+from vlrft.policy.trunk import Trunk
+from vlrft.rollout import Request, Sampling
+from vlrft.rollout.choose import choose, uniforms
+from vlrft.rollout.stop import StopStrings, cut
+from vlrft.schema import DataError, Piece, Prompt
+
+KEEP_SHARE = 0.75  # with fewer rows going on than this share, the cache is copied without the others
+
+
+class HfEngine:
+    """Shares the policy's module, so its weights are always the present ones."""
+
+    def __init__(
+        self, policy: Policy, *, max_rows: int = 512, max_prompt_tokens: int | None = None
+    ) -> None:
+        """`max_rows`: completions at once. `max_prompt_tokens`: longer prompts are refused."""
+        self.policy = policy
+        self.max_rows = max_rows
+        self.max_prompt_tokens = max_prompt_tokens
+
+    def load_weights(self, weights: Any, step: int) -> None:
+        """Nothing to do: the module is shared."""
+
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling
+    ) -> list[tuple[Piece, ...]]:
+        """See `RolloutEngine.generate`. The module's train or eval state is left as it was."""
+        for request in requests:
+            self._check_length(request)
+        pieces: list[list[Piece]] = [[] for _ in requests]
+        with torch.no_grad(), evaluating(self.policy.model), self.policy.in_use():
+            for part in _portions(requests, self.max_rows):
+                found = iter(self._sample([request for _, request in part], sampling))
+                for index, request in part:
+                    pieces[index] += [next(found) for _ in request.seeds]
+        return [tuple(own) for own in pieces]
+
+    def _check_length(self, request: Request) -> None:
+        length, limit = len(request.prompt.ids), self.max_prompt_tokens
+        if limit is not None and length > limit:
+            places = request.prompt.ids.count(self.policy.trunk.image_token_id or -1)
+            raise DataError(
+                f"{request.id}: the prompt has {length} tokens ({places} of images), more than "
+                f"rollout.max_prompt_tokens={limit}; raise it, or lower policy.max_pixels"
+            )
+
+    def _sample(self, requests: Sequence[Request], sampling: Sampling) -> list[Piece]:
+        """A piece a seed, requests in order."""
+        policy, trunk = self.policy, self.policy.trunk
+        device = policy.device
+        seeds = [seed for request in requests for seed in request.seeds]
+        own = torch.tensor([len(request.seeds) for request in requests], device=device)
+        steps = sampling.max_tokens
+        drawn = uniforms(seeds, steps if sampling.temperature else 1).to(device)
+        ends = torch.zeros_like(policy.banned)
+        ends[[i for i in policy.chat.end_ids if i < len(ends)]] = True
+        stops = StopStrings(sampling.stop, policy.chat, len(ends)) if sampling.stop else None
+
+        prefix = prefill(trunk, requests, pad_id=policy.chat.pad_id)
+        rows = prefix.repeat(own, steps)
+        tokens = torch.zeros(len(seeds), steps, dtype=torch.long, device=device)
+        logprobs = torch.zeros(len(seeds), steps, dtype=torch.float64, device=device)
+        lengths = torch.full((len(seeds),), steps, device=device)
+        ended = torch.zeros(len(seeds), dtype=torch.bool, device=device)
+        live = torch.arange(len(seeds), device=device)  # the rows still in the batch, ended or not
+        for t in range(steps):
+            now, logprob = choose(
+                trunk.head(rows.states),
+                drawn[live, t if sampling.temperature else 0],
+                policy.banned,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+            )
+            tokens[live, t], logprobs[live, t] = now, logprob.double()
+            fresh = ends[now]
+            if stops is not None:
+                fresh |= stops.reached(tokens[live, : t + 1], ~ended[live])
+            fresh &= ~ended[live]
+            lengths[live[fresh]] = t + 1
+            ended[live[fresh]] = True
+            going = ~ended[live]
+            left = int(going.sum())
+            if left == 0 or t == steps - 1:
+                break
+            if left < KEEP_SHARE * len(live):
+                keep = going.nonzero()[:, 0]
+                live, now, rows = live[keep], now[keep], rows.take(keep)
+            rows = rows.advance(trunk, now, t)
+        return self._pieces(tokens, logprobs, lengths, ended, sampling.stop)
+
+    def _pieces(
+        self, tokens: Tensor, logprobs: Tensor, lengths: Tensor, ended: Tensor, stop: tuple[str, ...]
+    ) -> list[Piece]:
+        ends = lengths.tolist()
+        ids = [tuple(row[:end]) for row, end in zip(tokens.tolist(), ends, strict=True)]
+        texts = self.policy.chat.decode_all(ids)
+        found = zip(ids, texts, logprobs.tolist(), ended.tolist(), strict=True)
+        return [
+            Piece(
+                ids=own,
+                text=cut(text, stop),
+                logprobs=tuple(row[: len(own)]),
+                finish="stop" if has_ended else "length",
+            )
+            for own, text, row, has_ended in found
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Completions in the making. Axes: N rows, K keys in the cache and those to come, A rotary axes, H hidden."""
+
+    states: Float[Tensor, "N H"]  # behind the latest token
+    next: Int[Tensor, "A N"]  # position of the first token behind the prompt
+    allowed: Bool[Tensor, "N K"]  # keys that are no padding
+    length: int  # of the prompt, with padding
+    cache: Any
+
+    def repeat(self, times: Int[Tensor, " B"], steps: int) -> Rows:
+        """Each prompt's row `times` times, with room for `steps` tokens."""
+        index = torch.arange(len(times), device=times.device).repeat_interleave(times)
+        rows = self.take(index)
+        room = torch.ones(len(index), steps, dtype=torch.bool, device=times.device)
+        return replace(rows, allowed=torch.cat([rows.allowed, room], 1))
+
+    def take(self, index: Int[Tensor, " M"]) -> Rows:
+        self.cache.batch_select_indices(index)
+        return replace(
+            self, states=self.states[index], next=self.next[:, index], allowed=self.allowed[index]
+        )
+
+    def advance(self, trunk: Trunk, tokens: Int[Tensor, " N"], step: int) -> Rows:
+        """The rows behind `tokens`, the `step`-th of their completions (from 0)."""
+        embeds = trunk.decoder.get_input_embeddings()(tokens[:, None])
+        allowed = self.allowed[:, None, : self.length + step + 1]
+        states = trunk.run(embeds, self.next[..., None] + step, allowed, self.cache)
+        return replace(self, states=states[:, 0])
+
+
+def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int) -> Rows:
+    """The prompts run once each, padded on the left; a row a prompt."""
+    from transformers import DynamicCache
+
+    prompts: list[Prompt] = [request.prompt for request in requests]
+    longest = max(len(prompt.ids) for prompt in prompts)
+    ids = torch.full((len(prompts), longest), pad_id)
+    real = torch.zeros(len(prompts), longest, dtype=torch.bool)
+    positions = torch.zeros(trunk.axes, len(prompts), longest + 1, dtype=torch.long)
+    for b, request in enumerate(requests):
+        start = longest - len(request.prompt.ids)
+        ids[b, start:] = torch.tensor(request.prompt.ids)
+        real[b, start:] = True
+        positions[:, b, start:] = trunk.positions(request.prompt, 1, request.id)
+    device = trunk.device
+    ids, real, positions = ids.to(device), real.to(device), positions.to(device)
+    own = torch.eye(longest, dtype=torch.bool, device=device)  # padding attends to itself: no row of the mask is empty
+    allowed = torch.ones_like(own).tril() & real[:, None] | own
+    cache = DynamicCache(config=trunk.decoder.config)
+    embeds = trunk.embed(ids, trunk.see(prompts))
+    states = trunk.run(embeds, positions[..., :-1], allowed, cache)
+    return Rows(
+        states=states[:, -1], next=positions[..., -1], allowed=real, length=longest, cache=cache
+    )
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout, and no activation checkpointing, which would drop the cache. Restores each module's own state."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _portions(
+    requests: Sequence[Request], max_rows: int
+) -> Iterator[list[tuple[int, Request]]]:
+    """Requests with their places, at most `max_rows` seeds a portion; one with more seeds is split."""
+    portion: list[tuple[int, Request]] = []
+    room = max_rows
+    for index, request in enumerate(requests):
+        if len(request.seeds) > room and portion:
+            yield portion
+            portion, room = [], max_rows
+        seeds = request.seeds
+        while len(seeds) > max_rows:
+            yield [(index, replace(request, seeds=seeds[:max_rows]))]
+            seeds = seeds[max_rows:]
+        if seeds:
+            portion.append((index, replace(request, seeds=seeds)))
+            room -= len(seeds)
+    if portion:
+        yield portion
