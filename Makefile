@@ -1,0 +1,42 @@
+# Each target sets up what it needs: a virtual environment in .venv, with the tested set of packages.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+# Two busy threads on a loaded machine spin on each other; passive waiting costs nothing when it is not.
+export OMP_WAIT_POLICY = PASSIVE
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test check gpu build format clean
+
+demo: $(STAMP)
+	$(BIN)/vlrft train configs/quickstart.yaml --out runs/demo --overwrite
+
+test: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not gpu"
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+gpu: $(STAMP)
+	$(BIN)/python -m pytest -q -m gpu
+
+build: $(STAMP)
+	$(BIN)/python -m build --outdir dist .
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# torch first and pinned: asked for together with the rest, a resolver may take another build of it.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt torch
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[all,dev]"
+	touch $(STAMP)
