@@ -106,7 +106,10 @@ _CLASSES = {
 
 
 def _check(config: BuildConfig) -> None:
-    head, vision_head = config.hidden_size // config.heads, config.vision_width // config.vision_heads
+    head, vision_head = (
+        config.hidden_size // config.heads,
+        config.vision_width // config.vision_heads,
+    )
     rules = {
         "hidden_size: a multiple of heads": config.hidden_size % config.heads,
         "heads: a multiple of kv_heads": config.heads % config.kv_heads,

@@ -92,7 +92,9 @@ class Policy:
         if own.keys() != weights.keys():
             odd = sorted(own.keys() ^ weights.keys())
             raise ConfigError(
-                [f"{odd[0]}: in the checkpoint or in the policy, not in both; policy.* must be as it was"]
+                [
+                    f"{odd[0]}: in the checkpoint or in the policy, not in both; policy.* must be as it was"
+                ]
             )
         for name, tensor in own.items():
             tensor.copy_(weights[name])

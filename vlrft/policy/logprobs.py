@@ -22,7 +22,9 @@ from vlrft.schema import VlrftError
 if TYPE_CHECKING:
     from vlrft.policy.load import Policy
 
-REPLICATED_LOGITS = 2**28  # of one plain forward in the self-check: it keeps those of every position
+REPLICATED_LOGITS = (
+    2**28
+)  # of one plain forward in the self-check: it keeps those of every position
 BOUNDS = {torch.float64: 1e-8, torch.float32: 1e-4}
 HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: single tokens differ by some hundredths between two orders of work
 

@@ -58,13 +58,17 @@ def pack(
     """
     wanted = _fitting(items, mask)
     width = mask.shape[1]
-    ends = np.where(wanted.any(1), width - wanted[:, ::-1].argmax(1), 1)  # behind the last scored token
+    ends = np.where(
+        wanted.any(1), width - wanted[:, ::-1].argmax(1), 1
+    )  # behind the last scored token
     parts = [_lay(item, ends[first : first + len(item.rows)]) for first, item in _firsts(items)]
     longest = max(len(ids) for ids, *_ in parts)
     ids = np.full((len(items), longest), pad_id, dtype=np.int64)
     segments = np.full((len(items), longest), -1, dtype=np.int64)
     positions = torch.zeros(trunk.axes, len(items), longest, dtype=torch.long)
-    before = np.zeros((len(wanted), width), dtype=np.int64)  # flat place of the token before each own token
+    before = np.zeros(
+        (len(wanted), width), dtype=np.int64
+    )  # flat place of the token before each own token
     for r, ((first, item), (own_ids, own_segments, offsets)) in enumerate(
         zip(_firsts(items), parts, strict=True)
     ):
@@ -100,7 +104,9 @@ def block_mask(segments: Int[Tensor, "R L"]) -> Bool[Tensor, "R L L"]:
     return causal & ((key == 0) | (key == query))
 
 
-def _fitting(items: Sequence[PackItem], mask: Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def _fitting(
+    items: Sequence[PackItem], mask: Tensor
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """The mask as an array, checked against the rows."""
     lengths = np.array([len(row) for item in items for row in item.rows])
     if mask.ndim != 2 or mask.shape[0] != len(lengths):

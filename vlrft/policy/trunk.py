@@ -122,7 +122,7 @@ class Trunk:
     def features(self, image: Pixels) -> int:
         """Positions that an image takes."""
         time, height, width = image.grid
-        merged: int = self.seeing.config.vision_config.spatial_merge_size ** 2
+        merged: int = self.seeing.config.vision_config.spatial_merge_size**2
         return time * height * width // merged
 
     def see(self, prompts: Sequence[Prompt]) -> Seen:

@@ -45,9 +45,7 @@ class Request:
 class RolloutEngine(Protocol):
     """Completes prompts with the policy's present weights."""
 
-    def generate(
-        self, requests: Sequence[Request], sampling: Sampling
-    ) -> list[tuple[Piece, ...]]:
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """A piece a seed, for each request in order. What a seed gives depends on its prompt and on nothing else.
 
         `Piece.ids` are exactly the sampled tokens, the ending one included; `logprobs` those of the distribution that
@@ -64,6 +62,4 @@ def build(config: RolloutConfig, policy: Policy) -> RolloutEngine:
     """The engine that shares the policy's module."""
     from vlrft.rollout.hf import HfEngine
 
-    return HfEngine(
-        policy, max_rows=config.max_rows, max_prompt_tokens=config.max_prompt_tokens
-    )
+    return HfEngine(policy, max_rows=config.max_rows, max_prompt_tokens=config.max_prompt_tokens)

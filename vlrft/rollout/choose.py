@@ -43,9 +43,11 @@ def choose(
         logits = truncate(logits, top_p=top_p, top_k=top_k)
     logprobs = logits.log_softmax(1)
     below = logprobs.exp().cumsum(1, dtype=torch.float64)
-    total = below[:, -1:]
+    total = below[:, -1:].contiguous()
     drawn = torch.searchsorted(below, uniform[:, None] * total, right=True)
-    last = torch.searchsorted(below, total)  # the last token with any probability: rounding goes no further
+    last = torch.searchsorted(
+        below, total
+    )  # the last token with any probability: rounding goes no further
     tokens = torch.minimum(drawn, last)[:, 0]
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
@@ -61,6 +63,8 @@ def truncate(
     if top_p < 1:
         ordered, order = logits.sort(1, descending=True, stable=True)
         shares = ordered.softmax(1)
-        beyond = shares.cumsum(1) - shares >= top_p  # what comes before a token already holds enough
+        beyond = (
+            shares.cumsum(1) - shares >= top_p
+        )  # what comes before a token already holds enough
         logits = logits.masked_fill(beyond.gather(1, order.argsort(1)), -torch.inf)
     return logits

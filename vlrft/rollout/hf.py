@@ -22,7 +22,9 @@ from vlrft.rollout.choose import choose, uniforms
 from vlrft.rollout.stop import StopStrings, cut
 from vlrft.schema import DataError, Piece, Prompt
 
-KEEP_SHARE = 0.75  # with fewer rows going on than this share, the cache is copied without the others
+KEEP_SHARE = (
+    0.75  # with fewer rows going on than this share, the cache is copied without the others
+)
 
 
 class HfEngine:
@@ -39,9 +41,7 @@ class HfEngine:
     def load_weights(self, weights: Any, step: int) -> None:
         """Nothing to do: the module is shared."""
 
-    def generate(
-        self, requests: Sequence[Request], sampling: Sampling
-    ) -> list[tuple[Piece, ...]]:
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`. The module's train or eval state is left as it was."""
         for request in requests:
             self._check_length(request)
@@ -108,7 +108,12 @@ class HfEngine:
         return self._pieces(tokens, logprobs, lengths, ended, sampling.stop)
 
     def _pieces(
-        self, tokens: Tensor, logprobs: Tensor, lengths: Tensor, ended: Tensor, stop: tuple[str, ...]
+        self,
+        tokens: Tensor,
+        logprobs: Tensor,
+        lengths: Tensor,
+        ended: Tensor,
+        stop: tuple[str, ...],
     ) -> list[Piece]:
         ends = lengths.tolist()
         ids = [tuple(row[:end]) for row, end in zip(tokens.tolist(), ends, strict=True)]
@@ -172,7 +177,9 @@ def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int) -> Rows:
         positions[:, b, start:] = trunk.positions(request.prompt, 1, request.id)
     device = trunk.device
     ids, real, positions = ids.to(device), real.to(device), positions.to(device)
-    own = torch.eye(longest, dtype=torch.bool, device=device)  # padding attends to itself: no row of the mask is empty
+    own = torch.eye(
+        longest, dtype=torch.bool, device=device
+    )  # padding attends to itself: no row of the mask is empty
     allowed = torch.ones_like(own).tril() & real[:, None] | own
     cache = DynamicCache(config=trunk.decoder.config)
     embeds = trunk.embed(ids, trunk.see(prompts))
@@ -194,9 +201,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _portions(
-    requests: Sequence[Request], max_rows: int
-) -> Iterator[list[tuple[int, Request]]]:
+def _portions(requests: Sequence[Request], max_rows: int) -> Iterator[list[tuple[int, Request]]]:
     """Requests with their places, at most `max_rows` seeds a portion; one with more seeds is split."""
     portion: list[tuple[int, Request]] = []
     room = max_rows
