@@ -8,7 +8,7 @@ from vlrft.schema import Sample
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
-def format(completion: str, sample: Sample) -> float:
+def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like its file)
     """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it;
     else 0.0.
 

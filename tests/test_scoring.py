@@ -72,7 +72,8 @@ def test_a_reward_that_raises_names_sample_and_reward_in_one_line() -> None:
 
     with pytest.raises(RewardError, match="sample cats/3: reward mine raised KeyError") as caught:
         score(played(), [NamedReward(name="mine", weight=1.0, function=broken)])
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
 
 
 def test_a_reward_that_raises_nothing_but_a_class() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "validation", "test")
 # Tenths of each digit's scans.
-TENTHS = {"train": range(0, 6), "validation": range(6, 7), "test": range(7, 10)}
+TENTHS = {"train": range(6), "validation": range(6, 7), "test": range(7, 10)}
 
 
 @lru_cache(maxsize=1)

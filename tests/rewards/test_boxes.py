@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+from vlrft.rewards.boxes import boxes
 
 from tests.fakes import sample
-from vlrft.rewards.boxes import boxes
 from vlrft.schema import DataError
 
 LEFT_HALF = sample("half", (0, 0, 500, 1000), answer="box")

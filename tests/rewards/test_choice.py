@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from vlrft.rewards.choice import choice
 
 from tests.fakes import sample
-from vlrft.rewards.choice import choice
-from vlrft.schema import DataError
+from vlrft.schema import DataError, Sample
 
 SIDE = sample("side", "B", answer="choice", options="left\nright")
 DIGIT = sample("digit", "7", answer="choice")
@@ -76,6 +76,6 @@ def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
         sample("gold", "C", options="left\nright"),
     ],
 )
-def test_an_unreadable_gold_answer_raises(broken: object) -> None:
+def test_an_unreadable_gold_answer_raises(broken: Sample) -> None:
     with pytest.raises(DataError, match="sample gold: gold answer"):
-        choice("<answer></answer>", broken)  # type: ignore[arg-type]
+        choice("<answer></answer>", broken)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from vlrft.rewards.count import count
 
 from tests.fakes import sample
-from vlrft.rewards.count import count
 from vlrft.schema import DataError
 
 THREE = sample("three", 3, answer="count")

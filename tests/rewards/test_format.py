@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from vlrft.rewards.format import format as form
 
 from tests.fakes import sample
-from vlrft.rewards.format import format
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ from vlrft.rewards.format import format
     ],
 )
 def test_form(completion: str, score: float) -> None:
-    assert format(completion, sample("any")) == score
+    assert form(completion, sample("any")) == score

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
-
-from vlrft.boxes import to_pixels
 from vlrft.rewards.boxes import boxes
 from vlrft.rewards.choice import choice
 from vlrft.rewards.count import count
-from vlrft.rewards.format import format
-from vlrft.schema import IMAGE, Record, Reward, Sample
+from vlrft.rewards.format import format as form
 from vlrft.tasks.digits import task
 from vlrft.tasks.digits.options import SUBTASKS, Options
 from vlrft.tasks.digits.scans import SPLITS, scans_of
 from vlrft.tasks.digits.scenes import Scenes
 
-REWARDS: dict[str, Reward] = {"choice": choice, "count": count, "boxes": boxes, "format": format}
+from vlrft.boxes import to_pixels
+from vlrft.schema import IMAGE, Record, Reward, Sample
+
+REWARDS: dict[str, Reward] = {"choice": choice, "count": count, "boxes": boxes, "format": form}
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "quickstart": {"sizes": (50, 56), "easy_count": True, "subtasks": ("classify", "count")},
@@ -52,7 +52,7 @@ def test_gold_completions_earn_full_marks(split: str, options: dict[str, Any]) -
         given = {name: reward(task.gold(sample), sample) for name, reward in REWARDS.items()}
         applied = {name: value for name, value in given.items() if value is not None}
         assert set(task.rewards) == set(given)
-        assert len(applied) == 2 and set(applied.values()) == {1.0}, sample.id
+        assert list(applied.values()) == [1.0, 1.0], sample.id
 
 
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
@@ -68,13 +68,17 @@ def test_scenes_depend_on_split_index_and_options_only(options: dict[str, Any]) 
 
 def test_a_scene_is_an_image_and_a_question() -> None:
     found = scenes()
-    assert len(found) == 6000 and found[-1].id == "digits/train/5999"
+    assert len(found) == 6000
+    assert found[-1].id == "digits/train/5999"
     assert [s.tags["kind"] for s in found[:4]] == list(SUBTASKS)
     for sample in found[:8]:
         (message,) = sample.messages
         picture, question = message.content
-        assert picture is IMAGE and sample.images[0].mode == "RGB"
-        assert isinstance(question, str) and "<answer>" in question and "{" not in question
+        assert picture is IMAGE
+        assert sample.images[0].mode == "RGB"
+        assert isinstance(question, str)
+        assert "<answer>" in question
+        assert "{" not in question
     with pytest.raises(IndexError):
         found[6000]
 
@@ -140,7 +144,8 @@ def test_questions_and_answers_agree_with_the_picture() -> None:
                 right = shown[one][0][0] - 20 > shown[other][0][0]
                 assert (left, right) == (sample.answer == "A", sample.answer == "B")
             case "ground", [digit]:
-                assert shown[digit] == [to_pixels(sample.answer, 112, 112)] and len(shown) > 1
+                assert shown[digit] == [to_pixels(sample.answer, 112, 112)]
+                assert len(shown) > 1
             case other_question:
                 pytest.fail(f"{other_question}")
         if sample.tags["kind"] != "ground":
@@ -205,5 +210,7 @@ def test_figures_of_an_evaluation() -> None:
         ]
     )
     assert set(found) == {"classify", "ground"}
-    assert found["classify"].values == (1.0, 0.0) and found["classify"].threshold == 1.0
-    assert found["ground"].values == (0.4, 0.6) and found["ground"].threshold == 0.5
+    assert found["classify"].values == (1.0, 0.0)
+    assert found["classify"].threshold == 1.0
+    assert found["ground"].values == (0.4, 0.6)
+    assert found["ground"].threshold == 0.5
