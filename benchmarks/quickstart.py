@@ -68,7 +68,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     """A line a run, and mean and spread of the gains of each family."""
     first, last = list(rows[0]["stages"])[-2:]
     names = list(rows[0]["n"])
-    lines = [f"{'family':12s} seed {'rewards':9s} seconds  " + "  ".join(f"{n}: {first} -> {last}" for n in names)]
+    lines = [
+        f"{'family':12s} seed {'rewards':9s} seconds  "
+        + "  ".join(f"{n}: {first} -> {last}" for n in names)
+    ]
     gains: dict[tuple[str, bool, str], list[float]] = {}
     for r in rows:
         kind = "permuted" if r["control"] else "real"
@@ -77,16 +80,23 @@ def table(rows: list[dict[str, Any]]) -> str:
             before, after = r["stages"][first][n], r["stages"][last][n]
             gains.setdefault((r["family"], r["control"], n), []).append(after - before)
             cells.append(f"{before:5.1f} -> {after:5.1f} ({after - before:+.1f})")
-        lines.append(f"{r['family']:12s} {r['seed']:4d} {kind:9s} {r['seconds']['total']:7.0f}  " + "  ".join(cells))
+        lines.append(
+            f"{r['family']:12s} {r['seed']:4d} {kind:9s} {r['seconds']['total']:7.0f}  "
+            + "  ".join(cells)
+        )
     for (family, control, n), values in gains.items():
         spread = stdev(values) if len(values) > 1 else 0.0
         kind = "permuted" if control else "real"
-        lines.append(f"{family} {kind} {n}: mean gain {mean(values):+.1f}, std {spread:.1f}, {len(values)} seeds")
+        lines.append(
+            f"{family} {kind} {n}: mean gain {mean(values):+.1f}, std {spread:.1f}, {len(values)} seeds"
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--config", default="configs/quickstart.yaml")
     parser.add_argument("--jobs", type=int, default=1)
@@ -95,7 +105,10 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     cases = [
-        Case(family=f, seed=s, control=c) for f in args.families for s in args.seeds for c in (False, True)
+        Case(family=f, seed=s, control=c)
+        for f in args.families
+        for s in args.seeds
+        for c in (False, True)
     ]
     threads = max((os.cpu_count() or 1) // args.jobs, 1)
     with ThreadPoolExecutor(args.jobs) as pool:

@@ -30,9 +30,7 @@ def group(
             sequences=(
                 Row(
                     prompt=Prompt(ids=tuple(name.encode())),
-                    pieces=(
-                        Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),
-                    ),
+                    pieces=(Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),),
                 ),
             ),
             reward=reward,

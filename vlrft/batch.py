@@ -146,10 +146,7 @@ def make_batch(
     rollout = 0
     for g, group in enumerate(groups):
         for one, advantage in zip(group.rollouts, advantages[g], strict=True):
-            rows += [
-                (s, g, rollout, float(advantage), group.sample.id)
-                for s in one.sequences
-            ]
+            rows += [(s, g, rollout, float(advantage), group.sample.id) for s in one.sequences]
             rollout += 1
     ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
     width = max(map(len, ids), default=0)

@@ -38,7 +38,9 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
     """The task's samples of one split. Raises DataError when there are none, ConfigError for a wrong split."""
     task = find_task(config.name)
     if split not in task.splits:
-        raise ConfigError([f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"])
+        raise ConfigError(
+            [f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
+        )
     samples = task.load(split, TypeAdapter(task.options).validate_python(dict(config.options)))
     if not len(samples):
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")

@@ -64,9 +64,7 @@ class Checkpoints:
             self._clear()
             (draft / "trainer").mkdir(parents=True)
             write_model(draft)
-            tensors = {
-                k: v.detach().cpu().contiguous() for k, v in state.tensors.items()
-            }
+            tensors = {k: v.detach().cpu().contiguous() for k, v in state.tensors.items()}
             save_file(tensors, draft / "trainer" / "state.safetensors")
             (draft / "trainer" / "state.json").write_text(json.dumps(state.values))
             files = {str(p.relative_to(draft)): _sha256(p) for p in _files(draft)}
@@ -78,9 +76,7 @@ class Checkpoints:
             draft.rename(final)
             self._point_last(final)
         except OSError as e:
-            raise CheckpointError(
-                f"{final}: cannot be written ({e.strerror or e})"
-            ) from e
+            raise CheckpointError(f"{final}: cannot be written ({e.strerror or e})") from e
         self._prune()
         return final
 
@@ -91,9 +87,7 @@ class Checkpoints:
             damage = _damage(path)
             if damage is None:
                 return path
-            self.message(
-                f"{path} is damaged ({damage}); looking at the checkpoint before it"
-            )
+            self.message(f"{path} is damaged ({damage}); looking at the checkpoint before it")
         if steps:
             raise CheckpointError(
                 f"{self.root}: no checkpoint is whole; start again with --overwrite"

@@ -26,7 +26,9 @@ def parser() -> argparse.ArgumentParser:
     def command(name: str, text: str) -> argparse.ArgumentParser:
         found = commands.add_parser(name, help=text, description=text)
         found.set_defaults(module=name)
-        found.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        found.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
         return found
 
     train = command("train", "train a policy from one config, through all its stages")
@@ -37,12 +39,21 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--overwrite", action="store_true", help="replace a run that is there")
 
     evaluate = command("eval", "evaluate a checkpoint on a task")
-    evaluate.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112] or rollout.max_tokens=64")
+    evaluate.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="such as options.canvas=[112] or rollout.max_tokens=64",
+    )
     evaluate.add_argument("--model", required=True, help="a hub id or a folder")
-    evaluate.add_argument("--task", required=True, help="a pack, package.module:task or ./file.py:task")
+    evaluate.add_argument(
+        "--task", required=True, help="a pack, package.module:task or ./file.py:task"
+    )
     evaluate.add_argument("--split", default="test")
     evaluate.add_argument("--limit", type=int, help="only the first N samples")
-    evaluate.add_argument("--json", type=Path, metavar="FILE", help="write figures and every record")
+    evaluate.add_argument(
+        "--json", type=Path, metavar="FILE", help="write figures and every record"
+    )
     evaluate.add_argument("--overwrite", action="store_true", help="replace FILE")
 
     listing = command("list", "what there is by name")
@@ -53,10 +64,16 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
     show.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
 
-    check = command("check", "feed a task's gold answers through its strict rewards; show one prompt")
+    check = command(
+        "check", "feed a task's gold answers through its strict rewards; show one prompt"
+    )
     check.add_argument("task", help="a pack, package.module:task or ./file.py:task")
-    check.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112]")
-    check.add_argument("--limit", type=int, default=500, help="samples of each split (default: 500)")
+    check.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112]"
+    )
+    check.add_argument(
+        "--limit", type=int, default=500, help="samples of each split (default: 500)"
+    )
 
     report = command("report", "write RUN/report.html anew")
     report.add_argument("run", type=Path)

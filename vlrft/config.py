@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
+from typing_extensions import dataclass_transform
 
 from vlrft.schema import VlrftError
 
@@ -23,7 +24,15 @@ class ConfigError(VlrftError, ValueError):
         self.mistakes = list(mistakes)
 
 
-strict = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def strict(cls: type[T]) -> type[T]:
+    """A frozen keyword-only dataclass whose values are checked and whose unknown keys are errors."""
+    made: type[T] = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
+    return made
+
 
 Positive = Annotated[int, Field(gt=0)]
 Natural = Annotated[int, Field(ge=0)]

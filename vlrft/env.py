@@ -112,13 +112,9 @@ def play(
     ]
 
 
-def _turn(
-    active: Sequence[_Play], engine: RolloutEngine, chat: Chat, sampling: Sampling
-) -> None:
+def _turn(active: Sequence[_Play], engine: RolloutEngine, chat: Chat, sampling: Sampling) -> None:
     """One completion for each active rollout; equal prompts of a sample become one request."""
-    prompts: dict[
-        tuple[str, int], Prompt
-    ] = {}  # an observation object is rendered once
+    prompts: dict[tuple[str, int], Prompt] = {}  # an observation object is rendered once
     requests: dict[tuple[str, PromptKey], list[tuple[_Play, Prompt]]] = {}
     for p in active:
         assert p.observation is not None

@@ -64,9 +64,7 @@ def evaluate(
     Raises DataError when there is nothing to evaluate.
     """
     if not len(samples):
-        raise DataError(
-            f"task {task.name}: no samples to evaluate; check the split and the limit"
-        )
+        raise DataError(f"task {task.name}: no samples to evaluate; check the split and the limit")
     records = tuple(
         Record(
             id=sample.id,

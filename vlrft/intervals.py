@@ -30,9 +30,7 @@ def bootstrap(
 
 def paired(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval]:
     """Mean of after − before over the same records in the same order, and its 95 % interval."""
-    differences = np.asarray(after, dtype=np.float64) - np.asarray(
-        before, dtype=np.float64
-    )
+    differences = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
     return float(differences.mean()), bootstrap(differences.tolist())
 
 

@@ -98,7 +98,9 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
 )
 
 
@@ -208,9 +210,15 @@ def _across(config: Config) -> list[str]:
     """Mistakes that no single key shows."""
     mistakes: list[str] = []
     if (config.policy.model is None) == (config.policy.build is None):
-        mistakes.append("policy: give either model (a hub id or a folder) or build (a small model made here)")
+        mistakes.append(
+            "policy: give either model (a hub id or a folder) or build (a small model made here)"
+        )
     names = [s.name for s in config.stages]
-    mistakes += [f"stages: the name {n!r} stands twice" for n in sorted(set(map(str, names))) if names.count(n) > 1]
+    mistakes += [
+        f"stages: the name {n!r} stands twice"
+        for n in sorted(set(map(str, names)))
+        if names.count(n) > 1
+    ]
     return mistakes
 
 

@@ -43,9 +43,7 @@ def step_metrics(
     given = all(r.origin == "injected" for g in found.sampled for r in g.rollouts)
     return {
         **figures,
-        **(
-            {} if given else _reward_metrics(found, {r.name: r.weight for r in rewards})
-        ),
+        **({} if given else _reward_metrics(found, {r.name: r.weight for r in rewards})),
         "advantage/min": min(float(a.min()) for a in advantages),
         "advantage/max": max(float(a.max()) for a in advantages),
         **_length_metrics(found.sampled),
@@ -67,8 +65,7 @@ def _reward_metrics(found: Collected, weights: Mapping[str, float]) -> dict[str,
     def solved(group: Group) -> list[bool]:
         return [
             r.reward
-            >= sum(weights.get(k, 0.0) for k, v in r.scores.items() if v is not None)
-            - 1e-6
+            >= sum(weights.get(k, 0.0) for k, v in r.scores.items() if v is not None) - 1e-6
             for r in group.rollouts
         ]
 
@@ -90,9 +87,7 @@ def _length_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def _cost_metrics(
-    found: Collected, batches: Sequence[Batch], clock: Clock
-) -> dict[str, float]:
+def _cost_metrics(found: Collected, batches: Sequence[Batch], clock: Clock) -> dict[str, float]:
     seconds = clock.seconds
     sampled = sum(r.tokens for g in found.sampled for r in g.rollouts)
     trained = sum(b.tokens for b in batches)

@@ -31,7 +31,9 @@ def find_task(name: str) -> Task:
     """The task of that name. Raises PluginError."""
     found = _find(name, "tasks", "task")
     if not isinstance(found, Task):
-        raise PluginError(f"task {name}: found a {type(found).__name__}, expected a vlrft.schema.Task")
+        raise PluginError(
+            f"task {name}: found a {type(found).__name__}, expected a vlrft.schema.Task"
+        )
     return found
 
 
@@ -59,7 +61,9 @@ def load_attribute(reference: str) -> object:
     if not place or not attribute:
         raise PluginError(f"{reference}: expected package.module:attribute or ./file.py:attribute")
     try:
-        module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = (
+            _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        )
     except ImportError as e:
         raise PluginError(f"{reference}: cannot import {place} ({e})") from e
     if not hasattr(module, attribute):
@@ -77,7 +81,9 @@ def _find(name: str, kind: str, attribute: str) -> object:
         places.append(f"vlrft.{kind}.{name}:{attribute}")
     places += [e.value for e in _entry_points(kind) if e.name == name]
     if len(places) > 1:
-        raise PluginError(f"{kind[:-1]} {name}: found twice, {' and '.join(places)}; name one in full")
+        raise PluginError(
+            f"{kind[:-1]} {name}: found twice, {' and '.join(places)}; name one in full"
+        )
     if not places:
         known = _names(kind)
         raise PluginError(

@@ -50,11 +50,7 @@ class Stage:
     @property
     def temperature(self) -> float:
         """Of the distribution that is trained: the sampled one, or the plain one for given answers."""
-        return (
-            self.config.rollout.temperature
-            if self.algorithm.answers == "sampled"
-            else 1.0
-        )
+        return self.config.rollout.temperature if self.algorithm.answers == "sampled" else 1.0
 
 
 @dataclass(kw_only=True)
@@ -89,10 +85,7 @@ class Run:
             engine=self.rollout,
             chat=self.policy.chat,
             sampling=Sampling.of(stage.config.rollout),
-            seeds=[
-                [seed_from(*seed, s.id, i, g) for g in sizes]
-                for i, s in enumerate(samples)
-            ],
+            seeds=[[seed_from(*seed, s.id, i, g) for g in sizes] for i, s in enumerate(samples)],
             policy_step=step - 1,
         )
         if self.config.permute_rewards:
@@ -189,13 +182,16 @@ def greedy_player(
     return answers
 
 
+def pick_device(name: str) -> str:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors stored below `prefix/`, by their names there."""
-    return {
-        k[len(prefix) + 1 :]: v
-        for k, v in tensors.items()
-        if k.startswith(f"{prefix}/")
-    }
+    return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{prefix}/")}
 
 
 def permuted(group: Group, seed: int) -> Group:
@@ -215,9 +211,7 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
     mistakes: list[str] = []
     done = 0
     for i, stage in enumerate(config.stages):
-        assert (
-            stage.algorithm is not None and stage.name is not None
-        )  # load_config fills both
+        assert stage.algorithm is not None and stage.name is not None  # load_config fills both
         algorithm = find_algorithm(stage.algorithm)
         smallest = ESTIMATORS[algorithm.advantage].min_group
         if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
@@ -232,9 +226,7 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
                 config=stage,
                 algorithm=algorithm,
                 bound=bound,
-                prompts=PromptSampler(
-                    bound.samples, seed_from(config.seed, stage.name)
-                ),
+                prompts=PromptSampler(bound.samples, seed_from(config.seed, stage.name)),
                 first=done,
                 last=done + stage.steps,
             )
@@ -254,17 +246,15 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         if overwrite and not resume:
             shutil.rmtree(out)
         elif not resume:
-            raise ConfigError(
-                [f"{out} holds a run; use --resume, --overwrite or another --out"]
-            )
+            raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
     stages = make_stages(config)
     eval_task = bind(config.task, config.eval.split)
-    device = config.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(config.seed)
     policy = load_policy(
-        config.policy, corpus=stages[0].bound.text(CORPUS_SAMPLES), seed=config.seed, device=device
+        config.policy,
+        corpus=stages[0].bound.text(CORPUS_SAMPLES),
+        seed=config.seed,
+        device=pick_device(config.device),
     )
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -290,9 +280,7 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         rollout=build_rollout(config.rollout, policy),
         stages=stages,
         log=log,
-        checkpoints=Checkpoints(
-            out / "checkpoints", save.keep_last, save.keep_best, log.message
-        ),
+        checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
         eval_task=eval_task,
     )
     if resume:

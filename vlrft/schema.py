@@ -58,9 +58,7 @@ class Sample:
     messages: tuple[Message, ...]
     images: tuple[Image, ...] = ()  # RGB, in the order of the IMAGE slots
     answer: Any = None  # in the task's own form: "7", (x1, y1, x2, y2), …
-    tags: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # such as {"kind": "count"}
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])  # such as {"kind": "count"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +93,7 @@ class Piece:
     ids: tuple[int, ...]  # [T]
     text: str
     sampled: bool = True
-    logprobs: tuple[
-        float, ...
-    ] = ()  # [T] as sampled; empty when the tokens were not sampled here
+    logprobs: tuple[float, ...] = ()  # [T] as sampled; empty when the tokens were not sampled here
     finish: Literal["stop", "length"] | None = None
 
 

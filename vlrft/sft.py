@@ -16,8 +16,6 @@ def gold_groups(samples: Sequence[Sample], task: Task, chat: Chat) -> list[Group
         text = task.gold(sample)
         piece = Piece(ids=chat.answer_ids(text), text=text, finish="stop")
         row = Row(prompt=chat.render(sample.messages, sample.images), pieces=(piece,))
-        rollout = Rollout(
-            sample=sample, sequences=(row,), reward=1.0, origin="injected"
-        )
+        rollout = Rollout(sample=sample, sequences=(row,), reward=1.0, origin="injected")
         groups.append(Group(sample=sample, rollouts=(rollout,)))
     return groups

@@ -8,21 +8,18 @@ from pathlib import Path
 from vlrft.batch import advantages_of, make_batches
 from vlrft.config import Config
 from vlrft.measures import Clock, step_metrics
-from vlrft.policy.logprobs import self_check
 from vlrft.report import write_report
 from vlrft.run import Run, Stage, open_run
 from vlrft.schema import VlrftError
 from vlrft.selection.collect import collect
-from vlrft.update import Skipped, update
+from vlrft.update import Skipped, check_packing, update
 
 
 class TrainingStopped(VlrftError, RuntimeError):
     """A run that cannot go on; says where it can be taken up."""
 
 
-def train(
-    config: Config, *, out: Path, resume: bool = False, overwrite: bool = False
-) -> Path:
+def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
     """Trains through all stages; returns the run's folder, which then holds report.html."""
     run = open_run(config, out, resume=resume, overwrite=overwrite)
     try:
@@ -57,15 +54,13 @@ def train_stage(run: Run, stage: Stage) -> None:
                 max_tokens=config.rollout.max_tokens,
                 updates=config.update.updates_per_batch,
             )
-            if run.config.self_check and step == stage.first + 1:
-                self_check(run.policy, batches[0])
             budget = config.update.max_tokens_per_micro_batch
+            if run.config.self_check and step == stage.first + 1:
+                check_packing(run.policy, batches[0], budget)
             figures, skipped = update(engine, batches, algorithm, budget, reference)
         run.rollout.load_weights(run.policy.model, step)
         run.step = step
-        metrics = step_metrics(
-            found, advantages, batches, figures, stage.bound.rewards, clock
-        )
+        metrics = step_metrics(found, advantages, batches, figures, stage.bound.rewards, clock)
         run.log.step(stage.name, step, metrics, found.groups, advantages)
         bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
         last = step == stage.last
@@ -78,9 +73,7 @@ def train_stage(run: Run, stage: Stage) -> None:
 def _count(run: Run, skipped: list[Skipped], bad: int, limit: int) -> int:
     """Skipped optimiser steps in a row, each one logged. Raises TrainingStopped at the limit."""
     for one in skipped:
-        run.log.message(
-            f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}"
-        )
+        run.log.message(f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}")
     bad = bad + 1 if skipped else 0
     if bad >= limit:
         good = run.checkpoints.root / "last"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from vlrft.engine import TrainEngine
 from vlrft.objectives import LossBatch, NonFiniteError, guard, log_ratio
 from vlrft.objectives.kl import kl
 from vlrft.policy.load import Policy
-from vlrft.policy.logprobs import packed_logprobs
+from vlrft.policy.logprobs import packed_logprobs, self_check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +49,15 @@ def update(
             figures.put(engine.step())
         except NonFiniteError as e:
             engine.discard()
-            skipped.append(
-                Skipped(reason=str(e), samples=e.samples or batch.distinct_samples())
-            )
+            skipped.append(Skipped(reason=str(e), samples=e.samples or batch.distinct_samples()))
     return figures.summary(), skipped
+
+
+def check_packing(policy: Policy, batch: Batch, max_tokens: int) -> None:
+    """The first micro-batch's packed forward must equal the replicated one; raises SelfCheckError with the sample."""
+    for micro in islice(batch.micro_batches(max_tokens), 1):
+        mask, temperature = micro.loss.mask, micro.temperature
+        self_check(policy, micro.items(), mask=mask, temperature=temperature, names=micro.samples)
 
 
 def _backward(
@@ -80,15 +86,11 @@ def _backward(
             raise NonFiniteError(f"the loss is {float(loss)}")
     except NonFiniteError as e:
         at_fault = tuple(dict.fromkeys(micro.samples[b] for b in e.rows))
-        raise NonFiniteError(
-            str(e), e.rows, at_fault or micro.distinct_samples()
-        ) from None
+        raise NonFiniteError(str(e), e.rows, at_fault or micro.distinct_samples()) from None
     engine.backward(loss)
     figures.add("loss", float(loss.detach()))
     figures.put(terms.scalars)
-    figures.watch(
-        rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed}
-    )
+    figures.watch(rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed})
 
 
 def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:

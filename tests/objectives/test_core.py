@@ -130,7 +130,13 @@ def test_equal_rewards_teach_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_empty_completions_count_as_rollouts(name: str) -> None:
     case = random_case(2, sizes=[3, 3])
-    empty = Case([[], *case.logprobs[1:]], case.rewards, case.group, [[], *case.old[1:]], [[], *case.ref[1:]])
+    empty = Case(
+        [[], *case.logprobs[1:]],
+        case.rewards,
+        case.group,
+        [[], *case.old[1:]],
+        [[], *case.ref[1:]],
+    )
     loss, gradient = run(name, empty)
     assert float(loss) == pytest.approx(REFERENCES[name](empty), abs=1e-12)
     assert bool((gradient[0] == 0).all())
@@ -167,13 +173,19 @@ def test_large_log_ratios_stay_finite() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
-def test_any_ragged_step_is_finite_and_equals_the_reference(data: st.DataObject) -> None:
+def test_any_ragged_step_is_finite_and_equals_the_reference(
+    data: st.DataObject,
+) -> None:
     sizes = data.draw(st.lists(st.integers(1, 16), min_size=1, max_size=3))
     lengths = data.draw(st.lists(st.integers(0, 8), min_size=sum(sizes), max_size=sum(sizes)))
     number = st.floats(-5, -0.001)
     logprobs = [data.draw(st.lists(number, min_size=n, max_size=n)) for n in lengths]
     rewards = data.draw(
-        st.lists(st.sampled_from([0.0, 0.1, 0.9, 1.0]), min_size=len(lengths), max_size=len(lengths))
+        st.lists(
+            st.sampled_from([0.0, 0.1, 0.9, 1.0]),
+            min_size=len(lengths),
+            max_size=len(lengths),
+        )
     )
     group = [k for k, n in enumerate(sizes) for _ in range(n)]
     old = [[v + 0.1 for v in row] for row in logprobs]
@@ -186,14 +198,25 @@ def test_any_ragged_step_is_finite_and_equals_the_reference(data: st.DataObject)
 
 def test_what_is_wrong_is_named() -> None:
     case = random_case(0, sizes=[3])
-    broken = Case([[float("nan")], *case.logprobs[1:]], case.rewards, case.group, [[0.0], *case.old[1:]], [[0.0], *case.ref[1:]])
+    broken = Case(
+        [[float("nan")], *case.logprobs[1:]],
+        case.rewards,
+        case.group,
+        [[0.0], *case.old[1:]],
+        [[0.0], *case.ref[1:]],
+    )
     with pytest.raises(NonFiniteError, match=r"rows \[0\]"):
         run("gpg", broken)
     rewarded = Case(case.logprobs, [float("inf"), 0.0, 1.0], case.group, case.old, case.ref)
     with pytest.raises(RewardError, match="rows"):
         run("gpg", rewarded)
     mask = torch.ones(2, 3, dtype=torch.bool)
-    plain = {"logprobs": torch.zeros(2, 3), "rewards": [0.0, 1.0], "group": [0, 0], "mask": mask}
+    plain = {
+        "logprobs": torch.zeros(2, 3),
+        "rewards": [0.0, 1.0],
+        "group": [0, 0],
+        "mask": mask,
+    }
     with pytest.raises(ValueError, match="old_logprobs"):
         policy_loss("grpo", **plain)
     with pytest.raises(ValueError, match="length"):
@@ -207,7 +230,13 @@ def test_overrides_use_the_configs_keys() -> None:
     plain = run("grpo", case, objective={"kl": 0.0, "clip_low": 10.0, "clip_high": 10.0})[0]
     weighted = run("grpo", case, objective={"kl": 0.5, "clip_low": 10.0, "clip_high": 10.0})[0]
     assert float(weighted) > float(plain)
-    by_token = run("gpg", case, reduction="token", advantage="standardised", objective={"alpha": False})
+    by_token = run(
+        "gpg",
+        case,
+        reduction="token",
+        advantage="standardised",
+        objective={"alpha": False},
+    )
     torch.testing.assert_close(by_token[1], run("gpg_rs_released", case)[1])
     constant = run("gpg", case, reduction="constant", extras={"length": 100})[1]
     twice = run("gpg", case, reduction="constant", extras={"length": 200})[1]

@@ -56,7 +56,12 @@ def test_accumulation_ends_at_the_limit_with_what_there_is() -> None:
     found = collect(prompts(), Script([0] * 20), Accumulate(), 4)
     assert (found.attempts, len(found.groups)) == (20, 4)
     found = collect(prompts(), Script([0, 1, 0]), Accumulate(max_attempts=3), 4)
-    assert [g.rewards == tuple(MIXED) for g in found.groups] == [True, False, False, False]
+    assert [g.rewards == tuple(MIXED) for g in found.groups] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_an_epoch_draws_each_prompt_once_and_the_next_in_another_order() -> None:

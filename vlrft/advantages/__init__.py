@@ -75,9 +75,7 @@ def one(rewards: Floats, group: Ints) -> Floats:
 
 ESTIMATORS = {
     "centred": Estimator(doc="r − group mean", function=centred),
-    "standardised": Estimator(
-        doc="(r − group mean) / group std", function=standardised
-    ),
+    "standardised": Estimator(doc="(r − group mean) / group std", function=standardised),
     "batch_standardised": Estimator(
         doc="(r − group mean) / std over the step", function=batch_standardised
     ),

@@ -53,9 +53,7 @@ class Algorithm:
             "needs": ", ".join(needs) or "nothing",
         }
 
-    def loss(
-        self, logprobs: Float[Tensor, "B T"], batch: LossBatch
-    ) -> tuple[Tensor, Terms]:
+    def loss(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> tuple[Tensor, Terms]:
         """The share of the step's loss that the given rows contribute, and the terms behind it."""
         terms = self.objective(guard(logprobs, batch.mask, "log-probs"), batch)
         return reduce(terms, batch, self.reduction), terms
@@ -118,9 +116,7 @@ def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
     given = dict(choice)
     name = given.pop("name", None)
     if not isinstance(name, str):
-        raise ConfigError(
-            ["algorithm: a mapping needs a `name`, such as {name: gpg, …}"]
-        )
+        raise ConfigError(["algorithm: a mapping needs a `name`, such as {name: gpg, …}"])
     return override(_by_name(name), given)
 
 
@@ -139,13 +135,9 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
             except ConfigError as e:
                 mistakes += e.mistakes
         elif key in _KEYS:
-            allowed = (
-                list(ESTIMATORS) if key == "advantage" else list(get_args(Reduction))
-            )
+            allowed = list(ESTIMATORS) if key == "advantage" else list(get_args(Reduction))
             if value not in allowed:
-                mistakes.append(
-                    f"algorithm.{key}: {value!r}; allowed: {', '.join(allowed)}"
-                )
+                mistakes.append(f"algorithm.{key}: {value!r}; allowed: {', '.join(allowed)}")
             parts[key] = value
     if mistakes:
         raise ConfigError(mistakes)
@@ -158,15 +150,11 @@ def _by_name(name: str) -> Algorithm:
     if ":" in name:
         found = load_attribute(name)
         if not isinstance(found, Algorithm):
-            raise ConfigError(
-                [f"algorithm: {name} is a {type(found).__name__}, not an Algorithm"]
-            )
+            raise ConfigError([f"algorithm: {name} is a {type(found).__name__}, not an Algorithm"])
         return found
     near = get_close_matches(name, ALGORITHMS, 1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise ConfigError(
-        [f"algorithm: unknown {name!r}; {hint}known: {', '.join(ALGORITHMS)}"]
-    )
+    raise ConfigError([f"algorithm: unknown {name!r}; {hint}known: {', '.join(ALGORITHMS)}"])
 
 
 def _merged(part: Any, changes: Any, where: str) -> Any:

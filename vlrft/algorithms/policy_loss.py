@@ -61,26 +61,18 @@ def policy_loss(
     if needs.ref_logprobs and ref_logprobs is None:
         raise ValueError(f"{name} needs ref_logprobs [B T], or objective={{'kl': 0.0}}")
     if algorithm.reduction == "constant" and "length" not in extras:
-        raise ValueError(
-            "the reduction `constant` needs extras={'length': longest completion}"
-        )
+        raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
     device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
     rows = len(logprobs)
     group_index = _dense(group, rows)
     rollout_index = _dense(range(rows) if rollout is None else rollout, rows)
     first = np.unique(rollout_index, return_index=True)[1]  # a row of each rollout
-    given_rewards = (
-        rewards.detach().double().cpu() if isinstance(rewards, Tensor) else rewards
-    )
+    given_rewards = rewards.detach().double().cpu() if isinstance(rewards, Tensor) else rewards
     reward = np.asarray(given_rewards, dtype=np.float64)
     if not np.isfinite(reward).all():
-        raise RewardError(
-            f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}"
-        )
+        raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
     if advantages is None:
-        by_rollout = ESTIMATORS[algorithm.advantage].function(
-            reward[first], group_index[first]
-        )
+        by_rollout = ESTIMATORS[algorithm.advantage].function(reward[first], group_index[first])
         advantages = torch.as_tensor(by_rollout[rollout_index])
     given = advantages.detach().to(device, wide)
     spread = (given[:, None] if given.dim() == 1 else given).expand(mask.shape) * mask
@@ -102,13 +94,8 @@ def policy_loss(
         ref_logprobs=frozen(ref_logprobs, "ref_logprobs"),
     )
     loss, terms = algorithm.loss(logprobs, batch)
-    metrics = {
-        k: float(v[mask].mean()) if mask.any() else 0.0
-        for k, v in terms.observed.items()
-    }
-    metrics |= dict(terms.scalars) | {
-        "groups/valid_share": float(valid.mean()) if groups else 0.0
-    }
+    metrics = {k: float(v[mask].mean()) if mask.any() else 0.0 for k, v in terms.observed.items()}
+    metrics |= dict(terms.scalars) | {"groups/valid_share": float(valid.mean()) if groups else 0.0}
     if truncated is not None:
         metrics["length/truncated"] = float(truncated.double().mean())
     return PolicyLoss(loss=loss, advantages=spread, metrics=metrics)
@@ -116,13 +103,9 @@ def policy_loss(
 
 def _dense(index: Any, rows: int) -> np.ndarray:
     """Any integer labels [B] as 0 … n−1 in order of first appearance."""
-    labels = np.asarray(
-        torch.as_tensor(index).cpu() if not isinstance(index, range) else index
-    )
+    labels = np.asarray(torch.as_tensor(index).cpu() if not isinstance(index, range) else index)
     if labels.shape != (rows,):
-        raise ValueError(
-            f"expected one index a row, [{rows}], got {list(labels.shape)}"
-        )
+        raise ValueError(f"expected one index a row, [{rows}], got {list(labels.shape)}")
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))
     return np.asarray(order[inverse], dtype=np.int64)

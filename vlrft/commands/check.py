@@ -22,7 +22,9 @@ def run(args: argparse.Namespace) -> int:
         samples = list(islice(iter(bound.samples), args.limit))
         wrong = list(mistakes(bound, samples))
         failures += len(wrong)
-        print(f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks")
+        print(
+            f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
+        )
         for line in wrong[:10]:
             print(f"  {line}", file=sys.stderr)
         if samples and split == find_task(config.name).splits[0]:

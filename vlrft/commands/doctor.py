@@ -48,4 +48,6 @@ def _devices() -> None:
         return
     for index in range(torch.cuda.device_count()):
         found = torch.cuda.get_device_properties(index)
-        print(f"cuda:{index}        {found.name}, {found.total_memory / 1e9:.0f} GB, bfloat16 {torch.cuda.is_bf16_supported()}")
+        print(
+            f"cuda:{index}        {found.name}, {found.total_memory / 1e9:.0f} GB, bfloat16 {torch.cuda.is_bf16_supported()}"
+        )

@@ -17,12 +17,12 @@ def run(args: argparse.Namespace) -> None:
     task, rollout = eval_config(args.task, args.overrides)
     from vlrft.binding import bind
     from vlrft.evaluate import evaluate
-    from vlrft.policy.load import default_device, load_policy
+    from vlrft.policy.load import load_policy
     from vlrft.rollout import build
-    from vlrft.run import greedy_player
+    from vlrft.run import greedy_player, pick_device
 
     bound = bind(task, args.split)
-    policy = load_policy(PolicyConfig(model=args.model), device=default_device())
+    policy = load_policy(PolicyConfig(model=args.model), device=pick_device("auto"))
     samples = bound.head(args.limit)
     play = greedy_player(bound, build(rollout, policy), policy.chat, rollout)
     found = evaluate(bound.task, samples, play)
@@ -33,7 +33,12 @@ def run(args: argparse.Namespace) -> None:
             f"[{100 * low:.2f}, {100 * high:.2f}]"
         )
     if args.json is not None:
-        write(args.json, {"model": args.model, "task": args.task, "split": args.split}, found.to_json(), found.records)
+        write(
+            args.json,
+            {"model": args.model, "task": args.task, "split": args.split},
+            found.to_json(),
+            found.records,
+        )
 
 
 def write(path: Path, what: dict[str, str], scores: object, records: tuple[Record, ...]) -> None:
@@ -49,4 +54,6 @@ def write(path: Path, what: dict[str, str], scores: object, records: tuple[Recor
         }
         for r in records
     ]
-    path.write_text(json.dumps({**what, "scores": scores, "records": rows}, indent=1, ensure_ascii=False))
+    path.write_text(
+        json.dumps({**what, "scores": scores, "records": rows}, indent=1, ensure_ascii=False)
+    )

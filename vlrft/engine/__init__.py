@@ -36,9 +36,7 @@ class TrainEngine(Protocol):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]: ...
 
-    def load_state(
-        self, tensors: dict[str, Tensor], values: dict[str, float]
-    ) -> None: ...
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None: ...
 
 
 def build(config: UpdateConfig, policy: Policy, total_steps: int) -> TrainEngine:

@@ -48,9 +48,7 @@ class SingleEngine:
             weight_decay=config.weight_decay,
         )
 
-    def logprobs(
-        self, items: Sequence[PackItem], mask: Tensor, temperature: float
-    ) -> TokenScores:
+    def logprobs(self, items: Sequence[PackItem], mask: Tensor, temperature: float) -> TokenScores:
         return packed_logprobs(self.policy, items, mask=mask, temperature=temperature)
 
     def backward(self, loss: Tensor) -> None:
@@ -83,13 +81,8 @@ class SingleEngine:
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
         for name, parameter in zip(self.names, self.parameters, strict=True):
-            found = {
-                k[len(name) + 1 :]: v
-                for k, v in tensors.items()
-                if k.startswith(f"{name}/")
-            }
+            found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
             self.optimizer.state[parameter] = {
-                k: v if k == "step" else v.to(parameter.device)
-                for k, v in found.items()
+                k: v if k == "step" else v.to(parameter.device) for k, v in found.items()
             }
         self.steps = int(values["steps"])

@@ -17,9 +17,7 @@ from vlrft.log.files import Pictures, append, cut, read_summary, write_summary
 from vlrft.log.trackers import build as build_trackers
 from vlrft.schema import IMAGE, Group, Rollout, Sample
 
-PICTURED_RECORDS = (
-    40  # evaluation records of a kind whose images are kept for the report
-)
+PICTURED_RECORDS = 40  # evaluation records of a kind whose images are kept for the report
 PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
 
 

@@ -49,31 +49,22 @@ class Console:
             self.progress.start()
 
     def step(self, stage: str, step: int, metrics: Mapping[str, float]) -> None:
-        shown = [
-            f"{label} {metrics[k]:.3g}" for k, label in COLUMNS.items() if k in metrics
-        ]
-        speed = metrics.get("speed/rollout_tokens_s", 0) + metrics.get(
-            "speed/update_tokens_s", 0
-        )
+        shown = [f"{label} {metrics[k]:.3g}" for k, label in COLUMNS.items() if k in metrics]
+        speed = metrics.get("speed/rollout_tokens_s", 0) + metrics.get("speed/update_tokens_s", 0)
         figures = "  ".join([*shown, f"{speed:,.0f} tok/s"])
         if self.progress is not None:
-            self.progress.update(
-                self.bar, description=stage, completed=step, figures=figures
-            )
+            self.progress.update(self.bar, description=stage, completed=step, figures=figures)
             return
         now = time.monotonic()
         self.first = self.first or step - 1  # a resumed run does not start at 0
         if now - self.last_line >= PLAIN_EVERY_SECONDS or step == self.total:
             self.last_line = now
-            left = (
-                (now - self.started) / max(step - self.first, 1) * (self.total - step)
-            )
+            left = (now - self.started) / max(step - self.first, 1) * (self.total - step)
             self.say(f"{stage} step {step}/{self.total}  {figures}  {left:.0f} s left")
 
     def evaluation(self, stage: str, step: int, found: Evaluation) -> None:
         scores = "  ".join(
-            f"{k} {100 * f.score:.1f} ({f.correct}/{f.n})"
-            for k, f in found.scores.items()
+            f"{k} {100 * f.score:.1f} ({f.correct}/{f.n})" for k, f in found.scores.items()
         )
         self.say(f"evaluation after {stage} (step {step}): {scores}")
 

@@ -24,9 +24,9 @@ class Tracker(Protocol):
 
 class TensorBoard:
     def __init__(self, run: Path) -> None:
-        self._writer: Any = _load(
-            "torch.utils.tensorboard", "tensorboard"
-        ).SummaryWriter(str(run / "tensorboard"))
+        self._writer: Any = _load("torch.utils.tensorboard", "tensorboard").SummaryWriter(
+            str(run / "tensorboard")
+        )
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         for name, value in metrics.items():

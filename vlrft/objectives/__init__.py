@@ -129,9 +129,7 @@ class Terms:
     """What an objective returns: a loss a token, and detached per-token tensors worth reporting."""
 
     values: Float[Tensor, "B T"]
-    observed: Mapping[str, Float[Tensor, "B T"]] = field(
-        default_factory=dict[str, Tensor]
-    )
+    observed: Mapping[str, Float[Tensor, "B T"]] = field(default_factory=dict[str, Tensor])
     scalars: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -156,22 +154,16 @@ def guard(
     finite = torch.isfinite(clean.detach()).all(1)
     if not bool(finite.all()):
         rows = tuple(int(i) for i in (~finite).nonzero()[:, 0])
-        raise NonFiniteError(
-            f"{what}: not finite at action tokens of rows {list(rows[:8])}", rows
-        )
+        raise NonFiniteError(f"{what}: not finite at action tokens of rows {list(rows[:8])}", rows)
     return clean
 
 
-def log_ratio(
-    logprobs: Float[Tensor, "B T"], other: Float[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
+def log_ratio(logprobs: Float[Tensor, "B T"], other: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """log(π / π_other), clamped so that its exponential and the square of that stay finite."""
     return (logprobs - other).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
-def token_weights(
-    batch: LossBatch, reduction: Reduction
-) -> Float[Tensor, "B T"] | Tensor:
+def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"] | Tensor:
     """The factor of each action token's term in the loss (spec: one row a reduction)
 
     sequence  1 / (rollouts · tokens of the rollout)      token     1 / tokens
@@ -186,9 +178,7 @@ def token_weights(
     elif reduction == "group":
         scale = counts.groups * batch.group_tokens.clamp(min=1).to(wide)
     else:
-        scale = torch.full_like(
-            batch.group, counts.rollouts * counts.max_tokens, dtype=wide
-        )
+        scale = torch.full_like(batch.group, counts.rollouts * counts.max_tokens, dtype=wide)
     return batch.mask.to(wide) / scale[:, None]
 
 

@@ -31,9 +31,7 @@ class ClippedRatio:
     @property
     def needs(self) -> Needs:
         penalised = self.kl > 0
-        return Needs(
-            old_logprobs=True, ref_logprobs=penalised, zero_signal_groups=penalised
-        )
+        return Needs(old_logprobs=True, ref_logprobs=penalised, zero_signal_groups=penalised)
 
     def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms:
         assert batch.old_logprobs is not None

@@ -31,11 +31,7 @@ def write_report(run: Path) -> Path:
     pages = Environment(
         loader=PackageLoader("vlrft.report"), autoescape=True, undefined=StrictUndefined
     )
-    shown = [
-        r
-        for r in data.records
-        if r["images"] or not any(x["images"] for x in data.records)
-    ]
+    shown = [r for r in data.records if r["images"] or not any(x["images"] for x in data.records)]
     ranked = sorted(shown, key=_earned)
     html = pages.get_template("page.html").render(
         data=data,
@@ -70,9 +66,7 @@ def summary_table(run: Path) -> str:
         rows.append((name, line.stage, f"{line.correct}/{line.n}", *_figures(line)))
     widths = [max(len(row[k]) for row in rows) for k in range(6)]
     return "\n".join(
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
 
@@ -89,14 +83,8 @@ def charts(data: RunData) -> list[Chart]:
             if (s := e["scores"].get(name)) is not None
         ]
         found.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
-    components = sorted(
-        {k for row in data.metrics for k in row if k.startswith("reward/")}
-    )
-    extra = {
-        k: f"Reward: {k[7:]}"
-        for k in components
-        if k not in ("reward/mean", "reward/std")
-    }
+    components = sorted({k for row in data.metrics for k in row if k.startswith("reward/")})
+    extra = {k: f"Reward: {k[7:]}" for k in components if k not in ("reward/mean", "reward/std")}
     for key, title in {**CHARTS, **extra}.items():
         points = [(r["step"], r[key]) for r in data.metrics if r.get(key) is not None]
         if points:

@@ -82,9 +82,7 @@ def draw(chart: Chart) -> Markup:
         smooth = running_mean([v for _, v in chart.points])
         where = [s for s, _ in chart.points]
         parts.append(_path("raw", [(x(s), y(v)) for s, v in chart.points]))
-        parts.append(
-            _path("mean", [(x(s), y(v)) for s, v in zip(where, smooth, strict=True)])
-        )
+        parts.append(_path("mean", [(x(s), y(v)) for s, v in zip(where, smooth, strict=True)]))
     for step, value, lower, upper in chart.marks:
         parts.append(_line("mark", x(step), y(lower), x(step), y(upper)))
         parts.append(
@@ -103,18 +101,16 @@ def _path(kind: str, points: Sequence[tuple[float, float]]) -> Markup:
 
 
 def _line(kind: str, xa: float, ya: float, xb: float, yb: float) -> Markup:
-    return Markup(
-        '<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>'
-    ).format(kind, xa, ya, xb, yb)
+    return Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(
+        kind, xa, ya, xb, yb
+    )
 
 
 def _rect(kind: str, left: float, top: float, width: float, height: float) -> Markup:
-    return Markup(
-        '<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>'
-    ).format(kind, left, top, max(width, 0), height)
+    return Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>').format(
+        kind, left, top, max(width, 0), height
+    )
 
 
 def _text(kind: str, left: float, top: float, text: Markup) -> Markup:
-    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(
-        kind, left, top, text
-    )
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>').format(kind, left, top, text)

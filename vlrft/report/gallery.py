@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlrft.grading import read_boxes
+from vlrft.boxes import Box
+from vlrft.grading import read_answer, read_box
 
 Row = dict[str, Any]
 SHOWN_CHARACTERS = 600
@@ -62,7 +63,10 @@ def overlays(answer: Any, text: str) -> tuple[Overlay, ...]:
     """The true and the predicted boxes, when the gold answer is a box on the 0–1000 scale."""
     if not is_box(answer):
         return ()
-    boxes = [("true", tuple(answer))] + [("predicted", b) for b in read_boxes(text)[:4]]
+    said = read_answer(text)
+    predicted = None if said is None else read_box(said)
+    boxes: list[tuple[str, Box]] = [("true", tuple(answer))]
+    boxes += [("predicted", predicted)] if predicted else []
     return tuple(
         Overlay(
             kind=kind,
@@ -90,15 +94,11 @@ def pick(rollouts: Sequence[Row], most: int) -> list[Row]:
     for row in rollouts:
         if row.get("origin") != "injected":
             groups.setdefault((row["step"], row["id"]), []).append(row)
-    mixed = [g for g in groups.values() if len({r["reward"] for r in g}) > 1] or [
-        *groups.values()
-    ]
+    mixed = [g for g in groups.values() if len({r["reward"] for r in g}) > 1] or [*groups.values()]
     if not mixed:
         return []
     wanted = max(most // 4, 1)
-    spread = [
-        mixed[round(i * (len(mixed) - 1) / max(wanted - 1, 1))] for i in range(wanted)
-    ]
+    spread = [mixed[round(i * (len(mixed) - 1) / max(wanted - 1, 1))] for i in range(wanted)]
     unique = list({id(g): g for g in spread}.values())
     return [row for g in unique for row in _contrast(g)]
 

@@ -1,0 +1,180 @@
+"""The whole loop on a policy small enough for a test: files, resume, controls, and what happens when numbers break."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from vlrft import train as train_module
+from vlrft.config import Config, ConfigError
+from vlrft.loading import load_config
+from vlrft.log import RunLog
+from vlrft.policy.load import Policy
+from vlrft.run import permuted
+from vlrft.train import TrainingStopped, train
+from tests.fakes import group
+
+TINY = """
+task: {name: digits, options: {subtasks: [classify, count]}}
+policy:
+  build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
+rollout: {group_size: 4, max_tokens: 10}
+update: {lr: 1.0e-3}
+stages:
+  - {algorithm: sft, steps: 3, prompts_per_step: 8}
+  - {steps: 3, prompts_per_step: 4}
+eval: {limit: 6}
+save: {every: 1, keep_last: 10}
+log: {rollouts_per_step: 2}
+"""
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it on the way."""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Config]:
+    def make(*overrides: str) -> Config:
+        path = tmp_path / "tiny.yaml"
+        path.write_text(TINY)
+        return load_config(str(path), overrides)
+
+    return make
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """A jsonl file without what may differ from run to run."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    unstable = ("time/", "speed/", "memory/")
+    return [{k: v for k, v in row.items() if not k.startswith(unstable)} for row in rows]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "checkpoints" / "last" / "model.safetensors")
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
+        assert lines(one / name) == lines(other / name), name
+    a, b = weights(one), weights(other)
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_path: Path) -> None:
+    run = train(config(), out=tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    assert [(e["stage"], e["step"]) for e in summary["evals"]] == [
+        ("init", 0),
+        ("sft", 3),
+        ("gpg", 6),
+    ]
+    assert set(summary["evals"][0]["scores"]["classify"]) == {"correct", "n", "score", "ci"}
+    assert (summary["task"], summary["algorithm"], summary["seed"]) == ("digits", "gpg", 0)
+    metrics = lines(run / "metrics.jsonl")
+    assert [m["step"] for m in metrics] == [1, 2, 3, 4, 5, 6]
+    needed = "loss alpha reward/mean reward/choice groups/valid_share advantage/max ratio/mean entropy grad_norm lr"
+    assert set(needed.split()) <= metrics[-1].keys()
+    assert metrics[-1]["sampler_gap/max"] < 1e-4
+    assert (run / "report.html").stat().st_size > 5000
+    assert (run / "checkpoints" / "last").resolve().name == "step_6"
+    assert load_config(str(run / "config.yaml")) == config()
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+@pytest.mark.parametrize("algorithm", ["gpg", "grpo"])
+def test_a_killed_and_resumed_run_is_bit_identical(
+    config: Callable[..., Config],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+    algorithm: str,
+) -> None:
+    chosen = config(f"algorithm={algorithm}")
+    whole = train(chosen, out=tmp_path / "whole")
+    log = RunLog.step
+
+    def step(self: RunLog, stage: str, number: int, *rest: Any) -> None:
+        log(self, stage, number, *rest)
+        if number == at + 1:  # after the log of a step, before its checkpoint
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunLog, "step", step)
+        with pytest.raises(Killed):
+            train(chosen, out=tmp_path / "parts")
+    train(chosen, out=tmp_path / "parts", resume=True)
+    assert_same_run(whole, tmp_path / "parts")
+
+
+def test_another_seed_is_another_run(config: Callable[..., Config], tmp_path: Path) -> None:
+    one = train(config(), out=tmp_path / "one")
+    other = train(config("seed=1"), out=tmp_path / "other")
+    assert lines(one / "metrics.jsonl") != lines(other / "metrics.jsonl")
+
+
+def test_a_run_is_never_overwritten_unasked(config: Callable[..., Config], tmp_path: Path) -> None:
+    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
+    before = (run / "metrics.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match="--resume, --overwrite"):
+        train(config(), out=run)
+    assert (run / "metrics.jsonl").read_bytes() == before
+    again = train(config("stages=[{algorithm: sft, steps: 2}]"), out=run, overwrite=True)
+    assert len(lines(again / "metrics.jsonl")) == 2
+
+
+def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, save = tmp_path / "run", Policy.save
+    update = train_module.update
+
+    def poisoned(engine: Any, *rest: Any) -> Any:
+        if engine.policy.poison:
+            next(engine.policy.model.parameters()).data.fill_(float("nan"))
+        return update(engine, *rest)
+
+    def save_and_poison(self: Policy, path: Path) -> None:
+        save(self, path)
+        Policy.poison = True  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Policy, "poison", False, raising=False)
+    monkeypatch.setattr(Policy, "save", save_and_poison)
+    monkeypatch.setattr(train_module, "update", poisoned)
+    with pytest.raises(TrainingStopped, match="3 steps in a row"):
+        train(config("stages.0.steps=6", "save.every=1"), out=run)
+    assert all(
+        torch.isfinite(v).all()
+        for v in load_file(run / "checkpoints" / "step_1" / "model.safetensors").values()
+    )
+
+
+def test_a_group_of_one_is_refused_by_methods_that_compare(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"stages.1.rollout.group_size: 1, but gpg compares"):
+        train(config("rollout.group_size=1"), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unwritable_folder_is_a_one_line_error(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        train(config(), out=tmp_path / "file" / "run")
+
+
+def test_permuting_keeps_a_groups_rewards_but_not_their_owners() -> None:
+    one = group("a", [0.0, 0.25, 0.5, 1.0])
+    other = permuted(one, seed=3)
+    assert sorted(other.rewards) == sorted(one.rewards)
+    assert other.rewards != one.rewards
+    assert [r.sequences for r in other.rollouts] == [r.sequences for r in one.rollouts]
