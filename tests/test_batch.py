@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.fakes import group
-from vlrft.algorithms import ALGORITHMS, find_algorithm
+from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
 from vlrft.batch import Batch, advantages_of, make_batch, make_batches
 from vlrft.schema import RewardError
 
@@ -16,7 +16,7 @@ GROUPS = [
 ]
 
 
-def batch(algorithm: object = GPG) -> Batch:
+def batch(algorithm: Algorithm = GPG) -> Batch:
     return make_batch(
         GROUPS, advantages_of(GROUPS, algorithm), algorithm, temperature=1.0, max_tokens=10
     )

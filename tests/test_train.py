@@ -11,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from vlrft import train as train_module
 from vlrft.config import Config, ConfigError
 from vlrft.loading import load_config
 from vlrft.log import RunLog
 from vlrft.policy.load import Policy
 from vlrft.run import permuted
 from vlrft.train import TrainingStopped, train
+from vlrft.update import update
 from tests.fakes import group
 
 TINY = """
@@ -35,6 +35,12 @@ log: {rollouts_per_step: 2}
 """
 
 
+EVEN = """
+def even(completion, sample):
+    return float(len(completion) % 2 == 0)
+"""
+
+
 class Killed(BaseException):
     """Stands for a kill: nothing catches it on the way."""
 
@@ -44,7 +50,9 @@ def config(tmp_path: Path) -> Callable[..., Config]:
     def make(*overrides: str) -> Config:
         path = tmp_path / "tiny.yaml"
         path.write_text(TINY)
-        return load_config(str(path), overrides)
+        (tmp_path / "mine.py").write_text(EVEN)
+        rewards = f"task.rewards={{{tmp_path / 'mine.py'}:even: 1.0}}"
+        return load_config(str(path), (rewards, *overrides))
 
     return make
 
@@ -80,7 +88,7 @@ def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_pat
     assert (summary["task"], summary["algorithm"], summary["seed"]) == ("digits", "gpg", 0)
     metrics = lines(run / "metrics.jsonl")
     assert [m["step"] for m in metrics] == [1, 2, 3, 4, 5, 6]
-    needed = "loss alpha reward/mean reward/choice groups/valid_share advantage/max ratio/mean entropy grad_norm lr"
+    needed = "loss alpha reward/mean groups/valid_share advantage/max ratio/mean entropy grad_norm lr"
     assert set(needed.split()) <= metrics[-1].keys()
     assert metrics[-1]["sampler_gap/max"] < 1e-4
     assert (run / "report.html").stat().st_size > 5000
@@ -134,7 +142,6 @@ def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
     config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, save = tmp_path / "run", Policy.save
-    update = train_module.update
 
     def poisoned(engine: Any, *rest: Any) -> Any:
         if engine.policy.poison:
@@ -147,7 +154,7 @@ def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
 
     monkeypatch.setattr(Policy, "poison", False, raising=False)
     monkeypatch.setattr(Policy, "save", save_and_poison)
-    monkeypatch.setattr(train_module, "update", poisoned)
+    monkeypatch.setattr("vlrft.train.update", poisoned)
     with pytest.raises(TrainingStopped, match="3 steps in a row"):
         train(config("stages.0.steps=6", "save.every=1"), out=run)
     assert all(

@@ -126,12 +126,12 @@ class Figures:
     """Gathers what a step reports: sums of the losses, means over optimiser steps, statistics over action tokens."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, float] = defaultdict(float)
+        self._sums: dict[str, float] = {"loss": 0.0}
         self._values: dict[str, list[float]] = defaultdict(list)
         self._tokens: dict[str, list[Tensor]] = defaultdict(list)
 
     def add(self, name: str, value: float) -> None:
-        self._sums[name] += value
+        self._sums[name] = self._sums.get(name, 0.0) + value
 
     def put(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():

@@ -129,7 +129,7 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
     import transformers
 
     id_of = tokenizer.convert_tokens_to_ids
-    text = {
+    text: dict[str, Any] = {
         "vocab_size": -(-len(tokenizer) // ROUND_VOCAB) * ROUND_VOCAB,
         "hidden_size": config.hidden_size,
         "intermediate_size": config.intermediate_size,

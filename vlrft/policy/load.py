@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,7 +21,12 @@ from vlrft.policy.build import build_model, build_tokenizer
 from vlrft.policy.logprobs import Scorer
 from vlrft.policy.source import load_model, load_tokenizer
 from vlrft.policy.trunk import Trunk, sees
-from vlrft.policy.vision import bound_pixels, build_image_processor, load_image_processor
+from vlrft.policy.vision import (
+    bound_pixels,
+    build_image_processor,
+    load_image_processor,
+    prepare_torchvision,
+)
 
 
 class Policy:
@@ -78,7 +84,7 @@ class Policy:
             reference.trained_names = ()
             return reference
         reference = Policy(copy.deepcopy(self.model), self.chat)
-        reference.model.requires_grad_(False).eval()
+        reference.model.requires_grad_(False).eval().zero_grad(set_to_none=True)
         return reference
 
     def trained(self) -> dict[str, Tensor]:
@@ -119,6 +125,7 @@ def load_policy(
     """
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: give one of model (a hub id or a folder) and build"])
+    prepare_torchvision()
     dtype = pick_dtype(config.dtype, device)
     attention = _attention(config)
     if config.build is not None:
@@ -126,7 +133,7 @@ def load_policy(
         model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
         processor = build_image_processor() if sees(model) else None
     else:
-        source = str(config.model)
+        source = os.path.expanduser(str(config.model))
         trust = config.trust_remote_code
         model = load_model(source, dtype=dtype, attention=attention, trust_remote_code=trust)
         tokenizer = load_tokenizer(source, trust_remote_code=trust)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vlrft.policy.packed import Packed, PackItem, block_mask, pack
@@ -96,13 +96,12 @@ def replicated_logprobs(
     with policy.in_use():
         logits = policy.model(**inputs, use_cache=False).logits
     slots = mask.cpu().flatten().nonzero()[:, 0]
-    b, t = slots // mask.shape[1], slots % mask.shape[1]
-    at = torch.tensor([len(prompt.ids) for prompt, _ in rows])[b] + t
-    targets = ids[b, at].to(policy.device)
-    picked = logits[b.to(policy.device), at.to(policy.device) - 1]
-    return _spread(
-        *scores_of(picked, targets, policy.banned, temperature), slots.to(policy.device), mask.shape
-    )
+    row, t = slots // mask.shape[1], slots % mask.shape[1]
+    at = torch.tensor([len(prompt.ids) for prompt, _ in rows])[row] + t
+    targets = ids[row, at].to(policy.device)
+    picked = logits[row.to(policy.device), at.to(policy.device) - 1]
+    found = scores_of(picked, targets, policy.banned, temperature)
+    return _spread(*found, slots.to(policy.device), mask.shape)
 
 
 def self_check(

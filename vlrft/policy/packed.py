@@ -21,7 +21,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from vlrft.policy.trunk import Seen, Trunk
-from vlrft.schema import Prompt
+from vlrft.schema import DataError, Prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +82,8 @@ def pack(
             before[b, 0] = r * longest + len(item.prompt.ids) - 1
             before[b, 1 : ends[b]] = np.arange(at, at + ends[b] - 1)
             at += ends[b] - 1
+    if (ids[segments > 0] == trunk.image_token_id).any():
+        raise DataError("an image token among a row's own tokens; images belong to prompts")
     rows = [row for item in items for row in item.rows]
     slots = np.flatnonzero(wanted)
     targets = [rows[b][t] for b, t in zip(*divmod(slots, width), strict=True)]

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from vlrft.config import ConfigError
+from vlrft.policy.trunk import sees
 from vlrft.policy.vision import prepare_torchvision
 
 
@@ -26,24 +28,45 @@ def load_model(
         config = transformers.AutoConfig.from_pretrained(
             source, trust_remote_code=trust_remote_code
         )
-    except (OSError, ValueError) as e:
-        raise _unusable(source, e) from None
-    seeing = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-    if not seeing and type(config) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise ConfigError([f"policy.model={source}: {config.model_type} {NOT_SUPPORTED}"])
-    auto = transformers.AutoModelForImageTextToText if seeing else transformers.AutoModelForCausalLM
-    try:
-        model = auto.from_pretrained(
+        auto = _auto_class(config, trust_remote_code)
+        if auto is None:
+            raise _not_supported(source, config)
+        model, report = auto.from_pretrained(
             source,
             dtype=dtype,
             attn_implementation=attention,
             trust_remote_code=trust_remote_code,
             use_safetensors=True,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, ImportError) as e:
+    except ConfigError:
+        raise
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as e:
         raise _unusable(source, e) from None
-    _check_architecture(model, source, seeing)
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])
+        raise ConfigError(
+            [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
+        )
+    kinds = set(getattr(config.get_text_config(), "layer_types", None) or ["full_attention"])
+    seeing = auto is transformers.AutoModelForImageTextToText
+    if seeing != sees(model) or kinds != {"full_attention"}:
+        raise _not_supported(source, config)
     return model
+
+
+def _auto_class(config: Any, trust_remote_code: bool) -> Any:
+    """The class that loads a seeing or a text-only causal model of this kind; None when there is none."""
+    import transformers
+
+    remote = (getattr(config, "auto_map", None) or {}) if trust_remote_code else {}
+    for name, known in (
+        ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
+        ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
+    ):
+        if type(config) in known or name in remote:
+            return getattr(transformers, name)
+    return None
 
 
 def load_tokenizer(source: str, *, trust_remote_code: bool = False) -> Any:
@@ -61,12 +84,6 @@ def load_tokenizer(source: str, *, trust_remote_code: bool = False) -> Any:
     return tokenizer
 
 
-NOT_SUPPORTED = (
-    "is not supported; vlrft trains models of the Qwen2-VL kind and text-only causal language models "
-    "with full attention"
-)
-
-
 def _check_folder(source: str) -> None:
     folder = Path(source)
     if folder.is_dir():
@@ -78,13 +95,13 @@ def _check_folder(source: str) -> None:
         raise ConfigError([f"policy.model={source}: no such folder"])
 
 
-def _check_architecture(model: Any, source: str, seeing: bool) -> None:
-    from vlrft.policy.trunk import sees
-
-    text = model.config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
-    if seeing != sees(model) or kinds != {"full_attention"}:
-        raise ConfigError([f"policy.model={source}: {model.config.model_type} {NOT_SUPPORTED}"])
+def _not_supported(source: str, config: Any) -> ConfigError:
+    return ConfigError(
+        [
+            f"policy.model={source}: {config.model_type} is not supported; vlrft trains models of the Qwen2-VL kind "
+            "and text-only causal language models with full attention"
+        ]
+    )
 
 
 def _unusable(source: str, error: Exception) -> ConfigError:

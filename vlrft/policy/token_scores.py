@@ -25,10 +25,8 @@ def token_scores(
 
     if len(targets) <= size:
         return scores(states, targets)
-    chunks = [
-        checkpoint(scores, part, wanted, use_reentrant=False)
-        for part, wanted in zip(states.split(size), targets.split(size), strict=True)
-    ]
+    pairs = zip(torch.split(states, size), torch.split(targets, size), strict=True)
+    chunks = [checkpoint(scores, part, wanted, use_reentrant=False) for part, wanted in pairs]
     logprobs, entropy = zip(*chunks, strict=True)
     return torch.cat(logprobs), torch.cat(entropy)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vlrft.schema import DataError, Pixels, Prompt
 
@@ -32,9 +32,7 @@ class Trunk:
         self.head: Any = causal.get_output_embeddings()
         self.seeing: Any = causal.base_model if sees(causal) else None
         self.axes = 1 if self.seeing is None else 3
-        self.image_token_id: int | None = None
-        if self.seeing is not None:
-            self.image_token_id = causal.config.image_token_id
+        self.image_token_id: int = -1 if self.seeing is None else causal.config.image_token_id
         self._layouts: OrderedDict[object, Int[Tensor, "A L"]] = OrderedDict()
 
     @property
@@ -112,7 +110,7 @@ class Trunk:
         padded = -(-length // SPARE_POSITIONS) * SPARE_POSITIONS
         kinds = torch.zeros(1, padded, dtype=torch.int)
         kinds[0, : len(places)] = torch.from_numpy(places)
-        ids = torch.where(kinds > 0, self.image_token_id or 0, 0).long()
+        ids = torch.where(kinds > 0, self.image_token_id, 0).long()
         found: Tensor
         found, _ = self.seeing.get_rope_index(
             ids, mm_token_type_ids=kinds, image_grid_thw=torch.tensor(grids) if grids else None
@@ -149,7 +147,10 @@ class Seen:
     order: Int[Tensor, " F"]
 
 
-def sees(causal: nn.Module) -> bool:
-    """Whether a causal model has a vision tower that this package can drive."""
+def sees(causal: Any) -> bool:
+    """Whether a causal model has a vision tower that this package can drive: its features replace embeddings, and
+    nothing of it enters the decoder later (as in Qwen3-VL)."""
     inner = getattr(causal, "base_model", None)
-    return hasattr(inner, "get_image_features") and hasattr(inner, "get_rope_index")
+    if not (hasattr(inner, "get_image_features") and hasattr(inner, "get_rope_index")):
+        return False
+    return not hasattr(causal.config.vision_config, "deepstack_visual_indexes")

@@ -38,11 +38,13 @@ def prepare_torchvision() -> Torchvision:
     spec = find_spec("torchvision")
     if spec is None or spec.origin is None:
         return Torchvision(state="absent")
+    operators: Any = torch.ops
     try:
-        torch.ops.load_library(str(Path(spec.origin).with_name("_C.so")))
+        operators.load_library(str(Path(spec.origin).with_name("_C.so")))
         return Torchvision(state="healthy")
     except (ImportError, OSError):
-        library = torch.library.Library("torchvision", "FRAGMENT")
+        make: Any = torch.library.Library
+        library = make("torchvision", "FRAGMENT")
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         return Torchvision(state="repaired", declared=library)

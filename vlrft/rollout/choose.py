@@ -61,7 +61,7 @@ def truncate(
         least = logits.topk(top_k, dim=1).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
     if top_p < 1:
-        ordered, order = logits.sort(1, descending=True, stable=True)
+        ordered, order = logits.sort(stable=True, dim=1, descending=True)
         shares = ordered.softmax(1)
         beyond = (
             shares.cumsum(1) - shares >= top_p

@@ -56,7 +56,7 @@ class HfEngine:
     def _check_length(self, request: Request) -> None:
         length, limit = len(request.prompt.ids), self.max_prompt_tokens
         if limit is not None and length > limit:
-            places = request.prompt.ids.count(self.policy.trunk.image_token_id or -1)
+            places = request.prompt.ids.count(self.policy.trunk.image_token_id)
             raise DataError(
                 f"{request.id}: the prompt has {length} tokens ({places} of images), more than "
                 f"rollout.max_prompt_tokens={limit}; raise it, or lower policy.max_pixels"
