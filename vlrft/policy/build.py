@@ -48,7 +48,8 @@ def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
     for token in SPECIAL_TOKENS:
         vocab[token] = len(vocab)
     template = files("vlrft.policy").joinpath("qwen2_vl.jinja").read_text("utf-8")
-    return Qwen2Tokenizer(
+    make: Any = Qwen2Tokenizer
+    return make(
         vocab=vocab,
         merges=merges,
         unk_token=None,
@@ -146,7 +147,11 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
     head = config.hidden_size // config.heads
     time, height = head // 8, 3 * head // 16  # the released models' shares of the rotary pairs
     text["rope_parameters"]["mrope_section"] = [time, height, head // 2 - time - height]
-    vision = {"depth": config.vision_layers, "num_heads": config.vision_heads, "patch_size": 14}
+    vision: dict[str, Any] = {
+        "depth": config.vision_layers,
+        "num_heads": config.vision_heads,
+        "patch_size": 14,
+    }
     inner = VISION_MLP_RATIO * config.vision_width
     tokens = {
         "image_token_id": id_of("<|image_pad|>"),
