@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Literal
 
-from vlrft.schema import Group, Message, Piece, Prompt, Rollout, Sample
+import numpy as np
+from PIL import Image
+
+from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.schema import Group, Message, Piece, Prompt, Rollout, Sample, Slot
 from vlrft.schema import Sequence as Row
 
 
@@ -38,3 +43,33 @@ def group(
         for reward, own in zip(rewards, ids, strict=True)
     )
     return Group(sample=asked, rollouts=rollouts)
+
+
+Family = Literal["qwen2_vl", "qwen2_5_vl", "qwen2"]
+CORPUS = ("Which digit is this? <answer>7</answer>", "How many 3s are there? <answer>12</answer>")
+
+
+def tiny_config(family: Family, **settings: Any) -> PolicyConfig:
+    """A policy of some ten thousand weights."""
+    build = BuildConfig(
+        family=family,
+        hidden_size=64,
+        layers=2,
+        intermediate_size=96,
+        vision_width=32,
+        vision_layers=2,
+        vision_heads=2,
+        vocab_size=300,
+    )
+    return PolicyConfig(build=build, **settings)
+
+
+def noise_image(width: int, height: int, seed: int = 0) -> Image.Image:
+    """An RGB image of random pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def ask(*content: str | Slot) -> tuple[Message, ...]:
+    """A conversation of one user message."""
+    return (Message(role="user", content=content),)

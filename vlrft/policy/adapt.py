@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -64,17 +65,17 @@ def add_lora(model: Any, config: LoraConfig) -> Any:
     except ImportError:
         raise ConfigError(["policy.lora needs peft: pip install 'vlrft[peft]'"]) from None
     targets = config.target_modules
+    settings = PeftConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=targets if isinstance(targets, str) else list(targets),
+        task_type="CAUSAL_LM",
+    )
     try:
-        return get_peft_model(
-            model,
-            PeftConfig(
-                r=config.rank,
-                lora_alpha=config.alpha,
-                lora_dropout=config.dropout,
-                target_modules=targets if isinstance(targets, str) else list(targets),
-                task_type="CAUSAL_LM",
-            ),
-        )
+        with warnings.catch_warnings():  # peft asks transformers by a name that it has deprecated
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+            return get_peft_model(model, settings)
     except ValueError as e:
         reason = str(e).splitlines()[0]
         raise ConfigError([f"policy.lora.target_modules: {targets!r}: {reason}"]) from None

@@ -181,7 +181,8 @@ def _chat(model: nn.Module, tokenizer: Any, processor: Any) -> Chat:
     from transformers import PROCESSOR_MAPPING
 
     config: Any = model.config
-    named = processor is not None and type(config) in PROCESSOR_MAPPING
+    known: Any = PROCESSOR_MAPPING
+    named = processor is not None and type(config) in known
     ends = getattr(model.generation_config, "eos_token_id", None)
     return Chat(
         tokenizer,
@@ -189,5 +190,5 @@ def _chat(model: nn.Module, tokenizer: Any, processor: Any) -> Chat:
         vocab_size=config.get_text_config().vocab_size,
         end_ids=ends if isinstance(ends, list) else [] if ends is None else [ends],
         image_token_id=config.image_token_id if processor is not None else None,
-        processor_class=PROCESSOR_MAPPING[type(config)].__name__ if named else None,
+        processor_class=known[type(config)].__name__ if named else None,
     )

@@ -1,0 +1,24 @@
+"""Fixtures that several parts of the suite share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from tests.fakes import CORPUS, Family, tiny_config
+from vlrft.policy.load import Policy, load_policy
+
+Tiny = Callable[[Family], Policy]
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Tiny:
+    """A tiny policy of a family, built once a session; tests leave its weights as they are."""
+
+    @cache
+    def make(family: Family) -> Policy:
+        return load_policy(tiny_config(family), corpus=CORPUS, seed=0)
+
+    return make
