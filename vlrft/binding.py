@@ -46,7 +46,7 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
     weights = task.rewards if config.rewards is None else config.rewards
     rewards = tuple(
-        NamedReward(name=name, weight=weight, function=find_reward(name))
+        NamedReward(name=name.rpartition(":")[2], weight=weight, function=find_reward(name))
         for name, weight in weights.items()
     )
     return BoundTask(task=task, samples=samples, rewards=rewards)

@@ -18,7 +18,7 @@ OVERRIDES = "key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
 
 def parser() -> argparse.ArgumentParser:
     """Every command; each names the module under `commands` that runs it."""
-    top = argparse.ArgumentParser(prog="vlrft", description=vlrft.__doc__)
+    top = argparse.ArgumentParser(prog="vlrft", description="Reinforcement fine-tuning of vision-language models.")
     top.add_argument("--version", action="version", version=f"vlrft {vlrft.__version__}")
     top.add_argument("--debug", action="store_true", help="show tracebacks")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
@@ -82,9 +82,21 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments; `key=value` may stand before and after options. Exits with 2 on wrong usage."""
+    top = parser()
+    args, rest = top.parse_known_args(arguments)
+    late = [item for item in rest if "=" in item and not item.startswith("-")]
+    if rest != late or (late and not hasattr(args, "overrides")):
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    if late:
+        args.overrides = [*args.overrides, *late]
+    return args
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    args = parser().parse_args(arguments)
+    args = parse(arguments)
     try:
         run = importlib.import_module(f"vlrft.commands.{args.module}").run
         return int(run(args) or 0)
