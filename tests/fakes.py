@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.chat import Chat
 from vlrft.schema import Group, Message, Piece, Prompt, Rollout, Sample, Slot
 from vlrft.schema import Sequence as Row
 
@@ -73,3 +74,23 @@ def noise_image(width: int, height: int, seed: int = 0) -> Image.Image:
 def ask(*content: str | Slot) -> tuple[Message, ...]:
     """A conversation of one user message."""
     return (Message(role="user", content=content),)
+
+
+def group_of(chat: Chat, question: str, rewards: Sequence[float], answers: Sequence[str]) -> Group:
+    """A group of given answers to a text question, as a policy's chat writes them; "" is an empty completion."""
+    asked = sample(question)
+    prompt = chat.render(asked.messages)
+    rollouts = tuple(
+        Rollout(
+            sample=asked,
+            sequences=(
+                Row(
+                    prompt=prompt,
+                    pieces=(Piece(ids=chat.answer_ids(text) if text else (), text=text),),
+                ),
+            ),
+            reward=reward,
+        )
+        for reward, text in zip(rewards, answers, strict=True)
+    )
+    return Group(sample=asked, rollouts=rollouts)

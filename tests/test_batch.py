@@ -81,7 +81,7 @@ def test_several_updates_share_out_the_groups() -> None:
 def test_sampled_log_probs_and_advantages_stand_at_their_tokens() -> None:
     loss = batch().loss
     assert loss.sampled_logprobs is not None
-    assert torch.equal(loss.sampled_logprobs, -loss.mask.float())
+    assert torch.equal(loss.sampled_logprobs, -loss.mask.double())
     assert loss.advantages[0].tolist() == pytest.approx([2 / 3] * 3)
     assert loss.advantages[1].tolist() == pytest.approx([-1 / 3, 0, 0])
 

@@ -24,7 +24,9 @@ def run_python(code: str) -> str:
 
 @pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["show", "digits"]])
 def test_light_commands_import_no_torch(arguments: list[str]) -> None:
-    code = f"import sys; from vlrft.cli import main; main({arguments}); print('torch' in sys.modules)"
+    code = (
+        f"import sys; from vlrft.cli import main; main({arguments}); print('torch' in sys.modules)"
+    )
     assert run_python(code).splitlines()[-1] == "False"
 
 
@@ -49,7 +51,11 @@ def test_show_explains_a_config_a_task_a_reward_and_a_method(
     (tmp_path / "c.yaml").write_text(TINY)
     assert main(["show", str(tmp_path / "c.yaml"), "seed=7"]) == 0
     assert "seed: 7" in capsys.readouterr().out
-    for name, part in (("digits", "splits: train"), ("boxes", "Intersection"), ("gpg", "α = P / P_valid")):
+    for name, part in (
+        ("digits", "splits: train"),
+        ("boxes", "Intersection"),
+        ("gpg", "α = P / P_valid"),
+    ):
         assert main(["show", name]) == 0
         assert part in capsys.readouterr().out
 
@@ -78,7 +84,17 @@ def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "evaluation after sft" in found.err
     model = str(run / "checkpoints" / "last")
     records = tmp_path / "eval.json"
-    evaluate = ["eval", "--model", model, "--task", "digits", "--limit", "3", "--json", str(records)]
+    evaluate = [
+        "eval",
+        "--model",
+        model,
+        "--task",
+        "digits",
+        "--limit",
+        "3",
+        "--json",
+        str(records),
+    ]
     assert main([*evaluate, "options.subtasks=[classify]", "rollout.max_tokens=4"]) == 0
     assert "/3" in capsys.readouterr().out
     assert len(json.loads(records.read_text())["records"]) == 3

@@ -27,10 +27,16 @@ LAYERS = (
     {"cli"},
     {"__main__"},
 )
-WITHOUT_TORCH = (
-    {"schema", "config", "plugins", "grading", "boxes", "scoring", "advantages", "loading"}
-    | {"binding", "intervals", "cli", "evaluate", "report"}
-)
+WITHOUT_TORCH = {
+    "schema",
+    "config",
+    "plugins",
+    "grading",
+    "boxes",
+    "scoring",
+    "advantages",
+    "loading",
+} | {"binding", "intervals", "cli", "evaluate", "report"}
 RANK = {name: k for k, layer in enumerate(LAYERS) for name in layer}
 PLUGINS_MAY = {
     "rewards": {"schema", "grading", "boxes"},
@@ -88,7 +94,9 @@ def test_the_core_imports_downwards_and_no_pack(path: Path) -> None:
 def test_parts_do_not_import_each_other_in_a_circle() -> None:
     edges = {name: set[str]() for name in RANK}
     for path in library():
-        edges[owner(path)] |= {p for m in imports(path, late=False) if (p := part(m))} - {owner(path)}
+        edges[owner(path)] |= {p for m in imports(path, late=False) if (p := part(m))} - {
+            owner(path)
+        }
     done: set[str] = set()
     while done != set(edges):
         free = {name for name, below in edges.items() if name not in done and below <= done}
@@ -106,7 +114,9 @@ def test_the_light_parts_import_no_torch(path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(PLUGINS_MAY))
 def test_packs_and_rewards_use_only_the_public_parts(kind: str) -> None:
     for path in (ROOT / kind).rglob("*.py"):
-        used = {m for m in imports(path, late=True) if m.split(".")[0] in ("vlrft", "rewards", "tasks")}
+        used = {
+            m for m in imports(path, late=True) if m.split(".")[0] in ("vlrft", "rewards", "tasks")
+        }
         assert {part(m) for m in used} <= PLUGINS_MAY[kind], path
 
 

@@ -41,7 +41,9 @@ def test_stages_start_from_the_runs_own_settings(tmp_path: Path) -> None:
 
 
 def test_overrides_reach_stages_and_the_runs_algorithm(tmp_path: Path) -> None:
-    config = load(tmp_path, "algorithm=grpo", "stages.0.steps=9", "stages.1.update.lr=3e-4", "seed=4")
+    config = load(
+        tmp_path, "algorithm=grpo", "stages.0.steps=9", "stages.1.update.lr=3e-4", "seed=4"
+    )
     assert [s.algorithm for s in config.stages] == ["sft", "grpo", "grpo"]
     assert (config.stages[0].steps, config.stages[1].update.lr, config.seed) == (9, 3e-4, 4)
 
@@ -56,7 +58,12 @@ def test_a_model_takes_the_place_of_a_build_and_the_other_way_round(tmp_path: Pa
 
 def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
     found = mistakes(
-        tmp_path, "rollout.groupsize=3", "update.lr=warm", "stage=1", "task.options.subtask=[x]", "seed"
+        tmp_path,
+        "rollout.groupsize=3",
+        "update.lr=warm",
+        "stage=1",
+        "task.options.subtask=[x]",
+        "seed",
     )
     assert found == [
         "seed: expected key.path=value",
@@ -70,11 +77,20 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("stages.0.rollut=1", "c.yaml: stages.0.rollut: unknown key; did you mean stages.0.rollout?"),
+        (
+            "stages.0.rollut=1",
+            "c.yaml: stages.0.rollut: unknown key; did you mean stages.0.rollout?",
+        ),
         ("stages.5.steps=1", "stages.5: expected a number from 0 to 2"),
-        ("stages=[]", "c.yaml: stages: tuple should have at least 1 item after validation, not 0, got []"),
+        (
+            "stages=[]",
+            "c.yaml: stages: tuple should have at least 1 item after validation, not 0, got []",
+        ),
         ("stages.0.steps=0", "c.yaml: stages.0.steps: input should be greater than 0, got 0"),
-        ("policy.build=null", "c.yaml: policy: give either model (a hub id or a folder) or build (a small model made here)"),
+        (
+            "policy.build=null",
+            "c.yaml: policy: give either model (a hub id or a folder) or build (a small model made here)",
+        ),
         ("stages.1.name=sft", "c.yaml: stages: the name 'sft' stands twice"),
     ],
 )
@@ -92,7 +108,9 @@ def test_an_unknown_task_is_told_once_with_what_there_is(tmp_path: Path) -> None
 def test_files_that_hold_no_config(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.yaml")
-    assert mistakes(tmp_path, text="") == ["c.yaml: is empty; expected keys such as task, policy and stages"]
+    assert mistakes(tmp_path, text="") == [
+        "c.yaml: is empty; expected keys such as task, policy and stages"
+    ]
     assert "holds a list" in mistakes(tmp_path, text="- 1")[0]
     assert "not valid YAML" in mistakes(tmp_path, text="a: [")[0]
     assert "'seed' stands twice" in mistakes(tmp_path, text=PLAIN + "seed: 1\nseed: 2\n")[0]

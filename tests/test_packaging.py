@@ -49,7 +49,10 @@ def test_a_release_lists_the_folders_beside_somebodys_tasks_py(
     (tmp_path / "tasks.py").write_text("raise RuntimeError('somebody else')\n")
     (tmp_path / "rewards.py").write_text("raise RuntimeError('somebody else')\n")
     done = subprocess.run(
-        [str(empty.parent / "vlrft"), "list", "--json"], cwd=tmp_path, capture_output=True, text=True
+        [str(empty.parent / "vlrft"), "list", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -64,7 +67,11 @@ def test_the_wheel_carries_prompts_templates_and_configs(built: Path) -> None:
 
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {p.relative_to(ROOT) for d in ("tasks", "rewards", "configs") for p in (ROOT / d).rglob("*.*")}
+    wanted = {
+        p.relative_to(ROOT)
+        for d in ("tasks", "rewards", "configs")
+        for p in (ROOT / d).rglob("*.*")
+    }
     missing = {str(p) for p in wanted if f"vlrft/{p}" not in names and "__pycache__" not in p.parts}
     assert not missing
     assert "vlrft/report/templates/page.html" in names

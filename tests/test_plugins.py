@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from vlrft import plugins
-from vlrft.plugins import PluginError, find_reward, find_task, load_attribute, reward_names, task_names
+from vlrft.plugins import (
+    PluginError,
+    find_reward,
+    find_task,
+    load_attribute,
+    reward_names,
+    task_names,
+)
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,7 +34,9 @@ def test_a_file_and_a_module_are_found_by_reference(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(PluginError, match=r"reward 'chioce' is unknown; did you mean choice\?; known: boxes"):
+    with pytest.raises(
+        PluginError, match=r"reward 'chioce' is unknown; did you mean choice\?; known: boxes"
+    ):
         find_reward("chioce")
 
 

@@ -16,7 +16,12 @@ from vlrft.cli import main, parse
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SHORT = ("stages.0.steps=1", "stages.1.steps=1", "stages.0.prompts_per_step=4", "stages.1.prompts_per_step=2")
+SHORT = (
+    "stages.0.steps=1",
+    "stages.1.steps=1",
+    "stages.0.prompts_per_step=4",
+    "stages.1.prompts_per_step=2",
+)
 SMALL = ("eval.limit=4", "rollout.group_size=2", "rollout.max_tokens=4", "policy.build.layers=1")
 
 
@@ -33,7 +38,11 @@ def named(language: str) -> dict[str, str]:
 
 def commands(word: str) -> list[list[str]]:
     lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("vlrft") and word in line]
+    return [
+        shlex.split(line, comments=True)
+        for line in lines
+        if line.startswith("vlrft") and word in line
+    ]
 
 
 @pytest.fixture
@@ -69,7 +78,9 @@ def test_a_changed_reward_task_and_method_train(here: Path, word: str) -> None:
     assert (Path("run") / "report.html").exists()
 
 
-def test_the_task_of_ones_own_passes_its_check(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_task_of_ones_own_passes_its_check(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (command,) = commands("check ./signs.py")
     assert main(command[1:]) == 0
     assert "4 of 4 gold answers earn full marks" in capsys.readouterr().out

@@ -88,7 +88,9 @@ def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_pat
     assert (summary["task"], summary["algorithm"], summary["seed"]) == ("digits", "gpg", 0)
     metrics = lines(run / "metrics.jsonl")
     assert [m["step"] for m in metrics] == [1, 2, 3, 4, 5, 6]
-    needed = "loss alpha reward/mean groups/valid_share advantage/max ratio/mean entropy grad_norm lr"
+    needed = (
+        "loss alpha reward/mean groups/valid_share advantage/max ratio/mean entropy grad_norm lr"
+    )
     assert set(needed.split()) <= metrics[-1].keys()
     assert metrics[-1]["sampler_gap/max"] < 1e-4
     assert (run / "report.html").stat().st_size > 5000

@@ -151,16 +151,16 @@ def make_batch(
     ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
     width = max(map(len, ids), default=0)
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
-    sampled = torch.zeros(len(rows), width)
+    sampled = torch.zeros(len(rows), width, dtype=torch.float64)
     for b, (row, *_) in enumerate(rows):
         at = 0
         for piece in row.pieces:
             end = at + len(piece.ids)
             mask[b, at:end] = piece.sampled
             if piece.logprobs:
-                sampled[b, at:end] = torch.tensor(piece.logprobs)
+                sampled[b, at:end] = torch.tensor(piece.logprobs, dtype=torch.float64)
             at = end
-    per_row = torch.tensor([a for *_, a, _ in rows], dtype=torch.float32)
+    per_row = torch.tensor([a for *_, a, _ in rows], dtype=torch.float64)
     loss = make_loss_batch(
         mask=mask,
         advantages=per_row[:, None] * mask,

@@ -18,7 +18,9 @@ OVERRIDES = "key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
 
 def parser() -> argparse.ArgumentParser:
     """Every command; each names the module under `commands` that runs it."""
-    top = argparse.ArgumentParser(prog="vlrft", description="Reinforcement fine-tuning of vision-language models.")
+    top = argparse.ArgumentParser(
+        prog="vlrft", description="Reinforcement fine-tuning of vision-language models."
+    )
     top.add_argument("--version", action="version", version=f"vlrft {vlrft.__version__}")
     top.add_argument("--debug", action="store_true", help="show tracebacks")
     commands = top.add_subparsers(metavar="COMMAND", required=True)

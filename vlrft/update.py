@@ -71,7 +71,7 @@ def _backward(
     mask = micro.loss.mask
     scores = engine.logprobs(micro.items(), mask, micro.temperature)
     now = scores.logprobs.detach()
-    rows = micro.loss.to(now.device)
+    rows = micro.loss.to(now.device, now.dtype)
     if (
         rows.old_logprobs is None
     ):  # one update a batch of rollouts: the policy still is the one that sampled
@@ -101,7 +101,7 @@ def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:
         "kl/old": kl(now, rows.old_logprobs, "k3"),
     }
     if rows.sampled_logprobs is not None:
-        drift["sampler_gap"] = log_ratio(now, rows.sampled_logprobs.to(now.dtype)).abs()
+        drift["sampler_gap"] = log_ratio(now, rows.sampled_logprobs).abs()
     return drift
 
 
@@ -115,10 +115,10 @@ def _without_gradient(policy: Policy, part: Batch) -> Tensor:
 
 def _with_old(batch: Batch, policy: Policy, max_tokens: int) -> Batch:
     """The batch with the log-probs under the policy before the first of several updates."""
-    old = torch.zeros(batch.loss.mask.shape)
+    old = torch.zeros(batch.loss.mask.shape, dtype=torch.float64)
     for rows in batch.parts(max_tokens):
         found = _without_gradient(policy, batch.take(rows))
-        old[rows, : found.shape[1]] = found.float().cpu()
+        old[rows, : found.shape[1]] = found.double().cpu()
     return replace(batch, loss=replace(batch.loss, old_logprobs=old))
 
 

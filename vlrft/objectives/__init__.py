@@ -73,8 +73,9 @@ class LossBatch:
         """The given rows, cut to `length` tokens; denominators stay those of the whole step."""
         return self._map(lambda t: t[index][:, :length] if t.dim() == 2 else t[index])
 
-    def to(self, device: torch.device) -> LossBatch:
-        return self._map(lambda t: t.to(device))
+    def to(self, device: torch.device, dtype: torch.dtype) -> LossBatch:
+        """On the device, numbers in the dtype; indices and masks stay what they are."""
+        return self._map(lambda t: t.to(device, dtype if t.is_floating_point() else t.dtype))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> LossBatch:
         changed: dict[str, Any] = {}

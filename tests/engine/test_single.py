@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.fakes import CORPUS, tiny_config
+from vlrft.config import UpdateConfig
+from vlrft.engine import build
+from vlrft.engine.single import SingleEngine, learning_rate
+from vlrft.objectives import NonFiniteError
+from vlrft.policy.load import load_policy
+
+
+def rates(steps: int, **settings: object) -> list[float]:
+    config = UpdateConfig(lr=1.0, **settings)  # type: ignore[arg-type]
+    return [learning_rate(config, k, steps) for k in range(steps)]
+
+
+def test_schedules_by_hand() -> None:
+    assert rates(3) == [1.0, 1.0, 1.0]
+    assert rates(4, schedule="linear") == [1.0, 0.75, 0.5, 0.25]
+    assert rates(4, schedule="cosine") == pytest.approx([1.0, 0.853553, 0.5, 0.146447], abs=1e-6)
+    assert rates(4, warmup_steps=2, schedule="linear") == [0.5, 1.0, 1.0, 0.5]
+
+
+def engine(**settings: object) -> SingleEngine:
+    policy = load_policy(tiny_config("qwen2"), corpus=CORPUS, seed=0)
+    made = build(UpdateConfig(lr=1e-2, **settings), policy, 10)  # type: ignore[arg-type]
+    assert isinstance(made, SingleEngine)
+    return made
+
+
+def give_gradients(made: SingleEngine, value: float) -> None:
+    for parameter in made.parameters:
+        parameter.grad = torch.full_like(parameter, value)
+
+
+def test_gradients_are_clipped_to_the_norm_and_the_norm_before_is_told() -> None:
+    made = engine(max_grad_norm=0.5)
+    give_gradients(made, 1.0)
+    count = sum(p.numel() for p in made.parameters)
+    assert made.step()["grad_norm"] == pytest.approx(count**0.5, rel=1e-4)
+    first = made.optimizer.state[made.parameters[0]]["exp_avg"].flatten()[0]
+    assert float(first) == pytest.approx(0.1 * 0.5 / count**0.5, rel=1e-3)
+    free = engine(max_grad_norm=None)
+    give_gradients(free, 1.0)
+    free.step()
+    moment = free.optimizer.state[free.parameters[0]]["exp_avg"].flatten()[0]
+    assert float(moment) == pytest.approx(0.1, rel=1e-4)
+
+
+def test_a_step_without_a_finite_gradient_changes_nothing() -> None:
+    made = engine()
+    before = [p.detach().clone() for p in made.parameters]
+    give_gradients(made, 1.0)
+    made.parameters[0].grad = torch.full_like(made.parameters[0], float("nan"))
+    with pytest.raises(NonFiniteError, match="gradient norm is nan"):
+        made.step()
+    made.discard()
+    assert all(torch.equal(a, b) for a, b in zip(before, made.parameters, strict=True))
+    assert all(p.grad is None for p in made.parameters)
+    assert made.steps == 0
+
+
+def test_an_optimizer_goes_on_bit_by_bit_from_its_state() -> None:
+    one, other = engine(), engine()
+    for made in (one, other):
+        give_gradients(made, 0.3)
+        made.step()
+    fresh = build(one.config, other.policy, 10)
+    tensors, values = one.state()
+    fresh.load_state({k: v.clone() for k, v in tensors.items()}, values)
+    assert isinstance(fresh, SingleEngine)
+    for made in (one, fresh):
+        give_gradients(made, -0.7)
+        made.step()
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters, fresh.parameters, strict=True))
