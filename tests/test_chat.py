@@ -99,9 +99,9 @@ def test_bad_input_is_named(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     with pytest.raises(DataError, match="s/1: 1 image slots in the messages, but 0 images"):
         chat.render(ask(IMAGE, "?"), name="s/1")
-    with pytest.raises(DataError, match="s/2: 2 image placeholders .* for 1 images"):
+    with pytest.raises(DataError, match=r"s/2: 2 image placeholders .* for 1 images"):
         chat.render(ask(IMAGE, "<|image_pad|>"), [noise_image(56, 56)], name="s/2")
-    with pytest.raises(DataError, match="1 image placeholders .* for 0 images"):
+    with pytest.raises(DataError, match=r"1 image placeholders .* for 0 images"):
         chat.render(ask("<|image_pad|>"))
     with pytest.raises(DataError, match=r"s/3: image 0 \(9000 x 28 pixels\): .*aspect ratio"):
         chat.render(ask(IMAGE), [noise_image(9000, 28)], name="s/3")

@@ -47,8 +47,12 @@ def stirred(policy: Policy) -> Policy:
 def test_a_saved_policy_loads_with_plain_transformers_and_here(
     tiny: Tiny, tmp_path: Path, family: Family
 ) -> None:
-    from transformers import AutoImageProcessor, AutoModelForCausalLM, AutoModelForImageTextToText
-    from transformers import AutoTokenizer
+    from transformers import (
+        AutoImageProcessor,
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoTokenizer,
+    )
 
     policy = tiny(family)
     policy.save(tmp_path)
@@ -124,7 +128,7 @@ def test_parts_are_frozen_by_name(names: tuple[str, ...], frozen: set[str]) -> N
 
 
 def test_freezing_what_is_not_there_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="policy.freeze: 'visoin' matches no parameter"):
+    with pytest.raises(ConfigError, match=r"policy\.freeze: 'visoin' matches no parameter"):
         load_policy(tiny_config("qwen2_vl", freeze=("visoin",)), corpus=CORPUS)
     with pytest.raises(ConfigError, match="'vision' matches no parameter"):
         load_policy(tiny_config("qwen2", freeze=("vision",)), corpus=CORPUS)

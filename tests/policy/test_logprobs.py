@@ -1,0 +1,269 @@
+"""Packed against replicated: log-probs and gradients.
+
+Bounds are float32's: log-probs of size 10 carry errors of some 1e-6 a forward of another order of summation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.conftest import Tiny
+from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
+from vlrft.config import LoraConfig
+from vlrft.policy import token_scores as module
+from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.logprobs import (
+    SelfCheckError,
+    TokenScores,
+    packed_logprobs,
+    replicated_logprobs,
+    self_check,
+)
+from vlrft.policy.packed import PackItem
+from vlrft.policy.token_scores import token_scores
+from vlrft.schema import IMAGE
+
+TOLERANCE = 1e-5
+Score = Callable[..., TokenScores]
+
+
+def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
+    """Ragged groups over prompts of one image, none, two (one shared) and one of another size; masks with holes."""
+    random = np.random.default_rng(0)
+    chat = policy.chat
+    square = noise_image(112, 112, 1)
+    prompts = [
+        chat.render(ask("How many threes, and how many more than fours?")),
+        chat.render(ask("Text only")),
+    ]
+    if policy.trunk.seeing is not None:
+        prompts += [
+            chat.render(ask(IMAGE, "Which digit is this?"), [square]),
+            chat.render(ask(IMAGE, "and", IMAGE, "?"), [noise_image(196, 84, 2), square]),
+            chat.render(ask(IMAGE, "?"), [noise_image(60, 130, 3)]),
+        ]
+    free = [i for i in range(len(chat.tokenizer)) if i not in chat.banned_ids]
+    groups = [(3, 9, 1), (5,), (7, 2, 4, 1), (6, 6), (8, 3)]
+    items = [
+        PackItem(
+            prompt=prompt,
+            rows=tuple(tuple(random.choice(free, n).tolist()) for n in lengths),
+        )
+        for prompt, lengths in zip(prompts, groups, strict=False)
+    ]
+    rows = [row for item in items for row in item.rows]
+    mask = torch.zeros(len(rows), 10, dtype=torch.bool)
+    for b, row in enumerate(rows):
+        mask[b, : len(row)] = True
+    mask[1, 3:5] = False  # tokens that an environment put in
+    mask[3] = False  # a row without any action
+    return items, mask
+
+
+def with_gradients(score: Score, policy: Policy) -> tuple[TokenScores, dict[str, Tensor]]:
+    items, mask = mixed_items(policy)
+    policy.model.zero_grad()
+    scores = score(policy, items, mask=mask, temperature=0.7)
+    weights = torch.randn(mask.shape, generator=torch.Generator().manual_seed(1))
+    (scores.logprobs * weights).sum().backward()  # type: ignore[no-untyped-call]
+    named = policy.model.named_parameters()
+    return scores, {n: p.grad for n, p in named if p.grad is not None}
+
+
+def assert_equal(policy: Policy) -> None:
+    packed, gradients = with_gradients(packed_logprobs, policy)
+    plain, expected = with_gradients(replicated_logprobs, policy)
+    assert float((packed.logprobs - plain.logprobs).detach().abs().max()) <= TOLERANCE
+    assert float((packed.entropy - plain.entropy).abs().max()) <= TOLERANCE
+    assert not packed.entropy.requires_grad
+    assert gradients.keys() == expected.keys()
+    trained = policy.trained().keys()
+    assert gradients.keys() == trained
+    for name, gradient in expected.items():
+        scale = max(
+            float(gradient.norm()), 1e-4
+        )  # biases of keys have a gradient of zero, up to rounding
+        assert float((gradients[name] - gradient).norm()) <= TOLERANCE * scale, name
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("family", get_args(Family))
+def test_packed_equals_replicated(family: Family, checkpointing: bool) -> None:
+    config = tiny_config(family, activation_checkpointing=checkpointing)
+    policy = load_policy(config, corpus=CORPUS)
+    assert policy.model.training
+    layers = [m for m in policy.model.modules() if getattr(m, "gradient_checkpointing", False)]
+    assert bool(layers) == checkpointing
+    assert_equal(policy)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen2"])
+def test_packed_equals_replicated_with_lora(family: Family, checkpointing: bool) -> None:
+    config = tiny_config(family, lora=LoraConfig(rank=4), activation_checkpointing=checkpointing)
+    policy = load_policy(config, corpus=CORPUS)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "lora_B" in name:  # zero at first: the adapters would do nothing
+                parameter.normal_(0, 0.05, generator=torch.Generator().manual_seed(0))
+    assert_equal(policy)
+
+
+def test_packed_equals_replicated_with_eager_attention() -> None:
+    assert_equal(load_policy(tiny_config("qwen2_vl", attention="eager"), corpus=CORPUS))
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_float64_stays_float64(attention: str) -> None:
+    policy = load_policy(
+        tiny_config("qwen2_5_vl", dtype="float64", attention=attention), corpus=CORPUS
+    )
+    items, mask = mixed_items(policy)
+    with torch.no_grad():
+        packed = packed_logprobs(policy, items, mask=mask, temperature=1.0)
+        plain = replicated_logprobs(policy, items, mask=mask, temperature=1.0)
+    assert packed.logprobs.dtype == torch.float64
+    # The eager attention's softmax is float32 whatever the dtype.
+    bound = 1e-11 if attention == "sdpa" else TOLERANCE
+    assert float((packed.logprobs - plain.logprobs).abs().max()) <= bound
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2"])
+def test_what_is_not_asked_for_is_zero_and_has_no_gradient(tiny: Tiny, family: Family) -> None:
+    policy = tiny(family)
+    items, mask = mixed_items(policy)
+    scores = packed_logprobs(policy, items, mask=mask, temperature=1.0)
+    assert torch.equal(scores.logprobs != 0, mask)
+    assert torch.equal(scores.entropy != 0, mask)
+    (gradient,) = torch.autograd.grad(
+        scores.logprobs[~mask].sum(), policy.trunk.head.weight, allow_unused=True
+    )
+    assert gradient is None or not gradient.any()
+
+
+def test_each_image_is_encoded_once_and_each_prompt_run_once(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tiny("qwen2_vl")
+    items, mask = mixed_items(policy)
+    patches: list[int] = []
+    tokens: list[int] = []
+    rows: list[int] = []
+    hooks = [
+        policy.trunk.seeing.visual.patch_embed.register_forward_hook(
+            lambda m, args, out: patches.append(len(args[0]))
+        ),
+        policy.trunk.decoder.register_forward_pre_hook(
+            lambda m, args, kw: tokens.append(kw["inputs_embeds"].shape[:2].numel()),
+            with_kwargs=True,
+        ),
+        policy.trunk.head.register_forward_hook(lambda m, args, out: rows.append(len(args[0]))),
+    ]
+    packed_logprobs(policy, items, mask=mask, temperature=1.0)
+    for hook in hooks:
+        hook.remove()
+    distinct = {image.key: image for item in items for image in item.prompt.images}
+    assert patches == [sum(len(image.values) for image in distinct.values())]
+    longest = max(len(i.prompt.ids) + sum(len(r) - 1 for r in i.rows) for i in items)
+    assert tokens == [len(items) * longest]
+    assert rows == [int(mask.sum())]
+
+
+def test_chunks_change_neither_values_nor_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = torch.Generator().manual_seed(0)
+    head = nn.Linear(8, 50, bias=False, dtype=torch.float64)
+    states = torch.randn(23, 8, generator=random, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(0, 40, (23,), generator=random)
+    banned = torch.arange(50) >= 40
+
+    def run() -> tuple[Tensor, Tensor, list[Tensor]]:
+        logprobs, entropy = token_scores(head, states, targets, banned, 0.5)
+        found = torch.autograd.grad((logprobs * torch.arange(23)).sum(), [states, head.weight])
+        return logprobs, entropy, list(found)
+
+    whole = run()
+    sizes: list[int] = []
+    hook = head.register_forward_hook(lambda m, args, out: sizes.append(len(out)))
+    monkeypatch.setattr(module, "CHUNK_LOGITS", 250)
+    parts = run()
+    hook.remove()
+    assert max(sizes) == 5
+    assert len(sizes) == 10  # five chunks, each made again in the backward pass
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+
+
+def test_log_probs_by_hand() -> None:
+    head = nn.Linear(1, 3, bias=False)
+    head.weight.data = torch.tensor([[0.0], [2.0], [5.0]])
+    banned = torch.tensor([False, False, True])
+    logprobs, entropy = token_scores(head, torch.ones(2, 1), torch.tensor([1, 2]), banned, 2.0)
+    p = np.exp(1) / (1 + np.exp(1))
+    assert logprobs[0].item() == pytest.approx(np.log(p), abs=1e-6)
+    assert logprobs[1].item() == -np.inf
+    assert entropy[0].item() == pytest.approx(-p * np.log(p) - (1 - p) * np.log(1 - p), abs=1e-6)
+
+
+def test_self_check_passes_and_names_the_row_that_differs(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tiny("qwen2_vl")
+    items, mask = mixed_items(policy)
+    names = [f"sample/{b}" for b in range(len(mask))]
+    assert self_check(policy, items, mask=mask, temperature=1.0, names=names) <= TOLERANCE
+
+    def all_causal(segments: Tensor) -> Tensor:
+        return torch.ones(*segments.shape, segments.shape[1], dtype=torch.bool).tril()
+
+    monkeypatch.setattr("vlrft.policy.logprobs.block_mask", all_causal)
+    with pytest.raises(SelfCheckError, match=r"^sample/\d+: packed and replicated .* 0.0001"):
+        self_check(policy, items, mask=mask, temperature=1.0, names=names)
+
+
+def test_self_check_holds_with_dropout_and_leaves_the_modules_as_they_were() -> None:
+    config = tiny_config("qwen2", lora=LoraConfig(rank=2, dropout=0.5))
+    policy = load_policy(config, corpus=CORPUS)
+    items, mask = mixed_items(policy)
+    before = [m.training for m in policy.model.modules()]
+    self_check(policy, items, mask=mask, temperature=1.0)
+    assert [m.training for m in policy.model.modules()] == before
+
+
+def test_self_check_in_parts_is_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = tiny("qwen2_5_vl")
+    items, mask = mixed_items(policy)
+    calls: list[int] = []
+    real: Any = replicated_logprobs
+
+    def counted(policy: Policy, items: Any, **kw: Any) -> TokenScores:
+        calls.append(len(items))
+        scores: TokenScores = real(policy, items, **kw)
+        return scores
+
+    monkeypatch.setattr("vlrft.policy.logprobs.replicated_logprobs", counted)
+    monkeypatch.setattr("vlrft.policy.logprobs.REPLICATED_LOGITS", 300 * 320)
+    assert self_check(policy, items, mask=mask, temperature=1.0) <= TOLERANCE
+    assert len(calls) > 2
+    assert sum(calls) == len(mask)
+
+
+@torch.no_grad()
+def test_order_and_company_of_the_items_change_nothing(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    items, mask = mixed_items(policy)
+    together = packed_logprobs(policy, items, mask=mask, temperature=1.0).logprobs
+    start = 0
+    for item in items:
+        rows = slice(start, start + len(item.rows))
+        alone = packed_logprobs(policy, [item], mask=mask[rows], temperature=1.0).logprobs
+        assert float((alone - together[rows]).abs().max()) <= TOLERANCE
+        start += len(item.rows)
+    split = [replace(item, rows=(row,)) for item in items for row in item.rows]
+    apart = packed_logprobs(policy, split, mask=mask, temperature=1.0).logprobs
+    assert float((apart - together).abs().max()) <= TOLERANCE
