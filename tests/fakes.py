@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.chat import Chat
+from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.schema import Group, Message, Piece, Prompt, Rollout, Sample, Slot
 from vlrft.schema import Sequence as Row
 

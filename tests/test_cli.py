@@ -80,7 +80,8 @@ def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_pat
     config.write_text(TINY)
     assert main(["train", str(config), "--out", str(run)]) == 0
     found = capsys.readouterr()
-    assert "classify" in found.out and "report: " in found.out
+    assert "classify" in found.out
+    assert "report: " in found.out
     assert "evaluation after sft" in found.err
     model = str(run / "checkpoints" / "last")
     records = tmp_path / "eval.json"

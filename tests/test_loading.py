@@ -53,7 +53,8 @@ def test_a_model_takes_the_place_of_a_build_and_the_other_way_round(tmp_path: Pa
     hub = PLAIN.replace("{build: {family: qwen2_vl}}", "{model: some/where}")
     built = load(tmp_path, "policy.build.family=qwen2_5_vl", text=hub).policy
     assert built.model is None
-    assert built.build is not None and built.build.family == "qwen2_5_vl"
+    assert built.build is not None
+    assert built.build.family == "qwen2_5_vl"
 
 
 def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.fakes import group
 from vlrft.config import Config, ConfigError
 from vlrft.loading import load_config
 from vlrft.log import RunLog
@@ -18,7 +19,6 @@ from vlrft.policy.load import Policy
 from vlrft.run import permuted
 from vlrft.train import TrainingStopped, train
 from vlrft.update import update
-from tests.fakes import group
 
 TINY = """
 task: {name: digits, options: {subtasks: [classify, count]}}

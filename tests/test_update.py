@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.fakes import CORPUS, Family, tiny_config
+from tests.fakes import CORPUS, Family, group_of, tiny_config
 from vlrft.algorithms import ALGORITHMS, Algorithm, policy_loss
 from vlrft.batch import Batch, advantages_of, make_batch, make_batches
 from vlrft.config import UpdateConfig
 from vlrft.engine import TrainEngine, build
+from vlrft.objectives import LossBatch, Needs, Terms
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.schema import Group
@@ -71,8 +72,6 @@ def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 
 def played(own: Policy) -> list[Group]:
     """Ragged groups with and without reward spread."""
-    from tests.fakes import group_of
-
     return [
         group_of(own.chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
         group_of(own.chat, "which is it, then?", [1.0, 1.0], ["x", "yes"]),
@@ -118,12 +117,10 @@ class _Needy:
     """The same objective, with no group left out."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        from vlrft.objectives import Needs
-
         self.needs = Needs(zero_signal_groups=True)
         self.call = algorithm.objective
 
-    def __call__(self, logprobs: Tensor, batch: object) -> object:
+    def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
         raise AssertionError("only its needs are read")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -30,8 +30,8 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def strict(cls: type[T]) -> type[T]:
     """A frozen keyword-only dataclass whose values are checked and whose unknown keys are errors."""
-    made: type[T] = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
-    return made
+    make = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+    return cast("type[T]", make(cls))
 
 
 Positive = Annotated[int, Field(gt=0)]

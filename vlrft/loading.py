@@ -237,12 +237,13 @@ def _options_mistakes(section: Any) -> list[str]:
     try:
         task = TypeAdapter(TaskConfig).validate_python(section)
         options = find_task(task.name).options
-        TypeAdapter(options).validate_python(dict(task.options))
+    except ValidationError:
+        return []  # the config's own check says so
     except PluginError as e:
         return [f"name: {e}"]
+    try:
+        TypeAdapter(options).validate_python(dict(task.options))
     except ValidationError as e:
-        if e.title == TaskConfig.__name__:
-            return []  # the config's own check says so
         return _explain(e, options, "options")
     return []
 

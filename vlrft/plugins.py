@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from vlrft.schema import Reward, Task, VlrftError
 
@@ -44,7 +45,7 @@ def find_reward(name: str) -> Reward:
         raise PluginError(
             f"reward {name}: found a {type(found).__name__}, expected a function (completion, sample)"
         )
-    return found
+    return cast(Reward, found)
 
 
 def task_names() -> list[str]:

@@ -211,7 +211,8 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
     mistakes: list[str] = []
     done = 0
     for i, stage in enumerate(config.stages):
-        assert stage.algorithm is not None and stage.name is not None  # load_config fills both
+        assert stage.algorithm is not None
+        assert stage.name is not None
         algorithm = find_algorithm(stage.algorithm)
         smallest = ESTIMATORS[algorithm.advantage].min_group
         if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:

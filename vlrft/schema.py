@@ -12,7 +12,8 @@ Axes: G rollouts of one sample, P prompt tokens, T tokens, K turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence as Seq
+from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Protocol

@@ -168,7 +168,8 @@ def test_a_constant_added_to_a_groups_rewards_changes_nothing() -> None:
 def test_large_log_ratios_stay_finite() -> None:
     case = random_case(6, sizes=[4], spread=80.0)
     loss, gradient = run("grpo", case)
-    assert bool(torch.isfinite(loss)) and bool(torch.isfinite(gradient).all())
+    assert bool(torch.isfinite(loss))
+    assert bool(torch.isfinite(gradient).all())
 
 
 @settings(deadline=None, max_examples=60)
@@ -211,7 +212,7 @@ def test_what_is_wrong_is_named() -> None:
     with pytest.raises(RewardError, match="rows"):
         run("gpg", rewarded)
     mask = torch.ones(2, 3, dtype=torch.bool)
-    plain = {
+    plain: dict[str, Any] = {
         "logprobs": torch.zeros(2, 3),
         "rewards": [0.0, 1.0],
         "group": [0, 0],

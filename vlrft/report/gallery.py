@@ -42,7 +42,7 @@ class Card:
 
 def card(run: Path, row: Row) -> Card:
     """A line of rollouts.jsonl or of evals.jsonl as a card."""
-    text = row.get("completion", row.get("output", ""))
+    text: str = row["completion"] if "completion" in row else row["output"]
     scores = {k: v for k, v in row["scores"].items() if v is not None}
     figures = [(name, f"{value:.2f}") for name, value in scores.items()]
     if "advantage" in row:
