@@ -18,7 +18,7 @@ MAX_ANSWER = 2000  # characters; a longer answer is none
 
 _NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
-_BOX = re.compile(rf"\s*\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)\s*", re.ASCII)
+_BOX = re.compile(rf"\s*\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)\s*")
 _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
