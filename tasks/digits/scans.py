@@ -25,9 +25,9 @@ def _scans() -> tuple[tuple[Image, ...], tuple[int, ...]]:
         raise ImportError("task digits needs scikit-learn: pip install 'vlrft[digits]'") from None
     from PIL import Image
 
-    found = load_digits()
-    pixels = (found.images * (255 / 16)).round().astype("uint8")
-    return tuple(map(Image.fromarray, pixels)), tuple(map(int, found.target))
+    found, shown = load_digits(return_X_y=True)
+    pixels = (found.reshape(-1, 8, 8) * (255 / 16)).round().astype("uint8")
+    return tuple(map(Image.fromarray, pixels)), tuple(map(int, shown))
 
 
 def scan(index: int) -> Image:

@@ -10,7 +10,9 @@ REWARDS = np.array([1.0, 0.0, 0.0, 0.5, 0.5, 3.0])
 
 
 def estimate(name: str, rewards: np.ndarray = REWARDS) -> list[float]:
-    return [float(a) for a in ESTIMATORS[name].function(np.asarray(rewards, dtype=np.float64), GROUP)]
+    return [
+        float(a) for a in ESTIMATORS[name].function(np.asarray(rewards, dtype=np.float64), GROUP)
+    ]
 
 
 def test_centred_by_hand() -> None:
