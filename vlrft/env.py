@@ -121,7 +121,7 @@ def _turn(active: Sequence[_Play], engine: RolloutEngine, chat: Chat, sampling: 
         messages, images = p.observation.messages, p.observation.images
         shown = (p.sample.id, hash((messages, tuple(map(id, images)))))
         if shown not in prompts:
-            prompts[shown] = chat.render(messages, images)
+            prompts[shown] = chat.render(messages, images, name=p.sample.id)
         prompt = prompts[shown]
         requests.setdefault((p.sample.id, prompt.key), []).append((p, prompt))
     answers = engine.generate(
