@@ -6,7 +6,6 @@ from tests.conftest import Tiny
 from tests.fakes import ask
 from vlrft.rollout import Request, Sampling
 from vlrft.rollout.scripted import ScriptedEngine
-from vlrft.rollout.stop import cut
 
 
 def test_answers_come_from_the_function_with_the_chats_ids(tiny: Tiny) -> None:
@@ -28,9 +27,3 @@ def test_limits_and_stop_strings_hold(tiny: Tiny) -> None:
     assert (short.text, short.finish) == ("123", "length")
     ((stopped,),) = engine.generate([request], Sampling(max_tokens=9, stop=("4",)))
     assert (stopped.text, stopped.finish) == ("123", "stop")
-
-
-def test_the_first_stop_string_cuts() -> None:
-    assert cut("a b c", ("c", "b")) == "a "
-    assert cut("a b c", ("x",)) == "a b c"
-    assert cut("a", ()) == "a"

@@ -73,8 +73,7 @@ class Trunk:
     def _mask(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
         if self.decoder.config._attn_implementation == "sdpa":
             return allowed
-        # The eager softmax is float32 whatever the dtype: float64's minimum would become -inf there.
-        least = torch.finfo(torch.float32 if dtype == torch.float64 else dtype).min
+        least = torch.finfo(dtype).min
         return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, least)
 
     def positions(self, prompt: Prompt, own: int, name: str) -> Int[Tensor, "A L"]:
