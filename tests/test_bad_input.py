@@ -77,20 +77,40 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 CASES = {
-    "unknown key": (["rollout.groupsize=3"], 2, "rollout.groupsize: unknown key; did you mean rollout.group_size?"),
+    "unknown key": (
+        ["rollout.groupsize=3"],
+        2,
+        "rollout.groupsize: unknown key; did you mean rollout.group_size?",
+    ),
     "wrong type": (["update.lr=fast"], 2, "update.lr: input should be a valid number"),
-    "empty dataset": (["task.options.rows=none.json"], 1, "task own: the train split has no samples"),
+    "empty dataset": (
+        ["task.options.rows=none.json"],
+        1,
+        "task own: the train split has no samples",
+    ),
     "unreadable image": (["task.options.rows=broken.json"], 1, "row0"),
     "unreadable gold": (["task.options.rows=gold.json"], 1, "row0: gold answer 'some' is no count"),
-    "reward raises": (["task.rewards={./own.py:raising: 1.0}"], 1, "sample row0: reward raising raised KeyError"),
-    "reward is NaN": (["task.rewards={./own.py:nan: 1.0}"], 1, "sample row0: reward nan returned nan"),
+    "reward raises": (
+        ["task.rewards={./own.py:raising: 1.0}"],
+        1,
+        "sample row0: reward raising raised KeyError",
+    ),
+    "reward is NaN": (
+        ["task.rewards={./own.py:nan: 1.0}"],
+        1,
+        "sample row0: reward nan returned nan",
+    ),
     "no weights": (["policy.model=empty_model"], 2, "empty_model"),
     "image too large": (
         ["task.options.rows=large.json", "rollout.max_prompt_tokens=256"],
         1,
         "row0",
     ),
-    "group of one": (["rollout.group_size=1"], 2, "stages.0.rollout.group_size: 1, but gpg compares"),
+    "group of one": (
+        ["rollout.group_size=1"],
+        2,
+        "stages.0.rollout.group_size: 1, but gpg compares",
+    ),
     "unwritable": (["--out", "a_file/run"], 2, "a_file/run: cannot be written"),
     "unknown task": (["task.name=digit"], 2, "did you mean digits?"),
 }

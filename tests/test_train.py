@@ -140,6 +140,14 @@ def test_a_run_is_never_overwritten_unasked(config: Callable[..., Config], tmp_p
     assert len(lines(again / "metrics.jsonl")) == 2
 
 
+def test_a_run_goes_on_only_with_the_settings_it_began_with(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="--resume: stages, seed differ"):
+        train(config("stages=[{algorithm: sft, steps: 2}]", "seed=3"), out=run, resume=True)
+
+
 def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
     config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

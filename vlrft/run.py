@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import torch
@@ -21,7 +21,7 @@ from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
 from vlrft.env import play, seed_from
 from vlrft.evaluate import evaluate
-from vlrft.loading import dump_config
+from vlrft.loading import dump_config, load_config
 from vlrft.log import RunLog
 from vlrft.policy.load import Policy, load_policy
 from vlrft.rollout import RolloutEngine, Sampling
@@ -182,6 +182,25 @@ def greedy_player(
     return answers
 
 
+def refuse_changes(old: Config, new: Config, where: Path) -> None:
+    """A run goes on with the settings it began with; where it runs and what it writes may change.
+
+    Raises ConfigError naming the sections that differ.
+    """
+    free = ("device", "log", "save", "self_check")
+    changed = [
+        f.name
+        for f in fields(old)
+        if f.name not in free and getattr(old, f.name) != getattr(new, f.name)
+    ]
+    if changed:
+        raise ConfigError(
+            [
+                f"--resume: {', '.join(changed)} differ from {where}; go on with that file, or use another --out"
+            ]
+        )
+
+
 def pick_device(name: str) -> str:
     """`auto` is the GPU where there is one."""
     if name == "auto":
@@ -243,11 +262,13 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
 
     Raises ConfigError when the folder holds a run already and neither `resume` nor `overwrite` is given.
     """
-    if (out / "config.yaml").exists():
-        if overwrite and not resume:
-            shutil.rmtree(out)
-        elif not resume:
+    began = out / "config.yaml"
+    if began.exists() and not resume:
+        if not overwrite:
             raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
+        shutil.rmtree(out)
+    if began.exists():
+        refuse_changes(load_config(began), config, began)
     stages = make_stages(config)
     eval_task = bind(config.task, config.eval.split)
     torch.manual_seed(config.seed)

@@ -15,7 +15,9 @@ def gold_groups(samples: Sequence[Sample], task: Task, chat: Chat) -> list[Group
     for sample in samples:
         text = task.gold(sample)
         piece = Piece(ids=chat.answer_ids(text), text=text, finish="stop")
-        row = Row(prompt=chat.render(sample.messages, sample.images, name=sample.id), pieces=(piece,))
+        row = Row(
+            prompt=chat.render(sample.messages, sample.images, name=sample.id), pieces=(piece,)
+        )
         rollout = Rollout(sample=sample, sequences=(row,), reward=1.0, origin="injected")
         groups.append(Group(sample=sample, rollouts=(rollout,)))
     return groups

@@ -76,9 +76,9 @@ def _count(run: Run, skipped: list[Skipped], bad: int, limit: int) -> int:
         run.log.message(f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}")
     bad = bad + 1 if skipped else 0
     if bad >= limit:
-        good = run.checkpoints.root / "last"
+        good = run.checkpoints.latest()
         raise TrainingStopped(
-            f"{bad} steps in a row had numbers that are not finite; {good} holds the last good checkpoint: "
-            "lower update.lr or look at the named samples, then --resume"
+            f"{bad} steps in a row had numbers that are not finite, {run.out} stops; "
+            f"last good checkpoint: {good or 'none yet'}; lower update.lr or look at the samples named above"
         )
     return bad

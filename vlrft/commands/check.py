@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
-from itertools import islice
 
 from vlrft.binding import BoundTask, bind
+from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.loading import task_config
 from vlrft.plugins import find_task
-from vlrft.schema import IMAGE, DataError, Piece, Prompt, Rollout, Sample, Sequence
+from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, Sequence
 from vlrft.scoring import score
 
 
@@ -19,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     failures = 0
     for split in find_task(config.name).splits:
         bound = bind(config, split)
-        samples = list(islice(iter(bound.samples), args.limit))
+        samples = bound.head(args.limit)
         wrong = list(mistakes(bound, samples))
         failures += len(wrong)
         print(
@@ -27,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
         )
         for line in wrong[:10]:
             print(f"  {line}", file=sys.stderr)
-        if samples and split == find_task(config.name).splits[0]:
-            show(samples[0])
+        if split == bound.task.splits[0]:
+            show(bound)
     return 1 if failures else 0
 
 
@@ -51,10 +52,16 @@ def gold_rollout(sample: Sample, text: str) -> Rollout:
     return Rollout(sample=sample, sequences=(row,), origin="injected")
 
 
-def show(sample: Sample) -> None:
-    """One sample as the policy sees it."""
-    for message in sample.messages:
-        text = "".join("<image>" if part is IMAGE else str(part) for part in message.content)
-        print(f"  {message.role}: {text}")
-    sizes = ", ".join(f"{image.width} × {image.height}" for image in sample.images)
-    print(f"  images: {sizes or 'none'}   gold: {sample.answer}   tags: {dict(sample.tags)}")
+def show(bound: BoundTask) -> None:
+    """The first sample as a policy reads it: the rendered prompt of a small Qwen2-VL, and its lengths."""
+    from vlrft.policy.load import load_policy
+
+    sample = bound.samples[0]
+    policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=bound.text(64))
+    prompt = policy.chat.render(sample.messages, sample.images, name=sample.id)
+    places = [policy.chat.features(image) for image in prompt.images]
+    text = policy.chat.tokenizer.decode(prompt.ids)
+    print(re.sub(r"(<\|image_pad\|>)+", "<|image_pad|> …", text).strip())
+    sizes = [f"{image.width} × {image.height}" for image in sample.images]
+    print(f"prompt: {len(prompt.ids)} tokens; images: {sizes or 'none'}, {places} tokens")
+    print(f"gold: {bound.task.gold(sample)}")
