@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from tests.conftest import Tiny
 from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
-from vlrft.config import LoraConfig
+from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy import token_scores as module
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import (
@@ -28,6 +29,8 @@ from vlrft.policy.logprobs import (
 )
 from vlrft.policy.packed import PackItem
 from vlrft.policy.token_scores import token_scores
+from vlrft.rollout import Request, Sampling
+from vlrft.rollout.hf import HfEngine
 from vlrft.schema import IMAGE
 
 TOLERANCE = 1e-5
@@ -114,6 +117,38 @@ def test_packed_equals_replicated_with_lora(family: Family, checkpointing: bool)
             if "lora_B" in name:  # zero at first: the adapters would do nothing
                 parameter.normal_(0, 0.05, generator=torch.Generator().manual_seed(0))
     assert_equal(policy)
+
+
+def test_packed_equals_replicated_for_another_text_architecture(tiny: Tiny, tmp_path: Path) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    chat = tiny("qwen2").chat
+    config = LlamaConfig(
+        vocab_size=320,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        eos_token_id=chat.end_id,
+        bos_token_id=None,
+        initializer_range=0.1,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(tmp_path)
+    chat.save(tmp_path)
+    policy = load_policy(PolicyConfig(model=str(tmp_path), activation_checkpointing=True))
+    assert_equal(policy)
+    items, _ = mixed_items(policy)
+    request = Request(id="s", prompt=items[0].prompt, seeds=(0, 1, 2))
+    (pieces,) = HfEngine(policy).generate([request], Sampling(max_tokens=6))
+    item = PackItem(prompt=request.prompt, rows=tuple(piece.ids for piece in pieces))
+    mask = torch.ones(3, 6, dtype=torch.bool)
+    with torch.no_grad():
+        found = packed_logprobs(policy, [item], mask=mask, temperature=1.0).logprobs
+    sampled = torch.tensor([piece.logprobs for piece in pieces])
+    assert float((found - sampled).abs().max()) <= TOLERANCE
 
 
 def test_packed_equals_replicated_with_eager_attention() -> None:
