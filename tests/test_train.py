@@ -93,6 +93,7 @@ def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_pat
     )
     assert set(needed.split()) <= metrics[-1].keys()
     assert metrics[-1]["sampler_gap/max"] < 1e-4
+    assert "sampler_gap/max" not in metrics[0]  # given answers were never sampled
     assert (run / "report.html").stat().st_size > 5000
     assert (run / "checkpoints" / "last").resolve().name == "step_6"
     assert load_config(str(run / "config.yaml")) == config()

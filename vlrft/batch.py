@@ -168,7 +168,9 @@ def make_batch(
         rollout=torch.tensor([r for _, _, r, *_ in rows], dtype=torch.long),
         valid=tuple(is_valid(g) for g in groups),
         max_tokens=max_tokens,
-        sampled_logprobs=sampled,
+        sampled_logprobs=sampled
+        if any(p.logprobs for row, *_ in rows for p in row.pieces)
+        else None,
     )
     whole = Batch(
         prompts=tuple(row.prompt for row, *_ in rows),

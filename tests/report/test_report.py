@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import noise_image
+from vlrft.report import summary_table, write_report
+from vlrft.report.curves import Chart, draw, running_mean, ticks
+from vlrft.report.gallery import card, overlays, pick
+from vlrft.schema import DataError
+
+HOSTILE = "<script>alert(1)</script><answer>(100,100),(600,700)</answer>"
+
+
+def rollout(step: int, reward: float, completion: str = HOSTILE) -> dict[str, Any]:
+    return {
+        "stage": "gpg",
+        "step": step,
+        "id": "a",
+        "prompt": "Where?",
+        "images": ["images/x.png"],
+        "completion": completion,
+        "reward": reward,
+        "scores": {"boxes": reward, "count": None},
+        "advantage": reward - 0.5,
+        "answer": [0, 0, 500, 500],
+        "tags": {"kind": "ground"},
+        "origin": "fresh",
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of two steps, evaluated before and after."""
+    (tmp_path / "config.yaml").write_text("task: {name: toy}\n")
+    (tmp_path / "images").mkdir()
+    noise_image(28, 28).save(tmp_path / "images" / "x.png")
+    metrics = [{"stage": "gpg", "step": s, "loss": 0.1 * s, "reward/mean": 0.2 * s} for s in (1, 2)]
+    write(tmp_path / "metrics.jsonl", metrics)
+    write(tmp_path / "rollouts.jsonl", [rollout(1, 0.25), rollout(1, 0.75)])
+    evals, values = [], []
+    for stage, step, right in (("init", 0, 1), ("gpg", 2, 3)):
+        score = {"correct": right, "n": 4, "score": right / 4, "ci": [0.0, 1.0]}
+        evals.append({"stage": stage, "step": step, "split": "test", "scores": {"ground": score}})
+        own = [1.0] * right + [0.0] * (4 - right)
+        values.append({"stage": stage, "step": step, "split": "test", "values": {"ground": own}})
+    record = {**rollout(2, 0.5), "output": HOSTILE}
+    del record["completion"], record["advantage"]
+    write(tmp_path / "evals.jsonl", [record])
+    write(tmp_path / "values.jsonl", values)
+    (tmp_path / "summary.json").write_text(
+        json.dumps(
+            {
+                "task": "toy",
+                "algorithm": "gpg",
+                "seed": 0,
+                "seconds": {"total": 3.0},
+                "evals": evals,
+            }
+        )
+    )
+    return tmp_path
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_the_page_is_self_contained_and_escapes_what_models_say(run: Path) -> None:
+    html = write_report(run).read_text()
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert set(re.findall(r'(?:src|href)="(\w+:)', html)) == {"data:"}
+    assert not re.search(r"https?://", html)
+    assert html.count("<svg") == 3  # one figure, reward, loss
+    assert html.count('class="box true"') == html.count('class="box predicted"') == 4
+
+
+def test_the_table_by_hand(run: Path) -> None:
+    first, init, after = summary_table(run).splitlines()
+    assert first.split()[:3] == ["stage", "correct", "score"]
+    assert init.split()[:4] == ["ground", "init", "1/4", "25.0"]
+    assert after.split()[:3] == ["gpg", "3/4", "75.0"]
+    assert "+50.0 [+0.0, +100.0]" in after
+
+
+def test_a_run_that_has_only_begun_has_a_report(run: Path) -> None:
+    for name in ("evals.jsonl", "values.jsonl", "summary.json", "rollouts.jsonl"):
+        (run / name).unlink()
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"stage": "gpg", "st')
+    html = write_report(run).read_text()
+    assert "No evaluation yet" in html
+    assert "Loss" in html
+    assert summary_table(run).split()[0] == "stage"
+
+
+def test_a_folder_without_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no run here"):
+        write_report(tmp_path)
+
+
+def test_boxes_are_drawn_in_percent_and_only_where_the_answer_is_a_box() -> None:
+    true, predicted = overlays([0, 0, 500, 500], HOSTILE)
+    assert (true.kind, true.width, true.height) == ("true", 50.0, 50.0)
+    assert (predicted.left, predicted.top, predicted.width, predicted.height) == (10, 10, 50, 60)
+    assert overlays("7", HOSTILE) == ()
+    assert len(overlays([0, 0, 500, 500], "no box")) == 1
+    assert len(overlays([0, 0, 500, 500], "<answer>(1,1),(9999,2)</answer>")) == 1
+
+
+def test_the_gallery_shows_best_and_worst_of_groups_that_differ() -> None:
+    flat = [{**rollout(1, 0.5), "id": "flat"} for _ in range(4)]
+    mixed = [{**rollout(2, r / 10), "id": "mixed"} for r in range(8)]
+    assert [r["reward"] for r in pick([*flat, *mixed], 24)] == [0.7, 0.6, 0.1, 0.0]
+    assert pick([], 24) == []
+
+
+def test_a_card_shows_scores_that_apply(run: Path) -> None:
+    made = card(run, rollout(1, 0.75))
+    assert made.figures == (("boxes", "0.75"), ("advantage", "+0.25"))
+    assert made.good
+    assert made.pictures[0].startswith("data:image/png;base64,")
+    assert len(card(run, rollout(1, 0.0, "x" * 5000)).completion) < 700
+
+
+def test_curves() -> None:
+    assert running_mean([1.0, 1.0, 1.0]) == pytest.approx([1.0, 1.0, 1.0])
+    assert ticks(0.0, 1.0) == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
+    assert ticks(2.0, 2.0) == [2.0]
+    assert draw(Chart(title="empty")) == ""
+    svg = draw(
+        Chart(
+            title="<b>",
+            points=[(1, 0.5), (2, 0.7)],
+            marks=[(1, 0.5, 0.4, 0.6)],
+            stages=[("gpg", 0, 2)],
+        )
+    )
+    assert "<b>" not in svg
+    assert svg.count("<path") == 2
+    assert "nan" not in svg
