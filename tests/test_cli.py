@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from vlrft.cli import main
+from vlrft.commands import check
 
 TINY = """
 task: {name: digits, options: {subtasks: [classify], test: 4}}
@@ -58,6 +60,34 @@ def test_show_explains_a_config_a_task_a_reward_and_a_method(
     ):
         assert main(["show", name]) == 0
         assert part in capsys.readouterr().out
+
+
+def test_show_takes_what_stands_in_a_file_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "import dataclasses\nfrom vlrft.algorithms import ALGORITHMS\nfrom vlrft.plugins import find_task\n"
+        "task = dataclasses.replace(find_task('digits'), name='mine')\n"
+        "method = dataclasses.replace(ALGORITHMS['gpg'], name='method')\n"
+        "def reward(completion, sample):\n    'Pays for nothing.'\n    return 0.0\n"
+    )
+    for name, part in (("task", "mine: "), ("method", "reduction: "), ("reward", "Pays for")):
+        assert main(["show", f"{tmp_path}/own.py:{name}"]) == 0
+        assert part in capsys.readouterr().out
+    assert main(["show", f"{tmp_path}/own.py:nothing"]) == 2
+    assert "has no 'nothing'" in capsys.readouterr().err
+
+
+def test_check_needs_no_torch(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = find_spec
+    monkeypatch.setattr(check, "find_spec", lambda name: None if name == "torch" else real(name))
+    monkeypatch.setitem(sys.modules, "vlrft.policy.load", None)  # importing it would fail
+    assert main(["check", "digits", "--limit", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "user: <image>" in shown
+    assert "gold: <answer>" in shown
 
 
 def test_check_feeds_the_gold_answers_through_the_rewards(

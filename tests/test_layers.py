@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"schema"},
     {"boxes", "config"},
-    {"grading", "plugins", "intervals"},
+    {"grading", "plugins", "intervals", "mistakes"},
     {"chat", "scoring", "advantages", "loading"},
     {"policy"},
     {"rollout", "objectives"},
@@ -36,6 +36,7 @@ WITHOUT_TORCH = {
     "scoring",
     "advantages",
     "loading",
+    "mistakes",
 } | {"binding", "intervals", "cli", "evaluate", "report"}
 RANK = {name: k for k, layer in enumerate(LAYERS) for name in layer}
 PLUGINS_MAY = {

@@ -93,6 +93,11 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
             "c.yaml: policy: give either model (a hub id or a folder) or build (a small model made here)",
         ),
         ("stages.1.name=sft", "c.yaml: stages: the name 'sft' stands twice"),
+        ("task=5", "c.yaml: task: expected a section of keys, got 5"),
+        ("stages=sft", "c.yaml: stages: expected a list, got 'sft'"),
+        ("stages.².steps=1", "stages.²: expected a number from 0 to 2"),
+        ("update..lr=1", "update..lr=1: expected key.path=value"),
+        ("seed=2026-13-45", "seed=2026-13-45: the value is not valid YAML"),
     ],
 )
 def test_a_mistake_says_what_where_and_what_is_allowed(
@@ -116,6 +121,18 @@ def test_files_that_hold_no_config(tmp_path: Path) -> None:
     assert "not valid YAML" in mistakes(tmp_path, text="a: [")[0]
     assert "'seed' stands twice" in mistakes(tmp_path, text=PLAIN + "seed: 1\nseed: 2\n")[0]
     assert "not valid YAML" in mistakes(tmp_path, text="a: !!python/object/apply:os.system [ls]")[0]
+
+
+def test_a_date_that_is_none_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    (only,) = mistakes(tmp_path, text=PLAIN + "seed: 2026-13-45\n")
+    assert only == "c.yaml: not valid YAML: month must be in 1..12"
+
+
+def test_yaml_merge_keys_work_and_may_be_set_again(tmp_path: Path) -> None:
+    text = PLAIN.replace("rollout: {group_size: 4}", "rollout: &r {group_size: 4, max_tokens: 9}")
+    again = "  - {steps: 1, name: more, rollout: {<<: *r, group_size: 6}}\n"
+    (*_, last) = load(tmp_path, text=text + again).stages
+    assert (last.rollout.group_size, last.rollout.max_tokens) == (6, 9)
 
 
 def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:

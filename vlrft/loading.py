@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from difflib import get_close_matches
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import Config, ConfigError, RolloutConfig, TaskConfig
+from vlrft.mistakes import INHERITED, explain
 from vlrft.plugins import PluginError, find_task
 
 Tree = dict[str, Any]
-INHERITED = ("task", "rollout", "update")  # what a stage takes over from the run
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -40,7 +37,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     try:
         config = TypeAdapter(Config).validate_python(tree)
     except ValidationError as e:
-        mistakes += [f"{where}: {m}" for m in _explain(e, Config)]
+        mistakes += [f"{where}: {m}" for m in explain(e, Config)]
     else:
         mistakes += [f"{where}: {m}" for m in _across(config)]
     mistakes += [f"{where}: {m}" for m in _task_mistakes(tree)]
@@ -70,7 +67,7 @@ def _sections(name: str, overrides: Sequence[str]) -> tuple[TaskConfig, RolloutC
         try:
             found.append(TypeAdapter(kind).validate_python(section))
         except ValidationError as e:
-            mistakes += _explain(e, kind, at)
+            mistakes += explain(e, kind, at)
     if mistakes:
         raise ConfigError(mistakes)
     return found[0], found[1]
@@ -87,7 +84,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
-    keys = [loader.construct_object(key) for key, _ in node.value]
+    merge = "tag:yaml.org,2002:merge"  # `<<: *other` may stand for keys that are given again
+    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != merge]
     for key in keys:
         if keys.count(key) > 1:
             raise yaml.constructor.ConstructorError(
@@ -113,7 +111,7 @@ def _read(path: Path) -> Tree:
         found = _parse(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise ConfigError([f"{path}: cannot be read ({e.strerror})"]) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: not UTF-8, or a date such as 2026-13-45
         raise ConfigError([f"{path}: not valid YAML: {' '.join(str(e).split())}"]) from None
     if not isinstance(found, dict):
         kind = "is empty" if found is None else f"holds a {type(found).__name__}"
@@ -124,11 +122,11 @@ def _read(path: Path) -> Tree:
 def _override(tree: Tree, item: str) -> None:
     """Sets `a.b.0.c=value` in the tree. Setting policy.model clears policy.build, and the other way round."""
     path, equals, text = item.partition("=")
-    if not equals or not path:
+    if not equals or not all(path.split(".")):
         raise ConfigError([f"{item}: expected key.path=value"])
     try:
         value = _parse(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         raise ConfigError([f"{item}: the value is not valid YAML"]) from None
     *parents, last = path.split(".")
     node: Any = tree
@@ -158,7 +156,9 @@ def _child(node: Any, part: str, path: str) -> Any:
 
 
 def _index(node: list[Any], part: str, path: str) -> int:
-    if not part.isdigit() or int(part) >= len(node):
+    if not node:
+        raise ConfigError([f"{path}: the list is empty"])
+    if not part.isdecimal() or int(part) >= len(node):
         raise ConfigError([f"{path}: expected a number from 0 to {len(node) - 1}"])
     return int(part)
 
@@ -244,65 +244,5 @@ def _options_mistakes(section: Any) -> list[str]:
     try:
         TypeAdapter(options).validate_python(dict(task.options))
     except ValidationError as e:
-        return _explain(e, options, "options")
+        return explain(e, options, "options")
     return []
-
-
-def _explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
-    """One line a mistake: the key below `at`, what is wrong, and what is near or allowed."""
-    known = list(_keys(root))
-    found = [(_path(m), m) for m in error.errors()]
-    inherited = {path for path, _ in found if path.split(".")[0] in INHERITED}
-    lines: list[str] = []
-    for key, mistake in found:
-        if mistake["type"] == "too_short" and mistake["input"]:
-            continue  # its items are at fault, and each has a line of its own
-        if re.sub(r"^stages\.\d+\.", "", key) in inherited and key.startswith("stages."):
-            continue  # the run's own mistake, seen again in a stage
-        full = ".".join(filter(None, [at, key]))
-        if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            lines.append(f"{full}: unknown key{_hint(key, known, at)}")
-        elif mistake["type"] in ("missing", "missing_argument"):
-            lines.append(f"{full}: missing")
-        else:
-            text = mistake["msg"].removeprefix("Value error, ")
-            text = text[:1].lower() + text[1:]
-            lines.append(f"{full}: {text}" + (f", got {mistake['input']!r}" if key else ""))
-    return lines
-
-
-def _path(mistake: Any) -> str:
-    """The key of a mistake, without the names of the alternatives that pydantic tried."""
-    return ".".join(str(p) for p in mistake["loc"] if p not in ("str", "dict[str,any]"))
-
-
-def _hint(key: str, known: Sequence[str], at: str) -> str:
-    """The nearest key in the same section, else anywhere; in a pack's options, all that are allowed."""
-    section, _, name = key.rpartition(".")
-    plain = re.sub(r"\.\d+(?=\.|$)", "", section)
-    siblings = [k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == plain]
-    near = get_close_matches(name, siblings, 1, 0.5)
-    if near:
-        return f"; did you mean {'.'.join(filter(None, [section, near[0]]))}?"
-    anywhere = get_close_matches(name, [k.rpartition(".")[2] for k in known], 1)
-    full = next((k for k in known if anywhere and k.rpartition(".")[2] == anywhere[0]), None)
-    return f"; did you mean {full}?" if full else f"; allowed: {', '.join(siblings)}"
-
-
-def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
-    """Every key path below a dataclass, list positions left out."""
-    for name, hint in get_type_hints(kind).items():
-        if name not in {f.name for f in dataclasses.fields(kind)}:
-            continue
-        yield prefix + name
-        for part in _parts(hint):
-            if dataclasses.is_dataclass(part):
-                yield from _keys(part, f"{prefix}{name}.")
-
-
-def _parts(hint: Any) -> Iterator[Any]:
-    if get_origin(hint) in (Union, UnionType, tuple, list):
-        for arg in get_args(hint):
-            yield from _parts(arg)
-    else:
-        yield hint

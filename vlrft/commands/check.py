@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from vlrft.binding import BoundTask, bind
 from vlrft.config import BuildConfig, PolicyConfig
@@ -53,10 +54,20 @@ def gold_rollout(sample: Sample, text: str) -> Rollout:
 
 
 def show(bound: BoundTask) -> None:
-    """The first sample as a policy reads it: the rendered prompt of a small Qwen2-VL, and its lengths."""
+    """The first sample as a policy reads it: the rendered prompt of a small Qwen2-VL, and its lengths.
+
+    Without torch, the messages as the pack gives them.
+    """
+    sample = bound.samples[0]
+    if find_spec("torch") is None:
+        for message in sample.messages:
+            parts = (part if isinstance(part, str) else "<image>" for part in message.content)
+            print(f"{message.role}: {''.join(parts)}")
+        print(f"images: {len(sample.images)}; their tokens are counted where torch is installed")
+        print(f"gold: {bound.task.gold(sample)}")
+        return
     from vlrft.policy.load import load_policy
 
-    sample = bound.samples[0]
     policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=bound.text(64))
     prompt = policy.chat.render(sample.messages, sample.images, name=sample.id)
     places = [policy.chat.features(image) for image in prompt.images]

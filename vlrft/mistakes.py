@@ -1,0 +1,80 @@
+"""What pydantic found wrong with a configuration, as lines for the person who wrote it: key, mistake, what is near."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ValidationError
+
+INHERITED = ("task", "rollout", "update")  # what a stage takes over from the run
+EXPECTED = {  # in the words of a YAML file, not of Python
+    "dataclass_type": "expected a section of keys",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a section of keys",
+}
+
+
+def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
+    """One line a mistake: the key below `at`, what is wrong, and what is near or allowed."""
+    known = list(_keys(root))
+    found = [(_path(m), m) for m in error.errors()]
+    inherited = {path for path, _ in found if path.split(".")[0] in INHERITED}
+    lines: list[str] = []
+    for key, mistake in found:
+        if mistake["type"] == "too_short" and mistake["input"]:
+            continue  # its items are at fault, and each has a line of its own
+        below = re.sub(r"^stages\.\d+\.", "", key)
+        if below != key and any(f"{below}.".startswith(f"{path}.") for path in inherited):
+            continue  # the run's own mistake, seen again in a stage
+        full = ".".join(filter(None, [at, key]))
+        if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            lines.append(f"{full}: unknown key{_hint(key, known, at)}")
+        elif mistake["type"] in ("missing", "missing_argument"):
+            lines.append(f"{full}: missing")
+        else:
+            text = EXPECTED.get(mistake["type"], mistake["msg"].removeprefix("Value error, "))
+            text = text[:1].lower() + text[1:]
+            lines.append(f"{full}: {text}" + (f", got {mistake['input']!r}" if key else ""))
+    return lines
+
+
+def _path(mistake: Any) -> str:
+    """The key of a mistake, without the names of the alternatives that pydantic tried."""
+    return ".".join(str(p) for p in mistake["loc"] if p not in ("str", "dict[str,any]"))
+
+
+def _hint(key: str, known: Sequence[str], at: str) -> str:
+    """The nearest key in the same section, else anywhere; in a pack's options, all that are allowed."""
+    section, _, name = key.rpartition(".")
+    plain = re.sub(r"\.\d+(?=\.|$)", "", section)
+    siblings = [k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == plain]
+    near = get_close_matches(name, siblings, 1, 0.5)
+    if near:
+        return f"; did you mean {'.'.join(filter(None, [section, near[0]]))}?"
+    anywhere = get_close_matches(name, [k.rpartition(".")[2] for k in known], 1)
+    full = next((k for k in known if anywhere and k.rpartition(".")[2] == anywhere[0]), None)
+    return f"; did you mean {full}?" if full else f"; allowed: {', '.join(siblings)}"
+
+
+def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
+    """Every key path below a dataclass, list positions left out."""
+    for name, hint in get_type_hints(kind).items():
+        if name not in {f.name for f in dataclasses.fields(kind)}:
+            continue
+        yield prefix + name
+        for part in _parts(hint):
+            if dataclasses.is_dataclass(part):
+                yield from _keys(part, f"{prefix}{name}.")
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    if get_origin(hint) in (Union, UnionType, tuple, list):
+        for arg in get_args(hint):
+            yield from _parts(arg)
+    else:
+        yield hint
