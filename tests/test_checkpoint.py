@@ -21,8 +21,11 @@ def kept(tmp_path: Path, said: list[str]) -> Checkpoints:
 
 
 def save(kept: Checkpoints, step: int, score: float | None = None) -> Path:
+    def write(path: Path) -> None:
+        (path / "model.bin").write_bytes(b"m" * step)
+
     state = TrainerState(tensors={"a/b": torch.full((3,), float(step))}, values={"step": step})
-    return kept.save(step, lambda path: (path / "model.bin").write_bytes(b"m" * step), state, score)  # type: ignore[func-returns-value]
+    return kept.save(step, write, state, score)
 
 
 def names(kept: Checkpoints) -> set[str]:

@@ -126,6 +126,9 @@ class UpdateConfig:
     warmup_steps: Natural = 0
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
+    eps: Annotated[float, Field(gt=0)] = 1e-8
+    """AdamW's ε. Above the usual size of a gradient's entries it makes steps shrink with the gradient, so that noise
+    without a signal does not move the policy as far as a signal does."""
     max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """Gradients are clipped to this norm; null: never."""
     updates_per_batch: Positive = 1

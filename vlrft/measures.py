@@ -65,7 +65,8 @@ def _reward_metrics(found: Collected, weights: Mapping[str, float]) -> dict[str,
     def solved(group: Group) -> list[bool]:
         return [
             r.reward
-            >= sum(weights.get(k, 0.0) for k, v in r.scores.items() if v is not None) - 1e-6
+            >= sum(weights.get(k.split("/")[0], 0.0) for k, v in r.scores.items() if v is not None)
+            - 1e-6
             for r in group.rollouts
         ]
 

@@ -102,7 +102,7 @@ class Run:
         return engine
 
     def reference(self, stage: Stage) -> Policy | None:
-        """The policy that began the stage, frozen, when the method has a KL term."""
+        """The policy that began the stage, frozen, when the method has a KL term (LoRA: the model without adapters)."""
         if not stage.algorithm.objective.needs.ref_logprobs:
             return None
         reference = self.policy.reference()
