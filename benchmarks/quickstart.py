@@ -101,14 +101,16 @@ def main() -> None:
     parser.add_argument("--config", default="configs/quickstart.yaml")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--control-seeds", type=int, nargs="*", help="default: those of --seeds")
     parser.add_argument("--families", nargs="+", default=["qwen2_vl", "qwen2_5_vl"])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    controls = args.seeds if args.control_seeds is None else args.control_seeds
     cases = [
-        Case(family=f, seed=s, control=c)
-        for f in args.families
-        for s in args.seeds
-        for c in (False, True)
+        Case(family=family, seed=seed, control=control)
+        for family in args.families
+        for control, seeds in ((False, args.seeds), (True, controls))
+        for seed in seeds
     ]
     threads = max((os.cpu_count() or 1) // args.jobs, 1)
     with ThreadPoolExecutor(args.jobs) as pool:
