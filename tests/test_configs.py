@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from vlrft.assemble import make_stages
 from vlrft.loading import dump_config, load_config
-from vlrft.run import make_stages
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 

@@ -22,6 +22,7 @@ LAYERS = (
     {"batch", "checkpoint", "log"},
     {"measures", "report", "update"},
     {"run"},
+    {"assemble"},
     {"train"},
     {"commands"},
     {"cli"},

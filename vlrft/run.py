@@ -1,37 +1,34 @@
-"""A run put together: policy, tasks, stages, log and checkpoints, fresh or resumed. The loop itself is `train.py`."""
+"""What a run holds and what can be asked of it: groups, an optimiser, an evaluation, a checkpoint. `assemble.py` makes
+one, `train.py` is the loop.
+"""
 
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from vlrft.advantages import ESTIMATORS
-from vlrft.algorithms import Algorithm, find_algorithm
-from vlrft.binding import BoundTask, bind
+from vlrft.algorithms import Algorithm
+from vlrft.binding import BoundTask
 from vlrft.chat import Chat
 from vlrft.checkpoint import Checkpoints, TrainerState
-from vlrft.config import Config, ConfigError, RolloutConfig, StageConfig
+from vlrft.config import Config, RolloutConfig, StageConfig
 from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
 from vlrft.env import play, seed_from
 from vlrft.evaluate import evaluate
-from vlrft.loading import dump_config, load_config
 from vlrft.log import RunLog
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import Policy
 from vlrft.rollout import RolloutEngine, Sampling
-from vlrft.rollout import build as build_rollout
 from vlrft.schema import Group, Rollout, Sample
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 from vlrft.sft import gold_groups
 
-CORPUS_SAMPLES = 256  # enough text for a built tokenizer to meet every phrase of a pack
 EVAL_CHUNK = 128  # samples whose pixels are held at once
 
 
@@ -182,25 +179,6 @@ def greedy_player(
     return answers
 
 
-def refuse_changes(old: Config, new: Config, where: Path) -> None:
-    """A run goes on with the settings it began with; where it runs and what it writes may change.
-
-    Raises ConfigError naming the sections that differ.
-    """
-    free = ("device", "log", "save", "self_check")
-    changed = [
-        f.name
-        for f in fields(old)
-        if f.name not in free and getattr(old, f.name) != getattr(new, f.name)
-    ]
-    if changed:
-        raise ConfigError(
-            [
-                f"--resume: {', '.join(changed)} differ from {where}; go on with that file, or use another --out"
-            ]
-        )
-
-
 def pick_device(name: str) -> str:
     """`auto` is the GPU where there is one."""
     if name == "auto":
@@ -222,92 +200,3 @@ def permuted(group: Group, seed: int) -> Group:
         for r, g in zip(group.rollouts, given, strict=True)
     )
     return replace(group, rollouts=rollouts)
-
-
-def make_stages(config: Config) -> tuple[Stage, ...]:
-    """The stages with their tasks and methods. Raises ConfigError for a method that the settings do not fit."""
-    stages: list[Stage] = []
-    mistakes: list[str] = []
-    done = 0
-    for i, stage in enumerate(config.stages):
-        assert stage.algorithm is not None
-        assert stage.name is not None
-        algorithm = find_algorithm(stage.algorithm)
-        smallest = ESTIMATORS[algorithm.advantage].min_group
-        if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
-            mistakes.append(
-                f"stages.{i}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
-                f"rollouts of a group: use at least {smallest}"
-            )
-        bound = bind(stage.task, "train")
-        stages.append(
-            Stage(
-                name=stage.name,
-                config=stage,
-                algorithm=algorithm,
-                bound=bound,
-                prompts=PromptSampler(bound.samples, seed_from(config.seed, stage.name)),
-                first=done,
-                last=done + stage.steps,
-            )
-        )
-        done += stage.steps
-    if mistakes:
-        raise ConfigError(mistakes)
-    return tuple(stages)
-
-
-def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run:
-    """A fresh run in an empty folder, or one that goes on from its last good checkpoint.
-
-    Raises ConfigError when the folder holds a run already and neither `resume` nor `overwrite` is given.
-    """
-    began = out / "config.yaml"
-    if began.exists() and not resume:
-        if not overwrite:
-            raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
-        shutil.rmtree(out)
-    if began.exists():
-        refuse_changes(load_config(began), config, began)
-    stages = make_stages(config)
-    eval_task = bind(config.task, config.eval.split)
-    torch.manual_seed(config.seed)
-    policy = load_policy(
-        config.policy,
-        corpus=stages[0].bound.text(CORPUS_SAMPLES),
-        seed=config.seed,
-        device=pick_device(config.device),
-    )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "config.yaml").write_text(dump_config(config))
-    except OSError as e:
-        raise ConfigError(
-            [f"{out}: cannot be written ({e.strerror}); choose another --out"]
-        ) from None
-    log = RunLog(
-        out,
-        task=config.task.name,
-        algorithm=stages[-1].algorithm.name,
-        seed=config.seed,
-        total_steps=stages[-1].last,
-        trackers=config.log.trackers,
-        rollouts_per_step=config.log.rollouts_per_step,
-    )
-    save = config.save
-    run = Run(
-        config=config,
-        out=out,
-        policy=policy,
-        rollout=build_rollout(config.rollout, policy),
-        stages=stages,
-        log=log,
-        checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
-        eval_task=eval_task,
-    )
-    if resume:
-        found = run.checkpoints.latest()
-        if found is not None:
-            run.restore(found)
-        log.resume_from(run.step, fresh=found is None)
-    return run

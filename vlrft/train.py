@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from vlrft.assemble import open_run
 from vlrft.batch import advantages_of, make_batches
 from vlrft.config import Config
 from vlrft.measures import Clock, step_metrics
 from vlrft.report import write_report
-from vlrft.run import Run, Stage, open_run
+from vlrft.run import Run, Stage
 from vlrft.schema import VlrftError
 from vlrft.selection.collect import collect
 from vlrft.update import Skipped, check_packing, update
