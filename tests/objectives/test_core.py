@@ -165,8 +165,18 @@ def test_a_constant_added_to_a_groups_rewards_changes_nothing() -> None:
         torch.testing.assert_close(run(name, moved)[1], run(name, case)[1], atol=1e-12, rtol=1e-9)
 
 
+def test_alpha_over_windows_counts_each_windows_own_groups() -> None:
+    case = random_case(8, sizes=[2, 2, 2, 2])
+    rewards = [0.0, 1.0, 0.5, 0.5, 1.0, 0.0, 0.0, 1.0]  # valid, not, valid, valid
+    windowed = Case(case.logprobs, rewards, case.group, case.old, case.ref)
+    _, plain = run("gpg", windowed, objective={"alpha": False})
+    _, found = run("gpg", windowed, objective={"alpha_window": 2})
+    torch.testing.assert_close(found[:4], 2 * plain[:4])
+    torch.testing.assert_close(found[4:], plain[4:])
+
+
 def test_large_log_ratios_stay_finite() -> None:
-    case = random_case(6, sizes=[4], spread=80.0)
+    case = random_case(6, sizes=[4], spread=2000.0)
     loss, gradient = run("grpo", case)
     assert bool(torch.isfinite(loss))
     assert bool(torch.isfinite(gradient).all())
