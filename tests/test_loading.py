@@ -106,6 +106,11 @@ def test_a_mistake_says_what_where_and_what_is_allowed(
     assert mistakes(tmp_path, override) == [expected]
 
 
+def test_yes_and_no_are_no_numbers(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "seed=true", "rollout.group_size=yes")
+    assert [m.split(":")[1].strip() for m in found] == ["rollout.group_size", "seed"]
+
+
 def test_an_unknown_task_is_told_once_with_what_there_is(tmp_path: Path) -> None:
     (only,) = mistakes(tmp_path, "task.name=digit")
     assert "did you mean digits?" in only

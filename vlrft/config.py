@@ -34,8 +34,8 @@ def strict(cls: type[T]) -> type[T]:
     return cast("type[T]", make(cls))
 
 
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(gt=0, strict=True)]  # strict: `true` is no number
+Natural = Annotated[int, Field(ge=0, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -195,7 +195,7 @@ class Config:
     eval: EvalConfig = EvalConfig()
     save: SaveConfig = SaveConfig()
     log: LogConfig = LogConfig()
-    seed: int = 0
+    seed: Annotated[int, Field(strict=True)] = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     permute_rewards: bool = False
     """Deal each group's rewards to other rollouts: a control run that must not learn."""
