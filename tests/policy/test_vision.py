@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import safetensors
 
 # As torchvision does at import, where its C++ library may have failed to load.
@@ -52,20 +53,25 @@ def run(code: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
-def install(folder: Path, code: str, library: bytes) -> None:
+LIBRARIES = ("_C.so", "_C_stable.so")  # torchvision to 0.28, and from 0.29
+
+
+def install(folder: Path, code: str, name: str, library: bytes) -> None:
     (folder / "torchvision").mkdir()
     (folder / "torchvision" / "__init__.py").write_text(code)
-    (folder / "torchvision" / "_C.so").write_bytes(library)
+    (folder / "torchvision" / name).write_bytes(library)
 
 
-def test_a_cuda_build_beside_a_cpu_torch_becomes_importable(tmp_path: Path) -> None:
-    install(tmp_path, TORCHVISION, b"needs libcudart")
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_cuda_build_beside_a_cpu_torch_becomes_importable(tmp_path: Path, name: str) -> None:
+    install(tmp_path, TORCHVISION, name, b"needs libcudart")
     assert run(PROBE, tmp_path) == "repaired"
 
 
-def test_a_healthy_build_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_healthy_build_is_left_alone(tmp_path: Path, name: str) -> None:
     found = next(Path(str(safetensors.__file__)).parent.glob("*.so"))  # any library that loads
-    install(tmp_path, HEALTHY + TORCHVISION, found.read_bytes())
+    install(tmp_path, HEALTHY + TORCHVISION, name, found.read_bytes())
     assert run(PROBE, tmp_path) == "healthy"
 
 

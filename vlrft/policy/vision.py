@@ -17,6 +17,10 @@ from typing import Any, Literal
 
 import torch
 
+# What declares torchvision's operators, up to 0.28 and from 0.29. One that is missed here would be taken for broken, and
+# its operators declared twice, which ends the process.
+LIBRARIES = ("_C.so", "_C_stable.so")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Torchvision:
@@ -38,16 +42,22 @@ def prepare_torchvision() -> Torchvision:
     spec = find_spec("torchvision")
     if spec is None or spec.origin is None:
         return Torchvision(state="absent")
+    if any(_loads(Path(spec.origin).with_name(name)) for name in LIBRARIES):
+        return Torchvision(state="healthy")
+    make: Any = torch.library.Library
+    library = make("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return Torchvision(state="repaired", declared=library)
+
+
+def _loads(library: Path) -> bool:
     operators: Any = torch.ops
     try:
-        operators.load_library(str(Path(spec.origin).with_name("_C.so")))
-        return Torchvision(state="healthy")
+        operators.load_library(str(library))
     except (ImportError, OSError):
-        make: Any = torch.library.Library
-        library = make("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        return Torchvision(state="repaired", declared=library)
+        return False
+    return True
 
 
 def load_image_processor(source: str, *, trust_remote_code: bool = False) -> Any:
