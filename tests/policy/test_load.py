@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -208,6 +209,31 @@ def test_models_that_cannot_be_had(tiny: Tiny, tmp_path: Path) -> None:
     assert "not supported" in error(model=str(tmp_path))
     (tmp_path / "config.json").write_text("{")
     assert "cannot be loaded" in error(model=str(tmp_path))
+
+
+def test_flash_attention_that_is_not_installed_is_a_line() -> None:
+    if find_spec("flash_attn") is not None:
+        pytest.skip("flash_attn is installed")
+    with pytest.raises(ConfigError, match=r"^policy.attention=flash_attention_2: .*FlashAttention"):
+        load_policy(tiny_config("qwen2_vl", attention="flash_attention_2"), corpus=CORPUS)
+
+
+def test_a_model_with_a_sliding_window_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    chat = tiny("qwen2").chat
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    for window in (None, 8):
+        ends = {"bos_token_id": chat.pad_id, "eos_token_id": chat.end_id, "sliding_window": window}
+        config = MistralConfig(vocab_size=len(chat.tokenizer), **sizes, **heads, **ends)
+        MistralForCausalLM(config).save_pretrained(tmp_path)
+        chat.save(tmp_path)
+        if window is None:
+            load_policy(PolicyConfig(model=str(tmp_path)))
+        else:
+            with pytest.raises(ConfigError, match=r"mistral is not supported; .* full attention"):
+                load_policy(PolicyConfig(model=str(tmp_path)))
 
 
 def test_missing_weights_are_not_made_up(tiny: Tiny, tmp_path: Path) -> None:

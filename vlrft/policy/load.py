@@ -130,7 +130,11 @@ def load_policy(
     attention = _attention(config)
     if config.build is not None:
         tokenizer = build_tokenizer(corpus, config.build.vocab_size)
-        model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
+        try:
+            model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
+        except ImportError as e:  # an attention whose package is missing
+            reason = str(e).strip().splitlines()[0]
+            raise ConfigError([f"policy.attention={config.attention}: {reason}"]) from None
         processor = build_image_processor() if sees(model) else None
     else:
         source = os.path.expanduser(str(config.model))

@@ -48,11 +48,18 @@ def load_model(
         raise ConfigError(
             [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
         )
-    kinds = set(getattr(config.get_text_config(), "layer_types", None) or ["full_attention"])
     seeing = auto is transformers.AutoModelForImageTextToText
-    if seeing != sees(model) or kinds != {"full_attention"}:
+    if seeing != sees(model) or not _attends_fully(config.get_text_config()):
         raise _not_supported(source, config)
     return model
+
+
+def _attends_fully(config: Any) -> bool:
+    """Whether every layer may attend to all that is before a token: the packed forward makes the mask itself."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:  # such as Mistral's: one window for all layers
+        return getattr(config, "sliding_window", None) is None
+    return set(kinds) == {"full_attention"}
 
 
 def _auto_class(config: Any, trust_remote_code: bool) -> Any:
