@@ -118,6 +118,14 @@ def test_an_unreadable_image_is_named(tiny: Tiny) -> None:
         tiny("qwen2_vl").chat.render(ask(IMAGE, IMAGE), [noise_image(56, 56), broken], name="s/4")
 
 
+@pytest.mark.parametrize(("mode", "size"), [("RGB", (0, 5)), ("La", (9, 9))])
+def test_an_image_that_cannot_be_shown_is_named(
+    tiny: Tiny, mode: str, size: tuple[int, int]
+) -> None:
+    with pytest.raises(DataError, match="s/5: image 0 cannot be read: "):
+        tiny("qwen2_vl").chat.render(ask(IMAGE), [Image.new(mode, size)], name="s/5")
+
+
 def test_banned_end_and_answer_tokens(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     chat = policy.chat

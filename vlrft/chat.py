@@ -183,11 +183,16 @@ class PixelCache:
 def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
     """RGB as a viewer shows it: turned as its EXIF tag says, transparency on white. Raises DataError naming it."""
     try:
+        if 0 in image.size:
+            raise ValueError(f"it has {image.width} x {image.height} pixels")
         image.load()
-        image = ImageOps.exif_transpose(image)
+        return _on_white(ImageOps.exif_transpose(image))
     except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
         name = getattr(image, "filename", "")
         raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {e}") from None
+
+
+def _on_white(image: PilImage) -> PilImage:
     if image.mode == "RGB":
         return image
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
