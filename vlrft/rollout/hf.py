@@ -25,6 +25,9 @@ from vlrft.schema import DataError, Piece, Prompt
 KEEP_SHARE = (
     0.75  # with fewer rows going on than this share, the cache is copied without the others
 )
+PREFILL_TOKENS = (
+    2**16
+)  # of prompts, padding included, that are run at once: bounds their activations and mask
 
 
 class HfEngine:
@@ -202,13 +205,16 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _portions(requests: Sequence[Request], max_rows: int) -> Iterator[list[tuple[int, Request]]]:
-    """Requests with their places, at most `max_rows` seeds a portion; one with more seeds is split."""
+    """Requests with their places, at most `max_rows` seeds and, where a single prompt allows it, `PREFILL_TOKENS` a
+    portion; one with more seeds is split."""
     portion: list[tuple[int, Request]] = []
-    room = max_rows
+    room, longest = max_rows, 0
     for index, request in enumerate(requests):
-        if len(request.seeds) > room and portion:
+        longest = max(longest, len(request.prompt.ids))
+        full = (len(portion) + 1) * longest > PREFILL_TOKENS or len(request.seeds) > room
+        if full and portion:
             yield portion
-            portion, room = [], max_rows
+            portion, room, longest = [], max_rows, len(request.prompt.ids)
         seeds = request.seeds
         while len(seeds) > max_rows:
             yield [(index, replace(request, seeds=seeds[:max_rows]))]
