@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from vlrft.checkpoint import CheckpointError, Checkpoints, TrainerState
 
@@ -71,6 +74,10 @@ def truncate(path: Path) -> None:
     (path / "model.bin").write_bytes(b"m")
 
 
+def garble_manifest(path: Path) -> None:
+    (path / "manifest.json").write_text("[]")
+
+
 def lose_manifest(path: Path) -> None:
     (path / "manifest.json").unlink()
 
@@ -79,7 +86,7 @@ def lose_file(path: Path) -> None:
     (path / "trainer" / "state.json").unlink()
 
 
-@pytest.mark.parametrize("damage", [truncate, lose_manifest, lose_file])
+@pytest.mark.parametrize("damage", [truncate, lose_manifest, garble_manifest, lose_file])
 def test_a_damaged_checkpoint_is_told_and_the_one_before_used(
     kept: Checkpoints, said: list[str], damage: Callable[[Path], None]
 ) -> None:
@@ -109,3 +116,78 @@ def test_a_step_saved_again_replaces_itself(kept: Checkpoints) -> None:
     save(kept, 2, 0.1)
     path = save(kept, 2, 0.5)
     assert json.loads((path / "manifest.json").read_text())["score"] == 0.5
+
+
+def test_a_crash_at_any_rename_or_delete_leaves_a_whole_checkpoint(
+    kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process is stopped before each change of the folder in turn; then the run goes on."""
+    calls = 0
+    stop_at: int | None = None
+
+    def stopping(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **settings: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == stop_at:
+                raise KeyboardInterrupt
+            return real(*args, **settings)
+
+        return call
+
+    for place, name in (
+        (Path, "rename"),
+        (os, "replace"),
+        (Path, "symlink_to"),
+        (shutil, "rmtree"),
+    ):
+        monkeypatch.setattr(place, name, stopping(getattr(place, name)))
+    save(kept, 1)
+    save(kept, 2)
+    for number in range(1, 20):
+        calls, stop_at = 0, number
+        try:
+            save(kept, 2)  # replaces itself, the hardest case
+        except KeyboardInterrupt:
+            stop_at = None
+            assert kept.latest() in (kept.root / "step_2", kept.root / "step_1")
+            assert save(kept, 2) == kept.latest()
+            assert names(kept) == {"step_1", "step_2", "last"}
+        else:
+            assert number > 4
+            break
+
+
+def test_a_disk_that_is_full_is_told_in_a_line(
+    kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    before = save(kept, 1)
+    monkeypatch.setattr("vlrft.checkpoint.save_file", full)
+    with pytest.raises(CheckpointError, match=r"step_2: cannot be written .*No space left"):
+        save(kept, 2)
+    assert kept.latest() == before
+
+
+def test_going_on_from_an_earlier_step_drops_the_damaged_later_one(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, keep_last=1, keep_best=1, message=lambda text: None)
+    save(kept, 4, 0.9)
+    truncate(save(kept, 8, 0.1))
+    assert kept.latest() == tmp_path / "step_4"
+    assert save(kept, 6, 0.5) == kept.latest()
+    assert names(kept) == {"step_4", "step_6", "last"}
+
+
+def test_folders_of_others_are_left_alone(kept: Checkpoints) -> None:
+    (kept.root / "step_final").mkdir(parents=True)
+    assert kept.latest() is None
+    path = save(kept, 1)
+    assert kept.latest() == path
+    assert names(kept) == {"step_1", "step_final", "last"}
+
+
+def test_a_score_that_is_not_a_number_is_no_score(kept: Checkpoints) -> None:
+    path = save(kept, 1, float("nan"))
+    assert json.loads((path / "manifest.json").read_text())["score"] is None

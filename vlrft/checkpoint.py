@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from vlrft.schema import VlrftError
@@ -57,6 +60,8 @@ class Checkpoints:
     ) -> Path:
         """Writes step_N; until its last rename the checkpoints before it stay as they were.
 
+        Checkpoints of later steps go: the run was taken up before them, so they are of another course.
+        `score` (higher is better, None or NaN: none) decides what `keep_best` keeps.
         Raises CheckpointError when the disk refuses.
         """
         final, draft = self.root / f"step_{step}", self.root / f".writing_step_{step}"
@@ -68,16 +73,18 @@ class Checkpoints:
             save_file(tensors, draft / "trainer" / "state.safetensors")
             (draft / "trainer" / "state.json").write_text(json.dumps(state.values))
             files = {str(p.relative_to(draft)): _sha256(p) for p in _files(draft)}
-            manifest = {"step": step, "score": score, "files": files}
+            known = score is not None and math.isfinite(score)
+            manifest = {"step": step, "score": score if known else None, "files": files}
             (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
             _sync(draft)
             if final.exists():
                 shutil.rmtree(final)
             draft.rename(final)
             self._point_last(final)
-        except OSError as e:
-            raise CheckpointError(f"{final}: cannot be written ({e.strerror or e})") from e
-        self._prune()
+            self._prune(step)
+        except (OSError, SafetensorError) as e:
+            why = getattr(e, "strerror", None) or e
+            raise CheckpointError(f"{final}: cannot be written ({why})") from e
         return final
 
     def latest(self) -> Path | None:
@@ -102,26 +109,30 @@ class Checkpoints:
         )
 
     def _steps(self) -> list[Path]:
-        return [p for p in self.root.glob("step_*") if p.is_dir()]
+        found = self.root.glob("step_*")
+        return [p for p in found if re.fullmatch(r"step_\d+", p.name) and p.is_dir()]
 
     def _clear(self) -> None:
         for left in self.root.glob(".writing_*"):
-            shutil.rmtree(left)
+            if left.is_symlink():
+                left.unlink()
+            else:
+                shutil.rmtree(left)
 
     def _point_last(self, final: Path) -> None:
         link = self.root / ".writing_last"
-        link.unlink(missing_ok=True)
         link.symlink_to(final.name)
         os.replace(link, self.root / "last")
         _sync_folder(self.root)
 
-    def _prune(self) -> None:
-        """Keeps the newest `keep_last` and, among those with a score, the best `keep_best`."""
-        steps = sorted(self._steps(), key=_number, reverse=True)
+    def _prune(self, newest: int) -> None:
+        """Keeps the last `keep_last` up to `newest` and, among those with a score, the best `keep_best`."""
+        found = self._steps()
+        steps = sorted((p for p in found if _number(p) <= newest), key=_number, reverse=True)
         scored = [(s, p) for p in steps if (s := _score(p)) is not None]
         best = [p for _, p in sorted(scored, key=lambda pair: -pair[0])]
         keep = {*steps[: self.keep_last], *best[: self.keep_best]}
-        for path in steps:
+        for path in found:
             if path not in keep:
                 shutil.rmtree(path)
 
@@ -133,7 +144,7 @@ def _number(path: Path) -> int:
 def _score(path: Path) -> float | None:
     try:
         score = json.loads((path / MANIFEST).read_text())["score"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return None if score is None else float(score)
 
@@ -142,7 +153,7 @@ def _damage(path: Path) -> str | None:
     """What is wrong with a checkpoint, or None."""
     try:
         files = json.loads((path / MANIFEST).read_text())["files"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return f"no readable {MANIFEST}"
     for name, digest in files.items():
         file = path / name
