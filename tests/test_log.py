@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.fakes import group, noise_image, sample
 from vlrft.evaluate import Evaluation, Figure
 from vlrft.log import RunLog
 from vlrft.log import trackers as trackers_module
+from vlrft.log.console import Console
+from vlrft.log.files import Pictures
 from vlrft.log.trackers import TrackerError
 from vlrft.schema import Group, Record
 
@@ -19,15 +23,8 @@ def log(run: Path, **settings: Any) -> RunLog:
 
 
 def pictured() -> Group:
-    made = group("a", [0.0, 1.0])
-    asked = sample("a", "7", kind="classify")
-    image = noise_image(8, 8)
-    return Group(
-        sample=type(asked)(
-            id="a", messages=asked.messages, images=(image,), answer="7", tags=asked.tags
-        ),
-        rollouts=made.rollouts,
-    )
+    asked = replace(sample("a", "7", kind="classify"), images=(noise_image(8, 8),))
+    return replace(group("a", [0.0, 1.0]), sample=asked)
 
 
 def lines(run: Path, name: str) -> list[dict[str, Any]]:
@@ -148,3 +145,122 @@ def test_hosted_trackers_are_spoken_to_through_one_interface(
     run.step("gpg", 4, {"lr": 1.0}, [group("a", [1.0])], [[0.0]])
     run.close()
     assert calls == [("init", "vlrft"), ({"lr": 1.0}, 4), ("finish",)]
+
+
+def test_texts_of_any_kind_come_back_whole(tmp_path: Path) -> None:
+    odd = 'line\u2028break\x85 and a lone \ud800, "数字"\n'
+    run = log(tmp_path)
+    made = replace(group("a", [1.0]), sample=sample("a", odd))
+    run.step("gpg", 1, {"lr": 1.0}, [made], [[0.0]])
+    run.step("gpg", 2, {"lr": 1.0}, [made], [[0.0]])
+    run.resume_from(1, fresh=False)
+    written = (tmp_path / "rollouts.jsonl").read_text(encoding="utf-8")
+    (line, end) = written.split("\n")
+    assert json.loads(line)["answer"] == odd
+    assert "数字" in line
+    assert end == ""
+
+
+def test_a_line_that_was_cut_within_a_letter_is_dropped(tmp_path: Path) -> None:
+    run = log(tmp_path)
+    run.step("gpg", 1, {"lr": 1.0}, [group("数字", [1.0])], [[0.0]])
+    whole = (tmp_path / "rollouts.jsonl").read_bytes()
+    half = whole[: whole.index("字".encode()) + 1]
+    (tmp_path / "rollouts.jsonl").write_bytes(whole + half)
+    run.resume_from(1, fresh=False)
+    assert (tmp_path / "rollouts.jsonl").read_bytes() == whole
+
+
+def test_a_picture_half_written_by_a_killed_run_is_not_taken_for_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(image: Image.Image, path: Path, **_: object) -> None:
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    pictures = Pictures(tmp_path / "images")
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "save", dies)
+        with pytest.raises(KeyboardInterrupt):
+            pictures.keep(noise_image(8, 8))
+    with Image.open(tmp_path / pictures.keep(noise_image(8, 8))) as back:
+        assert back.tobytes() == noise_image(8, 8).tobytes()
+    assert pictures.keep(noise_image(8, 8, seed=1)) != pictures.keep(noise_image(8, 8))
+    assert len(list((tmp_path / "images").glob("*.png"))) == 2
+
+
+def test_records_of_a_kind_are_pictured_up_to_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vlrft.log.PICTURED_RECORDS", 2)
+    kinds = ["x", "x", "x", "y"]
+    records = tuple(Record(id="a", output="", scores={}, tags={"kind": k}) for k in kinds)
+    figure = evaluation(0.5).scores["classify"]
+    found = Evaluation(scores={"x": figure}, records=records)
+    log(tmp_path).evaluation("gpg", 1, "test", found, [pictured().sample] * 4)
+    assert [len(r["images"]) for r in lines(tmp_path, "evals.jsonl")] == [1, 1, 0, 1]
+
+
+def test_resuming_on_another_rank_touches_no_file(tmp_path: Path) -> None:
+    log(tmp_path).step("gpg", 5, {"lr": 1.0}, [], [])
+    log(tmp_path, rank=1).resume_from(1, fresh=False)
+    assert len(lines(tmp_path, "metrics.jsonl")) == 1
+
+
+def test_time_is_booked_by_stage_and_goes_on_after_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, 2.0, 5.0, 6.0, 100.0, 104.0, 104.0])
+    monkeypatch.setattr("vlrft.log.time.perf_counter", lambda: next(now))
+    run = log(tmp_path)
+    run.step("sft", 1, {}, [], [])
+    run.evaluation("sft", 1, "test", evaluation(0.1), [pictured().sample])
+    run.close()
+    again = log(tmp_path)
+    again.resume_from(1, fresh=False)
+    again.step("gpg", 2, {}, [], [])
+    again.close()
+    seconds = json.loads((tmp_path / "summary.json").read_text())["seconds"]
+    assert seconds == {"sft": 2.0, "evaluation": 3.0, "other": 1.0, "gpg": 4.0, "total": 10.0}
+
+
+def test_the_console_says_a_plain_line_with_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([100.0, 120.0, 140.0, 145.0, 160.0])
+    monkeypatch.setattr("vlrft.log.console.time.monotonic", lambda: next(now))
+    console = Console(10)
+    figures = {"reward/mean": 0.51234, "loss": -0.25, "speed/rollout_tokens_s": 1200.0}
+    for step in (5, 6, 7, 8):  # a run that was taken up after step 4
+        console.step("gpg", step, figures)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "gpg step 5/10  reward 0.512  loss -0.25  1,200 tok/s  100 s left",
+        "gpg step 6/10  reward 0.512  loss -0.25  1,200 tok/s  80 s left",
+        "gpg step 8/10  reward 0.512  loss -0.25  1,200 tok/s  30 s left",
+    ]
+    fresh = iter([0.0, 10.0, 20.0])
+    monkeypatch.setattr("vlrft.log.console.time.monotonic", lambda: next(fresh))
+    console = Console(10)
+    console.step("gpg", 1, {})
+    console.step("gpg", 2, {})
+    assert capsys.readouterr().err.splitlines()[1].endswith(" 80 s left")
+
+
+def test_on_a_terminal_there_is_a_bar_and_messages_are_not_markup(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    console = Console(4)
+    assert console.progress is not None
+    console.step("gpg", 2, {"loss": 0.5})
+    console.say("[/bold] said as it is")
+    console.close()
+    console.say("after the end")
+    said = capsys.readouterr().err
+    assert "[/bold] said as it is" in said
+    assert "2/4" in said
+    assert "loss 0.5" in said
+    assert said.endswith("after the end\n")

@@ -54,6 +54,8 @@ class RunLog:
 
     def resume_from(self, step: int, *, fresh: bool) -> None:
         """Forgets everything after `step`, so that what follows is written once. `fresh`: forgets all."""
+        if self.rank:
+            return
         keep = -1 if fresh else step
         for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
             cut(self.run / name, keep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -35,7 +36,11 @@ class Console:
         self.quiet = quiet
         self.rich = Rich(stderr=True, highlight=False)
         self.progress: Progress | None = None
-        self.started, self.first, self.last_line = time.monotonic(), 0, 0.0
+        self.started = time.monotonic()
+        self.first: int | None = (
+            None  # steps done before; a run that is taken up does not start at 0
+        )
+        self.last_line = -math.inf
         if self.rich.is_terminal and not quiet:
             self.progress = Progress(
                 TextColumn("{task.description}"),
@@ -52,11 +57,14 @@ class Console:
         shown = [f"{label} {metrics[k]:.3g}" for k, label in COLUMNS.items() if k in metrics]
         speed = metrics.get("speed/rollout_tokens_s", 0) + metrics.get("speed/update_tokens_s", 0)
         figures = "  ".join([*shown, f"{speed:,.0f} tok/s"])
+        if self.first is None:
+            self.first = step - 1
+            if self.progress is not None:  # or the steps done before would count as speed
+                self.progress.reset(self.bar, completed=self.first, figures="")
         if self.progress is not None:
             self.progress.update(self.bar, description=stage, completed=step, figures=figures)
             return
         now = time.monotonic()
-        self.first = self.first or step - 1  # a resumed run does not start at 0
         if now - self.last_line >= PLAIN_EVERY_SECONDS or step == self.total:
             self.last_line = now
             left = (now - self.started) / max(step - self.first, 1) * (self.total - step)

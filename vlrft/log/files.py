@@ -6,46 +6,52 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+ENCODING = "utf-8"
+# A text may hold half a surrogate pair, which UTF-8 cannot; written as \udXXX it is JSON's own escape.
+ERRORS = "backslashreplace"
+
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """One JSON object a line. Python's NaN and infinity become null, so that any reader takes the file."""
-    with path.open("a", encoding="utf-8") as file:
+    with path.open("a", encoding=ENCODING, errors=ERRORS) as file:
         for row in rows:
             file.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
 
 
-def cut(path: Path, step: int) -> None:
-    """Drops the lines after `step`, and a last line that a killed writer left unfinished."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+def whole_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Every line with the object it holds; a last line that a killed writer left unfinished is not there."""
+    for line in path.read_bytes().split(b"\n"):  # not splitlines: texts hold other line breaks
         try:
             row = json.loads(line)
         except ValueError:
             continue
-        if row["step"] <= step:
-            kept.append(line + "\n")
-    _replace(path, "".join(kept))
+        yield line, row
+
+
+def cut(path: Path, step: int) -> None:
+    """Drops the lines after `step`, and an unfinished one."""
+    if path.exists():
+        kept = [line + b"\n" for line, row in whole_lines(path) if row["step"] <= step]
+        replace(path, b"".join(kept))
 
 
 def read_summary(run: Path) -> dict[str, Any] | None:
     path = run / "summary.json"
     if not path.exists():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(path.read_text(ENCODING))
     return found
 
 
 def write_summary(run: Path, summary: Mapping[str, Any]) -> None:
-    _replace(run / "summary.json", json.dumps(_plain(summary), indent=1) + "\n")
+    replace(run / "summary.json", (json.dumps(_plain(summary), indent=1) + "\n").encode())
 
 
 class Pictures:
@@ -60,13 +66,19 @@ class Pictures:
         name = f"{digest.hexdigest()[:16]}.png"
         if not (self.folder / name).exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            image.save(self.folder / name)
+            draft = self.folder / f".{name}"
+            image.save(draft, format="PNG")
+            os.replace(draft, self.folder / name)
         return f"{self.folder.name}/{name}"
 
 
-def _replace(path: Path, text: str) -> None:
+def replace(path: Path, content: bytes) -> None:
+    """Writes a file that is either as before or as asked, whenever the writer dies."""
     draft = path.with_name(f".{path.name}")
-    draft.write_text(text, encoding="utf-8")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(draft, path)
 
 
