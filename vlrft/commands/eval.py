@@ -15,12 +15,15 @@ def run(args: argparse.Namespace) -> None:
     if args.json is not None and args.json.exists() and not args.overwrite:
         raise ConfigError([f"{args.json} exists; use --overwrite or another --json"])
     task, rollout = eval_config(args.task, args.overrides)
+    from transformers.utils import logging as transformers_logging
+
     from vlrft.binding import bind
     from vlrft.evaluate import evaluate
     from vlrft.policy.load import load_policy
     from vlrft.rollout import build
     from vlrft.run import greedy_player, pick_device
 
+    transformers_logging.disable_progress_bar()
     bound = bind(task, args.split)
     policy = load_policy(PolicyConfig(model=args.model), device=pick_device("auto"))
     samples = bound.head(args.limit)
