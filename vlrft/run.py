@@ -107,6 +107,13 @@ class Run:
             reference.load_weights(under(self.resumed.tensors, "reference"))
         return reference
 
+    def prompt_metrics(self, stage: Stage) -> dict[str, float]:
+        """How often the stage has gone through its prompts, and how many of those met have stopped to teach."""
+        return {
+            "prompts/epoch": stage.prompts.epoch,
+            "prompts/stale_share": self.states.stale_share(),
+        }
+
     def due(self, every: int) -> bool:
         """Whether something that happens every so many steps happens now; 0: never."""
         return every > 0 and self.step % every == 0

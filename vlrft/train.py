@@ -61,7 +61,9 @@ def train_stage(run: Run, stage: Stage) -> None:
             figures, skipped = update(engine, batches, algorithm, budget, reference)
         run.rollout.load_weights(run.policy.model, step)
         run.step = step
-        metrics = step_metrics(found, advantages, batches, figures, stage.bound.rewards, clock)
+        metrics = step_metrics(
+            found, advantages, batches, figures, stage.bound.rewards, clock
+        ) | run.prompt_metrics(stage)
         run.log.step(stage.name, step, metrics, found.groups, advantages)
         bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
         last = step == stage.last
