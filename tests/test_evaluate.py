@@ -3,12 +3,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pytest
 
 from tests.fakes import group, sample
-from vlrft.evaluate import Evaluation, evaluate
-from vlrft.intervals import bootstrap, paired
+from vlrft.evaluate import Evaluation, Figure, evaluate
 from vlrft.schema import DataError, Measure, Record, Rollout, Sample, Task
 
 
@@ -69,25 +67,28 @@ def test_nothing_to_evaluate_is_an_error() -> None:
         evaluate(TASK, [], play)
 
 
-def test_the_bootstrap_interval_is_the_normal_one_for_many_records() -> None:
-    values = ([1.0] * 600) + ([0.0] * 400)
-    low, high = bootstrap(values)
-    error = 1.96 * (0.6 * 0.4 / 1000) ** 0.5
-    assert low == pytest.approx(0.6 - error, abs=0.004)
-    assert high == pytest.approx(0.6 + error, abs=0.004)
-    assert bootstrap(values) == (low, high)
-    assert bootstrap([0.3] * 5) == pytest.approx((0.3, 0.3))
+def test_a_score_at_its_threshold_is_correct_whatever_the_rounding() -> None:
+    figure = Figure.of(Measure(values=(0.1 + 0.2, 0.3 - 1e-6), threshold=0.3))
+    assert (figure.correct, figure.n) == (1, 2)
+    assert Figure.of(Measure(values=(0.3 - 1e-12,), threshold=0.3)).correct == 1
 
 
-def test_an_aggregate_other_than_the_mean_is_resampled_too() -> None:
-    values = np.random.default_rng(0).normal(size=200).tolist()
-    low, high = bootstrap(values, max)
-    assert low < high == max(values)
+def test_records_that_nothing_is_measured_on_are_an_error() -> None:
+    nothing = replace(TASK, measures=lambda records: {"empty": Measure(values=())})
+    with pytest.raises(DataError, match="toy: nothing to measure on 2 records"):
+        evaluate(nothing, [sample("a", 0.0), sample("b", 0.0)], play)
 
 
-def test_pairs_make_the_interval_of_a_difference_narrower() -> None:
-    before = [float(i % 2) for i in range(400)]
-    after = [1.0 if i % 10 == 0 else b for i, b in enumerate(before)]
-    gain, (low, high) = paired(before, after)
-    assert gain == pytest.approx(0.1)
-    assert 0.05 < low < 0.1 < high < 0.15
+def test_a_player_that_loses_a_sample_is_an_error() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        evaluate(TASK, [sample("a", 0.0), sample("b", 0.0)], lambda samples: play(samples)[:1])
+
+
+def test_a_truncated_answer_is_recorded_as_such() -> None:
+    asked = sample("a", 1.0)
+    (rollout,) = play([asked])
+    (row,) = rollout.sequences
+    cut_off = replace(row, pieces=(replace(row.pieces[0], finish="length"),))
+    found = evaluate(TASK, [asked], lambda s: [replace(rollout, sequences=(cut_off,))])
+    assert found.records[0].truncated
+    assert not evaluate(TASK, [asked], play).records[0].truncated

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -264,3 +266,12 @@ def test_on_a_terminal_there_is_a_bar_and_messages_are_not_markup(
     assert "2/4" in said
     assert "loss 0.5" in said
     assert said.endswith("after the end\n")
+
+
+def test_an_answer_that_json_has_no_form_for_is_written_as_text(tmp_path: Path) -> None:
+    made = replace(group("a", [1.0]), sample=sample("a", {"box": np.array([1, 2])}))
+    run = log(tmp_path)
+    run.step("gpg", 1, {}, [made], [np.zeros(1)])
+    made = replace(made, sample=sample("a", Fraction(1, 3)))
+    run.step("gpg", 2, {}, [made], [np.zeros(1)])
+    assert [r["answer"] for r in lines(tmp_path, "rollouts.jsonl")] == [{"box": [1, 2]}, "1/3"]

@@ -76,8 +76,9 @@ def evaluate(
         )
         for sample, rollout in zip(samples, play(samples), strict=True)
     )
-    measures = task.measures(records)
-    return Evaluation(
-        scores={name: Figure.of(m) for name, m in measures.items() if m.values},
-        records=records,
-    )
+    measures = {name: m for name, m in task.measures(records).items() if m.values}
+    if not measures:
+        raise DataError(
+            f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
+        )
+    return Evaluation(scores={name: Figure.of(m) for name, m in measures.items()}, records=records)

@@ -30,8 +30,8 @@ def bootstrap(
 
 def paired(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval]:
     """Mean of after − before over the same records in the same order, and its 95 % interval."""
-    differences = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-    return float(differences.mean()), bootstrap(differences.tolist())
+    differences = [b - a for a, b in zip(before, after, strict=True)]
+    return float(np.mean(differences)), bootstrap(differences)
 
 
 def _percentiles(figures: NDArray[np.float64]) -> Interval:

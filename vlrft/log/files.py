@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -19,10 +21,11 @@ ERRORS = "backslashreplace"
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One JSON object a line. Python's NaN and infinity become null, so that any reader takes the file."""
+    """One JSON object a line. Python's NaN and infinity become null, so that any reader takes the file; a gold
+    answer that JSON has no form for is written as its text."""
     with path.open("a", encoding=ENCODING, errors=ERRORS) as file:
         for row in rows:
-            file.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_plain(row), ensure_ascii=False, default=str) + "\n")
 
 
 def whole_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
@@ -87,6 +90,8 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
