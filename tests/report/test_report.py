@@ -93,6 +93,8 @@ def test_a_run_that_has_only_begun_has_a_report(run: Path) -> None:
         (run / name).unlink()
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"stage": "gpg", "st')
+    with (run / "rollouts.jsonl").open("ab") as file:
+        file.write('{"completion": "é'.encode()[:-1])  # killed in the middle of a character
     html = write_report(run).read_text()
     assert "No evaluation yet" in html
     assert "Loss" in html

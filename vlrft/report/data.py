@@ -109,7 +109,7 @@ def _lines(path: Path) -> list[Row]:
     if not path.is_file():
         return []
     rows: list[Row] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             rows.append(json.loads(line))
         except ValueError:
