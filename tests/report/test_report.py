@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.fakes import noise_image
 from vlrft.report import summary_table, write_report
@@ -48,7 +51,7 @@ def run(tmp_path: Path) -> Path:
         evals.append({"stage": stage, "step": step, "split": "test", "scores": {"ground": score}})
         own = [1.0] * right + [0.0] * (4 - right)
         values.append({"stage": stage, "step": step, "split": "test", "values": {"ground": own}})
-    record = {**rollout(2, 0.5), "output": HOSTILE}
+    record = {**rollout(2, 0.5), "split": "test", "output": HOSTILE}
     del record["completion"], record["advantage"]
     write(tmp_path / "evals.jsonl", [record])
     write(tmp_path / "values.jsonl", values)
@@ -146,3 +149,75 @@ def test_curves() -> None:
     assert "<b>" not in svg
     assert svg.count("<path") == 2
     assert "nan" not in svg
+
+
+def test_a_text_with_other_line_breaks_loses_no_row(run: Path) -> None:
+    rows = [rollout(1, 0.0, "one\u2028two\x85three"), rollout(1, 1.0, "four")]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    half = '{"stage": "gpg", "completion": "数'.encode()[:-1]
+    (run / "rollouts.jsonl").write_bytes(text.encode() + half)
+    html = write_report(run).read_text(encoding="utf-8")
+    assert "three" in html
+    assert "four" in html
+
+
+def test_the_records_are_those_of_the_last_evaluation_only(run: Path) -> None:
+    (line,) = (run / "evals.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    write(
+        run / "evals.jsonl",
+        [{**record, "split": split, "output": f"of {split}"} for split in ("train", "test")],
+    )
+    html = write_report(run).read_text()
+    assert "of test" in html
+    assert "of train" not in html
+
+
+def test_a_large_picture_is_shown_small(run: Path) -> None:
+    noise_image(1600, 800).save(run / "images" / "x.png")
+    (uri,) = card(run, rollout(1, 0.5)).pictures
+    with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as shown:
+        assert shown.size == (480, 240)
+    (run / "images" / "x.png").write_bytes(b"half")
+    assert card(run, rollout(1, 0.5)).pictures == ()
+
+
+def test_a_figure_that_was_not_a_number_is_left_out(run: Path) -> None:
+    row = {**rollout(1, 0.5), "advantage": None}
+    assert card(run, row).figures == (("boxes", "0.50"),)
+    write(run / "metrics.jsonl", [{"stage": "gpg", "step": s, "loss": None} for s in (1, 2)])
+    assert "Loss" not in write_report(run).read_text()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0, 1, ["0", "1"]),
+        (1, 3, ["1", "2", "3"]),
+        (0, 605, ["0", "200", "400", "600"]),
+        (0, 4000, ["0", "1000", "2000", "3000", "4000"]),
+        (561, 605, ["570", "580", "590", "600"]),
+    ],
+)
+def test_steps_are_labelled_by_whole_numbers(low: int, high: int, labels: list[str]) -> None:
+    svg = draw(Chart(title="t", points=[(low, 1.0), (high, 2.0)]))
+    assert re.findall(r'<text class="tick" [^>]*>([^<]*)<', svg) == labels
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0.0, 0.3, ["0", "0.1", "0.2", "0.3"]),
+        (1000, 3000, ["1000", "2000", "3000"]),
+        (1e-7, 3e-7, ["1e-07", "2e-07", "3e-07"]),
+        (-0.5, 0.5, ["-0.5", "0", "0.5"]),
+    ],
+)
+def test_values_are_labelled_by_round_numbers(low: float, high: float, labels: list[str]) -> None:
+    svg = draw(Chart(title="t", points=[(1, low), (2, high)]))
+    assert re.findall(r'<text class="tick end" [^>]*>([^<]*)<', svg) == labels
+
+
+def test_a_single_step_is_a_visible_dot() -> None:
+    svg = draw(Chart(title="t", points=[(1, 0.5)]))
+    assert svg.count("<circle") == 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 420, 190
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 26
+LEFT, RIGHT, TOP, BOTTOM = 50, 12, 20, 24  # stage names stand above the plot
 SMOOTHING = 0.9  # weight of the past in the running mean
 
 
@@ -37,12 +37,12 @@ def running_mean(values: Sequence[float]) -> list[float]:
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
     """Round numbers that cover the range."""
     if not high > low:
-        return [low]
+        return [float(low)]
     raw = (high - low) / about
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(m * unit for m in (1, 2, 2.5, 5, 10) if m * unit >= raw)
     first = math.ceil(low / step - 1e-9)
-    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [float(k * step) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def draw(chart: Chart) -> Markup:
@@ -72,24 +72,23 @@ def draw(chart: Chart) -> Markup:
         if k % 2:
             parts.append(_rect("stage", left, TOP, right - left, HEIGHT - TOP - BOTTOM))
         if right - left > 6 * len(name):
-            parts.append(_text("label", (left + right) / 2, TOP + 10, escape(name)))
+            parts.append(_text("label", (left + right) / 2, TOP - 7, escape(name)))
     for value in ticks(low, high):
         parts.append(_line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)))
-        parts.append(_text("tick end", LEFT - 5, y(value) + 3, Markup(f"{value:.3g}")))
+        parts.append(_text("tick end", LEFT - 9, y(value) + 4, Markup(f"{value:.6g}")))
     for step in ticks(x0, x1, 5):
-        parts.append(_text("tick", x(step), HEIGHT - 9, Markup(f"{step:.0f}")))
+        if step.is_integer():
+            parts.append(_text("tick", x(step), HEIGHT - 7, Markup(f"{step:.0f}")))
     if chart.points:
         smooth = running_mean([v for _, v in chart.points])
         where = [s for s, _ in chart.points]
         parts.append(_path("raw", [(x(s), y(v)) for s, v in chart.points]))
         parts.append(_path("mean", [(x(s), y(v)) for s, v in zip(where, smooth, strict=True)]))
+        if len(where) == 1:
+            parts.append(_dot("mean", x(where[0]), y(smooth[0])))
     for step, value, lower, upper in chart.marks:
         parts.append(_line("mark", x(step), y(lower), x(step), y(upper)))
-        parts.append(
-            Markup('<circle class="mark" cx="{:.1f}" cy="{:.1f}" r="3.5"/>').format(
-                x(step), y(value)
-            )
-        )
+        parts.append(_dot("mark", x(step), y(value)))
     if len(chart.marks) > 1:
         parts.append(_path("join", [(x(m[0]), y(m[1])) for m in chart.marks]))
     return Markup("").join([*parts, Markup("</svg>")])
@@ -98,6 +97,10 @@ def draw(chart: Chart) -> Markup:
 def _path(kind: str, points: Sequence[tuple[float, float]]) -> Markup:
     line = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points)
     return Markup('<path class="{}" d="{}"/>').format(kind, line)
+
+
+def _dot(kind: str, left: float, top: float) -> Markup:
+    return Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="3.5"/>').format(kind, left, top)
 
 
 def _line(kind: str, xa: float, ya: float, xb: float, yb: float) -> Markup:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.intervals import Interval, paired
+from vlrft.log.files import whole_lines
 from vlrft.schema import DataError
 
 Row = dict[str, Any]
@@ -53,14 +54,14 @@ def read_run(run: Path) -> RunData:
         raise DataError(f"{run}: no run here (config.yaml is missing)")
     summary = _json(run / "summary.json")
     records = _lines(run / "evals.jsonl")
-    last = records[-1]["step"] if records else None
+    last = _occasion(records[-1]) if records else None
     return RunData(
         run=run,
         summary=summary,
         config=config.read_text(encoding="utf-8"),
         metrics=_lines(run / "metrics.jsonl"),
         rollouts=_lines(run / "rollouts.jsonl"),
-        records=[r for r in records if r["step"] == last],
+        records=[r for r in records if _occasion(r) == last],
         table=_table(summary.get("evals", []), _lines(run / "values.jsonl")),
     )
 
@@ -68,7 +69,7 @@ def read_run(run: Path) -> RunData:
 def _table(evals: list[Row], values: list[Row]) -> list[Line]:
     """The evaluations that end a stage (the last of each), figure by figure in order of time."""
     ends = list({e["stage"]: e for e in evals}.values())
-    by_step = {(v["stage"], v["step"]): v["values"] for v in values}
+    found = {_occasion(v): v["values"] for v in values}
     lines: list[Line] = []
     for name in dict.fromkeys(name for e in ends for name in e["scores"]):
         before: list[float] | None = None
@@ -76,7 +77,7 @@ def _table(evals: list[Row], values: list[Row]) -> list[Line]:
             figure = e["scores"].get(name)
             if figure is None:
                 continue
-            now = by_step.get((e["stage"], e["step"]), {}).get(name)
+            now = found.get(_occasion(e), {}).get(name)
             pair = None
             if before is not None and now is not None and len(before) == len(now):
                 pair = paired(before, now)
@@ -97,6 +98,10 @@ def _table(evals: list[Row], values: list[Row]) -> list[Line]:
     return lines
 
 
+def _occasion(row: Row) -> tuple[str, int, str]:
+    return row["stage"], row["step"], row["split"]
+
+
 def _json(path: Path) -> Row:
     if not path.is_file():
         return {}
@@ -105,13 +110,4 @@ def _json(path: Path) -> Row:
 
 
 def _lines(path: Path) -> list[Row]:
-    """The whole lines of a jsonl file; a killed run may have left half a line at the end."""
-    if not path.is_file():
-        return []
-    rows: list[Row] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows
+    return [row for _, row in whole_lines(path)] if path.is_file() else []

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from vlrft.boxes import Box
 from vlrft.grading import read_answer, read_box
 
 Row = dict[str, Any]
 SHOWN_CHARACTERS = 600
+SHOWN_PIXELS = 480  # the longer side of a picture: the page stays small enough to send
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +49,10 @@ def card(run: Path, row: Row) -> Card:
     text: str = row["completion"] if "completion" in row else row["output"]
     scores = {k: v for k, v in row["scores"].items() if v is not None}
     figures = [(name, f"{value:.2f}") for name, value in scores.items()]
-    if "advantage" in row:
+    if row.get("advantage") is not None:
         figures.append(("advantage", f"{row['advantage']:+.2f}"))
     return Card(
-        pictures=tuple(_data_uri(run / name) for name in row["images"]),
+        pictures=tuple(uri for name in row["images"] if (uri := _data_uri(run / name))),
         boxes=overlays(row["answer"], text),
         title=f"{row['id']} · step {row['step']}",
         prompt=row["prompt"],
@@ -114,6 +118,16 @@ def _cut(text: str) -> str:
 
 
 def _data_uri(path: Path) -> str:
-    if not path.is_file():
+    """The picture for an <img>, shrunk to what a card shows; "" when there is none to read."""
+    try:
+        content = path.read_bytes()
+        with Image.open(io.BytesIO(content)) as image:
+            image.load()
+            if max(image.size) > SHOWN_PIXELS:
+                small = io.BytesIO()
+                image.thumbnail((SHOWN_PIXELS, SHOWN_PIXELS))
+                image.save(small, format="PNG")
+                content = small.getvalue()
+    except OSError:
         return ""
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+    return "data:image/png;base64," + base64.b64encode(content).decode()
