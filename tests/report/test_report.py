@@ -126,7 +126,8 @@ def test_the_gallery_shows_best_and_worst_of_groups_that_differ() -> None:
 
 
 def test_a_card_shows_scores_that_apply(run: Path) -> None:
-    made = card(run, rollout(1, 0.75))
+    made = card(run, {**rollout(1, 0.75), "prompt": "<image>Where is <image>?"})
+    assert made.prompt == "Where is <image>?"
     assert made.figures == (("boxes", "0.75"), ("advantage", "+0.25"))
     assert made.good
     assert made.pictures[0].startswith("data:image/png;base64,")

@@ -21,7 +21,7 @@ CHARTS = {
     "entropy": "Entropy of a token (nats)",
     "grad_norm": "Gradient norm",
     "length/mean": "Completion length (tokens)",
-    "sampler_gap/mean": "Gap between sampler and trainer (log-prob)",
+    "sampler_gap/mean": "Sampler/trainer gap (log-prob)",
 }
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-WIDTH, HEIGHT = 420, 190
-LEFT, RIGHT, TOP, BOTTOM = 50, 12, 20, 24  # stage names stand above the plot
+WIDTH, HEIGHT = 360, 180
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 20, 24  # stage names stand above the plot
 SMOOTHING = 0.9  # weight of the past in the running mean
 
 
@@ -71,7 +71,7 @@ def draw(chart: Chart) -> Markup:
         left, right = x(max(first, x0)), x(min(last, x1))
         if k % 2:
             parts.append(_rect("stage", left, TOP, right - left, HEIGHT - TOP - BOTTOM))
-        if right - left > 6 * len(name):
+        if right - left > 5 * len(name):
             parts.append(_text("label", (left + right) / 2, TOP - 7, escape(name)))
     for value in ticks(low, high):
         parts.append(_line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)))

@@ -55,7 +55,7 @@ def card(run: Path, row: Row) -> Card:
         pictures=tuple(uri for name in row["images"] if (uri := _data_uri(run / name))),
         boxes=overlays(row["answer"], text),
         title=f"{row['id']} · step {row['step']}",
-        prompt=row["prompt"],
+        prompt=row["prompt"].removeprefix("<image>").strip(),  # the picture stands above it
         completion=_cut(text),
         answer="" if row["answer"] is None else str(row["answer"]),
         figures=tuple(figures),
