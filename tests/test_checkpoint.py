@@ -95,6 +95,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_used(
     assert kept.latest() == before
     assert len(said) == 1
     assert "step_8 is damaged" in said[0]
+    assert save(kept, 9) == kept.latest()
 
 
 def test_all_damaged_is_an_error_that_says_what_to_do(kept: Checkpoints) -> None:

@@ -50,6 +50,7 @@ def test_figures_by_hand() -> None:
     assert set(scores) == {"mean", "worst"}
     assert (scores["mean"].correct, scores["mean"].n, scores["mean"].score) == (2, 4, 0.4375)
     assert (scores["worst"].correct, scores["worst"].score) == (1, 0.0)
+    assert scores["worst"].ci[0] == 0.0
     low, high = scores["mean"].ci
     assert 0.0 <= low < 0.4375 < high <= 1.0
     assert found().mean == pytest.approx(0.4375 / 2)

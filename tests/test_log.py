@@ -187,6 +187,9 @@ def test_a_picture_half_written_by_a_killed_run_is_not_taken_for_whole(
             pictures.keep(noise_image(8, 8))
     with Image.open(tmp_path / pictures.keep(noise_image(8, 8))) as back:
         assert back.tobytes() == noise_image(8, 8).tobytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "save", dies)
+        pictures.keep(noise_image(8, 8))  # is there: not written again
     assert pictures.keep(noise_image(8, 8, seed=1)) != pictures.keep(noise_image(8, 8))
     assert len(list((tmp_path / "images").glob("*.png"))) == 2
 
@@ -275,3 +278,17 @@ def test_an_answer_that_json_has_no_form_for_is_written_as_text(tmp_path: Path) 
     made = replace(made, sample=sample("a", Fraction(1, 3)))
     run.step("gpg", 2, {}, [made], [np.zeros(1)])
     assert [r["answer"] for r in lines(tmp_path, "rollouts.jsonl")] == [{"box": [1, 2]}, "1/3"]
+
+
+def test_the_records_that_are_pictured_are_the_worst_and_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vlrft.log.PICTURED_RECORDS", 2)
+    records = tuple(
+        Record(id="a", output="", scores={"iou": score, "count": None}, tags={"kind": "x"})
+        for score in (0.5, 0.6, 0.9, 0.1)
+    )
+    figure = evaluation(0.5).scores["classify"]
+    found = Evaluation(scores={"x": figure}, records=records)
+    log(tmp_path).evaluation("gpg", 1, "test", found, [pictured().sample] * 4)
+    assert [len(r["images"]) for r in lines(tmp_path, "evals.jsonl")] == [0, 0, 1, 1]

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from PIL import Image
 from tests.fakes import noise_image
 from vlrft.report import summary_table, write_report
 from vlrft.report.curves import Chart, draw, running_mean, ticks
+from vlrft.report.data import read_run
 from vlrft.report.gallery import card, overlays, pick
 from vlrft.schema import DataError
 
@@ -113,6 +115,8 @@ def test_boxes_are_drawn_in_percent_and_only_where_the_answer_is_a_box() -> None
     true, predicted = overlays([0, 0, 500, 500], HOSTILE)
     assert (true.kind, true.width, true.height) == ("true", 50.0, 50.0)
     assert (predicted.left, predicted.top, predicted.width, predicted.height) == (10, 10, 50, 60)
+    (_, skew) = overlays([0, 0, 500, 500], "<answer>(600,250),(100,700)</answer>")
+    assert (skew.left, skew.top, skew.width, skew.height) == (10, 25, 50, 45)
     assert overlays("7", HOSTILE) == ()
     assert len(overlays([0, 0, 500, 500], "no box")) == 1
     assert len(overlays([0, 0, 500, 500], "<answer>(1,1),(9999,2)</answer>")) == 1
@@ -222,3 +226,81 @@ def test_values_are_labelled_by_round_numbers(low: float, high: float, labels: l
 def test_a_single_step_is_a_visible_dot() -> None:
     svg = draw(Chart(title="t", points=[(1, 0.5)]))
     assert svg.count("<circle") == 1
+
+
+def test_a_gain_is_over_the_evaluation_before_and_significant_only_without_zero(run: Path) -> None:
+    evals, values = [], []
+    for step, (stage, own) in enumerate({"init": 1, "sft": 3, "gpg": 3}.items()):
+        score = {"correct": own, "n": 4, "score": own / 4, "ci": [0.0, 1.0]}
+        what = {"stage": stage, "step": step, "split": "test"}
+        evals.append({**what, "scores": {"ground": score}})
+        values.append({**what, "values": {"ground": [1.0] * own + [0.0] * (4 - own)}})
+    (run / "summary.json").write_text(json.dumps({"evals": evals}))
+    write(run / "values.jsonl", values)
+    init, sft, gpg = read_run(run).table
+    assert (init.gain, sft.gain, gpg.gain) == (None, 0.5, 0.0)
+    assert not gpg.significant
+    assert not sft.significant  # [0, 1]: four records
+    assert replace(sft, gain_ci=(0.01, 1.0)).significant
+    assert replace(sft, gain_ci=(-1.0, -0.01)).significant
+
+
+def test_the_worst_records_are_those_that_earned_less_than_the_best(run: Path) -> None:
+    record = json.loads((run / "evals.jsonl").read_text())
+    rows = [
+        {**record, "output": said, "scores": {"choice": score, "count": None}}
+        for said, score in (("right one", 1.0), ("wrong one", 0.0), ("right two", 1.0))
+    ]
+    write(run / "evals.jsonl", rows)
+    best, worst = sections(run)
+    assert ("wrong one" in worst, "right one" in worst, "right two" in worst) == (
+        True,
+        False,
+        False,
+    )
+    assert best.index("right one") < best.index("right two") < best.index("wrong one")
+    write(run / "evals.jsonl", rows[::2])
+    assert "Last evaluation: records, which all earned the same" in write_report(run).read_text()
+
+
+def sections(run: Path) -> tuple[str, str]:
+    """What stands under "best" and under "worst"."""
+    html = write_report(run).read_text()
+    worst, _, best = html.partition("Last evaluation: best")
+    return best, worst.partition("Last evaluation: worst")[2]
+
+
+def test_a_stage_starts_its_own_curve_and_has_its_own_loss(run: Path) -> None:
+    stages = [("sft", 0, 2), ("gpg", 2, 4)]
+    points = [(1, 8.0), (2, 8.0), (3, 2.0), (4, 2.0)]
+    svg = draw(Chart(title="t", points=points, stages=stages))
+    means = re.findall(r'<path class="mean" d="M([^"]*)"', svg)
+    heights = [{point.split(",")[1] for point in own.split("L")} for own in means]
+    assert [len(own) for own in heights] == [1, 1]  # level within a stage: no mean runs on
+    write(
+        run / "metrics.jsonl",
+        [
+            {"stage": stage, "step": step, "loss": 1.0, "entropy": 1.0}
+            for stage, first, last in stages
+            for step in range(first + 1, last + 1)
+        ],
+    )
+    html = write_report(run).read_text()
+    captions = re.findall(r"<figcaption>([^<]*)<", html)
+    assert captions[1:] == ["Loss: sft", "Loss: gpg", "Entropy of a token (nats)"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0.05, 5.0, ["0.1", "1"]),
+        (0.5, 20.0, ["0.5", "1", "2", "5", "10", "20"]),
+        (1.0, 2.0, ["1", "1.25", "1.5", "1.75", "2"]),  # too near for logarithms
+        (0.0, 30.0, ["0", "10", "20", "30"]),  # zero has none
+    ],
+)
+def test_values_of_many_sizes_are_drawn_by_their_logarithm(
+    low: float, high: float, labels: list[str]
+) -> None:
+    svg = draw(Chart(title="t", points=[(1, low), (2, high)], log=True))
+    assert re.findall(r'<text class="tick end" [^>]*>([^<]*)<', svg) == labels
