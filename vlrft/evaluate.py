@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -52,6 +52,12 @@ class Evaluation:
             name: {"correct": f.correct, "n": f.n, "score": f.score, "ci": list(f.ci)}
             for name, f in self.scores.items()
         }
+
+
+def earned(scores: Mapping[str, float | None]) -> float:
+    """Mean of the scores that apply: what "worst" and "best" records mean."""
+    known = [value for value in scores.values() if value is not None]
+    return fmean(known) if known else 0.0
 
 
 def evaluate(

@@ -196,7 +196,9 @@ def test_stop_strings_end_an_answer_and_are_not_part_of_its_text(tiny: Tiny) -> 
         assert piece.ids == before.ids[: len(piece.ids)]  # exactly as sampled
         hits = [before.text.find(stop) for stop in stops if stop in before.text]
         if not hits:
-            assert piece == before
+            assert (piece.ids, piece.text, piece.finish) == (before.ids, before.text, before.finish)
+            # not the same bits: other rows leave the batch earlier, and kernels differ by its size
+            assert piece.logprobs == pytest.approx(before.logprobs, abs=1e-5)
             continue
         assert piece.text == before.text[: min(hits)]
         assert piece.finish == "stop"

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from vlrft.evaluate import Evaluation
+from vlrft.evaluate import Evaluation, earned
 from vlrft.log.console import Console
 from vlrft.log.files import Pictures, append, cut, read_summary, write_summary
 from vlrft.log.trackers import build as build_trackers
-from vlrft.schema import IMAGE, Group, Rollout, Sample
+from vlrft.schema import IMAGE, Group, Record, Rollout, Sample
 
 PICTURED_RECORDS = 40  # evaluation records of a kind whose images are kept for the report
 PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
@@ -109,23 +109,19 @@ class RunLog:
         self._spent("evaluation")
         if self.rank:
             return
-        seen: dict[str, int] = {}
-        rows = []
-        for record, sample in zip(found.records, samples, strict=True):
-            kind = record.tags.get("kind", "")
-            seen[kind] = seen.get(kind, 0) + 1
-            pictured = self.pictures if seen[kind] <= PICTURED_RECORDS else None
-            rows.append(
-                {
-                    "stage": stage,
-                    "step": step,
-                    "split": split,
-                    **_sample_row(sample, pictured),
-                    "output": record.output,
-                    "scores": dict(record.scores),
-                    "truncated": record.truncated,
-                }
-            )
+        pictured = _pictured(found.records)
+        rows = [
+            {
+                "stage": stage,
+                "step": step,
+                "split": split,
+                **_sample_row(sample, self.pictures if number in pictured else None),
+                "output": record.output,
+                "scores": dict(record.scores),
+                "truncated": record.truncated,
+            }
+            for number, (record, sample) in enumerate(zip(found.records, samples, strict=True))
+        ]
         append(self.run / "evals.jsonl", rows)
         values = {name: f.values for name, f in found.scores.items()}
         append(
@@ -161,6 +157,20 @@ class RunLog:
         seconds[what] = round(seconds.get(what, 0.0) + now - self.marked, 3)
         seconds["total"] = round(seconds.get("total", 0.0) + now - self.marked, 3)
         self.marked = now
+
+
+def _pictured(records: Sequence[Record]) -> set[int]:
+    """The records whose images are kept: of each kind, one half earned least, the other most."""
+    kinds: dict[str, list[int]] = {}
+    for number, record in enumerate(records):
+        kinds.setdefault(record.tags.get("kind", ""), []).append(number)
+    kept: set[int] = set()
+    for numbers in kinds.values():
+        rising = sorted(numbers, key=lambda k: earned(records[k].scores))
+        least = rising[: PICTURED_RECORDS // 2]
+        rest = sorted(rising[len(least) :], key=lambda k: (-earned(records[k].scores), k))
+        kept.update(least, rest[: PICTURED_RECORDS - len(least)])
+    return kept
 
 
 def _sample_row(sample: Sample, pictures: Pictures | None) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from vlrft.evaluate import earned
 from vlrft.report.curves import Chart, draw
 from vlrft.report.data import Line, Row, RunData, read_run
 from vlrft.report.gallery import card, pick
 
 GALLERY = 24
 RANKED = 8  # best and worst records that are shown
+LOGARITHMIC = ("entropy", "grad_norm", "loss")  # fall by decades while a new model warms up
 CHARTS = {
     "reward/mean": "Reward",
     "groups/valid_share": "Share of groups that teach",
@@ -32,13 +34,14 @@ def write_report(run: Path) -> Path:
         loader=PackageLoader("vlrft.report"), autoescape=True, undefined=StrictUndefined
     )
     shown = [r for r in data.records if r["images"] or not any(x["images"] for x in data.records)]
-    ranked = sorted(shown, key=_earned)
+    ranked = sorted(shown, key=lambda r: -earned(r["scores"]))
+    below = [r for r in ranked if earned(r["scores"]) < earned(ranked[0]["scores"])]
     html = pages.get_template("page.html").render(
         data=data,
         charts=[(chart.title, draw(chart)) for chart in charts(data)],
         rollouts=[card(run, row) for row in pick(data.rollouts, GALLERY)],
-        worst=[card(run, row) for row in ranked[:RANKED]],
-        best=[card(run, row) for row in ranked[::-1][:RANKED]],
+        worst=[card(run, row) for row in below[::-1][:RANKED]],
+        best=[card(run, row) for row in ranked[:RANKED]],
     )
     path = run / "report.html"
     draft = run / ".report.html"
@@ -86,9 +89,17 @@ def charts(data: RunData) -> list[Chart]:
     components = sorted({k for row in data.metrics for k in row if k.startswith("reward/")})
     extra = {k: f"Reward: {k[7:]}" for k in components if k not in ("reward/mean", "reward/std")}
     for key, title in {**CHARTS, **extra}.items():
-        points = [(r["step"], r[key]) for r in data.metrics if r.get(key) is not None]
-        if points:
-            found.append(Chart(title=title, points=points, stages=stages))
+        named = key == "loss" and len(stages) > 1  # objectives differ: their losses share no axis
+        for own in [[stage] for stage in stages] if named else [stages]:
+            points = [
+                (r["step"], r[key])
+                for r in data.metrics
+                if r.get(key) is not None and own[0][1] < r["step"] <= own[-1][2]
+            ]
+            name = f"{title}: {own[0][0]}" if named else title
+            if points:
+                log = key in LOGARITHMIC
+                found.append(Chart(title=name, points=points, stages=own, log=log))
     return found
 
 
@@ -98,11 +109,6 @@ def _stages(metrics: Sequence[Row]) -> list[tuple[str, float, float]]:
         first, _ = ends.get(row["stage"], (row["step"] - 1, 0))
         ends[row["stage"]] = (first, row["step"])
     return [(name, first, last) for name, (first, last) in ends.items()]
-
-
-def _earned(record: Row) -> float:
-    scores = [v for v in record["scores"].values() if v is not None]
-    return sum(scores) / len(scores) if scores else 0.0
 
 
 def _figures(line: Line) -> tuple[str, str, str]:

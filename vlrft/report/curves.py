@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT = 360, 180
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 20, 24  # stage names stand above the plot
 SMOOTHING = 0.9  # weight of the past in the running mean
+WIDE = 30.0  # largest over smallest value from which a linear axis hides the small ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,8 @@ class Chart:
     title: str
     points: Sequence[tuple[float, float]] = ()
     marks: Sequence[tuple[float, float, float, float]] = ()
-    stages: Sequence[tuple[str, float, float]] = ()  # name, first step, last step
+    stages: Sequence[tuple[str, float, float]] = ()  # name, step before the first, last step
+    log: bool = False  # a logarithmic axis, where every value is positive and they span WIDE
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
@@ -45,6 +47,13 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [float(k * step) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def decades(low: float, high: float) -> list[float]:
+    """Logarithms of the round numbers between 10^low and 10^high: 1, 2, 5 of each decade, 1 when there are many."""
+    marks = (1, 2, 5) if high - low < 2 else (1,)
+    found = (k + math.log10(m) for k in range(math.floor(low), math.ceil(high) + 1) for m in marks)
+    return [value for value in found if low <= value <= high]
+
+
 def draw(chart: Chart) -> Markup:
     """The chart as an <svg> element that takes its colours from the page."""
     steps = [x for x, _ in chart.points] + [m[0] for m in chart.marks]
@@ -53,6 +62,8 @@ def draw(chart: Chart) -> Markup:
         return Markup("")
     x0, x1 = min(steps), max(max(steps), min(steps) + 1)
     low, high = min(values), max(values)
+    log = chart.log and low > 0 and high > WIDE * low
+    low, high = (math.log10(low), math.log10(high)) if log else (low, high)
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
     low, high = low - margin, high + margin
 
@@ -60,7 +71,8 @@ def draw(chart: Chart) -> Markup:
         return LEFT + (step - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
 
     def y(value: float) -> float:
-        return TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        where = math.log10(value) if log else value
+        return TOP + (high - where) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     parts = [
         Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
@@ -73,25 +85,33 @@ def draw(chart: Chart) -> Markup:
             parts.append(_rect("stage", left, TOP, right - left, HEIGHT - TOP - BOTTOM))
         if right - left > 5 * len(name):
             parts.append(_text("label", (left + right) / 2, TOP - 7, escape(name)))
-    for value in ticks(low, high):
+    for value in [10**k for k in decades(low, high)] if log else ticks(low, high):
         parts.append(_line("grid", LEFT, y(value), WIDTH - RIGHT, y(value)))
         parts.append(_text("tick end", LEFT - 9, y(value) + 4, Markup(f"{value:.6g}")))
     for step in ticks(x0, x1, 5):
         if step.is_integer():
             parts.append(_text("tick", x(step), HEIGHT - 7, Markup(f"{step:.0f}")))
-    if chart.points:
-        smooth = running_mean([v for _, v in chart.points])
-        where = [s for s, _ in chart.points]
-        parts.append(_path("raw", [(x(s), y(v)) for s, v in chart.points]))
-        parts.append(_path("mean", [(x(s), y(v)) for s, v in zip(where, smooth, strict=True)]))
-        if len(where) == 1:
-            parts.append(_dot("mean", x(where[0]), y(smooth[0])))
+    for own in _by_stage(chart):
+        smooth = running_mean([v for _, v in own])
+        parts.append(_path("raw", [(x(s), y(v)) for s, v in own]))
+        parts.append(_path("mean", [(x(s), y(m)) for (s, _), m in zip(own, smooth, strict=True)]))
+        if len(own) == 1:
+            parts.append(_dot("mean", x(own[0][0]), y(smooth[0])))
     for step, value, lower, upper in chart.marks:
         parts.append(_line("mark", x(step), y(lower), x(step), y(upper)))
         parts.append(_dot("mark", x(step), y(value)))
     if len(chart.marks) > 1:
         parts.append(_path("join", [(x(m[0]), y(m[1])) for m in chart.marks]))
     return Markup("").join([*parts, Markup("</svg>")])
+
+
+def _by_stage(chart: Chart) -> list[list[tuple[float, float]]]:
+    """The points of each stage: one stage's figures are no continuation of another's."""
+    ends = [last for _, _, last in chart.stages]
+    found: dict[int, list[tuple[float, float]]] = {}
+    for step, value in chart.points:
+        found.setdefault(sum(step > end for end in ends), []).append((step, value))
+    return list(found.values())
 
 
 def _path(kind: str, points: Sequence[tuple[float, float]]) -> Markup:
