@@ -37,7 +37,7 @@ def test_rows_that_teach_nothing_are_left_out_but_counted() -> None:
 def test_a_method_with_a_kl_term_runs_every_group() -> None:
     with_kl = batch(ALGORITHMS["grpo"])
     assert len(with_kl.ids) == 6  # all but the empty completion
-    without = batch(find_algorithm({"name": "grpo", "objective": {"kl": 0.0}}))
+    without = batch(find_algorithm({"name": "grpo", "regularize": {"kl": 0.0}}))
     assert len(without.ids) == 4
 
 

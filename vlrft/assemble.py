@@ -95,6 +95,11 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
                 f"stages.{i}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
                 f"rollouts of a group: use at least {smallest}"
             )
+        if algorithm.reference.update != "never" and config.policy.lora is not None:
+            mistakes.append(
+                f"stages.{i}.algorithm.reference.update: {algorithm.reference.update}, but with policy.lora the "
+                "reference is the model without its adapters: use never"
+            )
         bound = bind(stage.task, "train")
         stages.append(
             Stage(

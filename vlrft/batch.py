@@ -1,7 +1,7 @@
 """Groups -> the rows of an optimiser step, packed by equal prompts, split into mini- and micro-batches.
 
-Rows of groups whose advantages are all zero are left out unless the objective needs them: their gradient is exactly
-zero. The denominators count them all the same, so leaving them out changes nothing.
+Rows whose advantages are all zero are left out unless the method needs them: their gradient is exactly zero. The
+denominators count them all the same, so leaving them out changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vlrft.advantages import ESTIMATORS, Floats
 from vlrft.algorithms import Algorithm
-from vlrft.objectives import LossBatch, make_loss_batch
+from vlrft.objectives import LossBatch, Needs, make_loss_batch
 from vlrft.policy.packed import PackItem
 from vlrft.schema import Group, Prompt, RewardError
 from vlrft.schema import Sequence as Row
@@ -143,10 +143,12 @@ def make_batch(
 ) -> Batch:
     """One optimiser step's batch; see `make_batches`."""
     rows: list[tuple[Row, int, int, float, str]] = []
+    replayed: list[bool] = []
     rollout = 0
     for g, group in enumerate(groups):
         for one, advantage in zip(group.rollouts, advantages[g], strict=True):
             rows += [(s, g, rollout, float(advantage), group.sample.id) for s in one.sequences]
+            replayed += [one.origin == "replay"] * len(one.sequences)
             rollout += 1
     ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
     width = max(map(len, ids), default=0)
@@ -159,6 +161,8 @@ def make_batch(
             mask[b, at:end] = piece.sampled
             if piece.logprobs:
                 sampled[b, at:end] = torch.tensor(piece.logprobs, dtype=torch.float64)
+            elif piece.sampled:
+                sampled[b, at:end] = torch.nan  # given, not sampled
             at = end
     per_row = torch.tensor([a for *_, a, _ in rows], dtype=torch.float64)
     loss = make_loss_batch(
@@ -171,6 +175,7 @@ def make_batch(
         sampled_logprobs=sampled
         if any(p.logprobs for row, *_ in rows for p in row.pieces)
         else None,
+        replayed=torch.tensor(replayed, dtype=torch.bool),
     )
     whole = Batch(
         prompts=tuple(row.prompt for row, *_ in rows),
@@ -179,19 +184,22 @@ def make_batch(
         loss=loss,
         temperature=temperature,
     )
-    return whole.take(_trained_rows(whole, algorithm))
+    return whole.take(_trained_rows(whole, algorithm.needs))
 
 
-def _trained_rows(batch: Batch, algorithm: Algorithm) -> list[int]:
-    """Rows that have something to learn from, equal prompts side by side."""
-    has_tokens = batch.loss.mask.any(1)
-    if not algorithm.objective.needs.zero_signal_groups:
-        moves = torch.zeros(len(batch.loss.denominators.valid) + 1, dtype=torch.bool)
-        moves[batch.loss.group[(batch.loss.advantages != 0).any(1)]] = True
-        has_tokens = has_tokens & moves[batch.loss.group]
+def _trained_rows(batch: Batch, needs: Needs) -> list[int]:
+    """Rows that have something to learn from, equal prompts side by side; whole groups where rows depend on others."""
+    taught = batch.loss.mask.any(1)
+    if not needs.zero_signal_groups:
+        moves = (batch.loss.advantages != 0).any(1)
+        if needs.group_stats:
+            groups = torch.zeros(len(batch.loss.denominators.valid) + 1, dtype=torch.bool)
+            groups[batch.loss.group[moves]] = True
+            moves = groups[batch.loss.group]
+        taught = taught & moves
     seen: dict[object, int] = {}
     order = [seen.setdefault(p.key, len(seen)) for p in batch.prompts]
-    return sorted(_true(has_tokens), key=lambda b: order[b])
+    return sorted(_true(taught), key=lambda b: order[b])
 
 
 def _true(flags: Tensor) -> list[int]:

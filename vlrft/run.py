@@ -99,13 +99,23 @@ class Run:
         return engine
 
     def reference(self, stage: Stage) -> Policy | None:
-        """The policy that began the stage, frozen, when the method has a KL term (LoRA: the model without adapters)."""
-        if not stage.algorithm.objective.needs.ref_logprobs:
+        """The policy that began the stage, when the method needs one (LoRA: the model without adapters)."""
+        if not stage.algorithm.needs.ref_logprobs:
             return None
         reference = self.policy.reference()
         if self.resumed is not None and stage.first < self.step < stage.last:
             reference.load_weights(under(self.resumed.tensors, "reference"))
         return reference
+
+    def follow(self, stage: Stage, reference: Policy | None) -> None:
+        """Moves the reference after a step, where the method says so."""
+        rule = stage.algorithm.reference
+        if reference is None or rule.update == "never":
+            return
+        if rule.update == "ema":
+            reference.approach(self.policy, 1 - rule.decay)
+        elif (self.step - stage.first) % rule.every == 0:
+            reference.load_weights(self.policy.trained())
 
     def prompt_metrics(self, stage: Stage) -> dict[str, float]:
         """How often the stage has gone through its prompts, and how many of those met have stopped to teach."""

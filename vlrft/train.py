@@ -58,9 +58,11 @@ def train_stage(run: Run, stage: Stage) -> None:
             budget = config.update.max_tokens_per_micro_batch
             if run.config.self_check and step == stage.first + 1:
                 check_packing(run.policy, batches[0], budget)
-            figures, skipped = update(engine, batches, algorithm, budget, reference)
+            now = algorithm.at((step - 1 - stage.first) / config.steps)
+            figures, skipped = update(engine, batches, now, budget, reference)
         run.rollout.load_weights(run.policy.model, step)
         run.step = step
+        run.follow(stage, reference)
         metrics = step_metrics(
             found, advantages, batches, figures, stage.bound.rewards, clock
         ) | run.prompt_metrics(stage)

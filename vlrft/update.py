@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from vlrft.algorithms import Algorithm
 from vlrft.batch import Batch
 from vlrft.engine import TrainEngine
-from vlrft.objectives import LossBatch, NonFiniteError, guard, log_ratio
+from vlrft.objectives import GroupCoupled, LossBatch, Needs, NonFiniteError, guard, log_ratio
 from vlrft.objectives.kl import kl
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import packed_logprobs, self_check
@@ -38,12 +39,15 @@ def update(
 
     A step whose log-probs, loss or gradient are not finite is not taken; it comes back among the skipped.
     """
-    if len(batches) > 1 and algorithm.objective.needs.old_logprobs:
-        batches = [_with_old(batch, engine.policy, max_tokens) for batch in batches]
+    needs = algorithm.needs
+    if len(batches) > 1 and needs.old_logprobs:
+        batches = [_with_old(batch, engine.policy, max_tokens, needs) for batch in batches]
     figures = Figures()
     skipped: list[Skipped] = []
     for batch in batches:
         try:
+            if needs.group_stats:
+                batch = _with_stats(batch, engine.policy, algorithm, reference, max_tokens)
             for micro in batch.micro_batches(max_tokens):
                 _backward(engine, micro, algorithm, reference, figures)
             figures.put(engine.step())
@@ -68,18 +72,12 @@ def _backward(
     figures: Figures,
 ) -> None:
     """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault."""
-    mask = micro.loss.mask
-    scores = engine.logprobs(micro.items(), mask, micro.temperature)
+    needs, mask = algorithm.needs, micro.loss.mask
+    scores = engine.logprobs(micro.items(), mask, micro.temperature, needs.entropy)
     now = scores.logprobs.detach()
-    rows = micro.loss.to(now.device, now.dtype)
-    if (
-        rows.old_logprobs is None
-    ):  # one update a batch of rollouts: the policy still is the one that sampled
-        rows = replace(rows, old_logprobs=now)
-    if algorithm.objective.needs.ref_logprobs:
-        assert reference is not None
-        ref = _without_gradient(reference, micro)
-        rows = replace(rows, ref_logprobs=guard(ref, rows.mask, "reference log-probs"))
+    rows = _filled(micro, now, needs, reference)
+    if needs.entropy:
+        rows = replace(rows, entropy=scores.entropy)
     try:
         loss, terms = algorithm.loss(scores.logprobs, rows)
         if not bool(torch.isfinite(loss.detach())):
@@ -93,6 +91,48 @@ def _backward(
     figures.watch(rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed})
 
 
+def _filled(micro: Batch, now: Tensor, needs: Needs, reference: Policy | None) -> LossBatch:
+    """The rows with old and reference log-probs, on the log-probs' device and in their dtype."""
+    rows = micro.loss.to(now.device, now.dtype)
+    if rows.old_logprobs is None:  # one update a batch of rollouts: the policy still is the old one
+        rows = replace(rows, old_logprobs=_old(rows, now, needs))
+    if needs.ref_logprobs and rows.ref_logprobs is None:
+        assert reference is not None
+        ref = guard(_without_gradient(reference, micro), rows.mask, "reference log-probs")
+        rows = replace(rows, ref_logprobs=ref)
+    return rows
+
+
+def _old(rows: LossBatch, now: Tensor, needs: Needs) -> Tensor:
+    """Log-probs under the policy that sampled: the present one, or for replayed rollouts what is stored with them."""
+    if needs.replay_old == "recomputed" or rows.replayed is None or rows.sampled_logprobs is None:
+        return now
+    return torch.where(rows.replayed[:, None], rows.sampled_logprobs.to(now), now)
+
+
+def _with_stats(
+    batch: Batch, policy: Policy, algorithm: Algorithm, reference: Policy | None, max_tokens: int
+) -> Batch:
+    """The batch with what its rows must know of their groups, when a group may not fit into one micro-batch."""
+    parts = list(batch.parts(max_tokens))
+    if len(parts) <= 1:
+        return batch
+    width = batch.loss.mask.shape
+    filled = {k: torch.zeros(width, dtype=torch.float64) for k in ("now", "old", "ref")}
+    for rows in parts:
+        micro = batch.take(rows)
+        now = _without_gradient(policy, micro)
+        found = _filled(micro, now, algorithm.needs, reference)
+        given = {"now": now, "old": found.old_logprobs, "ref": found.ref_logprobs}
+        for key, values in given.items():
+            if values is not None:
+                filled[key][rows, : values.shape[1]] = values.double().cpu()
+    ref = filled["ref"] if algorithm.needs.ref_logprobs else None
+    whole = replace(batch.loss, old_logprobs=filled["old"], ref_logprobs=ref)
+    coupled = cast(GroupCoupled, algorithm.objective)
+    return replace(batch, loss=replace(whole, stats=coupled.group_stats(filled["now"], whole)))
+
+
 def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:
     """How far the policy is from the one before the step, and the trainer's numbers from the sampler's."""
     assert rows.old_logprobs is not None
@@ -101,7 +141,8 @@ def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:
         "kl/old": kl(now, rows.old_logprobs, "k3"),
     }
     if rows.sampled_logprobs is not None:
-        drift["sampler_gap"] = log_ratio(now, rows.sampled_logprobs).abs()
+        gap = log_ratio(now, rows.sampled_logprobs).abs()
+        drift["sampler_gap"] = gap.nan_to_num(nan=0.0)  # answers that were not sampled
     return drift
 
 
@@ -113,12 +154,14 @@ def _without_gradient(policy: Policy, part: Batch) -> Tensor:
     return found.logprobs
 
 
-def _with_old(batch: Batch, policy: Policy, max_tokens: int) -> Batch:
+def _with_old(batch: Batch, policy: Policy, max_tokens: int, needs: Needs) -> Batch:
     """The batch with the log-probs under the policy before the first of several updates."""
     old = torch.zeros(batch.loss.mask.shape, dtype=torch.float64)
     for rows in batch.parts(max_tokens):
-        found = _without_gradient(policy, batch.take(rows))
-        old[rows, : found.shape[1]] = found.double().cpu()
+        micro = batch.take(rows)
+        found = _without_gradient(policy, micro)
+        values = _old(micro.loss.to(found.device, found.dtype), found, needs)
+        old[rows, : values.shape[1]] = values.double().cpu()
     return replace(batch, loss=replace(batch.loss, old_logprobs=old))
 
 

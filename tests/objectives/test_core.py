@@ -238,8 +238,12 @@ def test_what_is_wrong_is_named() -> None:
 
 def test_overrides_use_the_configs_keys() -> None:
     case = random_case(9, sizes=[4, 4])
-    plain = run("grpo", case, objective={"kl": 0.0, "clip_low": 10.0, "clip_high": 10.0})[0]
-    weighted = run("grpo", case, objective={"kl": 0.5, "clip_low": 10.0, "clip_high": 10.0})[0]
+    plain = run(
+        "grpo", case, objective={"clip_low": 10.0, "clip_high": 10.0}, regularize={"kl": 0.0}
+    )[0]
+    weighted = run(
+        "grpo", case, objective={"clip_low": 10.0, "clip_high": 10.0}, regularize={"kl": 0.5}
+    )[0]
     assert float(weighted) > float(plain)
     by_token = run(
         "gpg",

@@ -46,20 +46,23 @@ def policy_loss(
 
     One row is one sequence; `group` says which prompt a row answers, `rollout` which rollout it belongs to (a row each
     unless given), `rewards` its rollout's reward. Differentiable in `logprobs`; float64 stays float64. `overrides` are
-    the config's keys (`advantage="standardised"`, `objective={"kl": 0.0}`, `reduction="token"`); `extras` holds what
-    single methods need (`length`: the configured longest completion, for the reduction `constant`).
+    the config's keys (`advantage="standardised"`, `regularize={"kl": 0.0}`, `reduction="token"`); `extras` holds what
+    single methods need (`length`: the configured longest completion, for the reduction `constant`; `entropy` [B T] of the
+    tokens' distributions with its gradient, for an entropy bonus; `replayed` [B], rollouts of an earlier policy).
 
     Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
     """
     algorithm = override(find_algorithm(name), overrides)
     extras = dict(extras or {})
-    needs = algorithm.objective.needs
+    needs = algorithm.needs
     if needs.old_logprobs and old_logprobs is None:
         raise ValueError(
             f"{name} needs old_logprobs [B T]; for one update a batch: logprobs.detach()"
         )
     if needs.ref_logprobs and ref_logprobs is None:
-        raise ValueError(f"{name} needs ref_logprobs [B T], or objective={{'kl': 0.0}}")
+        raise ValueError(f"{name} needs ref_logprobs [B T], or regularize={{'kl': 0.0}}")
+    if needs.entropy and "entropy" not in extras:
+        raise ValueError(f"{name} needs extras={{'entropy': [B T], with its gradient}}")
     if algorithm.reduction == "constant" and "length" not in extras:
         raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
     device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
@@ -92,6 +95,8 @@ def policy_loss(
         sampled_logprobs=frozen(sampled_logprobs, "sampled_logprobs"),
         old_logprobs=frozen(old_logprobs, "old_logprobs"),
         ref_logprobs=frozen(ref_logprobs, "ref_logprobs"),
+        entropy=extras.get("entropy"),
+        replayed=extras.get("replayed"),
     )
     loss, terms = algorithm.loss(logprobs, batch)
     metrics = {k: float(v[mask].mean()) if mask.any() else 0.0 for k, v in terms.observed.items()}

@@ -21,7 +21,11 @@ class TrainEngine(Protocol):
     world_size: int
 
     def logprobs(
-        self, items: Sequence[PackItem], mask: Tensor, temperature: float
+        self,
+        items: Sequence[PackItem],
+        mask: Tensor,
+        temperature: float,
+        entropy_gradient: bool = False,
     ) -> TokenScores: ...
 
     def backward(self, loss: Tensor) -> None: ...

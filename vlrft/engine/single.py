@@ -45,11 +45,24 @@ class SingleEngine:
             self.parameters,
             lr=config.lr,
             betas=config.betas,
+            eps=config.eps,
             weight_decay=config.weight_decay,
         )
 
-    def logprobs(self, items: Sequence[PackItem], mask: Tensor, temperature: float) -> TokenScores:
-        return packed_logprobs(self.policy, items, mask=mask, temperature=temperature)
+    def logprobs(
+        self,
+        items: Sequence[PackItem],
+        mask: Tensor,
+        temperature: float,
+        entropy_gradient: bool = False,
+    ) -> TokenScores:
+        return packed_logprobs(
+            self.policy,
+            items,
+            mask=mask,
+            temperature=temperature,
+            entropy_gradient=entropy_gradient,
+        )
 
     def backward(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]

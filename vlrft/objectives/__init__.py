@@ -17,7 +17,7 @@ from torch import Tensor
 
 from vlrft.schema import VlrftError
 
-Reduction = Literal["sequence", "token", "group", "constant"]
+Reduction = Literal["sequence", "token", "group", "constant", "group_sum", "pair"]
 
 MAX_LOG_RATIO = 20.0  # exp(20) = 5e8 still squares within float32
 
@@ -40,6 +40,17 @@ class Needs:
     old_logprobs: bool = False
     ref_logprobs: bool = False
     zero_signal_groups: bool = False
+    group_stats: bool = False
+    """Whole groups: the objective has a method `group_stats` (see GroupCoupled)."""
+    entropy: bool = False
+    """The entropy of each token's distribution, with its gradient."""
+    replay_old: Literal["stored", "recomputed"] = "stored"
+    """Old log-probs of replayed rollouts: those they were sampled with, or those of the policy that began the step."""
+
+    def __or__(self, other: Needs) -> Needs:
+        """What either needs; `replay_old` stays this one's."""
+        flags = [f.name for f in fields(self) if f.name != "replay_old"]
+        return replace(self, **{n: getattr(self, n) or getattr(other, n) for n in flags})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +79,9 @@ class LossBatch:
     sampled_logprobs: Float[Tensor, "B T"] | None = None
     old_logprobs: Float[Tensor, "B T"] | None = None
     ref_logprobs: Float[Tensor, "B T"] | None = None
+    entropy: Float[Tensor, "B T"] | None = None  # of each token's distribution, differentiable
+    replayed: Bool[Tensor, " B"] | None = None  # rollouts of an earlier policy
+    stats: Mapping[str, Float[Tensor, " B"]] | None = None  # what `group_stats` gave
 
     def rows(self, index: Int[Tensor, " b"], length: int) -> LossBatch:
         """The given rows, cut to `length` tokens; denominators stay those of the whole step."""
@@ -83,6 +97,8 @@ class LossBatch:
             value = getattr(self, f.name)
             if isinstance(value, Tensor):
                 changed[f.name] = change(value)
+        if self.stats is not None:
+            changed["stats"] = {name: change(value) for name, value in self.stats.items()}
         return replace(self, **changed)
 
 
@@ -97,6 +113,8 @@ def make_loss_batch(
     sampled_logprobs: Float[Tensor, "B T"] | None = None,
     old_logprobs: Float[Tensor, "B T"] | None = None,
     ref_logprobs: Float[Tensor, "B T"] | None = None,
+    entropy: Float[Tensor, "B T"] | None = None,
+    replayed: Bool[Tensor, " B"] | None = None,
 ) -> LossBatch:
     """All rows of an optimiser step, with the denominators counted from them.
 
@@ -122,12 +140,17 @@ def make_loss_batch(
         sampled_logprobs=sampled_logprobs,
         old_logprobs=old_logprobs,
         ref_logprobs=ref_logprobs,
+        entropy=entropy,
+        replayed=replayed,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What an objective returns: a loss a token, and detached per-token tensors worth reporting."""
+    """What an objective returns: a loss a token, and detached per-token tensors worth reporting.
+
+    A term of a whole row stands at each of its tokens: every reduction then weighs it by the row's tokens.
+    """
 
     values: Float[Tensor, "B T"]
     observed: Mapping[str, Float[Tensor, "B T"]] = field(default_factory=dict[str, Tensor])
@@ -141,6 +164,18 @@ class Objective(Protocol):
     def needs(self) -> Needs: ...
 
     def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms: ...
+
+
+class GroupCoupled(Protocol):
+    """An objective whose terms depend on other rollouts of the group, so that a group cannot simply be split."""
+
+    def group_stats(
+        self, logprobs: Float[Tensor, "B T"], batch: LossBatch
+    ) -> Mapping[str, Float[Tensor, " B"]]:
+        """What a row must know of its group, from detached log-probs of whole groups. Where groups are split over
+        micro-batches the loop asks once a step, after a pass without gradients, and the answer stands in
+        `batch.stats`; elsewhere the objective asks itself."""
+        ...
 
 
 def guard(
@@ -169,6 +204,7 @@ def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"
 
     sequence  1 / (rollouts · tokens of the rollout)      token     1 / tokens
     group     1 / (groups · tokens of the group)          constant  1 / (rollouts · max_tokens)
+    group_sum 1 / groups                                  pair      1 / valid groups
     """
     counts = batch.denominators
     wide = batch.advantages.dtype
@@ -178,8 +214,11 @@ def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"
         scale = counts.rollouts * batch.rollout_tokens.clamp(min=1).to(wide)
     elif reduction == "group":
         scale = counts.groups * batch.group_tokens.clamp(min=1).to(wide)
-    else:
+    elif reduction == "constant":
         scale = torch.full_like(batch.group, counts.rollouts * counts.max_tokens, dtype=wide)
+    else:
+        groups = counts.groups if reduction == "group_sum" else counts.valid_groups
+        scale = torch.full_like(batch.group, max(groups, 1), dtype=wide)
     return batch.mask.to(wide) / scale[:, None]
 
 

@@ -105,6 +105,12 @@ class Policy:
         for name, tensor in own.items():
             tensor.copy_(weights[name])
 
+    def approach(self, other: Policy, share: float) -> None:
+        """Goes the given share of the way to another policy of the same shape."""
+        goal = other.trained()
+        for name, tensor in self.trained().items():
+            tensor.lerp_(goal[name], share)
+
     def save(self, path: Path) -> None:
         """A folder that AutoModelForImageTextToText (text: AutoModelForCausalLM) and AutoProcessor (AutoTokenizer)
         load. LoRA is merged in; the adapters are besides in `path/adapter`."""

@@ -34,7 +34,7 @@ class TokenScores:
     """`logprobs[b, t] = log π(row b's token t | prompt, tokens before t)`; 0 where it was not asked for."""
 
     logprobs: Float[Tensor, "B T"]  # float32 at least
-    entropy: Float[Tensor, "B T"]  # of the same distribution, in nats; no gradient
+    entropy: Float[Tensor, "B T"]  # of the same distribution, in nats
 
 
 class SelfCheckError(VlrftError, RuntimeError):
@@ -50,17 +50,27 @@ class Scorer(nn.Module):
         self.trunk = trunk
 
     def forward(
-        self, packed: Packed, banned: Bool[Tensor, " V"], temperature: float
+        self,
+        packed: Packed,
+        banned: Bool[Tensor, " V"],
+        temperature: float,
+        entropy_gradient: bool,
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
         """Log-prob and entropy of each scored token."""
         embeds = self.trunk.embed(packed.ids, packed.seen)
         states = self.trunk.run(embeds, packed.positions, block_mask(packed.segments))
         states = states.flatten(0, 1)[packed.hidden]
-        return token_scores(self.trunk.head, states, packed.targets, banned, temperature)
+        head = self.trunk.head
+        return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)
 
 
 def packed_logprobs(
-    policy: Policy, items: Sequence[PackItem], *, mask: Bool[Tensor, "B T"], temperature: float
+    policy: Policy,
+    items: Sequence[PackItem],
+    *,
+    mask: Bool[Tensor, "B T"],
+    temperature: float,
+    entropy_gradient: bool = False,
 ) -> TokenScores:
     """Log-probs of the items' rows, in order, at the positions of `mask` [B T]; on the policy's device.
 
@@ -70,7 +80,7 @@ def packed_logprobs(
     """
     packed = pack(items, mask, policy.trunk, pad_id=policy.chat.pad_id).to(policy.device)
     with policy.in_use():
-        logprobs, entropy = policy.scorer(packed, policy.banned, temperature)
+        logprobs, entropy = policy.scorer(packed, policy.banned, temperature, entropy_gradient)
     return _spread(logprobs, entropy, packed.slots, mask.shape)
 
 

@@ -1,0 +1,18 @@
+"""GRPO."""
+
+from __future__ import annotations
+
+from vlrft.algorithms.algorithm import Algorithm
+from vlrft.objectives.ratio import ClippedRatio
+from vlrft.objectives.regularize import Regularizer
+
+METHODS = (
+    Algorithm(
+        name="grpo",
+        doc="Clipped importance ratio on group-standardised rewards with a KL penalty to the initial policy.",
+        paper="arXiv 2402.03300, Eq. 3",
+        objective=ClippedRatio(),
+        advantage="standardised",
+        regularize=Regularizer(kl=0.04),
+    ),
+)
