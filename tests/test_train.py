@@ -196,3 +196,42 @@ def test_permuting_keeps_a_groups_rewards_but_not_their_owners() -> None:
     assert sorted(other.rewards) == sorted(one.rewards)
     assert other.rewards != one.rewards
     assert [r.sequences for r in other.rollouts] == [r.sequences for r in one.rollouts]
+
+
+@pytest.mark.parametrize("rule", ["{update: ema, decay: 0.5}", "{update: reset, every: 2}"])
+def test_a_moving_reference_moves_and_resumes_bit_for_bit(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    moving = config(
+        "algorithm={name: grpo, reference: " + rule + "}", "stages.1.update={lr: 1.0e-2}"
+    )
+    whole = train(moving, out=tmp_path / "whole")
+    still = train(
+        config("algorithm={name: grpo}", "stages.1.update={lr: 1.0e-2}"), out=tmp_path / "still"
+    )
+    rows = [
+        [r["kl/reference"] for r in lines(run / "metrics.jsonl") if "kl/reference" in r]
+        for run in (whole, still)
+    ]
+    assert rows[0][0] == rows[1][0]
+    assert rows[0][-1] != rows[1][-1]
+
+    def kill(self: RunLog, stage: str, step: int, *rest: Any) -> None:
+        if step == 5:
+            raise Killed
+        real(self, stage, step, *rest)
+
+    real = RunLog.step
+    monkeypatch.setattr(RunLog, "step", kill)
+    with pytest.raises(Killed):
+        train(moving, out=tmp_path / "killed")
+    monkeypatch.setattr(RunLog, "step", real)
+    assert_same_run(whole, train(moving, out=tmp_path / "killed", resume=True))
+
+
+def test_a_moving_reference_needs_weights_of_its_own(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    wanted = config("algorithm={name: grpo, reference: {update: ema}}", "policy.lora={rank: 2}")
+    with pytest.raises(ConfigError, match=r"reference.update: ema, but with policy.lora"):
+        train(wanted, out=tmp_path / "run")

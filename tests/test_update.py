@@ -14,6 +14,7 @@ from vlrft.batch import Batch, advantages_of, make_batch, make_batches
 from vlrft.config import UpdateConfig
 from vlrft.engine import TrainEngine, build
 from vlrft.objectives import LossBatch, Needs, Terms
+from vlrft.objectives.ratio import ClippedRatio
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.schema import Group
@@ -156,3 +157,94 @@ def test_a_step_with_nothing_to_learn_is_no_error() -> None:
     )
     figures, skipped = update(build(UpdateConfig(), own, 1), [batch], algorithm, LARGE)
     assert (figures["loss"], figures["grad_norm"], skipped) == (0.0, 0.0, [])
+
+
+class _Coupled:
+    """−log π · (sum of the log-probs of the whole group under the present, old and reference policies), detached."""
+
+    needs = Needs(old_logprobs=True, ref_logprobs=True, group_stats=True, zero_signal_groups=True)
+
+    def group_stats(self, logprobs: Tensor, batch: LossBatch) -> dict[str, Tensor]:
+        assert batch.old_logprobs is not None
+        assert batch.ref_logprobs is not None
+        everything = logprobs + 2 * batch.old_logprobs + 3 * batch.ref_logprobs
+        sums = everything.new_zeros(len(batch.denominators.valid))
+        rows = (everything * batch.mask).sum(1)
+        return {"sum": sums.index_add(0, batch.group, rows)[batch.group]}
+
+    def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
+        stats = batch.stats or self.group_stats(logprobs.detach(), batch)
+        return Terms(values=-logprobs * stats["sum"][:, None])
+
+
+def test_what_rows_must_know_of_their_group_does_not_depend_on_micro_batches() -> None:
+    own = policy("qwen2")
+    algorithm = replace(ALGORITHMS["grpo"], objective=_Coupled())
+    groups = played(own)
+    whole = step_gradient(own, groups, algorithm, LARGE)
+    for budget in (1, 40):
+        assert_equal(step_gradient(own, groups, algorithm, budget), whole)
+
+
+def test_replayed_rollouts_keep_the_log_probs_they_were_sampled_with() -> None:
+    own = policy("qwen2")
+    (group, *_) = played(own)
+    pieces = [r.sequences[0].pieces[0] for r in group.rollouts]
+    stored = [replace(p, logprobs=(-3.0,) * len(p.ids)) for p in pieces]
+    rollouts = [
+        replace(r, sequences=(replace(r.sequences[0], pieces=(p,)),))
+        for r, p in zip(group.rollouts, stored, strict=True)
+    ]
+    rollouts[0] = replace(rollouts[0], origin="replay")
+    mixed = replace(group, rollouts=tuple(rollouts))
+    seen: list[Tensor] = []
+
+    class Watched(_Coupled):
+        def __init__(self, needs: Needs) -> None:
+            self.needs = needs
+
+        def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
+            assert batch.old_logprobs is not None
+            seen.append(batch.old_logprobs[batch.mask] == -3.0)
+            return Terms(values=-logprobs)
+
+    by_kind = (Needs(), Needs(replay_old="recomputed"))
+    for kind in by_kind:
+        needs = replace(kind, old_logprobs=True, zero_signal_groups=True)
+        algorithm = replace(ALGORITHMS["grpo"], objective=Watched(needs))
+        step_gradient(own, [mixed], algorithm, LARGE)
+    replayed = len(stored[0].ids)
+    assert seen[0].tolist() == [True] * replayed + [False] * (len(seen[0]) - replayed)
+    assert not seen[1].any()
+
+
+def test_rows_without_an_advantage_are_not_run() -> None:
+    own = policy("qwen2")
+    group = group_of(own.chat, "red?", [1.0, 0.0, 0.5], ["red", "blue", "green"])
+    kept = {}
+    for name in ("gpg", "grpo"):
+        algorithm = ALGORITHMS[name]
+        batch = make_batch(
+            [group], advantages_of([group], algorithm), algorithm, temperature=1.0, max_tokens=8
+        )
+        kept[name] = batch.loss.rollout.tolist()
+        assert batch.loss.denominators.rollouts == 3
+    assert kept == {"gpg": [0, 1], "grpo": [0, 1, 2]}  # grpo's KL term speaks of every row
+
+
+def test_an_entropy_bonus_reaches_the_weights() -> None:
+    own, groups = policy("qwen2"), played(policy("qwen2"))
+    plain = replace(ALGORITHMS["grpo"], objective=ClippedRatio())
+    found = [
+        step_gradient(
+            own,
+            groups,
+            replace(plain, regularize=replace(plain.regularize, entropy=e)),
+            LARGE,
+        )
+        for e in (0.0, 0.1, 0.2)
+    ]
+    name = max(found[0], key=lambda n: float((found[1][n] - found[0][n]).abs().max()))
+    once, twice = found[1][name] - found[0][name], found[2][name] - found[0][name]
+    assert float(once.abs().max()) > 1e-8
+    torch.testing.assert_close(twice, 2 * once, rtol=0, atol=1e-3 * float(once.abs().max()))

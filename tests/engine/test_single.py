@@ -75,3 +75,15 @@ def test_an_optimizer_goes_on_bit_by_bit_from_its_state() -> None:
         give_gradients(made, -0.7)
         made.step()
     assert all(torch.equal(a, b) for a, b in zip(one.parameters, fresh.parameters, strict=True))
+
+
+def test_epsilon_makes_steps_shrink_with_the_gradient() -> None:
+    moved = {}
+    for eps in (1e-8, 1.0):
+        made = engine(eps=eps, max_grad_norm=None)
+        before = made.parameters[0].detach().clone()
+        give_gradients(made, 1e-3)
+        made.step()
+        moved[eps] = float((made.parameters[0].detach() - before).abs().max())
+    assert moved[1e-8] == pytest.approx(1e-2, rel=1e-2)
+    assert moved[1.0] == pytest.approx(1e-5, rel=1e-2)

@@ -302,3 +302,23 @@ def test_order_and_company_of_the_items_change_nothing(tiny: Tiny) -> None:
     split = [replace(item, rows=(row,)) for item in items for row in item.rows]
     apart = packed_logprobs(policy, split, mask=mask, temperature=1.0).logprobs
     assert float((apart - together).abs().max()) <= TOLERANCE
+
+
+@pytest.mark.parametrize("chunk", [1, 2**20])
+def test_the_entropy_has_a_gradient_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_LOGITS", chunk)
+    torch.manual_seed(0)
+    head = nn.Linear(4, 7, bias=False).double()
+    states = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    banned = torch.tensor([False, True, False, False, False, True, False])
+    targets = torch.tensor([0, 2, 3, 4, 6])
+    _, entropy = token_scores(head, states, targets, banned, 0.5, entropy_gradient=True)
+    (found,) = torch.autograd.grad(entropy.sum(), states)
+    logits = (head(states) / 0.5)[:, ~banned]
+    expected = torch.distributions.Categorical(logits=logits).entropy()  # type: ignore[no-untyped-call]
+    (wanted,) = torch.autograd.grad(expected.sum(), states)
+    torch.testing.assert_close(entropy, expected)
+    torch.testing.assert_close(found, wanted)
+    assert not token_scores(head, states, targets, banned, 0.5)[1].requires_grad
