@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from vlrft.advantages import ESTIMATORS
 from vlrft.algorithms import find_algorithm
 from vlrft.binding import bind
 from vlrft.checkpoint import Checkpoints
@@ -89,7 +88,7 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
         assert stage.algorithm is not None
         assert stage.name is not None
         algorithm = find_algorithm(stage.algorithm)
-        smallest = ESTIMATORS[algorithm.advantage].min_group
+        smallest = algorithm.estimator.min_group
         if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
             mistakes.append(
                 f"stages.{i}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "

@@ -6,7 +6,7 @@ denominators count them all the same, so leaving them out changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vlrft.advantages import ESTIMATORS, Floats
+from vlrft.advantages import Floats, advantages, plays_of
 from vlrft.algorithms import Algorithm
 from vlrft.objectives import LossBatch, Needs, make_loss_batch
 from vlrft.policy.packed import PackItem
-from vlrft.schema import Group, Prompt, RewardError
+from vlrft.schema import Group, Prompt
 from vlrft.schema import Sequence as Row
 from vlrft.selection.keep import is_valid
 
@@ -96,21 +96,42 @@ class Batch:
         return sorted(runs, key=self._packed_length)
 
 
-def advantages_of(groups: Sequence[Group], algorithm: Algorithm) -> list[Floats]:
-    """An advantage a rollout, a group each [P][G]. Raises RewardError for a reward that is no finite number."""
-    for g in groups:
-        if not np.isfinite(g.rewards).all():
-            raise RewardError(f"{g.sample.id}: the reward is not finite: {g.rewards}")
-    sizes = [len(g.rollouts) for g in groups]
-    rewards = np.array([r for g in groups for r in g.rewards], dtype=np.float64)
-    index = np.repeat(np.arange(len(groups)), sizes)
-    values = ESTIMATORS[algorithm.advantage].function(rewards, index)
-    return np.split(values, np.cumsum(sizes)[:-1])
+RowAdvantages = list[list[Floats]]
+"""Of one group: [G rollouts][rows][action tokens]."""
+
+
+def advantages_of(
+    groups: Sequence[Group],
+    algorithm: Algorithm,
+    *,
+    weights: Mapping[str, float] | None = None,
+    max_tokens: int = 0,
+    greedy: Sequence[float] | None = None,
+) -> list[RowAdvantages]:
+    """The step's advantages, a group each. `weights`: of the named rewards; `max_tokens`: the configured longest
+    completion; `greedy`: the reward of each sample's greedy answer, where the estimator wants it.
+
+    Raises RewardError for a reward that is no finite number, AdvantageError for a step the estimator does not fit.
+    """
+    rows = iter(
+        advantages(plays_of(groups, weights or {}, max_tokens, greedy), algorithm.estimator)
+    )
+    return [[[next(rows) for _ in r.sequences] for r in g.rollouts] for g in groups]
+
+
+def rollout_means(groups: Sequence[RowAdvantages]) -> list[list[float]]:
+    """A rollout's advantage [P][G], the mean over its action tokens; 0 when it has none."""
+    return [[_mean(np.concatenate([*rows, np.zeros(0)])) for rows in group] for group in groups]
+
+
+def _mean(values: Floats) -> float:
+    """Exact for equal values, which a plain mean rounds."""
+    return float(values[0] + (values - values[0]).mean()) if len(values) else 0.0
 
 
 def make_batches(
     groups: Sequence[Group],
-    advantages: Sequence[Floats],
+    advantages: Sequence[RowAdvantages],
     algorithm: Algorithm,
     *,
     temperature: float,
@@ -135,19 +156,20 @@ def make_batches(
 
 def make_batch(
     groups: Sequence[Group],
-    advantages: Sequence[Floats],
+    advantages: Sequence[RowAdvantages],
     algorithm: Algorithm,
     *,
     temperature: float,
     max_tokens: int,
 ) -> Batch:
     """One optimiser step's batch; see `make_batches`."""
-    rows: list[tuple[Row, int, int, float, str]] = []
+    rows: list[tuple[Row, int, int, Floats, str]] = []
     replayed: list[bool] = []
     rollout = 0
     for g, group in enumerate(groups):
-        for one, advantage in zip(group.rollouts, advantages[g], strict=True):
-            rows += [(s, g, rollout, float(advantage), group.sample.id) for s in one.sequences]
+        for one, own in zip(group.rollouts, advantages[g], strict=True):
+            pairs = zip(one.sequences, own, strict=True)
+            rows += [(s, g, rollout, a, group.sample.id) for s, a in pairs]
             replayed += [one.origin == "replay"] * len(one.sequences)
             rollout += 1
     ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
@@ -164,10 +186,12 @@ def make_batch(
             elif piece.sampled:
                 sampled[b, at:end] = torch.nan  # given, not sampled
             at = end
-    per_row = torch.tensor([a for *_, a, _ in rows], dtype=torch.float64)
+    spread = torch.zeros(len(rows), width, dtype=torch.float64)
+    for b, (*_, own_tokens, _) in enumerate(rows):
+        spread[b, mask[b]] = torch.from_numpy(own_tokens)
     loss = make_loss_batch(
         mask=mask,
-        advantages=per_row[:, None] * mask,
+        advantages=spread,
         group=torch.tensor([g for _, g, *_ in rows], dtype=torch.long),
         rollout=torch.tensor([r for _, _, r, *_ in rows], dtype=torch.long),
         valid=tuple(is_valid(g) for g in groups),

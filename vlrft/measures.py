@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from vlrft.advantages import Floats
-from vlrft.batch import Batch
+from vlrft.batch import Batch, RowAdvantages
 from vlrft.schema import Group
 from vlrft.scoring import NamedReward
 from vlrft.selection.collect import Collected
@@ -33,19 +32,20 @@ class Clock:
 
 def step_metrics(
     found: Collected,
-    advantages: Sequence[Floats],
+    advantages: Sequence[RowAdvantages],
     batches: Sequence[Batch],
     figures: Mapping[str, float],
     rewards: Sequence[NamedReward],
     clock: Clock,
 ) -> dict[str, float]:
     """Everything a line of metrics.jsonl holds, in a fixed order."""
+    taught = [row for group in advantages for own in group for row in own if len(row)]
     given = all(r.origin == "injected" for g in found.sampled for r in g.rollouts)
     return {
         **figures,
         **({} if given else _reward_metrics(found, {r.name: r.weight for r in rewards})),
-        "advantage/min": min(float(a.min()) for a in advantages),
-        "advantage/max": max(float(a.max()) for a in advantages),
+        "advantage/min": min((float(a.min()) for a in taught), default=0.0),
+        "advantage/max": max((float(a.max()) for a in taught), default=0.0),
         **_length_metrics(found.sampled),
         **_cost_metrics(found, batches, clock),
     }

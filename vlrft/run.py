@@ -90,6 +90,11 @@ class Run:
         self.states.observe(groups)
         return groups
 
+    def greedy(self, stage: Stage, groups: Sequence[Group]) -> list[float]:
+        """The reward of one answer without chance to each group's sample [P]."""
+        play = greedy_player(stage.bound, self.rollout, self.policy.chat, stage.config.rollout)
+        return [r.reward for r in play([g.sample for g in groups])]
+
     def engine(self, stage: Stage) -> TrainEngine:
         """The stage's own optimiser, where the checkpoint left it when the run resumes within the stage."""
         engine = build_engine(stage.config.update, self.policy, stage.config.steps)

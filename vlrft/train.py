@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from vlrft.assemble import open_run
-from vlrft.batch import advantages_of, make_batches
+from vlrft.batch import advantages_of, make_batches, rollout_means
 from vlrft.config import Config
 from vlrft.measures import Clock, step_metrics
 from vlrft.report import write_report
@@ -45,8 +45,15 @@ def train_stage(run: Run, stage: Stage) -> None:
         with clock("rollout"):
             play = partial(run.groups, stage, step)
             found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
+            greedy = run.greedy(stage, found.groups) if algorithm.estimator.greedy else None
         with clock("update"):
-            advantages = advantages_of(found.groups, algorithm)
+            advantages = advantages_of(
+                found.groups,
+                algorithm,
+                weights={r.name: r.weight for r in stage.bound.rewards},
+                max_tokens=config.rollout.max_tokens,
+                greedy=greedy,
+            )
             batches = make_batches(
                 found.groups,
                 advantages,
@@ -66,7 +73,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         metrics = step_metrics(
             found, advantages, batches, figures, stage.bound.rewards, clock
         ) | run.prompt_metrics(stage)
-        run.log.step(stage.name, step, metrics, found.groups, advantages)
+        run.log.step(stage.name, step, metrics, found.groups, rollout_means(advantages))
         bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
         last = step == stage.last
         if last or run.due(run.config.eval.every):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.advantages.steps import step_of
 from vlrft.advantages import ESTIMATORS, valid_groups
 
 GROUP = np.array([0, 0, 0, 1, 1, 2])
@@ -10,9 +11,7 @@ REWARDS = np.array([1.0, 0.0, 0.0, 0.5, 0.5, 3.0])
 
 
 def estimate(name: str, rewards: np.ndarray = REWARDS) -> list[float]:
-    return [
-        float(a) for a in ESTIMATORS[name].function(np.asarray(rewards, dtype=np.float64), GROUP)
-    ]
+    return [float(a) for a in ESTIMATORS[name](step_of(rewards, GROUP)).values]
 
 
 def test_centred_by_hand() -> None:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from vlrft.advantages import ESTIMATORS
+from vlrft.advantages import Choice, Estimator, find_estimator
 from vlrft.config import Share, strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.regularize import Regularizer
@@ -56,7 +56,7 @@ class Algorithm:
     doc: str
     paper: str
     objective: Objective
-    advantage: str = "centred"
+    advantage: Choice = "centred"
     reduction: Reduction = "sequence"
     keep: Keep = field(default_factory=KeepAll)
     regularize: Regularizer = field(default_factory=Regularizer)
@@ -65,6 +65,11 @@ class Algorithm:
     notes: str = ""
     schedules: Mapping[str, Schedule] = field(default_factory=dict[str, Schedule])
     """`part.key` -> how it moves; made by `override` from a number that was given as a mapping."""
+
+    @property
+    def estimator(self) -> Estimator:
+        """What `advantage` names, or puts together."""
+        return find_estimator(self.advantage)
 
     @property
     def needs(self) -> Needs:
@@ -98,7 +103,7 @@ class Algorithm:
         found = {
             "doc": self.doc,
             "paper": self.paper,
-            "advantage": f"{self.advantage}: {ESTIMATORS[self.advantage].doc}",
+            "advantage": f"{self.estimator.name}: {self.estimator.equation or self.estimator.doc}",
             "objective": repr(self.objective),
             "reduction": self.reduction,
             "keep": repr(self.keep),

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from vlrft.advantages import ESTIMATORS
+from vlrft.advantages import find_estimator
 from vlrft.algorithms.algorithm import Algorithm, Schedule
 from vlrft.algorithms.methods import load_methods
 from vlrft.config import ConfigError
@@ -22,8 +22,8 @@ from vlrft.plugins import load_attribute
 
 ALGORITHMS: Mapping[str, Algorithm] = load_methods()
 _PARTS = ("objective", "keep", "regularize", "reference")  # merged key by key
-_CHOICES = {"advantage": tuple(ESTIMATORS), "reduction": get_args(Reduction)}
-_KEYS = (*_CHOICES, *_PARTS)
+_REDUCTIONS = get_args(Reduction)
+_KEYS = ("advantage", "reduction", *_PARTS)
 
 
 def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
@@ -61,11 +61,13 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
                     fixed[name] = schedule.at(0.0)
                 parts[key] = _merged(getattr(algorithm, key), fixed, where)
                 schedules |= {f"{key}.{name}": schedule for name, schedule in moving.items()}
-            elif key in _CHOICES and value not in _CHOICES[key]:
-                allowed = ", ".join(_CHOICES[key])
+            elif key == "reduction" and value not in _REDUCTIONS:
+                allowed = ", ".join(_REDUCTIONS)
                 mistakes.append(f"algorithm.{key}: {value!r}; allowed: {allowed}")
-            elif key in _CHOICES:
+            elif key in _KEYS:
                 parts[key] = value
+            if key == "advantage":
+                find_estimator(value, "algorithm.advantage")
         except ConfigError as e:
             mistakes += e.mistakes
     if mistakes:

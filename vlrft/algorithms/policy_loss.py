@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vlrft.advantages import ESTIMATORS, valid_groups
+from vlrft.advantages import Estimator, Floats, Ints, Plays, valid_groups
+from vlrft.advantages import advantages as estimate
 from vlrft.algorithms.bundles import find_algorithm, override
 from vlrft.objectives import guard, make_loss_batch
 from vlrft.schema import RewardError
@@ -48,7 +49,9 @@ def policy_loss(
     unless given), `rewards` its rollout's reward. Differentiable in `logprobs`; float64 stays float64. `overrides` are
     the config's keys (`advantage="standardised"`, `regularize={"kl": 0.0}`, `reduction="token"`); `extras` holds what
     single methods need (`length`: the configured longest completion, for the reduction `constant`; `entropy` [B T] of the
-    tokens' distributions with its gradient, for an entropy bonus; `replayed` [B], rollouts of an earlier policy).
+    tokens' distributions with its gradient, for an entropy bonus; `replayed` [B], rollouts of an earlier policy;
+    `greedy_rewards` [B], of a greedy answer to the row's sample; `scores` {name: [B]} and `weights` {name: number}, for
+    an estimator that reads the reward's components; `keys` {name: [B]}, for one with more group keys).
 
     Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
     """
@@ -63,20 +66,23 @@ def policy_loss(
         raise ValueError(f"{name} needs ref_logprobs [B T], or regularize={{'kl': 0.0}}")
     if needs.entropy and "entropy" not in extras:
         raise ValueError(f"{name} needs extras={{'entropy': [B T], with its gradient}}")
+    if advantages is None and algorithm.estimator.greedy and "greedy_rewards" not in extras:
+        raise ValueError(
+            f"{name} needs extras={{'greedy_rewards': [B]}}, of a greedy answer to the row's sample"
+        )
     if algorithm.reduction == "constant" and "length" not in extras:
         raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
     device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
     rows = len(logprobs)
     group_index = _dense(group, rows)
     rollout_index = _dense(range(rows) if rollout is None else rollout, rows)
-    first = np.unique(rollout_index, return_index=True)[1]  # a row of each rollout
-    given_rewards = rewards.detach().double().cpu() if isinstance(rewards, Tensor) else rewards
-    reward = np.asarray(given_rewards, dtype=np.float64)
+    reward = _numbers(rewards)
     if not np.isfinite(reward).all():
         raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
     if advantages is None:
-        by_rollout = ESTIMATORS[algorithm.advantage].function(reward[first], group_index[first])
-        advantages = torch.as_tensor(by_rollout[rollout_index])
+        advantages = _estimated(
+            algorithm.estimator, reward, group_index, rollout_index, mask, truncated, extras
+        )
     given = advantages.detach().to(device, wide)
     spread = (given[:, None] if given.dim() == 1 else given).expand(mask.shape) * mask
     groups = int(group_index.max(initial=-1)) + 1
@@ -106,7 +112,52 @@ def policy_loss(
     return PolicyLoss(loss=loss, advantages=spread, metrics=metrics)
 
 
-def _dense(index: Any, rows: int) -> np.ndarray:
+def _estimated(
+    estimator: Estimator,
+    reward: Floats,
+    group: Ints,
+    rollout: Ints,
+    mask: Tensor,
+    truncated: Tensor | None,
+    extras: Mapping[str, Any],
+) -> Float[Tensor, "B T"]:
+    """The estimator's advantages, from what is given for each row."""
+    rows = len(reward)
+    _, first, counts = np.unique(rollout, return_index=True, return_counts=True)
+    row_tokens = mask.sum(1).cpu().numpy().astype(np.int64)
+    cut = np.zeros(rows, bool) if truncated is None else truncated.cpu().numpy().astype(bool)
+    order = np.argsort(rollout, kind="stable")
+    turns = np.empty(rows, dtype=np.int64)
+    turns[order] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
+    greedy = extras.get("greedy_rewards")
+    plays = Plays(
+        values=reward[first],
+        keys={k: _dense(v, rows)[first] for k, v in extras.get("keys", {}).items()}
+        | {"sample": group[first]},
+        scores={k: _numbers(v)[first] for k, v in extras.get("scores", {}).items()},
+        weights=dict(extras.get("weights", {})),
+        rows=rollout,
+        row_tokens=row_tokens,
+        tokens=np.bincount(rollout, weights=row_tokens).astype(np.int64),
+        truncated=np.bincount(rollout, weights=cut) > 0,
+        max_tokens=int(extras.get("length", 0)),
+        greedy=None if greedy is None else _numbers(greedy)[first],
+        step_rewards=np.zeros(rows),
+        anchors=np.arange(rows),
+        turns=turns,
+    )
+    spread = torch.zeros(mask.shape, dtype=torch.float64)
+    for b, own in enumerate(estimate(plays, estimator)):
+        spread[b, mask[b].cpu()] = torch.from_numpy(own)
+    return spread
+
+
+def _numbers(values: Any) -> Floats:
+    given = values.detach().double().cpu() if isinstance(values, Tensor) else values
+    return np.asarray(given, dtype=np.float64)
+
+
+def _dense(index: Any, rows: int) -> Ints:
     """Any integer labels [B] as 0 … n−1 in order of first appearance."""
     labels = np.asarray(torch.as_tensor(index).cpu() if not isinstance(index, range) else index)
     if labels.shape != (rows,):

@@ -1,0 +1,32 @@
+"""Optimiser steps for tests: rewards and groups, a row of one token a rollout unless more is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vlrft.advantages import Plays
+
+
+def step_of(rewards: Any, group: Any, **given: Any) -> Plays:
+    """A step of single-turn rollouts; `given` are further fields of Plays."""
+    values = np.asarray(rewards, dtype=np.float64)
+    n = len(values)
+    keys = {"sample": np.asarray(group, dtype=np.int64), **given.pop("keys", {})}
+    rows = np.asarray(given.pop("rows", range(n)), dtype=np.int64)
+    row_tokens = np.asarray(given.pop("row_tokens", np.ones(len(rows))), dtype=np.int64)
+    fields: dict[str, Any] = {
+        "tokens": np.bincount(rows, weights=row_tokens, minlength=n).astype(np.int64),
+        "truncated": np.zeros(n, dtype=np.bool_),
+        "step_rewards": np.zeros(len(rows)),
+        "anchors": np.arange(len(rows)),
+        "turns": np.zeros(len(rows), dtype=np.int64),
+    }
+    return Plays(values=values, keys=keys, rows=rows, row_tokens=row_tokens, **(fields | given))
+
+
+def groups_of(labels: Sequence[int]) -> list[list[int]]:
+    """The places of each label, in order of first appearance."""
+    return [[i for i, own in enumerate(labels) if own == k] for k in dict.fromkeys(labels)]

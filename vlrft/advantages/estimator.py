@@ -1,0 +1,72 @@
+"""A named pipeline of steps, and how its result reaches the tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from vlrft.advantages.keyed import Floats
+from vlrft.advantages.plays import AdvantageError, Plays
+
+
+class Step(Protocol):
+    """One operation on the plays: a small `@strict` dataclass whose fields are its settings, or any function.
+
+    A step may also say `min_group` (the smallest configured group it makes sense for, 1 unless said) and `needs_greedy`
+    (that the loop must play a greedy rollout of each sample).
+    """
+
+    def __call__(self, plays: Plays) -> Plays: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator:
+    """A named pipeline: rewards go in at the first step, advantages come out of the last."""
+
+    name: str
+    doc: str
+    equation: str = ""
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def min_group(self) -> int:
+        """The smallest configured group it makes sense for."""
+        return max((int(getattr(s, "min_group", 1)) for s in self.steps), default=1)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the loop must play a greedy rollout of each sample."""
+        return any(getattr(s, "needs_greedy", False) for s in self.steps)
+
+    def __call__(self, plays: Plays) -> Plays:
+        """The plays with advantages in place of rewards. Raises AdvantageError naming the estimator."""
+        try:
+            for step in self.steps:
+                plays = step(plays)
+        except AdvantageError as e:
+            raise AdvantageError(f"advantage {self.name}: {e}") from None
+        return plays
+
+
+def advantages(plays: Plays, estimator: Estimator) -> list[Floats]:
+    """An array a row [B], a number for each of its action tokens. Raises AdvantageError naming the estimator."""
+    found = estimator(plays)
+    by_row = found.values[found.rows]
+    if found.by_row is not None:
+        by_row = by_row + found.by_row
+    out = [np.full(int(n), value) for value, n in zip(by_row, found.row_tokens, strict=True)]
+    if found.shape is not None:
+        out = [_shaped(a, f, estimator) for a, f in zip(out, found.shape, strict=True)]
+    if not all(np.isfinite(a).all() for a in out):
+        raise AdvantageError(f"advantage {estimator.name}: gave numbers that are not finite")
+    return out
+
+
+def _shaped(row: Floats, factors: Floats, estimator: Estimator) -> Floats:
+    if row.shape != factors.shape:
+        raise AdvantageError(
+            f"advantage {estimator.name}: {len(factors)} token factors for a row of {len(row)} action tokens"
+        )
+    return row * factors

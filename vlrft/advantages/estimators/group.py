@@ -1,0 +1,99 @@
+"""Estimators that compare the rollouts of a group: centre, scale, leave one out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.keyed import centred, group_sizes, over_group_std, over_step_std
+from vlrft.advantages.plays import AdvantageError, Plays
+from vlrft.config import strict
+
+
+@strict
+class Centre:
+    """v_i ← v_i − μ_g over the groups of `key`; exactly 0 where a group's values do not differ."""
+
+    key: str = "sample"
+
+    @property
+    def min_group(self) -> int:
+        return 2 if self.key == "sample" else 1
+
+    def __call__(self, plays: Plays) -> Plays:
+        return replace(plays, values=centred(plays.values, plays.key(self.key)))
+
+
+@strict
+class Scale:
+    """v_i ← v_i / (σ + 1e-6), σ the unbiased standard deviation.
+
+    group: σ_g = √(Σ_g v² / (n_g − 1)) over the groups of `key`, for values that are centred on it; a group of one stays
+    0. step: σ of all values of the step.
+    """
+
+    by: Literal["group", "step"] = "group"
+    key: str = "sample"
+
+    @property
+    def min_group(self) -> int:
+        return 2 if self.by == "group" and self.key == "sample" else 1
+
+    def __call__(self, plays: Plays) -> Plays:
+        if self.by == "step":
+            return replace(plays, values=over_step_std(plays.values))
+        return replace(plays, values=over_group_std(plays.values, plays.key(self.key)))
+
+
+@strict
+class LeaveOneOut:
+    """v_i ← v_i − (mean of the other values of its group) = n/(n−1) · (v_i − μ_g)
+
+    Exactly 0 where a group's values do not differ. Raises AdvantageError for a group of one: it has no others.
+    """
+
+    key: str = "sample"
+    min_group = 2
+
+    def __call__(self, plays: Plays) -> Plays:
+        key = plays.key(self.key)
+        sizes = group_sizes(key)
+        if (sizes == 1).any():
+            number = int(key[int(np.argmax(sizes == 1))])
+            raise AdvantageError(
+                f"group {number} of the step's {self.key!r} groups holds one rollout, and each is compared with the others"
+            )
+        return replace(plays, values=sizes / np.maximum(sizes - 1, 1) * centred(plays.values, key))
+
+
+STEPS = {"centre": Centre, "scale": Scale, "leave_one_out": LeaveOneOut}
+
+ESTIMATORS = (
+    Estimator(
+        name="centred",
+        doc="The reward above its group's mean.",
+        equation="A_i = r_i − μ_g",
+        steps=(Centre(),),
+    ),
+    Estimator(
+        name="standardised",
+        doc="The reward above its group's mean, in standard deviations of the group.",
+        equation="A_i = (r_i − μ_g) / (σ_g + 1e-6)",
+        steps=(Centre(), Scale()),
+    ),
+    Estimator(
+        name="batch_standardised",
+        doc="The reward above its group's mean, in standard deviations over the step.",
+        equation="A_i = (r_i − μ_g) / (σ + 1e-6), σ of the step's centred rewards",
+        steps=(Centre(), Scale(by="step")),
+    ),
+    Estimator(
+        name="rloo",
+        doc="The reward above the mean of the group's other rollouts (RLOO, arXiv 2402.14740).",
+        equation="A_i = G/(G−1) · (r_i − μ_g)",
+        steps=(LeaveOneOut(),),
+    ),
+)

@@ -1,0 +1,62 @@
+"""Answers that ran too long: DAPO's soft penalty, and answers that were cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from pydantic import NonNegativeFloat
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.estimators.group import Centre, Scale
+from vlrft.advantages.plays import AdvantageError, Plays
+from vlrft.config import Positive, strict
+
+BUFFER_SHARE = 0.2  # 4096 of 20480 tokens in the paper
+
+
+@strict
+class Overlong:
+    """v_i ← v_i − p · clip((n_i − (L − B)) / B, 0, 1): no penalty up to L − B tokens, the whole one from L on.
+
+    n_i: tokens of the rollout's longest row, L the configured longest completion, B the buffer, p the penalty
+    (arXiv 2503.14476, Eq. 13, where p = 1).
+    """
+
+    buffer: Positive | None = None
+    """null: a fifth of the longest completion, the paper's share."""
+    penalty: NonNegativeFloat = 1.0
+
+    def __call__(self, plays: Plays) -> Plays:
+        if plays.max_tokens <= 0:
+            raise AdvantageError("overlong needs the configured longest completion")
+        buffer = self.buffer or plays.max_tokens * BUFFER_SHARE
+        if buffer > plays.max_tokens:
+            raise AdvantageError(
+                f"overlong.buffer: {self.buffer}, but no answer is longer than {plays.max_tokens} tokens"
+            )
+        longest = np.zeros(len(plays.values))
+        np.maximum.at(longest, plays.rows, plays.row_tokens.astype(np.float64))
+        over = np.clip((longest - (plays.max_tokens - buffer)) / buffer, 0.0, 1.0)
+        return replace(plays, values=plays.values - self.penalty * over)
+
+
+@strict
+class MuteTruncated:
+    """v_i ← 0 where a turn ran into the token limit: nobody knows what such an answer would have earned. It belongs
+    behind the baseline, which counts it."""
+
+    def __call__(self, plays: Plays) -> Plays:
+        return replace(plays, values=np.where(plays.truncated, 0.0, plays.values))
+
+
+STEPS = {"overlong": Overlong, "mute_truncated": MuteTruncated}
+
+ESTIMATORS = (
+    Estimator(
+        name="dapo",
+        doc="Group-standardised rewards after a penalty on the last fifth of the token limit (DAPO, arXiv 2503.14476).",
+        equation="r'_i = r_i − clip((n_i − 0.8 L) / 0.2 L, 0, 1);  A_i = (r'_i − μ_g) / (σ_g + 1e-6)",
+        steps=(Overlong(), Centre(), Scale()),
+    ),
+)

@@ -1,0 +1,55 @@
+"""Estimators without a baseline: the reward itself, one for all, best against worst."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.keyed import differs
+from vlrft.advantages.plays import Plays
+from vlrft.config import strict
+
+
+@strict
+class One:
+    """v_i ← 1: the answers are given, all are to be learned."""
+
+    def __call__(self, plays: Plays) -> Plays:
+        return replace(plays, values=np.ones_like(plays.values))
+
+
+@strict
+class BestAgainstWorst:
+    """v ← +1 for the best of its group, −1 for the worst, 0 for the rest; of several equal ones the first. All 0 where a
+    group's values do not differ."""
+
+    key: str = "sample"
+
+    @property
+    def min_group(self) -> int:
+        return 2 if self.key == "sample" else 1
+
+    def __call__(self, plays: Plays) -> Plays:
+        key, values = plays.key(self.key), plays.values
+        out = np.zeros_like(values)
+        for sign in (1.0, -1.0):
+            best_first = np.lexsort((-sign * values, key))  # stable: equal ones keep their order
+            _, first = np.unique(key[best_first], return_index=True)
+            out[best_first[first]] = sign
+        return replace(plays, values=np.where(differs(values, key), out, 0.0))
+
+
+STEPS = {"one": One, "best_against_worst": BestAgainstWorst}
+
+ESTIMATORS = (
+    Estimator(name="one", doc="1 for every answer.", equation="A_i = 1", steps=(One(),)),
+    Estimator(name="reward", doc="The reward itself, without a baseline.", equation="A_i = r_i"),
+    Estimator(
+        name="best_against_worst",
+        doc="The pair of a group's best and worst answer; a group of equal rewards has none.",
+        equation="A = +1 for the best, −1 for the worst, 0 for the rest",
+        steps=(BestAgainstWorst(),),
+    ),
+)

@@ -1,0 +1,52 @@
+"""Estimators that normalise over the whole optimiser step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.estimators.components import PerComponent
+from vlrft.advantages.estimators.group import Centre
+from vlrft.advantages.keyed import EPSILON, MIN_SPREAD, differs
+from vlrft.advantages.plays import Plays
+from vlrft.config import strict
+
+
+@strict
+class Whiten:
+    """v_i ← (v_i − μ) / (σ + 1e-6), μ and the unbiased σ over all rollouts of the step.
+
+    Groups of `key` whose values do not differ get exactly 0: what stood in them came out of a centring as 0, and the
+    shift would make it a rounding residue. `key: null` has no groups, for rewards that were not centred.
+    """
+
+    key: str | None = "sample"
+
+    def __call__(self, plays: Plays) -> Plays:
+        values = plays.values
+        if len(values) < 2 or float(np.ptp(values)) <= MIN_SPREAD:
+            return replace(plays, values=np.zeros_like(values))
+        white = (values - values.mean()) / (float(values.std(ddof=1)) + EPSILON)
+        if self.key is not None:
+            white = np.where(differs(values, plays.key(self.key)), white, 0.0)
+        return replace(plays, values=white)
+
+
+STEPS = {"whiten": Whiten}
+
+ESTIMATORS = (
+    Estimator(
+        name="reinforce_pp",
+        doc="The reward above its group's mean, whitened over the step (REINFORCE++ baseline, arXiv 2501.03262).",
+        equation="c_i = r_i − μ_g;  A_i = (c_i − μ) / (σ + 1e-6), μ and σ of the step's c",
+        steps=(Centre(), Whiten()),
+    ),
+    Estimator(
+        name="gdpo",
+        doc="Each reward component standardised in its group, weighted, summed, whitened over the step (arXiv 2601.05242).",
+        equation="c_i = Σ_k w_k (r_ik − μ_gk) / (σ_gk + 1e-6);  A_i = (c_i − μ) / (σ + 1e-6)",
+        steps=(PerComponent(), Whiten()),
+    ),
+)

@@ -1,0 +1,141 @@
+"""What an estimator sees of one optimiser step: numbers by rollout, by row and by token. No model, no text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from vlrft.advantages.keyed import Bools, Floats, Ints, dense
+from vlrft.schema import Group, RewardError, Rollout, VlrftError
+
+REST = "environment"  # the component of what a reward holds beyond its weighted scores
+ROUNDING = 1e-9  # a rest below this is rounding of a weighted sum
+
+
+class AdvantageError(VlrftError, ValueError):
+    """An estimator that does not fit the step it is given; names the estimator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plays:
+    """R rollouts and their B rows; a row is one token sequence, a single-turn rollout has one.
+
+    Steps return a changed copy. The advantage of token t of row b, of rollout i, is
+    (values[i] + by_row[b]) · shape[b][t].
+    """
+
+    values: Floats  # [R] the summed reward at first, the advantage in the end
+    keys: Mapping[str, Ints]  # name -> [R] dense labels; "sample": the group
+    rows: Ints  # [B] rollout of each row
+    row_tokens: Ints  # [B] action tokens
+    tokens: Ints  # [R] action tokens
+    truncated: Bools  # [R]
+    max_tokens: int = 0  # the configured longest completion; 0: not known
+    scores: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    """Reward components kept apart, [R] each; NaN where one does not apply."""
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of each component; one without a weight counts nothing."""
+    greedy: Floats | None = None  # [R] reward of the greedy rollout of the same sample
+    step_rewards: Floats  # [B]
+    anchors: Ints  # [B] dense labels: equal for rows of a group that begin at the same observation
+    turns: Ints  # [B] the row's place in its rollout
+    by_row: Floats | None = None  # [B] added on top of the rollout's value
+    shape: tuple[Floats, ...] | None = None  # [B][tokens of the row] factors
+
+    def key(self, name: str) -> Ints:
+        """The labels [R] of a key; `step` puts all rollouts into one group. Raises AdvantageError."""
+        if name == "step":
+            return np.zeros(len(self.values), dtype=np.int64)
+        if name not in self.keys:
+            near = get_close_matches(name, self.keys, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            known = ", ".join([*self.keys, "step"])
+            raise AdvantageError(f"no rollouts are grouped by {name!r}; {hint}known: {known}")
+        return self.keys[name]
+
+    def shaped(self, factors: Sequence[Floats]) -> Plays:
+        """With factors [B][tokens of the row] on top of those there are."""
+        before = self.shape or tuple(np.ones(int(n)) for n in self.row_tokens)
+        return replace(self, shape=tuple(a * b for a, b in zip(before, factors, strict=True)))
+
+
+def plays_of(
+    groups: Sequence[Group],
+    weights: Mapping[str, float],
+    max_tokens: int,
+    greedy: Sequence[float] | None = None,
+) -> Plays:
+    """The step's groups in order. Keys: `sample` is the group, and each tag that all samples have gives one more.
+
+    `weights`: of the named rewards; a score `name/part` has the weight of `name`. `greedy`: a reward a group [P].
+    Raises RewardError for a reward that is no finite number; names the sample.
+    """
+    for k, g in enumerate(groups):
+        if not np.isfinite(g.rewards).all():
+            raise RewardError(f"{g.sample.id}: the reward is not finite: {g.rewards}")
+        if greedy is not None and not math.isfinite(greedy[k]):
+            raise RewardError(f"{g.sample.id}: the greedy answer's reward is {greedy[k]}")
+    rollouts = [r for g in groups for r in g.rollouts]
+    index = np.repeat(np.arange(len(groups)), [len(g.rollouts) for g in groups])
+    rewards = np.array([r.reward for r in rollouts], dtype=np.float64)
+    scores, used = _components(rollouts, rewards, weights)
+    rows = [(i, k, s) for i, r in enumerate(rollouts) for k, s in enumerate(r.sequences)]
+    anchors: list[object] = [
+        (i, k, None) if s.anchor is None else (int(index[i]), s.anchor) for i, k, s in rows
+    ]
+    return Plays(
+        values=rewards,
+        keys={**_tag_keys(rollouts), "sample": index.astype(np.int64)},
+        scores=scores,
+        weights=used,
+        tokens=np.array([r.tokens for r in rollouts], dtype=np.int64),
+        truncated=np.array([r.truncated for r in rollouts], dtype=np.bool_),
+        max_tokens=max_tokens,
+        greedy=None if greedy is None else np.asarray(greedy, dtype=np.float64)[index],
+        rows=np.array([i for i, _, _ in rows], dtype=np.int64),
+        row_tokens=np.array(
+            [sum(len(p.ids) for p in s.pieces if p.sampled) for _, _, s in rows], dtype=np.int64
+        ),
+        step_rewards=np.array([x for r in rollouts for x in _step_rewards(r)], dtype=np.float64),
+        anchors=dense(anchors),
+        turns=np.array([k for _, k, _ in rows], dtype=np.int64),
+    )
+
+
+def _components(
+    rollouts: Sequence[Rollout], rewards: Floats, weights: Mapping[str, float]
+) -> tuple[dict[str, Floats], dict[str, float]]:
+    """The scores [R] by name, NaN where one does not apply, and their weights. What a reward holds beyond them, such as
+    an environment's own, is a component too."""
+    scores: dict[str, Floats] = {}
+    for name in dict.fromkeys(name for r in rollouts for name in r.scores):
+        given = [r.scores.get(name) for r in rollouts]
+        scores[name] = np.array([math.nan if v is None else v for v in given], dtype=np.float64)
+    used = {n: w for n in scores if (w := weights.get(n.split("/")[0])) is not None}
+    rest = rewards - sum((w * np.nan_to_num(scores[n]) for n, w in used.items()), 0.0)
+    if REST not in scores and bool((np.abs(rest) > ROUNDING).any()):
+        scores[REST], used[REST] = rest, 1.0
+    return scores, used
+
+
+def _tag_keys(rollouts: Sequence[Rollout]) -> dict[str, Ints]:
+    tags = [r.sample.tags for r in rollouts]
+    return {
+        name: dense([t[name] for t in tags])
+        for name in (tags[0] if tags else ())
+        if all(name in t for t in tags)
+    }
+
+
+def _step_rewards(rollout: Rollout) -> tuple[float, ...]:
+    """A step reward a row: turns that share a row are summed."""
+    given, rows = rollout.step_rewards, len(rollout.sequences)
+    if len(given) == rows:
+        return given
+    if rows > 1 and given:
+        raise RewardError(f"{rollout.sample.id}: {len(given)} step rewards for {rows} rows")
+    return (sum(given),) * rows
