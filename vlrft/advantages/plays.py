@@ -112,10 +112,15 @@ def _components(
     """The scores [R] by name, NaN where one does not apply, and their weights. What a reward holds beyond them, such as
     an environment's own, is a component too."""
     scores: dict[str, Floats] = {}
+    used: dict[str, float] = {}
     for name in dict.fromkeys(name for r in rollouts for name in r.scores):
-        given = [r.scores.get(name) for r in rollouts]
-        scores[name] = np.array([math.nan if v is None else v for v in given], dtype=np.float64)
-    used = {n: w for n in scores if (w := weights.get(n.split("/")[0])) is not None}
+        given = [math.nan if (v := r.scores.get(name)) is None else float(v) for r in rollouts]
+        scores[name] = np.array([v if math.isfinite(v) else math.nan for v in given])
+        if (weight := weights.get(name.split("/")[0])) is not None:
+            used[name] = weight
+            for r, v in zip(rollouts, given, strict=True):
+                if r.scores.get(name) is not None and not math.isfinite(v):
+                    raise RewardError(f"{r.sample.id}: the reward {name} is not finite: {v}")
     rest = rewards - sum((w * np.nan_to_num(scores[n]) for n, w in used.items()), 0.0)
     if REST not in scores and bool((np.abs(rest) > ROUNDING).any()):
         scores[REST], used[REST] = rest, 1.0

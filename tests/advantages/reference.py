@@ -1,0 +1,142 @@
+"""Slow estimators, written from their formulas: loops over Python floats, no code shared with the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from statistics import fmean, stdev
+
+EPS = 1e-6
+Numbers = list[float]
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Rollouts [R] with their group's label, tokens, greedy reward and components."""
+
+    rewards: Numbers
+    group: list[int]
+    tokens: list[int]
+    greedy: Numbers  # equal within a group
+    scores: Mapping[str, Numbers]
+    max_tokens: int
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def groups(self) -> list[list[int]]:
+        return [[i for i, g in enumerate(self.group) if g == k] for k in sorted(set(self.group))]
+
+
+def differ(values: Sequence[float]) -> bool:
+    return bool(values) and max(values) - min(values) > 1e-6
+
+
+def by_group(toy: Toy, rule: Callable[[Numbers], Numbers], values: Numbers) -> Numbers:
+    """The rule for each group whose values differ, 0 for the others."""
+    out = [0.0] * len(values)
+    for members in toy.groups():
+        own = [values[i] for i in members]
+        if differ(own):
+            for i, a in zip(members, rule(own), strict=True):
+                out[i] = a
+    return out
+
+
+def centre(own: Numbers) -> Numbers:
+    return [v - fmean(own) for v in own]
+
+
+def standardise(own: Numbers) -> Numbers:
+    return [(v - fmean(own)) / (stdev(own) + EPS) for v in own]
+
+
+def whiten(toy: Toy, values: Numbers) -> Numbers:
+    out = [0.0] * len(values)
+    if not differ(values):
+        return out
+    for members in toy.groups():
+        if differ([values[i] for i in members]):
+            for i in members:
+                out[i] = (values[i] - fmean(values)) / (stdev(values) + EPS)
+    return out
+
+
+def centred(toy: Toy) -> Numbers:
+    return by_group(toy, centre, toy.rewards)
+
+
+def standardised(toy: Toy) -> Numbers:
+    return by_group(toy, standardise, toy.rewards)
+
+
+def batch_standardised(toy: Toy) -> Numbers:
+    values = centred(toy)
+    spread = stdev(values) if len(values) > 1 else 0.0
+    return [v / (spread + EPS) for v in values]
+
+
+def rloo(toy: Toy) -> Numbers:
+    def rule(own: Numbers) -> Numbers:
+        return [v - (sum(own) - v) / (len(own) - 1) for v in own]
+
+    return by_group(toy, rule, toy.rewards)
+
+
+def remax(toy: Toy) -> Numbers:
+    gaps = [r - g for r, g in zip(toy.rewards, toy.greedy, strict=True)]
+    return [gap if abs(gap) > 1e-6 else 0.0 for gap in gaps]
+
+
+def reinforce_pp(toy: Toy) -> Numbers:
+    return whiten(toy, centred(toy))
+
+
+def gdpo(toy: Toy) -> Numbers:
+    total = [0.0] * len(toy.rewards)
+    for name, weight in toy.weights.items():
+        for members in toy.groups():
+            apply = [i for i in members if not isnan(toy.scores[name][i])]
+            own = [toy.scores[name][i] for i in apply]
+            if differ(own):
+                for i, a in zip(apply, standardise(own), strict=True):
+                    total[i] += weight * a
+    return whiten(toy, total)
+
+
+def dapo(toy: Toy) -> Numbers:
+    penalised: Numbers = []
+    for reward, n in zip(toy.rewards, toy.tokens, strict=True):
+        free = 0.8 * toy.max_tokens
+        if n <= free:
+            penalty = 0.0
+        elif n <= toy.max_tokens:
+            penalty = (free - n) / (toy.max_tokens - free)
+        else:
+            penalty = -1.0
+        penalised.append(reward + penalty)
+    return by_group(toy, standardise, penalised)
+
+
+def best_against_worst(toy: Toy) -> Numbers:
+    def rule(own: Numbers) -> Numbers:
+        out = [0.0] * len(own)
+        out[own.index(max(own))] = 1.0
+        out[own.index(min(own))] = -1.0
+        return out
+
+    return by_group(toy, rule, toy.rewards)
+
+
+REFERENCES: Mapping[str, Callable[[Toy], Numbers]] = {
+    "centred": centred,
+    "standardised": standardised,
+    "batch_standardised": batch_standardised,
+    "rloo": rloo,
+    "remax": remax,
+    "reinforce_pp": reinforce_pp,
+    "gdpo": gdpo,
+    "dapo": dapo,
+    "best_against_worst": best_against_worst,
+    "one": lambda toy: [1.0] * len(toy.rewards),
+    "reward": lambda toy: list(toy.rewards),
+}

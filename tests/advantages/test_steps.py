@@ -1,0 +1,154 @@
+"""Single steps with other settings than the named estimators give them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.advantages.steps import step_of
+from vlrft.advantages import AdvantageError, Estimator, Plays, find_estimator
+from vlrft.advantages.estimators.length import MuteTruncated
+
+NAN = float("nan")
+SCORES = {"choice": [1.0, 0.0, NAN, NAN], "boxes/iou": [NAN, NAN, 0.5, 0.9], "speed": [9.0] * 4}
+WEIGHTS = {"choice": 2.0, "boxes/iou": 0.5}
+
+
+def run(steps: list[Any], plays: Plays) -> list[float]:
+    return [round(float(v), 9) for v in find_estimator(steps)(plays).values]
+
+
+def scored(**given: Any) -> Plays:
+    scores = {k: np.array(v) for k, v in SCORES.items()}
+    return step_of([2.0, 0.0, 0.25, 0.45], [0, 0, 1, 1], scores=scores, weights=WEIGHTS, **given)
+
+
+def test_combine_gives_the_weighted_sum_of_what_applies() -> None:
+    assert run(["combine"], scored()) == [2.0, 0.0, 0.25, 0.45]
+    other = [{"step": "combine", "weights": {"boxes": 1.0, "speed": 0.1}}]
+    assert run(other, scored()) == [0.9, 0.9, 1.4, 1.8]
+
+
+def test_a_component_that_does_not_exist_is_named() -> None:
+    for step in (
+        {"step": "combine", "weights": {"choise": 1}},
+        {"step": "per_component", "keys": {"choise": "step"}},
+    ):
+        with pytest.raises(AdvantageError, match="'choise'; did you mean choice"):
+            run([step], scored())
+
+
+def test_the_environments_own_reward_may_be_weighted_in_a_step_without_any() -> None:
+    steps = [{"step": "combine", "weights": {"environment": 1.0, "choice": 1.0}}]
+    assert run(steps, scored()) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_each_component_has_its_own_statistics_and_key() -> None:
+    one = 0.5**0.5  # of two values, in their own standard deviations
+    found = run([{"step": "per_component"}], scored())
+    assert found == pytest.approx([2 * one, -2 * one, -0.5 * one, 0.5 * one], rel=1e-5)
+    centred = run([{"step": "per_component", "scale": "none"}], scored())
+    assert centred == pytest.approx([1.0, -1.0, -0.1, 0.1])
+    format_ = {"format": np.array([1.0, 1.0, 0.0, 0.0])}
+    by_step = [{"step": "per_component", "scale": "none", "keys": {"format": "step"}}]
+    together = step_of([0] * 4, [0, 0, 1, 1], scores=format_, weights={"format": 1.0})
+    assert run(by_step, together) == [0.5, 0.5, -0.5, -0.5]
+    assert run([{"step": "per_component", "scale": "none"}], together) == [0.0] * 4
+
+
+def test_a_component_that_applies_to_one_rollout_of_a_group_gives_nothing() -> None:
+    plays = step_of(
+        [1, 0], [0, 0], scores={"choice": np.array([1.0, NAN])}, weights={"choice": 1.0}
+    )
+    assert run(["per_component"], plays) == [0.0, 0.0]
+
+
+@given(st.integers(0, 14), st.integers(1, 10), st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_overlong_penalty_piece_by_piece(tokens: int, buffer: int, penalty: float) -> None:
+    plays = step_of([0.0], [0], row_tokens=[tokens], max_tokens=10)
+    free = 10 - buffer
+    expected = 0.0 if tokens <= free else -1.0 if tokens >= 10 else (free - tokens) / buffer
+    step = {"step": "overlong", "buffer": buffer, "penalty": penalty}
+    assert run([step], plays) == pytest.approx([penalty * expected], abs=1e-9)
+
+
+def test_the_longest_turn_is_what_is_too_long() -> None:
+    plays = step_of([0.0], [0], rows=[0, 0], row_tokens=[6, 9], max_tokens=10)
+    assert run([{"step": "overlong", "buffer": 4}], plays) == [-0.75]
+
+
+@pytest.mark.parametrize(("longest", "buffer", "what"), [(0, 2, "longest"), (4, 5, "no answer")])
+def test_a_penalty_that_fits_no_length_is_an_error(longest: int, buffer: int, what: str) -> None:
+    plays = step_of([0.0], [0], max_tokens=longest)
+    with pytest.raises(AdvantageError, match=what):
+        run([{"step": "overlong", "buffer": buffer}], plays)
+
+
+def test_answers_that_were_cut_count_in_the_mean_but_get_nothing() -> None:
+    cut = np.array([False, True, False])
+    plays = step_of([1.0, 0.0, 0.5], [0, 0, 0], truncated=cut)
+    assert run(["centre", "mute_truncated"], plays) == [0.5, 0.0, 0.0]
+    assert MuteTruncated()(plays).values.tolist() == [1.0, 0.0, 0.5]
+
+
+def test_steps_work_on_any_key_and_ties_on_it_are_exactly_zero() -> None:
+    bundle = np.array([0, 1, 0, 1, 2, 2])
+    tie = float(np.float32(0.9))
+    plays = step_of([tie, 0, tie, 1, tie, 0.9], [0, 0, 1, 1, 2, 2], keys={"bundle": bundle})
+    for steps in (
+        [{"step": "centre", "key": "bundle"}],
+        [{"step": "leave_one_out", "key": "bundle"}],
+        [{"step": "best_against_worst", "key": "bundle"}],
+        [{"step": "centre", "key": "bundle"}, {"step": "scale", "key": "bundle"}],
+        [{"step": "centre", "key": "bundle"}, {"step": "whiten", "key": "bundle"}],
+    ):
+        found = run(steps, plays)
+        assert [found[i] for i in (0, 2, 4, 5)] == [0.0] * 4
+        assert found[3] == -found[1] > 0
+
+
+def test_the_whole_step_is_a_key() -> None:
+    plays = step_of([1.0, 0.0, 0.5, 0.5], [0, 0, 1, 1])
+    assert run([{"step": "centre", "key": "step"}], plays) == [0.5, -0.5, 0.0, 0.0]
+
+
+def test_a_key_that_does_not_exist_is_named() -> None:
+    plays = step_of([1.0, 0.0], [0, 0], keys={"variant": np.array([0, 1])})
+    with pytest.raises(
+        AdvantageError, match=r"'varient'; did you mean variant.*sample, variant, step"
+    ):
+        run([{"step": "centre", "key": "varient"}], plays)
+
+
+def test_whitening_without_a_key_takes_rewards_as_they_are() -> None:
+    plays = step_of([1.0, 1.0, 0.0], [0, 0, 1])
+    values = np.array([1.0, 1.0, 0.0])
+    expected = (values - values.mean()) / values.std(ddof=1)
+    found = run([{"step": "whiten", "key": None}], plays)
+    assert found == pytest.approx(expected.tolist(), rel=1e-5)
+    assert run(["whiten"], plays) == [0.0] * 3  # no group differs within itself
+    assert run([{"step": "whiten", "key": None}], step_of([0.9, 0.9 + 1e-8], [0, 1])) == [0, 0]
+
+
+def test_scaling_what_does_not_differ_over_the_step_leaves_it() -> None:
+    assert run([{"step": "scale", "by": "step"}], step_of([2.0, 2.0], [0, 1])) == [2.0, 2.0]
+
+
+def test_a_step_is_any_function() -> None:
+    doubled = Estimator(
+        name="mine", doc="Twice.", steps=(lambda p: replace(p, values=2 * p.values),)
+    )
+    assert doubled(step_of([1.0, 3.0], [0, 0])).values.tolist() == [2.0, 6.0]
+    assert (doubled.min_group, doubled.greedy) == (1, False)
+
+
+def test_the_smallest_group_depends_on_the_key() -> None:
+    assert find_estimator([{"step": "centre"}]).min_group == 2
+    assert find_estimator([{"step": "centre", "key": "bundle"}]).min_group == 1
+    assert find_estimator(["combine", {"step": "scale", "by": "step"}]).min_group == 1
+    assert find_estimator([{"step": "per_component", "key": "step"}]).min_group == 1
