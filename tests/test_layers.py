@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"schema"},
     {"boxes", "config"},
-    {"grading", "plugins", "intervals", "mistakes"},
+    {"grading", "plugins", "intervals", "mistakes", "ranks"},
     {"chat", "scoring", "advantages", "loading"},
     {"policy"},
     {"rollout", "objectives"},

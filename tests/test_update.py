@@ -27,10 +27,9 @@ TOLERANCE = 1e-6  # transformers computes norms and rotary angles in float32 eve
 class Recorder:
     """An engine that keeps the gradient of each step instead of taking it."""
 
-    rank, world_size = 0, 1
-
     def __init__(self, engine: TrainEngine) -> None:
         self.engine = engine
+        self.ranks = engine.ranks
         self.policy = engine.policy
         self.logprobs = engine.logprobs
         self.backward = engine.backward

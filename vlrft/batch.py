@@ -16,8 +16,9 @@ from torch import Tensor
 
 from vlrft.advantages import Floats, advantages, plays_of
 from vlrft.algorithms import Algorithm
-from vlrft.objectives import LossBatch, Needs, make_loss_batch
+from vlrft.objectives import Denominators, LossBatch, Needs, make_loss_batch
 from vlrft.policy.packed import PackItem
+from vlrft.ranks import ALONE, Ranks
 from vlrft.schema import Group, Prompt
 from vlrft.schema import Sequence as Row
 from vlrft.selection.keep import is_valid
@@ -107,16 +108,36 @@ def advantages_of(
     weights: Mapping[str, float] | None = None,
     max_tokens: int = 0,
     greedy: Sequence[float] | None = None,
+    ranks: Ranks = ALONE,
 ) -> list[RowAdvantages]:
     """The step's advantages, a group each. `weights`: of the named rewards; `max_tokens`: the configured longest
-    completion; `greedy`: the reward of each sample's greedy answer, where the estimator wants it.
+    completion; `greedy`: the reward of each sample's greedy answer, where the estimator wants it. Statistics are taken
+    over the groups of all ranks.
 
     Raises RewardError for a reward that is no finite number, AdvantageError for a step the estimator does not fit.
     """
-    rows = iter(
-        advantages(plays_of(groups, weights or {}, max_tokens, greedy), algorithm.estimator)
-    )
-    return [[[next(rows) for _ in r.sequences] for r in g.rollouts] for g in groups]
+    parts = ranks.gather(list(groups) if ranks.size == 1 else [_figures_only(g) for g in groups])
+    everyone = [g for part in parts for g in part]
+    if greedy is not None:
+        greedy = [reward for part in ranks.gather(greedy) for reward in part]
+    plays = plays_of(everyone, weights or {}, max_tokens, greedy)
+    rows = iter(advantages(plays, algorithm.estimator))
+    found = [[[next(rows) for _ in r.sequences] for r in g.rollouts] for g in everyone]
+    first = sum(len(part) for part in parts[: ranks.rank])
+    return found[first : first + len(groups)]
+
+
+def _figures_only(group: Group) -> Group:
+    """The group without images and prompts: what estimators read, small enough to be sent."""
+    rollouts = [
+        replace(
+            r,
+            sample=replace(r.sample, images=(), messages=()),
+            sequences=tuple(replace(s, prompt=Prompt(ids=())) for s in r.sequences),
+        )
+        for r in group.rollouts
+    ]
+    return replace(group, sample=rollouts[0].sample, rollouts=tuple(rollouts))
 
 
 def rollout_means(groups: Sequence[RowAdvantages]) -> list[list[float]]:
@@ -137,6 +158,7 @@ def make_batches(
     temperature: float,
     max_tokens: int,
     updates: int = 1,
+    ranks: Ranks = ALONE,
 ) -> list[Batch]:
     """The step's groups dealt out over `updates` optimiser steps; each batch has its own denominators.
 
@@ -149,8 +171,9 @@ def make_batches(
             algorithm,
             temperature=temperature,
             max_tokens=max_tokens,
+            ranks=ranks,
         )
-        for k in range(min(updates, len(groups)))
+        for k in range(min(updates, ranks.total(len(groups))))
     ]
 
 
@@ -161,6 +184,7 @@ def make_batch(
     *,
     temperature: float,
     max_tokens: int,
+    ranks: Ranks = ALONE,
 ) -> Batch:
     """One optimiser step's batch; see `make_batches`."""
     rows: list[tuple[Row, int, int, Floats, str]] = []
@@ -205,10 +229,17 @@ def make_batch(
         prompts=tuple(row.prompt for row, *_ in rows),
         ids=tuple(ids),
         samples=tuple(s for *_, s in rows),
-        loss=loss,
+        loss=replace(loss, denominators=_summed(loss.denominators, ranks)),
         temperature=temperature,
     )
     return whole.take(_trained_rows(whole, algorithm.needs))
+
+
+def _summed(counts: Denominators, ranks: Ranks) -> Denominators:
+    """The counts of the step over all ranks; `valid` stays this rank's."""
+    sums = ranks.sums(counts.tokens, counts.rollouts, counts.groups, counts.valid_groups)
+    tokens, rollouts, groups, valid = map(int, sums)
+    return replace(counts, tokens=tokens, rollouts=rollouts, groups=groups, valid_groups=valid)
 
 
 def _trained_rows(batch: Batch, needs: Needs) -> list[int]:

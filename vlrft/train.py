@@ -44,7 +44,8 @@ def train_stage(run: Run, stage: Stage) -> None:
         clock = Clock()
         with clock("rollout"):
             play = partial(run.groups, stage, step)
-            found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
+            size, total = config.prompts_per_step, engine.ranks.total
+            found = collect(stage.prompts, play, algorithm.keep, size, total)
             greedy = run.greedy(stage, found.groups) if algorithm.estimator.greedy else None
         with clock("update"):
             advantages = advantages_of(
@@ -53,6 +54,7 @@ def train_stage(run: Run, stage: Stage) -> None:
                 weights={r.name: r.weight for r in stage.bound.rewards},
                 max_tokens=config.rollout.max_tokens,
                 greedy=greedy,
+                ranks=engine.ranks,
             )
             batches = make_batches(
                 found.groups,
@@ -61,6 +63,7 @@ def train_stage(run: Run, stage: Stage) -> None:
                 temperature=stage.temperature,
                 max_tokens=config.rollout.max_tokens,
                 updates=config.update.updates_per_batch,
+                ranks=engine.ranks,
             )
             budget = config.update.max_tokens_per_micro_batch
             if run.config.self_check and step == stage.first + 1:

@@ -45,11 +45,17 @@ def update(
     figures = Figures()
     skipped: list[Skipped] = []
     for batch in batches:
+        broken: NonFiniteError | None = None
         try:
             if needs.group_stats:
                 batch = _with_stats(batch, engine.policy, algorithm, reference, max_tokens)
             for micro in batch.micro_batches(max_tokens):
                 _backward(engine, micro, algorithm, reference, figures)
+        except NonFiniteError as e:
+            broken = e
+        try:
+            if engine.ranks.total(broken is not None):  # the ranks step together or not at all
+                raise broken or NonFiniteError("another rank met a number that is not finite")
             figures.put(engine.step())
         except NonFiniteError as e:
             engine.discard()

@@ -11,14 +11,14 @@ from vlrft.config import UpdateConfig
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores
 from vlrft.policy.packed import PackItem
+from vlrft.ranks import ALONE, Ranks
 
 
 class TrainEngine(Protocol):
     """One optimiser over one policy. Gradients are *summed* over ranks."""
 
     policy: Policy
-    rank: int
-    world_size: int
+    ranks: Ranks
 
     def logprobs(
         self,
@@ -43,8 +43,10 @@ class TrainEngine(Protocol):
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None: ...
 
 
-def build(config: UpdateConfig, policy: Policy, total_steps: int) -> TrainEngine:
-    """The engine that this installation can run: one device."""
+def build(
+    config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks = ALONE
+) -> TrainEngine:
+    """The engine that this installation can run: one device a rank."""
     from vlrft.engine.single import SingleEngine
 
-    return SingleEngine(config, policy, total_steps)
+    return SingleEngine(config, policy, total_steps, ranks)

@@ -1,4 +1,4 @@
-"""One device: AdamW, a learning-rate schedule that is a pure function of the step, gradient clipping."""
+"""One device a rank: AdamW, a learning-rate schedule that is a pure function of the step, gradient clipping."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vlrft.objectives import NonFiniteError
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packed import PackItem
+from vlrft.ranks import ALONE, Ranks
 
 
 def learning_rate(config: UpdateConfig, step: int, total: int) -> float:
@@ -28,12 +29,12 @@ def learning_rate(config: UpdateConfig, step: int, total: int) -> float:
 
 
 class SingleEngine:
-    """Holds the optimiser of one stage of a run."""
+    """Holds the optimiser of one stage of a run. Several ranks each hold the whole policy and sum their gradients."""
 
-    rank = 0
-    world_size = 1
-
-    def __init__(self, config: UpdateConfig, policy: Policy, total_steps: int) -> None:
+    def __init__(
+        self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks = ALONE
+    ) -> None:
+        self.ranks = ranks
         self.config = config
         self.policy = policy
         self.total_steps = total_steps * config.updates_per_batch
@@ -69,6 +70,7 @@ class SingleEngine:
 
     def step(self) -> dict[str, float]:
         rate = learning_rate(self.config, self.steps, self.total_steps)
+        self.ranks.sum_gradients(self.parameters)
         limit = self.config.max_grad_norm or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, limit))
         if not math.isfinite(norm):
