@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 export OMP_WAIT_POLICY = PASSIVE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check gpu build format clean
+.PHONY: demo test check gpu docs build format clean
 
 demo: $(STAMP)
 	$(BIN)/vlrft train configs/quickstart.yaml --out runs/demo --overwrite
@@ -23,6 +23,9 @@ check: $(STAMP)
 
 gpu: $(STAMP)
 	$(BIN)/python -m pytest -q -m gpu
+
+docs: $(STAMP)
+	$(BIN)/python docs/methods.py
 
 build: $(STAMP)
 	$(BIN)/python -m build --outdir dist .

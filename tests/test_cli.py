@@ -44,7 +44,8 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "algorithms", "--json"]) == 0
     methods = json.loads(capsys.readouterr().out)
     assert methods["gpg"]["reduction"] == "group"
-    assert methods["grpo"]["needs"] == "old_logprobs, ref_logprobs, zero_signal_groups"
+    assert "under the reference policy" in methods["grpo"]["computes"]
+    assert methods["gpg"]["computes"] == "log-probs of the action tokens"
 
 
 def test_show_explains_a_config_a_task_a_reward_and_a_method(

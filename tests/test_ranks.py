@@ -130,7 +130,7 @@ def broken(own: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("ranks")
-    spawn(work, args=(folder,), nprocs=2)
+    spawn(work, args=(folder,), nprocs=2)  # type: ignore[no-untyped-call]
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
 
 

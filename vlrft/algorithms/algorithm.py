@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,15 @@ from vlrft.config import Share, strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.regularize import Regularizer
 from vlrft.selection.keep import Keep, KeepAll
+
+
+COMPUTES = {
+    "old_logprobs": "those under the policy that sampled (free with one update a batch)",
+    "ref_logprobs": "those under the reference policy",
+    "entropy": "the entropy's gradient",
+    "group_stats": "statistics of whole groups (a pass without gradients when a group is split)",
+    "zero_signal_groups": "groups whose rewards do not differ, too",
+}
 
 
 @strict
@@ -99,7 +107,9 @@ class Algorithm:
 
     def describe(self) -> dict[str, str]:
         """What a person wants to know before choosing the method."""
-        needs = [f.name for f in dataclasses.fields(Needs) if getattr(self.needs, f.name) is True]
+        needs = [words for name, words in COMPUTES.items() if getattr(self.needs, name)]
+        if self.estimator.greedy:
+            needs.append("a greedy answer a prompt")
         found = {
             "doc": self.doc,
             "paper": self.paper,
@@ -110,7 +120,7 @@ class Algorithm:
             "regularize": repr(self.regularize) if self.regularize != Regularizer() else "",
             "reference": repr(self.reference) if self.needs.ref_logprobs else "",
             "answers": self.answers,
-            "needs": ", ".join(needs) or "nothing",
+            "computes": "; ".join(["log-probs of the action tokens", *needs]),
             "notes": self.notes,
         }
         return {key: value for key, value in found.items() if value}
