@@ -1,0 +1,16 @@
+"""GSPO."""
+
+from __future__ import annotations
+
+from vlrft.algorithms.algorithm import Algorithm
+from vlrft.objectives.gspo import Gspo
+
+METHODS = (
+    Algorithm(
+        name="gspo",
+        doc="One length-normalised importance ratio an answer, clipped as a whole within a very narrow range.",
+        paper="arXiv 2507.18071, Eq. 5-7",
+        objective=Gspo(),
+        advantage="standardised",
+    ),
+)

@@ -1,0 +1,26 @@
+"""What every clipped ratio reports: where a bound held the policy back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@torch.no_grad()
+def clip_shares(
+    moved: Float[Tensor, "B T"] | Float[Tensor, "B 1"],
+    advantages: Float[Tensor, "B T"],
+    low: float,
+    high: float,
+) -> Mapping[str, Float[Tensor, "B T"]]:
+    """1 at tokens whose gradient the clip removes: `moved` is above `high` with A > 0, or below `low` with A < 0.
+
+    `moved` is a ratio or its logarithm, of a token or of its whole row.
+    """
+    return {
+        "ratio/clipped_high": ((moved > high) & (advantages > 0)).to(moved.dtype),
+        "ratio/clipped_low": ((moved < low) & (advantages < 0)).to(moved.dtype),
+    }
