@@ -1,12 +1,15 @@
-"""Rows given by hand, for tests that call an objective without a method around it."""
+"""Steps for tests: rows given by hand for an objective alone, a case for a whole method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tests.objectives.reference import Case
+from vlrft.algorithms import PolicyLoss, policy_loss
 from vlrft.objectives import LossBatch, Objective, Reduction, make_loss_batch, reduce
 
 Rows = Sequence[Sequence[float]]
@@ -60,3 +63,21 @@ def differences(loss: Callable[[Rows], float], logprobs: Rows, step: float = 1e-
             moved[1][b][t] -= step
             out[b][t] = (loss(moved[0]) - loss(moved[1])) / (2 * step)
     return padded(out)
+
+
+def step(name: str, case: Case, *, pad: int = 0, **given: Any) -> tuple[PolicyLoss, Tensor]:
+    """The step's loss through the one-call core, and its gradient [B T]."""
+    width = max(map(len, case.logprobs)) + pad
+    now = padded(case.logprobs, width).requires_grad_()
+    lengths = torch.tensor([len(row) for row in case.logprobs])
+    found = policy_loss(
+        name,
+        logprobs=now,
+        rewards=case.rewards,
+        group=case.group,
+        mask=torch.arange(width)[None] < lengths[:, None],
+        old_logprobs=padded(case.old, width),
+        ref_logprobs=padded(case.ref, width),
+        **given,
+    )
+    return found, torch.autograd.grad(found.loss, now)[0]

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.objectives.reference import Case, random_case
 from tests.objectives.reference.ratio import gspo_row
-from tests.objectives.rows import Rows, batch_of, differences, gradient_of, padded
-from vlrft.algorithms import PolicyLoss, policy_loss
+from tests.objectives.rows import Rows, batch_of, differences, gradient_of, padded, step
 from vlrft.objectives import LossBatch, Objective, reduce
 from vlrft.objectives.gmpo import Gmpo
 from vlrft.objectives.gspo import Gspo
@@ -35,24 +33,6 @@ EVERY: list[Objective] = [
     ],
 ]
 NO_KL: dict[str, Any] = {"regularize": {"kl": 0.0}}
-
-
-def step(name: str, case: Case, *, pad: int = 0, **given: Any) -> tuple[PolicyLoss, Tensor]:
-    """The step's loss through the one-call core, and its gradient [B T]."""
-    width = max(map(len, case.logprobs)) + pad
-    now = padded(case.logprobs, width).requires_grad_()
-    lengths = torch.tensor([len(row) for row in case.logprobs])
-    found = policy_loss(
-        name,
-        logprobs=now,
-        rewards=case.rewards,
-        group=case.group,
-        mask=torch.arange(width)[None] < lengths[:, None],
-        old_logprobs=padded(case.old, width),
-        ref_logprobs=padded(case.ref, width),
-        **given,
-    )
-    return found, torch.autograd.grad(found.loss, now)[0]
 
 
 def on_policy(seed: int) -> Case:

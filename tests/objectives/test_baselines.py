@@ -1,0 +1,75 @@
+"""RLOO, ReMax, REINFORCE++ and the like: what each makes of a step's rewards, and that the rest is a policy gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.objectives.reference import Case, random_case
+from tests.objectives.reference.baselines import above_the_others, whitened
+from tests.objectives.rows import padded, step
+from vlrft.advantages import AdvantageError
+
+
+def on_policy(seed: int, sizes: tuple[int, ...] = (4, 3, 5)) -> Case:
+    case = random_case(seed, sizes=sizes)
+    return Case(case.logprobs, case.rewards, case.group, case.logprobs, case.ref)
+
+
+def policy_gradient(case: Case, advantages: dict[int, float]) -> Tensor:
+    """∂/∂log π of −Σ_it log π(o_it) A_i / Σ|o|"""
+    tokens = sum(map(len, case.logprobs))
+    return padded([[-advantages[b] / tokens] * len(row) for b, row in enumerate(case.logprobs)])
+
+
+@pytest.mark.parametrize(
+    ("name", "advantages"), [("rloo", above_the_others), ("reinforce_pp", whitened)]
+)
+def test_on_policy_the_gradient_is_the_policy_gradient(name: str, advantages: Any) -> None:
+    for seed in range(3):
+        case = on_policy(seed)
+        _, found = step(name, case)
+        assert float(found.abs().max()) > 1e-3
+        torch.testing.assert_close(
+            found, policy_gradient(case, advantages(case)), atol=1e-12, rtol=0
+        )
+
+
+def test_off_policy_the_ratio_is_clipped() -> None:
+    """log ρ = 0.5 everywhere: tokens of answers better than the others are at the bound, worse ones are not."""
+    case = on_policy(1)
+    ahead = Case(
+        case.logprobs, case.rewards, case.group, [[x - 0.5 for x in r] for r in case.old], case.ref
+    )
+    for name in ("rloo", "reinforce_pp"):
+        found, gradient = step(name, ahead)
+        better = found.advantages[:, 0] > 0
+        assert bool((gradient[better] == 0).all())
+        assert bool((gradient[~better][:, 0] > 0).all())
+        assert found.metrics["ratio/clipped_high"] > 0
+
+
+def test_rloo_asks_for_others_to_compare_with() -> None:
+    with pytest.raises(AdvantageError, match="rloo: group 1"):
+        step("rloo", on_policy(0, (3, 1)))
+
+
+def test_whitened_advantages_have_mean_0_and_spread_1_over_the_step() -> None:
+    found, _ = step("reinforce_pp", on_policy(4))
+    own = found.advantages[:, 0]
+    assert float(own.mean()) == pytest.approx(0.0, abs=1e-12)
+    assert float(own.std()) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["rloo", "reinforce_pp"])
+def test_steps_without_anything_to_learn_are_exactly_zero(name: str) -> None:
+    case = on_policy(2, (3, 2))
+    flat = Case(case.logprobs, [0.7, 0.7, 0.7, 0.1, 0.1], case.group, case.old, case.ref)
+    found, gradient = step(name, flat)
+    assert float(found.loss.detach()) == 0.0
+    assert bool((gradient == 0).all())
+    half = Case(case.logprobs, [0.7, 0.7, 0.7, 0.1, 1.0], case.group, case.old, case.ref)
+    assert bool((step(name, half)[1][:3] == 0).all())

@@ -1,0 +1,18 @@
+"""REINFORCE++."""
+
+from __future__ import annotations
+
+from vlrft.algorithms.algorithm import Algorithm
+from vlrft.objectives.ratio import ClippedRatio
+
+METHODS = (
+    Algorithm(
+        name="reinforce_pp",
+        doc="Policy gradient on rewards that are centred in their group and whitened over the whole step.",
+        paper="arXiv 2501.03262, the variant with a baseline",
+        objective=ClippedRatio(),
+        advantage="reinforce_pp",
+        reduction="token",
+        notes="With one update a batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped.",
+    ),
+)

@@ -1,0 +1,18 @@
+"""RLOO."""
+
+from __future__ import annotations
+
+from vlrft.algorithms.algorithm import Algorithm
+from vlrft.objectives.ratio import ClippedRatio
+
+METHODS = (
+    Algorithm(
+        name="rloo",
+        doc="Policy gradient on the reward above the mean of the other answers to the same sample.",
+        paper="arXiv 2402.14740",
+        objective=ClippedRatio(),
+        advantage="rloo",
+        reduction="token",
+        notes="With one update a batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped. A group of one answer is an error.",
+    ),
+)
