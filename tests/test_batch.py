@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
 from tests.fakes import group
 from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
-from vlrft.batch import Batch, advantages_of, make_batch, make_batches
-from vlrft.schema import RewardError
+from vlrft.batch import Batch, advantages_of, make_batch, make_batches, rollout_means
+from vlrft.schema import Piece, Prompt, RewardError
+from vlrft.schema import Sequence as Row
 
 GPG = ALGORITHMS["gpg"]
 GROUPS = [
@@ -89,3 +93,29 @@ def test_sampled_log_probs_and_advantages_stand_at_their_tokens() -> None:
 def test_a_reward_that_is_no_number_names_the_sample() -> None:
     with pytest.raises(RewardError, match="cc"):
         advantages_of([GROUPS[0], group("cc", [float("nan"), 1.0])], GPG)
+
+
+def test_each_action_token_has_its_own_advantage_and_inserted_ones_have_none() -> None:
+    """Two turns in one row, and two rows a rollout."""
+    pieces = (Piece(ids=(1, 2), text=""), Piece(ids=(8, 8), text="", sampled=False))
+    long = Row(prompt=Prompt(ids=(3,)), pieces=(*pieces, Piece(ids=(4,), text="")))
+    short = Row(prompt=Prompt(ids=(3,)), pieces=pieces[:1])
+    one, other = (
+        replace(r, sequences=rows)
+        for r, rows in zip(GROUPS[1].rollouts, ((long, short), (short,)), strict=True)
+    )
+    step = [replace(GROUPS[1], rollouts=(one, other))]
+    given = [[[np.array([0.5, -1.0, 2.0]), np.array([3.0, 4.0])], [np.array([0.0, -2.0])]]]
+    loss = make_batch(step, given, GPG, temperature=1.0, max_tokens=10).loss
+    assert loss.advantages.tolist() == [
+        [0.5, -1.0, 0.0, 0.0, 2.0],
+        [3.0, 4.0, 0.0, 0.0, 0.0],
+        [0.0, -2.0, 0.0, 0.0, 0.0],
+    ]
+    assert loss.rollout.tolist() == [0, 0, 1]
+    assert rollout_means(given) == [[1.7, -1.0]]
+
+
+def test_a_mean_of_equal_advantages_is_exact() -> None:
+    third = np.full(7, 1 / 3)
+    assert rollout_means([[[third[:3], third[3:]], [third[:0]], []]]) == [[1 / 3, 0.0, 0.0]]

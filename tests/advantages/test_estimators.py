@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.advantages.reference import REFERENCES, Toy, differ
@@ -17,6 +17,8 @@ GROUP = np.array([0, 0, 0, 1, 1, 2])
 REWARDS = np.array([1.0, 0.0, 0.0, 0.5, 0.5, 3.0])
 NEED_OTHERS = {"rloo"}  # refuse a group of one
 BY_GROUP = sorted(set(ESTIMATORS) - {"one", "reward", "remax"})
+
+UNTIMED = settings(deadline=None)  # a loaded machine is no reason to fail
 
 amounts = st.sampled_from([0.0, 0.1, 0.5, float(np.float32(0.9)), 0.9, 1.0, -2.0, 7.25])
 noise = st.sampled_from([0.0, 0.0, 1e-8, -2e-8])  # what float32 leaves of equal rewards
@@ -76,6 +78,7 @@ def test_every_estimator_has_a_reference_and_explains_itself() -> None:
         assert "A" in estimator.equation
 
 
+@UNTIMED
 @given(toy=toys())
 def test_the_slow_formulas_agree(toy: Toy) -> None:
     alone = any(toy.group.count(k) == 1 for k in toy.group)
@@ -84,6 +87,7 @@ def test_the_slow_formulas_agree(toy: Toy) -> None:
         assert estimate(name, toy) == pytest.approx(expected, rel=1e-9, abs=1e-9), name
 
 
+@UNTIMED
 @given(toy=toys(smallest=2))
 def test_a_group_without_signal_gets_exactly_zero(toy: Toy) -> None:
     flat = [m for m in toy.groups() if not differ([toy.rewards[i] for i in m])]
@@ -92,12 +96,14 @@ def test_a_group_without_signal_gets_exactly_zero(toy: Toy) -> None:
         assert all(found[i] == 0.0 for members in flat for i in members), name
 
 
+@UNTIMED
 @given(toy=toys())
 def test_gdpo_gives_nothing_where_no_component_differs(toy: Toy) -> None:
     flat = {k: [0.9 + 1e-8 * (i % 2) for i in range(len(v))] for k, v in toy.scores.items()}
     assert estimate("gdpo", replace(toy, scores=flat)) == [0.0] * len(toy.rewards)
 
 
+@UNTIMED
 @given(toy=toys(smallest=2), constant=st.sampled_from([-3.0, 0.5, 100.0]))
 def test_a_constant_added_to_a_groups_rewards_changes_nothing(toy: Toy, constant: float) -> None:
     rewards = [round(r, 6) for r in toy.rewards]  # no tie that rounding breaks
@@ -108,6 +114,7 @@ def test_a_constant_added_to_a_groups_rewards_changes_nothing(toy: Toy, constant
         assert estimate(name, moved) == pytest.approx(before, abs=1e-6), name
 
 
+@UNTIMED
 @given(toy=toys(), factor=st.sampled_from([0.5, 3.0, 40.0]))
 def test_a_positive_factor_changes_nothing_where_there_is_a_std(toy: Toy, factor: float) -> None:
     """But for ε, which is not scaled: σ is 0.02 at least here."""
@@ -178,6 +185,7 @@ def test_valid_groups_need_spread_beyond_rounding() -> None:
     assert valid_groups(REWARDS, GROUP, 4).tolist() == [True, False, False, False]
 
 
+@UNTIMED
 @given(toy=toys())
 def test_what_there_was_before_pipelines_stays_bit_identical(toy: Toy) -> None:
     """The three estimators as single expressions."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.advantages.steps import step_of
@@ -68,6 +68,7 @@ def test_a_component_that_applies_to_one_rollout_of_a_group_gives_nothing() -> N
     assert run(["per_component"], plays) == [0.0, 0.0]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 14), st.integers(1, 10), st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_overlong_penalty_piece_by_piece(tokens: int, buffer: int, penalty: float) -> None:
     plays = step_of([0.0], [0], row_tokens=[tokens], max_tokens=10)
@@ -110,6 +111,13 @@ def test_steps_work_on_any_key_and_ties_on_it_are_exactly_zero() -> None:
         found = run(steps, plays)
         assert [found[i] for i in (0, 2, 4, 5)] == [0.0] * 4
         assert found[3] == -found[1] > 0
+
+
+def test_a_group_is_scaled_by_the_std_of_its_own_key() -> None:
+    bundle = {"bundle": np.array([0, 0, 1, 1])}
+    plays = step_of([1.0, 0.0, 4.0, 0.0], [0, 1, 0, 1], keys=bundle)
+    steps = [{"step": "centre", "key": "bundle"}, {"step": "scale", "key": "bundle"}]
+    assert run(steps, plays) == pytest.approx([0.5**0.5, -(0.5**0.5)] * 2, rel=1e-5)
 
 
 def test_the_whole_step_is_a_key() -> None:

@@ -1,0 +1,134 @@
+"""Advantages in the one-call core: from rows of other people's trainers, the same as from our own groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.fakes import sample
+from vlrft.advantages import ESTIMATORS
+from vlrft.algorithms import ALGORITHMS, Algorithm, override, policy_loss
+from vlrft.batch import advantages_of, make_batch
+from vlrft.objectives.policy_gradient import PolicyGradient
+from vlrft.schema import Group, Piece, Prompt, Rollout
+from vlrft.schema import Sequence as Row
+
+PLAIN = Algorithm(name="plain", doc="", paper="", objective=PolicyGradient(), reduction="token")
+LENGTH = 6
+GREEDY = [0.5, 0.25]
+WEIGHTS = {"choice": 1.0, "format": 0.5}
+
+
+def groups() -> list[Group]:
+    """Ragged groups of rollouts with one or two turns; the environment speaks in between in some."""
+    turns = [
+        [[[2], [3, 2, 1]], [[4]], [[1, 1, 1], [2]]],
+        [[[5]], [[2], [2]]],
+    ]
+    scores = [[(1.0, 1.0), (0.0, None), (0.5, 0.0)], [(0.25, 1.0), (1.0, 0.0)]]
+    out: list[Group] = []
+    for k, (rollouts, given) in enumerate(zip(turns, scores, strict=True)):
+        asked = sample(f"s{k}", kind="abc"[k])
+        out.append(
+            Group(
+                sample=asked,
+                rollouts=tuple(
+                    Rollout(
+                        sample=asked,
+                        sequences=tuple(_row(lengths) for lengths in own),
+                        reward=choice + 0.5 * (tidy or 0.0),
+                        scores={"choice": choice, "format": tidy},
+                    )
+                    for own, (choice, tidy) in zip(rollouts, given, strict=True)
+                ),
+            )
+        )
+    return out
+
+
+def _row(lengths: list[int]) -> Row:
+    pieces = [Piece(ids=(1,) * n, text="", sampled=k % 2 == 0) for k, n in enumerate(lengths)]
+    return Row(prompt=Prompt(ids=(7,)), pieces=tuple(pieces))
+
+
+def as_rows() -> dict[str, Any]:
+    """The same step as a foreign trainer holds it: everything by row."""
+    rows = [
+        (s, g, i, r)
+        for i, (g, r) in enumerate((g, r) for g, group in enumerate(groups()) for r in group.rollouts)
+        for s in r.sequences
+    ]  # fmt: skip
+    mask = torch.zeros(len(rows), 8, dtype=torch.bool)
+    for b, (s, *_) in enumerate(rows):
+        at = 0
+        for piece in s.pieces:
+            mask[b, at : at + len(piece.ids)] = piece.sampled
+            at += len(piece.ids)
+    return {
+        "logprobs": torch.full(mask.shape, -1.0, dtype=torch.float64),
+        "rewards": [r.reward for *_, r in rows],
+        "group": [10 - g for _, g, *_ in rows],  # any labels
+        "rollout": [100 - i for _, _, i, _ in rows],
+        "mask": mask,
+        "extras": {
+            "length": LENGTH,
+            "greedy_rewards": [GREEDY[g] for _, g, *_ in rows],
+            "weights": WEIGHTS,
+            "scores": {
+                name: [np.nan if (v := r.scores[name]) is None else v for *_, r in rows]
+                for name in WEIGHTS
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_rows_and_groups_give_the_same_advantages(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    algorithm = override(PLAIN, {"advantage": name})
+    monkeypatch.setitem(ALGORITHMS, "plain", PLAIN)
+    given = advantages_of(groups(), algorithm, weights=WEIGHTS, max_tokens=LENGTH, greedy=GREEDY)
+    whole = override(algorithm, {"regularize": {"kl": 0.1}})  # no row is left out
+    batch = make_batch(groups(), given, whole, temperature=1.0, max_tokens=LENGTH).loss
+    found = policy_loss("plain", **as_rows(), advantage=name).advantages
+    width = batch.mask.shape[1]
+    assert torch.equal(found[:, :width].to(torch.float64), batch.advantages)
+    assert torch.equal(as_rows()["mask"][:, :width], batch.mask)
+    assert not found[~as_rows()["mask"]].any()
+
+
+def test_a_rollout_counts_once_however_many_rows_it_has() -> None:
+    found = policy_loss("gpg", **as_rows()).advantages
+    rewards = [g.rewards for g in groups()]
+    first = rewards[0][0] - sum(rewards[0]) / 3
+    assert found[0, :2].tolist() == pytest.approx([first] * 2)
+    assert found[1, :4].tolist() == pytest.approx([first, first, first, 0.0])
+
+
+def test_what_an_estimator_lacks_is_named() -> None:
+    rows = as_rows()
+    rows["extras"] = {}
+    with pytest.raises(ValueError, match=r"gpg needs extras=\{'greedy_rewards'"):
+        policy_loss("gpg", **rows, advantage="remax")
+    with pytest.raises(ValueError, match="advantage dapo: overlong needs the configured longest"):
+        policy_loss("gpg", **rows, advantage="dapo")
+    given = torch.ones(len(rows["rewards"]))
+    assert float(policy_loss("gpg", **rows, advantage="remax", advantages=given).loss) != 0
+
+
+def test_more_group_keys_and_answers_that_were_cut() -> None:
+    rows = {
+        "logprobs": torch.full((4, 1), -1.0),
+        "rewards": [1.0, 0.0, 0.0, 0.0],
+        "group": [0, 0, 1, 1],
+        "mask": torch.ones(4, 1, dtype=torch.bool),
+        "extras": {"keys": {"variant": torch.tensor([5, 6, 5, 6])}},
+        "truncated": torch.tensor([False, False, True, False]),
+    }
+    steps = [{"step": "centre", "key": "variant"}, {"step": "mute_truncated"}]
+    found = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
+    assert found[:, 0].tolist() == [0.5, 0.0, 0.0, 0.0]
