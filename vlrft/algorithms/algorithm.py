@@ -17,7 +17,6 @@ from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guar
 from vlrft.objectives.regularize import Regularizer
 from vlrft.selection.keep import Keep, KeepAll
 
-
 COMPUTES = {
     "old_logprobs": "those under the policy that sampled (free with one update a batch)",
     "ref_logprobs": "those under the reference policy",

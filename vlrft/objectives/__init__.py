@@ -75,6 +75,7 @@ class LossBatch:
     rollout: Int[Tensor, " B"]
     group_tokens: Int[Tensor, " B"]  # action tokens of the row's whole group
     rollout_tokens: Int[Tensor, " B"]  # action tokens of the row's whole rollout
+    group_rollouts: Int[Tensor, " B"]  # rollouts of the row's group, empty ones included
     denominators: Denominators
     sampled_logprobs: Float[Tensor, "B T"] | None = None
     old_logprobs: Float[Tensor, "B T"] | None = None
@@ -122,6 +123,7 @@ def make_loss_batch(
     """
     tokens = mask.sum(1)
     zeros = torch.zeros(len(group) + 1, dtype=torch.long, device=mask.device)
+    pairs = torch.unique(torch.stack([group, rollout]), dim=1)
     return LossBatch(
         mask=mask,
         advantages=advantages,
@@ -129,6 +131,7 @@ def make_loss_batch(
         rollout=rollout,
         group_tokens=zeros.index_add(0, group, tokens)[group],
         rollout_tokens=zeros.index_add(0, rollout, tokens)[rollout],
+        group_rollouts=zeros.index_add(0, pairs[0], torch.ones_like(pairs[0]))[group],
         denominators=Denominators(
             tokens=int(tokens.sum()),
             rollouts=int(rollout.max()) + 1 if len(rollout) else 0,
@@ -176,6 +179,28 @@ class GroupCoupled(Protocol):
         micro-batches the loop asks once a step, after a pass without gradients, and the answer stands in
         `batch.stats`; elsewhere the objective asks itself."""
         ...
+
+
+class ObjectiveError(VlrftError, ValueError):
+    """A step that an objective is not defined for; names the objective."""
+
+
+def per_group(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
+    """Each row's group sum of numbers a row."""
+    sums = rows.new_zeros(int(batch.group.max()) + 1 if len(batch.group) else 1)
+    return sums.index_add(0, batch.group, rows)[batch.group]
+
+
+def per_rollout(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
+    """Each row's rollout sum of numbers a row."""
+    sums = rows.new_zeros(int(batch.rollout.max()) + 1 if len(batch.rollout) else 1)
+    return sums.index_add(0, batch.rollout, rows)[batch.rollout]
+
+
+def row_advantage(batch: LossBatch) -> Float[Tensor, " B"]:
+    """The advantage of each row, the mean over its action tokens; 0 for a row without any."""
+    tokens = batch.mask.sum(1).clamp(min=1)
+    return (batch.advantages * batch.mask).sum(1) / tokens
 
 
 def guard(

@@ -75,4 +75,13 @@ def _references() -> dict[str, Callable[[Case], float]]:
     return found
 
 
+def _frozen() -> dict[str, Callable[[Case, Case], float]]:
+    """Method -> the loss at a case with every detached quantity taken at another, where the reference has one."""
+    found: dict[str, Callable[[Case, Case], float]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found |= getattr(importlib.import_module(f"{__name__}.{module.name}"), "FROZEN", {})
+    return found
+
+
 REFERENCES = _references()
+FROZEN = _frozen()
