@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from vlrft.config import Config, ConfigError
 from vlrft.loading import load_config
 from vlrft.log import RunLog
 from vlrft.policy.load import Policy
-from vlrft.run import permuted
+from vlrft.run import Run, Stage, permuted
+from vlrft.schema import Group
 from vlrft.train import TrainingStopped, train
 from vlrft.update import update
 
@@ -180,6 +181,27 @@ def test_a_group_of_one_is_refused_by_methods_that_compare(
     with pytest.raises(ConfigError, match=r"stages.1.rollout.group_size: 1, but gpg compares"):
         train(config("rollout.group_size=1"), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_greedy_answers_rewards_are_the_baseline_where_a_method_asks_for_them(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greedy: list[float] = []
+
+    def recorded(run: Run, stage: Stage, groups: Sequence[Group]) -> list[float]:
+        found = played(run, stage, groups)
+        greedy.extend(found)
+        return found
+
+    played = Run.greedy
+    monkeypatch.setattr(Run, "greedy", recorded)
+    remax = "stages.1.algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
+    alone = "stages.1.rollout.group_size=1"
+    run = train(config(remax, alone, "log.rollouts_per_step=9"), out=tmp_path / "run")
+    rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"]
+    assert [r["reward"] - r["advantage"] for r in rows] == pytest.approx(greedy)
+    assert len(greedy) == 12
+    assert any(r["advantage"] for r in rows)
 
 
 def test_an_unwritable_folder_is_a_one_line_error(

@@ -24,11 +24,14 @@ WEIGHTS = {"choice": 1.0, "format": 0.5}
 
 def groups() -> list[Group]:
     """Ragged groups of rollouts with one or two turns; the environment speaks in between in some."""
-    turns = [
+    turns: list[list[list[list[int]]]] = [
         [[[2], [3, 2, 1]], [[4]], [[1, 1, 1], [2]]],
         [[[5]], [[2], [2]]],
     ]
-    scores = [[(1.0, 1.0), (0.0, None), (0.5, 0.0)], [(0.25, 1.0), (1.0, 0.0)]]
+    scores: list[list[tuple[float, float | None]]] = [
+        [(1.0, 1.0), (0.0, None), (0.5, 0.0)],
+        [(0.25, 1.0), (1.0, 0.0)],
+    ]
     out: list[Group] = []
     for k, (rollouts, given) in enumerate(zip(turns, scores, strict=True)):
         asked = sample(f"s{k}", kind="abc"[k])
