@@ -18,7 +18,9 @@ from vlrft.log import RunLog
 from vlrft.policy.load import load_policy
 from vlrft.rollout import build as build_rollout
 from vlrft.run import Run, Stage, pick_device
-from vlrft.selection.prompts import PromptSampler
+from vlrft.selection.prompt_state import PromptStates
+from vlrft.selection.prompts import PromptSampler, find_preference
+from vlrft.selection.replay import ReplayStore
 
 CORPUS_SAMPLES = 256  # enough text for a built tokenizer to meet every phrase of a pack
 
@@ -35,7 +37,8 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         shutil.rmtree(out)
     if began.exists():
         refuse_changes(load_config(began), config, began)
-    stages = make_stages(config)
+    states = PromptStates()
+    stages = make_stages(config, states)
     eval_task = bind(config.task, config.eval.split)
     torch.manual_seed(config.seed)
     policy = load_policy(
@@ -70,6 +73,7 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         log=log,
         checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
         eval_task=eval_task,
+        states=states,
     )
     if resume:
         found = run.checkpoints.latest()
@@ -79,7 +83,7 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
     return run
 
 
-def make_stages(config: Config) -> tuple[Stage, ...]:
+def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Stage, ...]:
     """The stages with their tasks and methods. Raises ConfigError for a method that the settings do not fit."""
     stages: list[Stage] = []
     mistakes: list[str] = []
@@ -100,13 +104,17 @@ def make_stages(config: Config) -> tuple[Stage, ...]:
                 "reference is the model without its adapters: use never"
             )
         bound = bind(stage.task, "train")
+        preference = find_preference(stage.prompts, f"stages.{i}.prompts")
+        seed = seed_from(config.seed, stage.name)
+        replay = None if algorithm.replay is None else ReplayStore(algorithm.replay)
         stages.append(
             Stage(
                 name=stage.name,
                 config=stage,
                 algorithm=algorithm,
                 bound=bound,
-                prompts=PromptSampler(bound.samples, seed_from(config.seed, stage.name)),
+                prompts=PromptSampler(bound.samples, seed, preference, states),
+                replay=replay,
                 first=done,
                 last=done + stage.steps,
             )

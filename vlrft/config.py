@@ -148,6 +148,8 @@ class StageConfig:
     algorithm: str | dict[str, Any] | None = None
     """Defaults to the run's own: a name, or {name: gpg, reduction: token, objective: {...}}."""
     prompts_per_step: Positive = 32
+    prompts: str | dict[str, Any] = "uniform"
+    """Which prompts come next: uniform, variance_aware, history or greso; or {name: greso, explore_solved: 0.2}."""
     task: TaskConfig
     rollout: RolloutConfig = RolloutConfig()
     update: UpdateConfig = UpdateConfig()

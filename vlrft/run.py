@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from vlrft.algorithms import Algorithm
+from vlrft.batch import RowAdvantages, advantages_of, rollout_means
 from vlrft.binding import BoundTask
 from vlrft.chat import Chat
 from vlrft.checkpoint import Checkpoints, TrainerState
@@ -23,10 +24,13 @@ from vlrft.env import play, seed_from
 from vlrft.evaluate import evaluate
 from vlrft.log import RunLog
 from vlrft.policy.load import Policy
+from vlrft.ranks import Ranks
 from vlrft.rollout import RolloutEngine, Sampling
 from vlrft.schema import Group, Rollout, Sample
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
+from vlrft.selection.replay import ReplayStore
+from vlrft.selection.rollouts import chosen, only
 from vlrft.sft import gold_groups
 
 EVAL_CHUNK = 128  # samples whose pixels are held at once
@@ -41,6 +45,7 @@ class Stage:
     algorithm: Algorithm
     bound: BoundTask
     prompts: PromptSampler
+    replay: ReplayStore | None
     first: int
     last: int
 
@@ -94,6 +99,29 @@ class Run:
         """The reward of one answer without chance to each group's sample [P]."""
         play = greedy_player(stage.bound, self.rollout, self.policy.chat, stage.config.rollout)
         return [r.reward for r in play([g.sample for g in groups])]
+
+    def lesson(
+        self, stage: Stage, groups: Sequence[Group], ranks: Ranks
+    ) -> tuple[list[Group], list[RowAdvantages]]:
+        """What a step learns from: the groups, with stored rollouts and without those that are not selected, and their
+        advantages."""
+        algorithm, select = stage.algorithm, stage.algorithm.select
+        taught = list(groups) if stage.replay is None else stage.replay.mix(groups)
+        if select is not None and select.before_advantages:
+            taught = [only(g, i) for g, i in zip(taught, chosen(select, taught), strict=True) if i]
+        advantages = advantages_of(
+            taught,
+            algorithm,
+            weights={r.name: r.weight for r in stage.bound.rewards},
+            max_tokens=stage.config.rollout.max_tokens,
+            greedy=self.greedy(stage, taught) if algorithm.estimator.greedy else None,
+            ranks=ranks,
+        )
+        if select is None or select.before_advantages:
+            return taught, advantages
+        picked = chosen(select, taught, rollout_means(advantages))
+        left = [(g, a, i) for g, a, i in zip(taught, advantages, picked, strict=True) if i]
+        return [only(g, i) for g, _, i in left], [[a[k] for k in i] for _, a, i in left]
 
     def engine(self, stage: Stage) -> TrainEngine:
         """The stage's own optimiser, where the checkpoint left it when the run resumes within the stage."""
@@ -158,6 +186,7 @@ class Run:
             "optimizer": counters,
             "prompts": {s.name: s.prompts.state_dict() for s in self.stages},
             "prompt_states": self.states.state_dict(),
+            "replay": {s.name: s.replay.state_dict() for s in self.stages if s.replay is not None},
         }
         state = TrainerState(tensors=tensors, values=values)
         return self.checkpoints.save(self.step, self.policy.save, state, self.score)
@@ -170,6 +199,8 @@ class Run:
         self.policy.load_weights(under(state.tensors, "weights"))
         for stage in self.stages:
             stage.prompts.load_state_dict(state.values["prompts"][stage.name])
+            if stage.replay is not None:
+                stage.replay.load_state_dict(state.values["replay"][stage.name])
         self.states.load_state_dict(state.values["prompt_states"])
         torch.set_rng_state(state.tensors["torch_generator"])
         if torch.cuda.is_available() and "cuda_generator" in state.tensors:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from vlrft.assemble import open_run
-from vlrft.batch import advantages_of, make_batches, rollout_means
+from vlrft.batch import make_batches, rollout_means
 from vlrft.config import Config
 from vlrft.measures import Clock, step_metrics
 from vlrft.report import write_report
@@ -46,18 +46,10 @@ def train_stage(run: Run, stage: Stage) -> None:
             play = partial(run.groups, stage, step)
             size, total = config.prompts_per_step, engine.ranks.total
             found = collect(stage.prompts, play, algorithm.keep, size, total)
-            greedy = run.greedy(stage, found.groups) if algorithm.estimator.greedy else None
+            groups, advantages = run.lesson(stage, found.groups, engine.ranks)
         with clock("update"):
-            advantages = advantages_of(
-                found.groups,
-                algorithm,
-                weights={r.name: r.weight for r in stage.bound.rewards},
-                max_tokens=config.rollout.max_tokens,
-                greedy=greedy,
-                ranks=engine.ranks,
-            )
             batches = make_batches(
-                found.groups,
+                groups,
                 advantages,
                 algorithm,
                 temperature=stage.temperature,
@@ -66,7 +58,7 @@ def train_stage(run: Run, stage: Stage) -> None:
                 ranks=engine.ranks,
             )
             budget = config.update.max_tokens_per_micro_batch
-            if run.config.self_check and step == stage.first + 1:
+            if run.config.self_check and step == stage.first + 1 and batches:
                 check_packing(run.policy, batches[0], budget)
             now = algorithm.at((step - 1 - stage.first) / config.steps)
             figures, skipped = update(engine, batches, now, budget, reference)
@@ -76,7 +68,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         metrics = step_metrics(
             found, advantages, batches, figures, stage.bound.rewards, clock
         ) | run.prompt_metrics(stage)
-        run.log.step(stage.name, step, metrics, found.groups, rollout_means(advantages))
+        run.log.step(stage.name, step, metrics, groups, rollout_means(advantages))
         bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
         last = step == stage.last
         if last or run.due(run.config.eval.every):

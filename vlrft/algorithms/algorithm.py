@@ -16,6 +16,8 @@ from vlrft.config import Share, strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.regularize import Regularizer
 from vlrft.selection.keep import Keep, KeepAll
+from vlrft.selection.replay import Replay
+from vlrft.selection.rollouts import Selector
 
 COMPUTES = {
     "old_logprobs": "those under the policy that sampled (free with one update a batch)",
@@ -66,6 +68,10 @@ class Algorithm:
     advantage: Choice = "centred"
     reduction: Reduction = "sequence"
     keep: Keep = field(default_factory=KeepAll)
+    select: Selector | None = None
+    """Which rollouts of a kept group are trained on; None: all."""
+    replay: Replay | None = None
+    """Rollouts of earlier policies beside the fresh ones; None: none."""
     regularize: Regularizer = field(default_factory=Regularizer)
     reference: Reference = field(default_factory=Reference)
     answers: Literal["sampled", "gold"] = "sampled"
@@ -116,6 +122,8 @@ class Algorithm:
             "objective": repr(self.objective),
             "reduction": self.reduction,
             "keep": repr(self.keep),
+            "select": repr(self.select) if self.select is not None else "",
+            "replay": repr(self.replay) if self.replay is not None else "",
             "regularize": repr(self.regularize) if self.regularize != Regularizer() else "",
             "reference": repr(self.reference) if self.needs.ref_logprobs else "",
             "answers": self.answers,

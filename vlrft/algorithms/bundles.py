@@ -19,11 +19,19 @@ from vlrft.algorithms.methods import load_methods
 from vlrft.config import ConfigError
 from vlrft.objectives import Reduction
 from vlrft.plugins import load_attribute
+from vlrft.selection.keep import KEEPS
+from vlrft.selection.replay import Replay
+from vlrft.selection.rollouts import SELECTORS
 
 ALGORITHMS: Mapping[str, Algorithm] = load_methods()
-_PARTS = ("objective", "keep", "regularize", "reference")  # merged key by key
+_PARTS = ("objective", "regularize", "reference")  # merged key by key
+_FAMILIES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merged key by key
+    "keep": KEEPS,
+    "select": SELECTORS,
+    "replay": {"fifo": Replay},
+}
 _REDUCTIONS = get_args(Reduction)
-_KEYS = ("advantage", "reduction", *_PARTS)
+_KEYS = ("advantage", "reduction", *_PARTS, *_FAMILIES)
 
 
 def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
@@ -61,6 +69,8 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
                     fixed[name] = schedule.at(0.0)
                 parts[key] = _merged(getattr(algorithm, key), fixed, where)
                 schedules |= {f"{key}.{name}": schedule for name, schedule in moving.items()}
+            elif key in _FAMILIES:
+                parts[key] = _chosen(key, getattr(algorithm, key), value)
             elif key == "reduction" and value not in _REDUCTIONS:
                 allowed = ", ".join(_REDUCTIONS)
                 mistakes.append(f"algorithm.{key}: {value!r}; allowed: {allowed}")
@@ -86,6 +96,25 @@ def _by_name(name: str) -> Algorithm:
     near = get_close_matches(name, ALGORITHMS, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise ConfigError([f"algorithm: unknown {name!r}; {hint}known: {', '.join(ALGORITHMS)}"])
+
+
+def _chosen(key: str, present: Any, value: Any) -> Any:
+    """A member of a family: None, a name, a mapping with a `name`, or changes to the present member."""
+    where, family = f"algorithm.{key}", _FAMILIES[key]
+    if value is None and key != "keep":
+        return None
+    given = {"name": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping):
+        raise ConfigError([f"{where}: expected a name ({', '.join(family)}) or {{name: …}}"])
+    rest = dict(given)
+    name = rest.pop("name", None)
+    if name is None and present is None:
+        raise ConfigError([f"{where}: needs a `name`; known: {', '.join(family)}"])
+    if name is not None and name not in family:
+        near = get_close_matches(str(name), family, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError([f"{where}.name: unknown {name!r}; {hint}known: {', '.join(family)}"])
+    return _merged(present if name is None else family[name](), rest, where)
 
 
 def _split(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Schedule]]:

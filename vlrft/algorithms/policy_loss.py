@@ -51,7 +51,8 @@ def policy_loss(
     single methods need (`length`: the configured longest completion, for the reduction `constant`; `entropy` [B T] of the
     tokens' distributions with its gradient, for an entropy bonus; `replayed` [B], rollouts of an earlier policy;
     `greedy_rewards` [B], of a greedy answer to the row's sample; `scores` {name: [B]} and `weights` {name: number}, for
-    an estimator that reads the reward's components; `keys` {name: [B]}, for one with more group keys).
+    an estimator that reads the reward's components; `keys` {name: [B]}, for one with more group keys; `step_rewards` [B]
+    and `anchors` [B], labels of the observation that a row began at, for one that compares turns).
 
     Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
     """
@@ -142,8 +143,8 @@ def _estimated(
         truncated=np.bincount(rollout, weights=cut) > 0,
         max_tokens=int(extras.get("length", 0)),
         greedy=None if greedy is None else _numbers(greedy)[first],
-        step_rewards=np.zeros(rows),
-        anchors=np.arange(rows),
+        step_rewards=_numbers(extras.get("step_rewards", np.zeros(rows))),
+        anchors=_dense(group * rows + _dense(extras.get("anchors", range(rows)), rows), rows),
         turns=turns,
     )
     spread = torch.zeros(mask.shape, dtype=torch.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Protocol
 
 from pydantic import Field, PositiveInt
@@ -25,7 +25,9 @@ class Keep(Protocol):
 
     def enough(self, valid: int, size: int) -> bool: ...
 
-    def choose(self, groups: Sequence[Group], size: int) -> list[Group]: ...
+    def choose(self, groups: Sequence[Group], size: int) -> list[Group]:
+        """At most `size` of them; none when nothing that was sampled is worth a step."""
+        ...
 
 
 @strict
@@ -62,3 +64,40 @@ class Accumulate:
         valid = [g for g in groups if is_valid(g)]
         rest = [g for g in groups if not is_valid(g)]
         return (valid + rest)[:size]
+
+
+@strict
+class DynamicSampling:
+    """DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): fresh prompts until `size` groups have rewards that
+    differ or `max_attempts` are used up; only such groups are trained on, fewer when there are no more."""
+
+    max_attempts: PositiveInt = 10
+
+    def enough(self, valid: int, size: int) -> bool:
+        return valid >= size
+
+    def choose(self, groups: Sequence[Group], size: int) -> list[Group]:
+        return [g for g in groups if is_valid(g)][:size]
+
+
+@strict
+class MixedOnly:
+    """One attempt; groups that are all right or all wrong are dropped (Reinforce-Rej, arXiv 2504.11343)."""
+
+    @property
+    def max_attempts(self) -> int:
+        return 1
+
+    def enough(self, valid: int, size: int) -> bool:
+        return True
+
+    def choose(self, groups: Sequence[Group], size: int) -> list[Group]:
+        return [g for g in groups if is_valid(g)][:size]
+
+
+KEEPS: Mapping[str, type[KeepAll | Accumulate | DynamicSampling | MixedOnly]] = {
+    "all": KeepAll,
+    "accumulate": Accumulate,
+    "dynamic_sampling": DynamicSampling,
+    "mixed_only": MixedOnly,
+}

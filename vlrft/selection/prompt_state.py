@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from statistics import fmean, pvariance
 
 from vlrft.schema import Group
 from vlrft.selection.keep import is_valid
@@ -16,6 +17,7 @@ class PromptRecord:
     played: int = 0
     reward: float = 0.0  # mean of its last group
     stale: int = 0  # consecutive groups without reward spread
+    variance: float = 0.0  # of its last group's rewards (population)
 
 
 class PromptStates:
@@ -29,8 +31,9 @@ class PromptStates:
             old = self.records.get(group.sample.id, PromptRecord())
             self.records[group.sample.id] = PromptRecord(
                 played=old.played + 1,
-                reward=sum(group.rewards) / len(group.rewards),
+                reward=fmean(group.rewards),
                 stale=0 if is_valid(group) else old.stale + 1,
+                variance=pvariance(group.rewards),
             )
 
     def stale_share(self) -> float:
@@ -47,6 +50,7 @@ class PromptStates:
                 played=int(r["played"]),
                 reward=float(r["reward"]),
                 stale=int(r["stale"]),
+                variance=float(r["variance"]),
             )
             for key, r in state.items()
         }

@@ -1,0 +1,127 @@
+"""Which rollouts of a group are trained on. The others leave the step: they are not run and not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal, Protocol
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from vlrft.config import strict
+from vlrft.schema import Group
+
+Advantages = Sequence[float]
+"""One number a rollout [G]."""
+
+
+class Selector(Protocol):
+    """A rule that picks rollouts of a group, before their advantages are known or by them."""
+
+    before_advantages: ClassVar[bool]
+    """Whether statistics of the group are taken over the picked rollouts only."""
+
+    def choose(self, group: Group, advantages: Advantages) -> list[int]:
+        """Indices of the rollouts that stay, in order; `advantages` is empty when they are not known yet."""
+        ...
+
+
+@strict
+class Cppo:
+    """The share of the group with the largest |A| (CPPO, arXiv 2503.22342, Eq. 9); statistics over the whole group."""
+
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+
+    before_advantages: ClassVar[bool] = False
+
+    def choose(self, group: Group, advantages: Advantages) -> list[int]:
+        count = max(round(self.share * len(advantages)), 1)
+        largest = sorted(range(len(advantages)), key=lambda i: (-abs(advantages[i]), i))
+        return sorted(largest[:count])
+
+
+@strict
+class Pods:
+    """The rollouts whose rewards have the largest variance: some of the lowest and some of the highest (PODS, arXiv
+    2504.13818, Algorithm 2); statistics over them only."""
+
+    keep: PositiveInt = 4
+
+    before_advantages: ClassVar[bool] = True
+
+    def choose(self, group: Group, advantages: Advantages) -> list[int]:
+        rewards = np.array(group.rewards)
+        rising = np.argsort(rewards, kind="stable")
+        size, count = len(rewards), min(self.keep, len(rewards))
+        splits = [
+            np.concatenate([rising[:low], rising[size - (count - low) :]])
+            for low in range(count + 1)
+        ]
+        best = max(splits, key=lambda chosen: float(rewards[chosen].var()))
+        return sorted(int(i) for i in best)
+
+
+@strict
+class Gfpo:
+    """The shortest rollouts, or those with the most reward a token (GFPO, arXiv 2508.09726, Algorithm 1); statistics
+    over them only. In the paper the others keep a place in the token count; here they are left out of it."""
+
+    keep: PositiveInt = 4
+    by: Literal["length", "reward_per_token"] = "length"
+
+    before_advantages: ClassVar[bool] = True
+
+    def choose(self, group: Group, advantages: Advantages) -> list[int]:
+        def rank(i: int) -> tuple[float, int]:
+            one = group.rollouts[i]
+            if self.by == "length":
+                return float(one.tokens), i
+            return -one.reward / max(one.tokens, 1), i
+
+        return sorted(sorted(range(len(group.rollouts)), key=rank)[: self.keep])
+
+
+@strict
+class Positives:
+    """Rollouts that earn at least `threshold` (RAFT, arXiv 2304.06767; arXiv 2504.11343)."""
+
+    threshold: float = 1.0
+
+    before_advantages: ClassVar[bool] = True
+
+    def choose(self, group: Group, advantages: Advantages) -> list[int]:
+        return [i for i, reward in enumerate(group.rewards) if reward >= self.threshold - 1e-9]
+
+
+@strict
+class DropTruncated:
+    """Rollouts that ended by themselves (DAPO's overlong filtering, arXiv 2503.14476, section 3.4); statistics over the
+    whole group."""
+
+    before_advantages: ClassVar[bool] = False
+
+    def choose(self, group: Group, advantages: Advantages) -> list[int]:
+        return [i for i, one in enumerate(group.rollouts) if not one.truncated]
+
+
+SELECTORS: Mapping[str, type[Cppo | Pods | Gfpo | Positives | DropTruncated]] = {
+    "cppo": Cppo,
+    "pods": Pods,
+    "gfpo": Gfpo,
+    "positives": Positives,
+    "drop_truncated": DropTruncated,
+}
+
+
+def chosen(
+    selector: Selector, groups: Sequence[Group], advantages: Sequence[Advantages] = ()
+) -> list[list[int]]:
+    """The rollouts of each group that stay [P][≤ G]."""
+    known = advantages or [()] * len(groups)
+    return [selector.choose(g, a) for g, a in zip(groups, known, strict=True)]
+
+
+def only(group: Group, rollouts: Sequence[int]) -> Group:
+    """The group with the given rollouts."""
+    return replace(group, rollouts=tuple(group.rollouts[i] for i in rollouts))
