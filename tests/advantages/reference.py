@@ -137,6 +137,7 @@ REFERENCES: Mapping[str, Callable[[Toy], Numbers]] = {
     "gdpo": gdpo,
     "dapo": dapo,
     "best_against_worst": best_against_worst,
+    "gigpo": standardised,  # for rollouts of one turn; see test_turns.py
     "one": lambda toy: [1.0] * len(toy.rewards),
     "reward": lambda toy: list(toy.rewards),
 }

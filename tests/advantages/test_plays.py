@@ -99,11 +99,17 @@ def test_what_a_reward_holds_beyond_its_scores_is_a_component() -> None:
     assert "environment" not in plays_of([played("a", rollouts[:1])], {"choice": 0.1}, 8).scores
 
 
+def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
+    rollout = {"sequences": (row(1),), "scores": {"a": 0.1, "b": 0.2, "c": 0.3}, "reward": 0.6}
+    plays = plays_of([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
+    assert set(plays.scores) == {"a", "b", "c"}
+
+
 def test_tags_that_all_samples_have_are_keys() -> None:
     one = {"sequences": (row(1),)}
     groups = [
-        played("a", [one, one], kind="count", origin="x"),
-        played("b", [one], kind="choice"),
+        played("a", [one, one], kind="count", sample="never", origin="x"),
+        played("b", [one], kind="choice", sample="never"),
         played("c", [one], kind="count", sample="never"),
     ]
     keys = plays_of(groups, {}, 8).keys

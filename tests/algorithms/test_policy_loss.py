@@ -135,3 +135,18 @@ def test_more_group_keys_and_answers_that_were_cut() -> None:
     steps = [{"step": "centre", "key": "variant"}, {"step": "mute_truncated"}]
     found = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
     assert found[:, 0].tolist() == [0.5, 0.0, 0.0, 0.0]
+
+
+def test_turns_are_compared_within_their_group() -> None:
+    """In rows' order: two rollouts of two turns, then another group that began at the same observation."""
+    rows = {
+        "logprobs": torch.full((5, 1), -1.0, dtype=torch.float64),
+        "rewards": [1.0, 1.0, 1.0, 1.0, 0.0],
+        "group": [0, 0, 0, 0, 1],
+        "rollout": [0, 0, 1, 1, 2],
+        "mask": torch.ones(5, 1, dtype=torch.bool),
+        "extras": {"step_rewards": [0.0, 1.0, 1.0, 0.0, 0.0], "anchors": [7, 8, 7, 9, 7]},
+    }
+    steps = ["centre", {"step": "add_step", "scale": False, "discount": 0.5}]
+    found = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
+    assert found[:, 0].tolist() == [-0.25, 0.0, 0.25, 0.0, 0.0]
