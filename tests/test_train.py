@@ -257,3 +257,55 @@ def test_a_moving_reference_needs_weights_of_its_own(
     wanted = config("algorithm={name: grpo, reference: {update: ema}}", "policy.lora={rank: 2}")
     with pytest.raises(ConfigError, match=r"reference.update: ema, but with policy.lora"):
         train(wanted, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "{name: gpg, select: {name: cppo, share: 0.5}}",
+        "{name: grpo, select: {name: pods, keep: 2}}",
+        "{name: gvpo, replay: {name: fifo, add: 2}}",
+        "{name: grpo, keep: mixed_only, replay: {name: fifo, add: 1}}",
+        "{name: dpo}",
+        "{name: gpg, advantage: remax, regularize: {entropy: 0.01, correction: token}}",
+    ],
+)
+def test_selection_and_replay_train_and_resume_bit_for_bit(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    train_size = "task.options.train=6"  # prompts come back, and with them what is stored
+    wanted = config(f"algorithm={method}", "stages.1.prompts=greso", train_size)
+    whole = train(wanted, out=tmp_path / "whole")
+    rows = [r for r in lines(whole / "metrics.jsonl") if r["stage"] != "sft"]
+    assert len(rows) == 3
+
+    def kill(self: RunLog, stage: str, step: int, *rest: Any) -> None:
+        if step == 6:
+            raise Killed
+        real(self, stage, step, *rest)
+
+    real = RunLog.step
+    monkeypatch.setattr(RunLog, "step", kill)
+    with pytest.raises(Killed):
+        train(wanted, out=tmp_path / "killed")
+    monkeypatch.setattr(RunLog, "step", real)
+    assert_same_run(whole, train(wanted, out=tmp_path / "killed", resume=True))
+
+
+def test_replayed_rollouts_are_logged_as_such(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    method = "algorithm={name: grpo, replay: {name: fifo, add: 2}}"
+    run = train(config(method, "task.options.train=4"), out=tmp_path / "run")
+    origins = {r["origin"] for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"}
+    assert origins == {"fresh", "replay"}
+
+
+def test_a_step_whose_groups_all_go_is_no_error(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    (tmp_path / "flat.py").write_text("def flat(completion, sample):\n    return 0.5\n")
+    flat = f"task.rewards={{{tmp_path / 'flat.py'}:flat: 1.0}}"
+    run = train(config("algorithm={name: grpo, keep: mixed_only}", flat), out=tmp_path / "run")
+    last = lines(run / "metrics.jsonl")[-1]
+    assert (last["loss"], last["groups/valid_share"]) == (0.0, 0.0)

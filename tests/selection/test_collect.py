@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import group, sample
 from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import collect
-from vlrft.selection.keep import Accumulate, KeepAll
+from vlrft.selection.keep import Accumulate, DynamicSampling, KeepAll, MixedOnly
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 
@@ -93,3 +93,17 @@ def test_prompt_states_remember_and_resume() -> None:
     other = PromptStates()
     other.load_state_dict(states.state_dict())
     assert other.records == states.records
+
+
+def test_dynamic_sampling_refills_until_the_step_is_full_of_mixed_groups() -> None:
+    found = collect(prompts(), Script([2, 0, 3]), DynamicSampling(), 4)
+    assert found.attempts == 3
+    assert [g.rewards for g in found.groups] == [tuple(MIXED)] * 4
+    scarce = collect(prompts(), Script([1, 0, 1]), DynamicSampling(max_attempts=3), 4)
+    assert (scarce.attempts, len(scarce.groups)) == (3, 2)
+    assert collect(prompts(), Script([0, 0]), DynamicSampling(max_attempts=2), 4).groups == ()
+
+
+def test_mixed_only_drops_the_rest_of_one_attempt() -> None:
+    found = collect(prompts(), Script([2]), MixedOnly(), 5)
+    assert (found.attempts, len(found.groups), len(found.sampled)) == (1, 2, 5)
