@@ -94,3 +94,13 @@ def test_rows_need_not_stand_in_the_order_of_their_turns() -> None:
     plain = find_estimator([{"step": "add_step", "scale": False, "discount": 0.5}])
     assert plain(plays).by_row is not None
     assert [float(a[0]) for a in advantages(plays, plain)] == [1.5, -0.25, 1.25, -0.5]
+
+
+def test_what_other_steps_gave_a_row_stays() -> None:
+    plays = plays_of_episodes([[[(10.0, "hall")], [(0.0, "hall"), (10.0, "room")]]])
+    once = find_estimator([{"step": "add_step"}])(plays)
+    twice = find_estimator([{"step": "add_step"}, {"step": "add_step"}])(plays)
+    assert once.by_row is not None
+    assert twice.by_row is not None
+    assert twice.by_row.tolist() == (2 * once.by_row).tolist()
+    assert once.by_row.any()
