@@ -57,6 +57,8 @@ def test_history_passes_over_what_is_solved_and_comes_back_to_what_is_not() -> N
     sampler = PromptSampler(SAMPLES, 0, HistoryResampling(solved=1.1), states)
     assert {s.id for s in sampler.draw(10)} == {f"p{i}" for i in range(10, 20)}
     assert sampler.epoch == 1.0
+    mixed = PromptRecord(played=1, reward=0.6, stale=0)
+    assert not HistoryResampling(solved=0.5).skip(mixed, 0.0)
 
 
 def test_when_all_is_solved_prompts_still_come() -> None:
