@@ -13,10 +13,13 @@ from torch import Tensor
 
 from tests.objectives.reference import Case, random_case
 from tests.objectives.reference.group_coupled import kernel_weights
+from tests.objectives.rows import batch_of as rows_of
+from tests.objectives.rows import padded
 from tests.objectives.test_core import run
-from vlrft.algorithms import ALGORITHMS, policy_loss
+from vlrft.algorithms import ALGORITHMS, find_algorithm, policy_loss
 from vlrft.objectives import LossBatch, ObjectiveError, make_loss_batch
 from vlrft.objectives.covariance import CovarianceWeighted
+from vlrft.objectives.dpo import Dpo
 from vlrft.objectives.gvpo import Gvpo
 
 COUPLED = ["gvpo", "cw_grpo", "dpo"]
@@ -48,10 +51,15 @@ def batch_of(case: Case, rollout: list[int] | None = None) -> tuple[Tensor, Loss
     )
 
 
-@pytest.mark.parametrize("name", COUPLED)
-def test_a_group_may_be_split_over_micro_batches(name: str) -> None:
-    algorithm = ALGORITHMS[name]
-    logprobs, whole = batch_of(random_case(5, sizes=[4, 3]))
+@pytest.mark.parametrize(
+    "settings",
+    [*COUPLED, *[{"name": "gvpo", "objective": o} for o in ({"reference": "initial"}, {"var": 0})]],
+    ids=str,
+)
+@pytest.mark.parametrize("rollout", [None, [0, 0, 1, 2, 3, 3, 4]], ids=["rows", "turns"])
+def test_a_group_may_be_split_over_micro_batches(settings: Any, rollout: list[int] | None) -> None:
+    algorithm = find_algorithm(settings)
+    logprobs, whole = batch_of(random_case(5, sizes=[4, 3]), rollout)
     leaf = logprobs.clone().requires_grad_()
     expected, _ = algorithm.loss(leaf, whole)
     (wanted,) = torch.autograd.grad(expected, leaf)
@@ -111,7 +119,7 @@ def test_gvpo_variance_form_and_regression_and_weights_agree() -> None:
         + 0.5 * beta**2 * ((now - now.mean()) ** 2).sum()
         - beta**2 * ((now - now.mean()) * (other - other.mean())).sum()
     ) / 4
-    mask = gradient != 0
+    mask = batch_of(case)[1].mask
     for form in (regression, variance):
         (own,) = torch.autograd.grad(form, leaf, retain_graph=True)
         torch.testing.assert_close(gradient[mask], own[mask], atol=1e-12, rtol=0)
@@ -128,7 +136,7 @@ def test_gvpo_without_a_term_is_the_sum_of_the_others(var: bool, cov: bool) -> N
     loss = loss + var * 0.5 * beta**2 * ((now - now.mean()) ** 2).sum()
     loss = loss - cov * beta**2 * ((now - now.mean()) * (other - other.mean())).sum()
     (own,) = torch.autograd.grad(loss / 3, leaf)
-    mask = gradient != 0
+    mask = batch_of(case)[1].mask
     torch.testing.assert_close(gradient[mask], own[mask], atol=1e-12, rtol=0)
 
 
@@ -141,10 +149,8 @@ def test_gvpo_finds_the_tilted_policy_from_any_sampling_distribution(sampler: st
     weights = [1.0] * 5 if sampler == "uniform" else [8.0, 1.0, 1.0, 1.0, 4.0]
     generator = torch.Generator().manual_seed(0)
     logits = initial.clone().requires_grad_()
-    optimizer = torch.optim.Adam([logits], lr=0.05)
-    for step in range(1500):
-        for group in optimizer.param_groups:
-            group["lr"] = 0.05 * 0.995**step
+    optimizer = torch.optim.SGD([logits], lr=8.0)  # at π* every residual is 0: no rate need fall
+    for _ in range(100):
         draws = torch.multinomial(torch.tensor(weights), 64 * 8, True, generator=generator)
         own = logits.log_softmax(0)[draws][:, None]
         found = policy_loss(
@@ -164,6 +170,25 @@ def test_gvpo_finds_the_tilted_policy_from_any_sampling_distribution(sampler: st
     assert float(gap) < 1e-6
 
 
+def test_gvpo_loads_only_the_policy_that_it_is_measured_from() -> None:
+    old, initial = Gvpo().needs, Gvpo(reference="initial").needs
+    assert (old.old_logprobs, old.ref_logprobs) == (True, False)
+    assert (initial.old_logprobs, initial.ref_logprobs) == (False, True)
+    assert {old.replay_old, initial.replay_old} == {"recomputed"}
+
+
+def test_gvpo_observes_how_far_it_is_from_the_rewards() -> None:
+    case = random_case(3, sizes=[4])
+    logprobs, batch = batch_of(case)
+    found = Gvpo(beta=0.2)(logprobs, batch).observed["gvpo/residual"][:, 0].tolist()
+    implied = [0.2 * (sum(n) - sum(o)) for n, o in zip(case.logprobs, case.old, strict=True)]
+    gaps = [
+        abs(own - mean(implied) - r + mean(case.rewards))
+        for own, r in zip(implied, case.rewards, strict=True)
+    ]
+    assert found == pytest.approx(gaps, abs=1e-12)
+
+
 def test_gvpo_needs_two_rollouts_a_group() -> None:
     with pytest.raises(ObjectiveError, match="gvpo compares"):
         run("gvpo", random_case(0, sizes=[3, 1]))
@@ -173,13 +198,32 @@ def test_cw_grpo_without_covariance_is_grpo() -> None:
     case = random_case(4, sizes=[4, 3])
     level = [[-1.5] * len(row) for row in case.logprobs]
     flat = Case(level, case.rewards, case.group, level, case.ref)
-    plain = {"objective": {"clip_low": 1e3, "clip_high": 1e3}}
+    plain: dict[str, Any] = {"objective": {"clip_low": 1e3, "clip_high": 1e3}}
     torch.testing.assert_close(
         run("cw_grpo", flat)[1], run("grpo", flat, **plain)[1], atol=1e-12, rtol=0
     )
     loss, gradient = run("cw_grpo", flat, dtype=torch.float32)
     assert bool(torch.isfinite(gradient).all())
     assert float(loss) == pytest.approx(float(run("grpo", flat, **plain)[0]), abs=1e-6)
+
+
+def test_cw_grpo_compares_rollouts_not_rows_and_only_those_with_tokens() -> None:
+    """Uncentred advantages that differ within a rollout of two turns; the last completion is empty."""
+    rows = [[-1.0, -3.0, -0.5], [-2.0], [-0.1, -0.7], [-2.5, -1.0, -4.0], []]
+    by_row, rollout = [2.0, -6.0, 1.5, 0.4, 0.0], [0, 0, 1, 2, 3]
+    batch = rows_of(rows, by_row, rollout=rollout)
+    rollouts = [(3 * 2.0 + 1 * -6.0) / 4, 1.5, 0.4]
+    c = [
+        [(x - mean(row)) * (a - mean(rollouts)) for x in row]
+        for row, a in zip(rows, by_row, strict=True)
+        if row
+    ]
+    flat = [x for row in c for x in row]
+    w = [math.exp(-(x**2) / (2 * mean(y**2 for y in flat))) for x in flat]
+    found = CovarianceWeighted()(padded(rows), batch).observed
+    assert found["weight"][batch.mask].tolist() == pytest.approx([x / mean(w) for x in w])
+    assert found["weight/below_half"][batch.mask].tolist() == [float(x < 0.5) for x in w]
+    assert 0 < sum(x < 0.5 for x in w) < len(w) / 2
 
 
 def cw_weights(case: Case, **settings: Any) -> tuple[Tensor, LossBatch]:
@@ -231,6 +275,17 @@ def test_cw_grpo_released_counts_padding_and_lets_the_gradient_through() -> None
     )
 
 
+def test_cw_grpo_released_refuses_a_split_group() -> None:
+    logprobs, whole = batch_of(random_case(8, sizes=[4, 2]))
+    released = CovarianceWeighted(released=True)
+    known = replace(whole, stats=released.group_stats(logprobs, whole))
+    part = torch.arange(4)
+    kept = released(logprobs[part], known.rows(part, logprobs.shape[1])).values
+    torch.testing.assert_close(kept, released(logprobs, whole).values[part])
+    with pytest.raises(ObjectiveError, match=r"cw_grpo .* update.max_tokens_per_micro_batch"):
+        released(logprobs[1:], known.rows(torch.arange(1, 6), logprobs.shape[1]))
+
+
 def test_dpo_by_hand() -> None:
     case = Case(
         [[-1.0], [-2.0], [-3.0], [-1.0], [-1.0]],
@@ -243,6 +298,14 @@ def test_dpo_by_hand() -> None:
     margin = 2.0 * ((-2.0 + 2.5) - (-1.0 + 1.5))
     assert float(loss) == pytest.approx(math.log1p(math.exp(-margin)))
     assert gradient[:, 0].tolist() == pytest.approx([1.0, -1.0, 0.0, 0.0, 0.0])
+
+
+def test_dpo_observes_which_pairs_are_in_the_right_order() -> None:
+    rows = [[-1.0, -1.0], [-2.0], [-0.5]]
+    for signs, correct in (([1.0, -1.0, 0.0], 0.0), ([-1.0, 0.0, 1.0], 1.0)):
+        batch = replace(rows_of(rows, signs), ref_logprobs=padded([[-0.5, -0.5], [-2.0], [-0.5]]))
+        found = Dpo()(padded(rows), batch).observed["dpo/correct"]
+        assert found[batch.mask].tolist() == [correct] * 4
 
 
 @pytest.mark.parametrize("name", COUPLED)

@@ -12,6 +12,7 @@ from vlrft.config import strict
 from vlrft.objectives import (
     LossBatch,
     Needs,
+    ObjectiveError,
     Terms,
     log_ratio,
     per_group,
@@ -34,7 +35,8 @@ class CovarianceWeighted:
 
     Departures: the authors' code (`released`) lets the gradient through w and takes N = G · max_i |o_i|, padding
     included, so that its weights have a mean above 1 that grows with padding. It has each group whole in a micro-batch;
-    so must a run that uses `released`.
+    so must a run that uses `released`. This is their GRPO trainer; their Dr. GRPO trainer writes −c²/2·σ², which is
+    −c²σ²/2 and no kernel of width σ, and is not here.
     """
 
     released: bool = False
@@ -65,6 +67,13 @@ class CovarianceWeighted:
 
     def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms:
         assert batch.old_logprobs is not None
+        if self.released and bool(
+            (per_group(batch.mask.sum(1), batch) != batch.group_tokens).any()
+        ):
+            raise ObjectiveError(
+                "cw_grpo with released: true needs each group whole in a micro-batch, for the gradient through its "
+                "weights; raise update.max_tokens_per_micro_batch, or leave released out"
+            )
         seen = logprobs if self.released else logprobs.detach()
         if batch.stats is None or self.released:
             stats = self.group_stats(seen, batch)

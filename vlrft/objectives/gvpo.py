@@ -40,7 +40,8 @@ class Gvpo:
 
     Departures: the authors' code sums over the local micro-batch, so that its gradient grows with that size, and
     needs each group within one; here it is a mean over groups. Without `var` or `cov` the loss is the ablation's sum of
-    terms, and what does not depend on the policy is kept in the reported number.
+    terms, and what does not depend on the policy is kept in the reported number. An empty completion counts in the means
+    with s = 0; its own term, which has no gradient, is not in that number.
     """
 
     beta: PositiveFloat = 0.1
