@@ -53,9 +53,9 @@ def step_gradient(
     own: Policy, groups: list[Group], algorithm: Algorithm, budget: int
 ) -> dict[str, Tensor]:
     recorder = Recorder(build(UpdateConfig(lr=1.0), own, 1))
-    batch = make_batch(
-        groups, advantages_of(groups, algorithm), algorithm, temperature=0.9, max_tokens=8
-    )
+    greedy = [0.25] * len(groups) if algorithm.estimator.greedy else None
+    advantages = advantages_of(groups, algorithm, max_tokens=8, greedy=greedy)
+    batch = make_batch(groups, advantages, algorithm, temperature=0.9, max_tokens=8)
     _, skipped = update(recorder, [batch], algorithm, budget, own.reference())
     assert not skipped
     return recorder.gradients[0]

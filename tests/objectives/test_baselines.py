@@ -12,6 +12,9 @@ from tests.objectives.reference import Case, random_case
 from tests.objectives.reference.baselines import above_the_others, whitened
 from tests.objectives.rows import padded, step
 from vlrft.advantages import AdvantageError
+from vlrft.algorithms import ALGORITHMS
+from vlrft.selection.keep import KeepAll, MixedOnly
+from vlrft.selection.rollouts import Positives
 
 
 def on_policy(seed: int, sizes: tuple[int, ...] = (4, 3, 5)) -> Case:
@@ -73,3 +76,32 @@ def test_steps_without_anything_to_learn_are_exactly_zero(name: str) -> None:
     assert bool((gradient == 0).all())
     half = Case(case.logprobs, [0.7, 0.7, 0.7, 0.1, 1.0], case.group, case.old, case.ref)
     assert bool((step(name, half)[1][:3] == 0).all())
+
+
+def test_remax_compares_with_the_greedy_answer_of_the_same_sample() -> None:
+    """One answer a sample is enough; an answer as good as the greedy one teaches nothing."""
+    case = Case([[-1.0, -2.0], [-0.5]], [1.0, 0.25], [0, 1], [[-1.0, -2.0], [-0.5]], [[], []])
+    _, gradient = step("remax", case, extras={"greedy_rewards": [0.25, 0.25]})
+    assert gradient.tolist() == [[pytest.approx(-0.25), pytest.approx(-0.25)], [0.0, 0.0]]
+    several = on_policy(3)
+    base = [0.4 if g else 0.6 for g in several.group]
+    gaps = {b: r - g for b, (r, g) in enumerate(zip(several.rewards, base, strict=True))}
+    _, found = step("remax", several, extras={"greedy_rewards": base})
+    torch.testing.assert_close(found, policy_gradient(several, gaps), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["raft", "reinforce_rej"])
+def test_rewards_as_they_are_weigh_the_mean_log_prob_of_each_answer(name: str) -> None:
+    case = on_policy(6)
+    _, found = step(name, case)
+    rows = zip(case.rewards, map(len, case.logprobs), strict=True)
+    torch.testing.assert_close(
+        found, padded([[-r / n / len(case.rewards)] * n for r, n in rows]), atol=1e-12, rtol=0
+    )
+
+
+def test_what_is_thrown_away_is_the_methods_own() -> None:
+    assert ALGORITHMS["raft"].select == Positives()
+    assert ALGORITHMS["raft"].keep == KeepAll()
+    assert ALGORITHMS["reinforce_rej"].keep == MixedOnly()
+    assert ALGORITHMS["reinforce_rej"].select is None

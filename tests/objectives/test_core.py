@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.objectives.reference import FROZEN, REFERENCES, Case, random_case
+from tests.objectives.reference import EXTRAS, FROZEN, REFERENCES, Case, random_case
 from vlrft.algorithms import ALGORITHMS, policy_loss
 from vlrft.objectives import NonFiniteError
 from vlrft.schema import RewardError
 
 METHODS = sorted(ALGORITHMS)
+COMPARING = [  # what compares the answers of a group, and adds no penalty
+    name
+    for name, method in ALGORITHMS.items()
+    if method.estimator.min_group > 1 and not method.needs.zero_signal_groups
+]
 
 
 def run(
@@ -37,6 +42,9 @@ def run(
 
     logprobs = tensor(case.logprobs, fill).to(dtype).requires_grad_()
     lengths = torch.tensor([len(case.logprobs[b]) for b in order])
+    extras = EXTRAS[name](case) if name in EXTRAS else {}
+    by_row = {k: [v[b] for b in order] for k, v in extras.items() if isinstance(v, list)}
+    overrides["extras"] = {**extras, **by_row, **overrides.get("extras", {})}
     found = policy_loss(
         name,
         logprobs=logprobs,
@@ -118,15 +126,12 @@ def test_float32_and_bfloat16_log_probs_agree(name: str) -> None:
     assert float(loss16) == pytest.approx(float(loss), abs=0.05)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [m for m, a in ALGORITHMS.items() if a.answers == "sampled" and not a.needs.zero_signal_groups],
-)
+@pytest.mark.parametrize("name", COMPARING)
 def test_equal_rewards_teach_nothing(name: str) -> None:
     for rewards in ([0.9, 0.9, 0.9], [0.0] * 3, [1e-9, 0.0, 2e-9]):
         case = random_case(1, sizes=[3])
         flat = Case(case.logprobs, rewards, case.group, case.old, case.ref)
-        loss, gradient = run(name, flat)
+        loss, gradient = run(name, flat, extras={"length": 100})  # no answer is too long
         assert float(loss) == 0.0
         assert bool((gradient == 0).all())
 

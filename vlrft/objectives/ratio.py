@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vlrft.config import strict
 from vlrft.objectives import LossBatch, Needs, Terms, log_ratio
+from vlrft.objectives.clipping import clip_shares
 
 
 @strict
@@ -34,11 +35,5 @@ class ClippedRatio:
         clipped = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
         advantages = batch.advantages
         values = -torch.minimum(ratio * advantages, clipped * advantages)
-        with torch.no_grad():
-            high = (ratio > 1 + self.clip_high) & (advantages > 0)
-            low = (ratio < 1 - self.clip_low) & (advantages < 0)
-            observed = {
-                "ratio/clipped_high": high.to(ratio.dtype),
-                "ratio/clipped_low": low.to(ratio.dtype),
-            }
+        observed = clip_shares(ratio, advantages, 1 - self.clip_low, 1 + self.clip_high)
         return Terms(values=values, observed=observed)

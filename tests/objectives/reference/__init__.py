@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
+from typing import Any
 
 import torch
 
@@ -67,21 +68,19 @@ def standardised(rewards: list[float]) -> list[float]:
     return [(r - mean(rewards)) / (stdev(rewards) + 1e-6) for r in rewards]
 
 
-def _references() -> dict[str, Callable[[Case], float]]:
-    """Method -> its slow reference, from every file of this folder."""
-    found: dict[str, Callable[[Case], float]] = {}
+def _families(table: str) -> dict[str, Any]:
+    """One table from every file of this folder."""
+    found: dict[str, Any] = {}
     for module in pkgutil.iter_modules(__path__):
-        found |= importlib.import_module(f"{__name__}.{module.name}").REFERENCES
+        found |= getattr(importlib.import_module(f"{__name__}.{module.name}"), table, {})
     return found
 
 
-def _frozen() -> dict[str, Callable[[Case, Case], float]]:
-    """Method -> the loss at a case with every detached quantity taken at another, where the reference has one."""
-    found: dict[str, Callable[[Case, Case], float]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        found |= getattr(importlib.import_module(f"{__name__}.{module.name}"), "FROZEN", {})
-    return found
+REFERENCES: dict[str, Callable[[Case], float]] = _families("REFERENCES")
+"""Method -> its slow reference."""
 
+FROZEN: dict[str, Callable[[Case, Case], float]] = _families("FROZEN")
+"""Method -> the loss at a case with every detached quantity taken at another, where the reference has one."""
 
-REFERENCES = _references()
-FROZEN = _frozen()
+EXTRAS: dict[str, Callable[[Case], dict[str, Any]]] = _families("EXTRAS")
+"""Method -> what it must be given besides; a list holds an entry a row."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from statistics import mean, stdev
 
-from tests.objectives.reference import Case, valid
+from tests.objectives.reference import Case, standardised, valid
 
 Advantages = Callable[[Case], dict[int, float]]
 """Row -> A."""
@@ -22,6 +22,10 @@ def by_group(of_group: Callable[[list[float]], list[float]]) -> Advantages:
         return found
 
     return advantages
+
+
+LONGEST = 64
+"""The configured longest completion."""
 
 
 @by_group
@@ -67,7 +71,65 @@ def token_mean(case: Case, advantages: dict[int, float]) -> float:
     return sum(token_sums(case, advantages)) / tokens if tokens else 0.0
 
 
+def above_the_greedy(case: Case) -> dict[int, float]:
+    gaps = {b: r - g for b, (r, g) in enumerate(zip(case.rewards, greedy(case), strict=True))}
+    return {b: gap if abs(gap) > 1e-6 else 0.0 for b, gap in gaps.items()}
+
+
+def greedy(case: Case) -> list[float]:
+    """A reward of a greedy answer to each row's sample, made up."""
+    return [0.3 + 0.2 * (g % 3) for g in case.group]
+
+
+def dr_grpo(case: Case) -> float:
+    """Σ / (rollouts · L)"""
+    return sum(token_sums(case, above_the_mean(case))) / (len(case.rewards) * LONGEST)
+
+
+def soft_penalty(length: int, longest: float, buffer: float) -> float:
+    """DAPO's Eq. 13: 0, then falling over the buffer, −1 at and beyond the longest."""
+    if length <= longest - buffer:
+        return 0.0
+    return (longest - buffer - length) / buffer if length <= longest else -1.0
+
+
+def penalised(case: Case, longest: int = LONGEST) -> dict[int, float]:
+    """Group-standardised after the penalty, the buffer a fifth of the longest."""
+    found: dict[int, float] = {}
+    for rows in case.groups():
+        rewards = [
+            case.rewards[b] + soft_penalty(len(case.logprobs[b]), longest, longest / 5)
+            for b in rows
+        ]
+        found |= dict(zip(rows, standardised(rewards), strict=True))
+    return found
+
+
+def dapo(case: Case) -> float:
+    tokens = sum(map(len, case.logprobs))
+    return sum(token_sums(case, penalised(case), high=0.28)) / max(tokens, 1)
+
+
+def plain_rewards(case: Case) -> float:
+    """−r_i times the mean log-prob of each answer, averaged over the answers."""
+    losses = [
+        -r * mean(row) if row else 0.0 for r, row in zip(case.rewards, case.logprobs, strict=True)
+    ]
+    return mean(losses)
+
+
 REFERENCES = {
+    "raft": plain_rewards,
+    "reinforce_rej": plain_rewards,
+    "dapo": dapo,
+    "dr_grpo": dr_grpo,
+    "remax": lambda case: token_mean(case, above_the_greedy(case)),
     "rloo": lambda case: token_mean(case, above_the_others(case)),
     "reinforce_pp": lambda case: token_mean(case, whitened(case)),
+}
+
+EXTRAS = {
+    "dapo": lambda case: {"length": LONGEST},
+    "dr_grpo": lambda case: {"length": LONGEST},
+    "remax": lambda case: {"greedy_rewards": greedy(case)},
 }

@@ -1,0 +1,19 @@
+"""RAFT."""
+
+from __future__ import annotations
+
+from vlrft.algorithms.algorithm import Algorithm
+from vlrft.objectives.policy_gradient import PolicyGradient
+from vlrft.selection.rollouts import Positives
+
+METHODS = (
+    Algorithm(
+        name="raft",
+        doc="Maximum likelihood of the policy's own right answers, each weighed by its reward.",
+        paper="arXiv 2304.06767; arXiv 2504.11343",
+        objective=PolicyGradient(),
+        advantage="reward",
+        select=Positives(),
+        notes="An answer is right when its reward is at least select.threshold; the mean is over the right ones only.",
+    ),
+)

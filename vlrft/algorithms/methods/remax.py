@@ -1,0 +1,18 @@
+"""ReMax."""
+
+from __future__ import annotations
+
+from vlrft.algorithms.algorithm import Algorithm
+from vlrft.objectives.ratio import ClippedRatio
+
+METHODS = (
+    Algorithm(
+        name="remax",
+        doc="Policy gradient on the reward above that of the policy's own greedy answer.",
+        paper="arXiv 2310.10505, Eq. 6",
+        objective=ClippedRatio(),
+        advantage="remax",
+        reduction="token",
+        notes="With one update a batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped. Works with one answer a sample.",
+    ),
+)
