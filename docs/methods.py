@@ -46,7 +46,13 @@ def _overview() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- |"
     for m in ALGORITHMS.values():
         told = m.describe()
-        cells = (m.paper, m.estimator.name, m.reduction, type(m.keep).__name__, told["computes"].partition("; ")[2])
+        cells = (
+            m.paper,
+            m.estimator.name,
+            m.reduction,
+            type(m.keep).__name__,
+            told["computes"].partition("; ")[2],
+        )
         yield f"| [`{m.name}`](#{m.name}) | " + " | ".join(map(_cell, cells)) + " |"
 
 
