@@ -8,7 +8,8 @@ import torch
 
 from tests.fakes import group
 from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
-from vlrft.batch import Batch, advantages_of, make_batch, make_batches, rollout_means
+from vlrft.batch import Batch, make_batch, make_batches
+from vlrft.lesson import advantages_of, rollout_means
 from vlrft.schema import Piece, Prompt, RewardError
 from vlrft.schema import Sequence as Row
 

@@ -19,7 +19,7 @@ LAYERS = (
     {"rollout", "objectives"},
     {"engine", "env", "binding", "selection"},
     {"algorithms", "evaluate", "sft"},
-    {"batch", "checkpoint", "log"},
+    {"lesson", "batch", "checkpoint", "log"},
     {"measures", "report", "update"},
     {"run"},
     {"assemble"},

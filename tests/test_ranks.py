@@ -16,9 +16,10 @@ from torch.multiprocessing.spawn import spawn
 
 from tests.fakes import CORPUS, group_of, tiny_config
 from vlrft.algorithms import ALGORITHMS, Algorithm
-from vlrft.batch import advantages_of, make_batches
+from vlrft.batch import make_batches
 from vlrft.config import UpdateConfig
 from vlrft.engine import build
+from vlrft.lesson import advantages_of
 from vlrft.objectives import NonFiniteError
 from vlrft.policy.load import Policy, load_policy
 from vlrft.ranks import Ranks

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from tests.fakes import CORPUS, Family, group_of, tiny_config
 from vlrft.algorithms import ALGORITHMS, Algorithm, policy_loss
-from vlrft.batch import Batch, advantages_of, make_batch, make_batches
+from vlrft.batch import Batch, make_batch, make_batches
 from vlrft.config import UpdateConfig
 from vlrft.engine import TrainEngine, build
+from vlrft.lesson import advantages_of
 from vlrft.objectives import LossBatch, Needs, Terms
 from vlrft.objectives.ratio import ClippedRatio
 from vlrft.policy.load import Policy, load_policy

@@ -6,16 +6,16 @@ denominators count them all the same, so leaving them out changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from vlrft.advantages import Floats, advantages, plays_of
+from vlrft.advantages import Floats
 from vlrft.algorithms import Algorithm
+from vlrft.lesson import RowAdvantages
 from vlrft.objectives import Denominators, LossBatch, Needs, make_loss_batch
 from vlrft.policy.packed import PackItem
 from vlrft.ranks import ALONE, Ranks
@@ -95,59 +95,6 @@ class Batch:
                 run.append(b)
             runs.append(run)
         return sorted(runs, key=self._packed_length)
-
-
-RowAdvantages = list[list[Floats]]
-"""Of one group: [G rollouts][rows][action tokens]."""
-
-
-def advantages_of(
-    groups: Sequence[Group],
-    algorithm: Algorithm,
-    *,
-    weights: Mapping[str, float] | None = None,
-    max_tokens: int = 0,
-    greedy: Sequence[float] | None = None,
-    ranks: Ranks = ALONE,
-) -> list[RowAdvantages]:
-    """The step's advantages, a group each. `weights`: of the named rewards; `max_tokens`: the configured longest
-    completion; `greedy`: the reward of each sample's greedy answer, where the estimator wants it. Statistics are taken
-    over the groups of all ranks.
-
-    Raises RewardError for a reward that is no finite number, AdvantageError for a step the estimator does not fit.
-    """
-    parts = ranks.gather(list(groups) if ranks.size == 1 else [_figures_only(g) for g in groups])
-    everyone = [g for part in parts for g in part]
-    if greedy is not None:
-        greedy = [reward for part in ranks.gather(greedy) for reward in part]
-    plays = plays_of(everyone, weights or {}, max_tokens, greedy)
-    rows = iter(advantages(plays, algorithm.estimator))
-    found = [[[next(rows) for _ in r.sequences] for r in g.rollouts] for g in everyone]
-    first = sum(len(part) for part in parts[: ranks.rank])
-    return found[first : first + len(groups)]
-
-
-def _figures_only(group: Group) -> Group:
-    """The group without images and prompts: what estimators read, small enough to be sent."""
-    rollouts = [
-        replace(
-            r,
-            sample=replace(r.sample, images=(), messages=()),
-            sequences=tuple(replace(s, prompt=Prompt(ids=())) for s in r.sequences),
-        )
-        for r in group.rollouts
-    ]
-    return replace(group, sample=rollouts[0].sample, rollouts=tuple(rollouts))
-
-
-def rollout_means(groups: Sequence[RowAdvantages]) -> list[list[float]]:
-    """A rollout's advantage [P][G], the mean over its action tokens; 0 when it has none."""
-    return [[_mean(np.concatenate([*rows, np.zeros(0)])) for rows in group] for group in groups]
-
-
-def _mean(values: Floats) -> float:
-    """Exact for equal values, which a plain mean rounds."""
-    return float(values[0] + (values - values[0]).mean()) if len(values) else 0.0
 
 
 def make_batches(

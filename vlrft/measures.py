@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from vlrft.batch import Batch, RowAdvantages
+from vlrft.batch import Batch
+from vlrft.lesson import RowAdvantages
 from vlrft.schema import Group
 from vlrft.scoring import NamedReward
 from vlrft.selection.collect import Collected

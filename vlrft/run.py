@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from vlrft.algorithms import Algorithm
-from vlrft.batch import RowAdvantages, advantages_of, rollout_means
 from vlrft.binding import BoundTask
 from vlrft.chat import Chat
 from vlrft.checkpoint import Checkpoints, TrainerState
@@ -22,6 +21,7 @@ from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
 from vlrft.env import play, seed_from
 from vlrft.evaluate import evaluate
+from vlrft.lesson import RowAdvantages, advantages_of, lesson
 from vlrft.log import RunLog
 from vlrft.policy.load import Policy
 from vlrft.ranks import Ranks
@@ -30,7 +30,6 @@ from vlrft.schema import Group, Rollout, Sample
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 from vlrft.selection.replay import ReplayStore
-from vlrft.selection.rollouts import chosen, only
 from vlrft.sft import gold_groups
 
 EVAL_CHUNK = 128  # samples whose pixels are held at once
@@ -103,25 +102,21 @@ class Run:
     def lesson(
         self, stage: Stage, groups: Sequence[Group], ranks: Ranks
     ) -> tuple[list[Group], list[RowAdvantages]]:
-        """What a step learns from: the groups, with stored rollouts and without those that are not selected, and their
-        advantages."""
-        algorithm, select = stage.algorithm, stage.algorithm.select
-        taught = list(groups) if stage.replay is None else stage.replay.mix(groups)
-        if select is not None and select.before_advantages:
-            taught = [only(g, i) for g, i in zip(taught, chosen(select, taught), strict=True) if i]
-        advantages = advantages_of(
-            taught,
-            algorithm,
-            weights={r.name: r.weight for r in stage.bound.rewards},
-            max_tokens=stage.config.rollout.max_tokens,
-            greedy=self.greedy(stage, taught) if algorithm.estimator.greedy else None,
-            ranks=ranks,
-        )
-        if select is None or select.before_advantages:
-            return taught, advantages
-        picked = chosen(select, taught, rollout_means(advantages))
-        left = [(g, a, i) for g, a, i in zip(taught, advantages, picked, strict=True) if i]
-        return [only(g, i) for g, _, i in left], [[a[k] for k in i] for _, a, i in left]
+        """What a step learns from: the groups with stored rollouts, without those that are not selected, and advantages."""
+        algorithm = stage.algorithm
+
+        def estimate(taught: Sequence[Group]) -> list[RowAdvantages]:
+            return advantages_of(
+                taught,
+                algorithm,
+                weights={r.name: r.weight for r in stage.bound.rewards},
+                max_tokens=stage.config.rollout.max_tokens,
+                greedy=self.greedy(stage, taught) if algorithm.estimator.greedy else None,
+                ranks=ranks,
+            )
+
+        mixed = groups if stage.replay is None else stage.replay.mix(groups)
+        return lesson(mixed, algorithm, estimate)
 
     def engine(self, stage: Stage) -> TrainEngine:
         """The stage's own optimiser, where the checkpoint left it when the run resumes within the stage."""

@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from vlrft.assemble import open_run
-from vlrft.batch import make_batches, rollout_means
+from vlrft.batch import make_batches
 from vlrft.config import Config
+from vlrft.lesson import rollout_means
 from vlrft.measures import Clock, step_metrics
 from vlrft.report import write_report
 from vlrft.run import Run, Stage

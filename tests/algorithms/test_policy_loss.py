@@ -11,7 +11,8 @@ import torch
 from tests.fakes import sample
 from vlrft.advantages import ESTIMATORS
 from vlrft.algorithms import ALGORITHMS, Algorithm, override, policy_loss
-from vlrft.batch import advantages_of, make_batch
+from vlrft.batch import make_batch
+from vlrft.lesson import advantages_of
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.schema import Group, Piece, Prompt, Rollout
 from vlrft.schema import Sequence as Row
