@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.fakes import group
+from vlrft.assemble import advice, make_stages
 from vlrft.config import Config, ConfigError
 from vlrft.loading import load_config
 from vlrft.log import RunLog
@@ -309,3 +310,14 @@ def test_a_step_whose_groups_all_go_is_no_error(
     run = train(config("algorithm={name: grpo, keep: mixed_only}", flat), out=tmp_path / "run")
     last = lines(run / "metrics.jsonl")[-1]
     assert (last["loss"], last["groups/valid_share"]) == (0.0, 0.0)
+
+
+def test_gvpo_says_when_its_settings_take_away_what_it_is(config: Callable[..., Config]) -> None:
+    quiet = config("algorithm=gvpo", "update.updates_per_batch=2")
+    assert advice(make_stages(quiet)) == []
+    odd = config("algorithm=gvpo", "rollout.top_p=0.9")
+    first, second = advice(make_stages(odd))
+    assert first.startswith("gvpo: gvpo with reference: old and one update a batch is REINFORCE")
+    assert "rollout.top_p" in second
+    initial = config("algorithm={name: gvpo, objective: {reference: initial}}")
+    assert advice(make_stages(initial)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vlrft.config import Config, ConfigError
 from vlrft.env import seed_from
 from vlrft.loading import dump_config, load_config
 from vlrft.log import RunLog
+from vlrft.objectives import Advising
 from vlrft.policy.load import load_policy
 from vlrft.rollout import build as build_rollout
 from vlrft.run import Run, Stage, pick_device
@@ -63,6 +65,8 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         trackers=config.log.trackers,
         rollouts_per_step=config.log.rollouts_per_step,
     )
+    for line in advice(stages):
+        log.message(line)
     save = config.save
     run = Run(
         config=config,
@@ -123,6 +127,20 @@ def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Sta
     if mistakes:
         raise ConfigError(mistakes)
     return tuple(stages)
+
+
+def advice(stages: Sequence[Stage]) -> list[str]:
+    """What the methods have to say about the settings of their stages."""
+    told: list[str] = []
+    for stage in stages:
+        rollout, objective = stage.config.rollout, stage.algorithm.objective
+        if isinstance(objective, Advising):
+            lines = objective.advice(
+                updates_per_batch=stage.config.update.updates_per_batch,
+                full_support=rollout.top_p == 1.0 and rollout.top_k == 0,
+            )
+            told += [f"{stage.name}: {line}" for line in lines]
+    return told
 
 
 def refuse_changes(old: Config, new: Config, where: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -167,6 +167,15 @@ class Objective(Protocol):
     def needs(self) -> Needs: ...
 
     def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms: ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """An objective that has something to say about the settings of a run."""
+
+    def advice(self, *, updates_per_batch: int, full_support: bool) -> list[str]:
+        """Lines for the log; `full_support`: whether every token can be sampled."""
+        ...
 
 
 class GroupCoupled(Protocol):

@@ -62,6 +62,20 @@ class Gvpo:
             replay_old="recomputed",
         )
 
+    def advice(self, *, updates_per_batch: int, full_support: bool) -> list[str]:
+        """What a run should be told about these settings before it begins."""
+        told: list[str] = []
+        if self.reference == "old" and updates_per_batch == 1 and self.var == self.cov:
+            told.append(
+                "gvpo with reference: old and one update a batch is REINFORCE on centred rewards: set "
+                "update.updates_per_batch to 2 or more, or objective.reference to initial"
+            )
+        if not full_support:
+            told.append(
+                "gvpo asks for sampling of full support: set rollout.top_p to 1, top_k to 0"
+            )
+        return told
+
     def group_stats(
         self, logprobs: Float[Tensor, "B T"], batch: LossBatch
     ) -> Mapping[str, Float[Tensor, " B"]]:
