@@ -292,12 +292,13 @@ def test_dpo_by_hand() -> None:
         [0.0, 1.0, 0.5, 0.3, 0.3],
         [0, 0, 0, 1, 1],
         [[0.0]] * 5,
-        [[-1.5], [-2.5], [-1.0], [-1.0], [-1.0]],
+        [[-1.5], [-3.5], [-1.0], [-1.0], [-1.0]],
     )
     loss, gradient = run("dpo", case, objective={"beta": 2.0})
-    margin = 2.0 * ((-2.0 + 2.5) - (-1.0 + 1.5))
+    margin = 2.0 * ((-2.0 + 3.5) - (-1.0 + 1.5))
     assert float(loss) == pytest.approx(math.log1p(math.exp(-margin)))
-    assert gradient[:, 0].tolist() == pytest.approx([1.0, -1.0, 0.0, 0.0, 0.0])
+    push = 2.0 / (1.0 + math.exp(margin))
+    assert gradient[:, 0].tolist() == pytest.approx([push, -push, 0.0, 0.0, 0.0])
 
 
 def test_dpo_observes_which_pairs_are_in_the_right_order() -> None:
