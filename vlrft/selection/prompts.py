@@ -1,106 +1,33 @@
-"""Which prompts come next. Every sampler is a function of its seed, of how many it drew, and of the prompts' records."""
+"""Which prompts come next: a function of the seed, of how many were drawn, and of how they went."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from difflib import get_close_matches
-from typing import Annotated, Any, Protocol
+from typing import Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from vlrft.config import ConfigError, Share, strict
+from vlrft.config import ConfigError
 from vlrft.mistakes import explain
 from vlrft.schema import DataError, Sample
-from vlrft.selection.prompt_state import PromptRecord, PromptStates
-
-
-class Preference(Protocol):
-    """What a sampler thinks of a prompt, given what is remembered of it."""
-
-    def skip(self, record: PromptRecord, chance: float) -> bool:
-        """Whether the prompt is passed over in its turn; `chance` is uniform in [0, 1)."""
-        ...
-
-    def weighted_share(self) -> float:
-        """Share of the prompts that are drawn by weight and not in their turn."""
-        ...
-
-
-@strict
-class Uniform:
-    """Every prompt once an epoch."""
-
-    def skip(self, record: PromptRecord, chance: float) -> bool:
-        return False
-
-    def weighted_share(self) -> float:
-        return 0.0
-
-
-@strict
-class VarianceAware:
-    """A share of each batch is drawn with weights ∝ the variance of the prompt's last rewards, p(1 − p) for right and
-    wrong; the others uniformly (MMR1, arXiv 2509.21268; its diversity term is left out). Prompts that were not played
-    yet have the largest weight there is."""
-
-    share: Share = 0.5
-
-    def skip(self, record: PromptRecord, chance: float) -> bool:
-        return False
-
-    def weighted_share(self) -> float:
-        return self.share
-
-
-@strict
-class HistoryResampling:
-    """Prompts whose last group was all right are passed over (SRPO, arXiv 2504.14286, section 3.4); those that are all
-    wrong stay, for the policy may come to solve them."""
-
-    solved: float = 1.0
-    """A group without spread whose mean reward is at least this was all right."""
-
-    def skip(self, record: PromptRecord, chance: float) -> bool:
-        return record.stale > 0 and record.reward >= self.solved - 1e-9
-
-    def weighted_share(self) -> float:
-        return 0.0
-
-
-@strict
-class Greso:
-    """A prompt whose last z groups taught nothing is passed over with probability 1 − p^z (GRESO, arXiv 2506.02177,
-    Eq. 4); p differs for groups that were all right and all wrong. The paper adapts p; here it is fixed."""
-
-    explore_solved: Annotated[float, Field(gt=0, le=1)] = 0.5
-    explore_failed: Annotated[float, Field(gt=0, le=1)] = 0.5
-    solved: float = 1.0
-
-    def skip(self, record: PromptRecord, chance: float) -> bool:
-        right = record.reward >= self.solved - 1e-9
-        return chance >= (self.explore_solved if right else self.explore_failed) ** record.stale
-
-    def weighted_share(self) -> float:
-        return 0.0
-
-
-PREFERENCES: Mapping[str, type[Uniform | VarianceAware | HistoryResampling | Greso]] = {
-    "uniform": Uniform,
-    "variance_aware": VarianceAware,
-    "history": HistoryResampling,
-    "greso": Greso,
-}
+from vlrft.selection.preferences import PREFERENCES, Preference, Uniform
+from vlrft.selection.prompt_state import PromptStates
 
 
 def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
     """A preference by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
     given: dict[str, Any] = {"name": choice} if isinstance(choice, str) else dict(choice)
-    name = str(given.pop("name", None))
+    known = ", ".join(PREFERENCES)
+    if "name" not in given:
+        raise ConfigError([f"{at}: needs a `name`; known: {known}"])
+    name = str(given.pop("name"))
     if name not in PREFERENCES:
         near = get_close_matches(name, PREFERENCES, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError([f"{at}: unknown {name!r}; {hint}known: {', '.join(PREFERENCES)}"])
+        raise ConfigError([f"{at}: unknown {name!r}; {hint}known: {known}"])
     try:
         return TypeAdapter[Preference](PREFERENCES[name]).validate_python(given)
     except ValidationError as e:
@@ -108,7 +35,10 @@ def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
 
 
 class PromptSampler:
-    """Draws samples in shuffled epochs without replacement, as its preference says. Its whole state is two counts."""
+    """Draws samples in shuffled epochs without replacement, as its preference says.
+
+    `states` is updated from outside with what was played; a draw sees how the one before it went.
+    """
 
     def __init__(
         self,
@@ -125,7 +55,9 @@ class PromptSampler:
         self.states = states or PromptStates()
         self.drawn = 0  # positions that are used up, those passed over included
         self.batches = 0
+        self._last: list[str] = []  # ids of the latest draw
         self._order: tuple[int, np.ndarray] | None = None
+        self._ids: dict[int, str] = {}  # a sample may be composed each time it is asked for
 
     @property
     def epoch(self) -> float:
@@ -133,27 +65,34 @@ class PromptSampler:
 
     def draw(self, size: int) -> list[Sample]:
         """The next `size` samples; in turn, one may come twice only across the border of two epochs."""
+        if self.epoch >= 1:  # before, no prompt could be passed over
+            went = [r for name in self._last if (r := self.states.records.get(name)) is not None]
+            self.preference = self.preference.adapted(went) if went else self.preference
         weighted = round(self.preference.weighted_share() * size)
         found = self._by_weight(min(weighted, len(self.samples)))
         self.batches += 1
-        return found + [self._next() for _ in range(size - len(found))]
+        found += [self._next() for _ in range(size - len(found))]
+        self._last = [s.id for s in found]
+        return found
 
     def _next(self) -> Sample:
         """The next prompt that is not passed over; after a whole epoch of those, the next one whatever it is."""
         for _ in range(len(self.samples)):
-            sample = self.samples[self._index(self.drawn)]
-            chance = np.random.default_rng([self.seed, 1, self.drawn]).random()
+            position = self.drawn
             self.drawn += 1
-            record = self.states.records.get(sample.id)
-            if record is None or not self.preference.skip(record, chance):
-                return sample
+            index = self._index(position)
+            sample = None if index in self._ids else self._sample(index)
+            record = self.states.records.get(self._ids[index])
+            if record is None or not self.preference.skip(record, self._chance(position)):
+                return sample or self._sample(index)
         self.drawn += 1
-        return self.samples[self._index(self.drawn - 1)]
+        return self._sample(self._index(self.drawn - 1))
 
     def _by_weight(self, count: int) -> list[Sample]:
         if not count:
             return []
-        records = [self.states.records.get(s.id) for s in self.samples]
+        ids = [self._ids.get(i) or self._sample(i).id for i in range(len(self.samples))]
+        records = [self.states.records.get(name) for name in ids]
         most = max((r.variance for r in records if r is not None), default=0.0) or 1.0
         weights = np.array([most if r is None else r.variance for r in records])
         weights = weights + 1e-6 * most  # so that enough can always be drawn
@@ -161,7 +100,15 @@ class PromptSampler:
         picked = generator.choice(
             len(weights), count, replace=False, p=weights / weights.sum(), shuffle=False
         )
-        return [self.samples[int(i)] for i in picked]
+        return [self._sample(int(i)) for i in picked]
+
+    def _sample(self, index: int) -> Sample:
+        sample = self.samples[index]
+        self._ids[index] = sample.id
+        return sample
+
+    def _chance(self, position: int) -> float:
+        return float(np.random.default_rng([self.seed, 1, position]).random())
 
     def _index(self, position: int) -> int:
         epoch, offset = divmod(position, len(self.samples))
@@ -170,8 +117,16 @@ class PromptSampler:
             self._order = epoch, generator.permutation(len(self.samples))
         return int(self._order[1][offset])
 
-    def state_dict(self) -> dict[str, int]:
-        return {"seed": self.seed, "drawn": self.drawn, "batches": self.batches}
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "drawn": self.drawn,
+            "batches": self.batches,
+            "last": list(self._last),
+            "preference": asdict(self.preference),
+        }
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.seed, self.drawn, self.batches = state["seed"], state["drawn"], state["batches"]
+        self._last = list(state["last"])
+        self.preference = replace(self.preference, **state["preference"])
