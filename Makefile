@@ -41,5 +41,5 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt torch
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,digits,peft,tensorboard]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,digits,peft,tensorboard,trl]"
 	touch $(STAMP)

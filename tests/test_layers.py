@@ -20,7 +20,7 @@ LAYERS = (
     {"engine", "env", "binding", "selection"},
     {"algorithms", "evaluate", "sft"},
     {"lesson", "batch", "checkpoint", "log"},
-    {"measures", "report", "update"},
+    {"adapters", "measures", "report", "update"},
     {"run"},
     {"assemble"},
     {"train"},
