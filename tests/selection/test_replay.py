@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.fakes import group
 from vlrft.selection.replay import Replay, ReplayError, ReplayStore
@@ -40,6 +43,81 @@ def test_what_is_stored_survives_a_checkpoint() -> None:
     resumed.load_state_dict(json.loads(json.dumps(store.state_dict())))
     fresh = group("a", [0.5])
     assert resumed.mix([fresh]) == store.mix([fresh])
+
+
+def test_rewards_that_differ_most_may_be_picked() -> None:
+    store = ReplayStore(Replay(add=2, capacity=4, pick="variance"))
+    store.mix([group("a", [0.5, 1.0, 0.0, 0.6])])
+    assert store.mix([group("a", [0.3])])[0].rewards == (0.3, 1.0, 0.0)
+
+
+def test_a_stored_rollout_is_what_was_sampled_but_for_where_it_comes_from() -> None:
+    own = group("a", [0.75], [[7, 8]])
+    (rollout,) = own.rollouts
+    (piece,) = rollout.sequences[0].pieces
+    piece = replace(piece, text="so", finish="length", logprobs=(-0.5, -1.25))
+    rollout = replace(
+        rollout,
+        sequences=(replace(rollout.sequences[0], pieces=(piece,)),),
+        scores={"choice": 0.75, "format": None},
+        step_rewards=(0.25,),
+        policy_step=3,
+    )
+    store = ReplayStore(Replay())
+    store.mix([replace(own, rollouts=(rollout,))])
+    resumed = ReplayStore(Replay())
+    resumed.load_state_dict(json.loads(json.dumps(store.state_dict())))
+    (mixed,) = resumed.mix([group("a", [0.0])])
+    assert mixed.rollouts[1] == replace(rollout, origin="replay")
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 5)), min_size=1, max_size=8),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from(["recent", "reward", "variance"]),
+)
+def test_the_store_is_a_queue_a_prompt(
+    played: list[tuple[str, int]],
+    capacity: int,
+    add: int,
+    pick: Literal["recent", "reward", "variance"],
+) -> None:
+    store = ReplayStore(Replay(add=add, capacity=capacity, pick=pick))
+    seen: dict[str, list[float]] = {"a": [], "b": []}
+    number = 0.0
+    for name, count in played:
+        fresh = group(name, [number := number + 1 for _ in range(count)])
+        (mixed,) = store.mix([fresh])
+        assert mixed.rollouts[:count] == fresh.rollouts
+        queue = seen[name][-capacity:]
+        added = [r.reward for r in mixed.rollouts[count:]]
+        assert len(added) == len(set(added)) == min(add, len(queue))
+        assert set(added) <= set(queue)
+        if pick != "variance":  # rewards rise with time here
+            assert added == queue[-add:]
+        assert {r.origin for r in mixed.rollouts[count:]} <= {"replay"}
+        seen[name] += fresh.rewards
+
+
+def test_a_saved_state_does_not_move_on() -> None:
+    store = ReplayStore(Replay())
+    store.mix([group("a", [1.0])])
+    saved = store.state_dict()
+    before = json.dumps(saved)
+    store.mix([group("a", [0.0]), group("b", [1.0])])
+    assert json.dumps(saved) == before
+
+
+def test_given_answers_are_refused() -> None:
+    own = group("a", [1.0])
+    (rollout,) = own.rollouts
+    (row,) = rollout.sequences
+    given_row = replace(row, pieces=(replace(row.pieces[0], logprobs=()),))
+    told = replace(own, rollouts=(replace(rollout, sequences=(given_row,)),))
+    with pytest.raises(ReplayError, match="a: replay stores sampled answers"):
+        ReplayStore(Replay()).mix([told])
 
 
 def test_several_turns_are_refused() -> None:

@@ -21,6 +21,7 @@ from vlrft.selection.rollouts import (
     Gfpo,
     Pods,
     Positives,
+    Selector,
     chosen,
     only,
 )
@@ -30,6 +31,7 @@ def test_cppo_keeps_the_largest_advantages() -> None:
     four = group("a", [0.0, 1.0, 0.5, 0.4])
     assert Cppo(share=0.5).choose(four, [-2.0, 1.9, 0.1, 0.0]) == [0, 1]
     assert Cppo(share=0.5).choose(four, [0.1, -0.1, 0.1, 0.1]) == [0, 1]  # the first of equals
+    assert Cppo(share=0.5).choose(four, [0.1, 0.2, -0.5, 0.9]) == [2, 3]  # in order
     assert Cppo(share=0.01).choose(four, [0.0, 0.2, 0.1, 0.0]) == [1]
 
 
@@ -55,6 +57,51 @@ def test_gfpo_keeps_the_short_or_the_efficient() -> None:
 
 def test_positives_are_those_that_earn_the_threshold() -> None:
     assert Positives(threshold=0.5).choose(group("a", [0.5, 0.49, 1.0]), ()) == [0, 2]
+
+
+RULES: list[Selector] = [
+    Cppo(share=0.4),
+    Pods(keep=3),
+    Gfpo(keep=3),
+    Gfpo(keep=3, by="reward_per_token"),
+    Positives(threshold=0.5),
+    DropTruncated(),
+]
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(RULES),
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 4), st.booleans()),
+            min_size=1,
+            max_size=8,
+        ),
+        max_size=4,
+    ),
+)
+def test_a_selector_only_takes_away(
+    rule: Selector, drawn: list[list[tuple[float, int, bool]]]
+) -> None:
+    groups = [
+        truncated(
+            group(f"g{k}", [r for r, _, _ in own], [[1] * n for _, n, _ in own]),
+            *[i for i, (_, _, cut) in enumerate(own) if cut],
+        )
+        for k, own in enumerate(drawn)
+    ]
+    known = [[r - 0.5 for r in g.rewards] for g in groups]
+    picked = chosen(rule, groups) if rule.before_advantages else chosen(rule, groups, known)
+    assert len(picked) == len(groups)
+    for own, kept in zip(groups, picked, strict=True):
+        assert kept == sorted(set(kept))
+        left = only(own, kept)
+        assert left.rollouts == tuple(own.rollouts[i] for i in kept)
+        assert left.sample == own.sample
+        if not isinstance(rule, Positives | DropTruncated):
+            assert kept  # those that keep a number keep some
+    assert picked == [rule.choose(g, a) for g, a in zip(groups, known, strict=True)]
 
 
 def truncated(own: Group, *cut: int) -> Group:

@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 from vlrft.config import strict
 from vlrft.schema import Group, Piece, Rollout, VlrftError
 from vlrft.schema import Sequence as Row
+from vlrft.selection.rollouts import widest
 
 
 class ReplayError(VlrftError, ValueError):
@@ -28,8 +29,9 @@ class Replay:
     add: PositiveInt = 4
     capacity: PositiveInt = 16
     """Rollouts kept of a prompt; the oldest go first."""
-    pick: Literal["recent", "reward"] = "recent"
-    """RePO's recency-based and reward-oriented strategies."""
+    pick: Literal["recent", "reward", "variance"] = "recent"
+    """RePO's strategies: the latest, those with the highest rewards (the latest of equals), those whose rewards differ
+    most; with `add` = `capacity` all three are its full-scope strategy."""
 
 
 class ReplayStore:
@@ -41,7 +43,7 @@ class ReplayStore:
 
     def mix(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with stored rollouts added; their fresh ones are then stored. Raises ReplayError for rollouts of
-        several turns."""
+        several turns and for answers that were given, not sampled."""
         mixed: list[Group] = []
         for group in groups:
             stored = self._pick(self.kept.get(group.sample.id, []))
@@ -54,12 +56,15 @@ class ReplayStore:
         return mixed
 
     def _pick(self, stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if self.rule.pick == "variance":
+            rewards = [float(one["reward"]) for one in stored]
+            return [stored[i] for i in widest(rewards, self.rule.add)]
         if self.rule.pick == "reward":
             stored = sorted(stored, key=lambda one: float(one["reward"]))
         return stored[-self.rule.add :]
 
     def state_dict(self) -> dict[str, list[dict[str, Any]]]:
-        return self.kept
+        return {key: [dict(one) for one in stored] for key, stored in self.kept.items()}
 
     def load_state_dict(self, state: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         self.kept = {key: [dict(one) for one in stored] for key, stored in state.items()}
@@ -69,6 +74,10 @@ def _plain(rollout: Rollout) -> dict[str, Any]:
     if len(rollout.sequences) != 1 or len(rollout.sequences[0].pieces) != 1:
         raise ReplayError(f"{rollout.sample.id}: replay stores single-turn rollouts only")
     piece = rollout.sequences[0].pieces[0]
+    if len(piece.logprobs) != len(piece.ids):
+        raise ReplayError(
+            f"{rollout.sample.id}: replay stores sampled answers, this one has no log-probs"
+        )
     return {
         "ids": list(piece.ids),
         "text": piece.text,
@@ -76,6 +85,7 @@ def _plain(rollout: Rollout) -> dict[str, Any]:
         "finish": piece.finish,
         "reward": rollout.reward,
         "scores": dict(rollout.scores),
+        "step_rewards": list(rollout.step_rewards),
         "policy_step": rollout.policy_step,
     }
 
@@ -92,7 +102,8 @@ def _restored(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
         sample=fresh.sample,
         sequences=(Row(prompt=fresh.sequences[0].prompt, pieces=(piece,)),),
         reward=stored["reward"],
-        scores=stored["scores"],
+        scores=dict(stored["scores"]),
+        step_rewards=tuple(stored["step_rewards"]),
         policy_step=stored["policy_step"],
         origin="replay",
     )

@@ -51,15 +51,19 @@ class Pods:
     before_advantages: ClassVar[bool] = True
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
-        rewards = np.array(group.rewards)
-        rising = np.argsort(rewards, kind="stable")
-        size, count = len(rewards), min(self.keep, len(rewards))
-        splits = [
-            np.concatenate([rising[:low], rising[size - (count - low) :]])
-            for low in range(count + 1)
-        ]
-        best = max(splits, key=lambda chosen: float(rewards[chosen].var()))
-        return sorted(int(i) for i in best)
+        return widest(group.rewards, self.keep)
+
+
+def widest(rewards: Sequence[float], count: int) -> list[int]:
+    """Indices of the `count` rewards with the largest variance, in order: the best split of lowest and highest."""
+    size = len(rewards)
+    if size <= count:
+        return list(range(size))
+    own = np.array(rewards)
+    rising = np.argsort(own, kind="stable")
+    splits = [np.r_[rising[:low], rising[size - count + low :]] for low in range(count + 1)]
+    best = max(splits, key=lambda chosen: float(own[chosen].var()))
+    return sorted(int(i) for i in best)
 
 
 @strict
