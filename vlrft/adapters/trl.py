@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, cast
 
 import torch
@@ -25,7 +26,7 @@ from vlrft.ranks import Ranks
 
 prepare_torchvision()
 try:
-    from trl import GRPOConfig, GRPOTrainer
+    GRPOTrainer: Any = import_module("trl").GRPOTrainer
 except (ImportError, RuntimeError) as e:  # RuntimeError: TRL lacks one of its own imports
     raise ImportError(
         f"vlrft.adapters.trl needs TRL: pip install 'vlrft[trl]' ({str(e).splitlines()[-1]})"
@@ -67,7 +68,7 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, algorithm: str | Mapping[str, Any] = "grpo", args: GRPOConfig, **given: Any
+        self, *, algorithm: str | Mapping[str, Any] = "grpo", args: Any, **given: Any
     ) -> None:
         self.algorithm: Algorithm = find_algorithm(algorithm)
         mistakes = refusals(self.algorithm, args)
