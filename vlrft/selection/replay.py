@@ -74,7 +74,7 @@ def _plain(rollout: Rollout) -> dict[str, Any]:
     if len(rollout.sequences) != 1 or len(rollout.sequences[0].pieces) != 1:
         raise ReplayError(f"{rollout.sample.id}: replay stores single-turn rollouts only")
     piece = rollout.sequences[0].pieces[0]
-    if len(piece.logprobs) != len(piece.ids):
+    if len(piece.logprobs) != len(piece.ids):  # a ratio would take it for the present policy's own
         raise ReplayError(
             f"{rollout.sample.id}: replay stores sampled answers, this one has no log-probs"
         )
