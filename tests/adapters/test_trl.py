@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.fakes import CORPUS, tiny_config
+from tests.test_docs import BLOCKS
 from vlrft.algorithms import policy_loss
 from vlrft.config import ConfigError
 from vlrft.policy.load import load_policy
@@ -256,8 +259,11 @@ def test_an_answer_that_no_reward_applies_to_leaves_the_step(folder: Path, tmp_p
 
 
 def test_the_table_of_completions_shows_our_advantages(folder: Path, tmp_path: Path) -> None:
-    trainer = trained(folder, tmp_path, "gpg")
-    assert list(trainer._logs["advantages"]) == list(trainer._steps["train"].advantages)
+    one = Dataset.from_list([{"prompt": "Which digit"}])
+    evaluated = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": GROUP}
+    trainer = trained(folder, tmp_path, "gpg", eval_dataset=one, **evaluated)
+    of_train, of_eval = (trainer._steps[mode].advantages for mode in ("train", "eval"))
+    assert list(trainer._logs["advantages"]) == [*of_train[GROUP:], *of_eval]
     assert logged(trainer, "alpha") == [1.0]
 
 
@@ -301,3 +307,20 @@ def test_the_corrections_of_vllm_do_not_mix() -> None:
     args = GRPOConfig(use_vllm=True, report_to=[], use_cpu=True, bf16=False)
     (line,) = refusals(find_algorithm("gpg"), args)
     assert line.startswith("vllm_importance_sampling_correction: belongs to TRL's loss")
+
+
+def test_the_example_of_the_page_runs(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = BLOCKS["with_trl.py"].replace('"MODEL"', repr(str(folder)))
+    small = "GRPOConfig(use_cpu=True, bf16=False, report_to=[], max_completion_length=4,"
+    left: dict[str, Any] = {}
+    exec(text.replace("GRPOConfig(", small), left)
+    assert left["trainer"].state.global_step == 3
+
+
+def test_without_trl_the_import_says_what_to_install() -> None:
+    code = "import sys; sys.modules['trl'] = None; import vlrft.adapters.trl"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "ImportError: vlrft.adapters.trl needs TRL: pip install 'vlrft[trl]'" in done.stderr
