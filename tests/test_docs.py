@@ -65,7 +65,8 @@ def test_a_step_in_parts_has_the_gradient_of_the_whole() -> None:
     found = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     own = left["logprobs"](slice(0, 8))
-    policy_loss("gvpo", logprobs=own, old_logprobs=own.detach(), **left["step"]).loss.backward()
+    whole: Any = policy_loss("gvpo", logprobs=own, old_logprobs=own.detach(), **left["step"]).loss
+    whole.backward()
     for parameter, gradient in zip(model.parameters(), found, strict=True):
         assert gradient.any()
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-12, atol=0)

@@ -243,8 +243,9 @@ def test_groups_and_rollouts_that_a_method_does_not_keep_leave_the_step(
         old_logprobs=now,
     )
     assert logged(trainer, "loss") == pytest.approx([float(left.loss)], rel=1e-4, abs=1e-6)
-    chosen = trained(folder, tmp_path, "raft", reward_funcs=[first_group])
-    assert set(chosen._steps["train"].place) == {1, 4, 5, 6, 7}
+    chosen = trained(folder, tmp_path, "raft", reward_funcs=[first_group])._steps["train"]
+    assert set(chosen.place) == {1, 4, 5, 6, 7}
+    assert chosen.loss.denominators.rollouts == 5
 
 
 def test_an_answer_that_no_reward_applies_to_leaves_the_step(folder: Path, tmp_path: Path) -> None:
@@ -260,7 +261,11 @@ def test_an_answer_that_no_reward_applies_to_leaves_the_step(folder: Path, tmp_p
 
 def test_the_table_of_completions_shows_our_advantages(folder: Path, tmp_path: Path) -> None:
     one = Dataset.from_list([{"prompt": "Which digit"}])
-    evaluated = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": GROUP}
+    evaluated: dict[str, Any] = {
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "per_device_eval_batch_size": GROUP,
+    }
     trainer = trained(folder, tmp_path, "gpg", eval_dataset=one, **evaluated)
     of_train, of_eval = (trainer._steps[mode].advantages for mode in ("train", "eval"))
     assert list(trainer._logs["advantages"]) == [*of_train[GROUP:], *of_eval]

@@ -18,7 +18,7 @@ from tests.adapters.test_trl import ANSWERS, Choice, folder, trained
 
 __all__ = ["folder"]
 pytestmark = pytest.mark.filterwarnings("default")  # of packages that are not ours
-METHODS: list[Choice] = ["gpg", {"name": "gvpo", "objective": {"reference": "initial"}}, "dpo"]
+METHODS: list[Choice] = ["gpg", "cw_grpo", "dpo"]
 GROUPS = (4, 8)  # of 8, a group lies on both ranks
 
 
@@ -69,4 +69,10 @@ def test_two_ranks_have_the_gradient_of_one(folder: Path, tmp_path: Path) -> Non
                 torch.testing.assert_close(
                     both, alone[name.removeprefix("module.")], rtol=1e-4, atol=1e-6
                 )
-    assert ANSWERS == 8
+
+
+def test_an_environments_tokens_are_not_trained_on(folder: Path, tmp_path: Path) -> None:
+    step = trained(folder, tmp_path, "dr_grpo", rollout_func=written)._steps["train"]
+    lengths = [1 + n * 3 % 6 for n in range(ANSWERS)]
+    assert step.loss.denominators.tokens == sum(n - (n > 1) for n in lengths)
+    assert not step.loss.mask[:, 1].any()
