@@ -1,4 +1,4 @@
-"""What an objective is: tensors in, loss terms out; and the one place where terms become a number.
+"""What an objective is: tensors in, loss terms out.
 
 An objective is a frozen dataclass whose fields are its hyper-parameters. Its call is pure and returns a *term* for each
 token; `reduce` divides by denominators of the whole optimiser step, so that splitting a step over micro-batches or
@@ -7,17 +7,46 @@ ranks changes nothing. Axes: B rows, T tokens of the longest row (prompt exclude
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from vlrft.objectives.loss_batch import (
+    Denominators,
+    LossBatch,
+    make_loss_batch,
+    per_group,
+    per_rollout,
+    row_advantage,
+)
+from vlrft.objectives.reduction import Reduction, reduce, token_weights
 from vlrft.schema import VlrftError
 
-Reduction = Literal["sequence", "token", "group", "constant", "group_sum", "pair"]
+__all__ = [
+    "MAX_LOG_RATIO",
+    "Advising",
+    "Denominators",
+    "GroupCoupled",
+    "LossBatch",
+    "Needs",
+    "NonFiniteError",
+    "Objective",
+    "ObjectiveError",
+    "Reduction",
+    "Terms",
+    "guard",
+    "log_ratio",
+    "make_loss_batch",
+    "per_group",
+    "per_rollout",
+    "reduce",
+    "row_advantage",
+    "token_weights",
+]
 
 MAX_LOG_RATIO = 20.0  # exp(20) = 5e8 still squares within float32
 
@@ -51,101 +80,6 @@ class Needs:
         """What either needs; `replay_old` stays this one's."""
         flags = [f.name for f in fields(self) if f.name != "replay_old"]
         return replace(self, **{n: getattr(self, n) or getattr(other, n) for n in flags})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Denominators:
-    """Counts over the whole optimiser step and all ranks, skipped zero-signal groups included."""
-
-    tokens: int  # action tokens
-    rollouts: int
-    groups: int
-    valid_groups: int  # those whose rewards differ
-    max_tokens: int  # the configured longest completion, for `constant`
-    valid: tuple[bool, ...]  # [P] in the order in which the groups were collected
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossBatch:
-    """The rows of a micro-batch as an objective sees them. Entry [b, t] of every tensor speaks of row b's token t."""
-
-    mask: Bool[Tensor, "B T"]  # action tokens
-    advantages: Float[Tensor, "B T"]  # detached
-    group: Int[Tensor, " B"]
-    rollout: Int[Tensor, " B"]
-    group_tokens: Int[Tensor, " B"]  # action tokens of the row's whole group
-    rollout_tokens: Int[Tensor, " B"]  # action tokens of the row's whole rollout
-    group_rollouts: Int[Tensor, " B"]  # rollouts of the row's group, empty ones included
-    denominators: Denominators
-    sampled_logprobs: Float[Tensor, "B T"] | None = None
-    old_logprobs: Float[Tensor, "B T"] | None = None
-    ref_logprobs: Float[Tensor, "B T"] | None = None
-    entropy: Float[Tensor, "B T"] | None = None  # of each token's distribution, differentiable
-    replayed: Bool[Tensor, " B"] | None = None  # rollouts of an earlier policy
-    stats: Mapping[str, Float[Tensor, " B"]] | None = None  # what `group_stats` gave
-
-    def rows(self, index: Int[Tensor, " b"], length: int) -> LossBatch:
-        """The given rows, cut to `length` tokens; denominators stay those of the whole step."""
-        return self._map(lambda t: t[index][:, :length] if t.dim() == 2 else t[index])
-
-    def to(self, device: torch.device, dtype: torch.dtype) -> LossBatch:
-        """On the device, numbers in the dtype; indices and masks stay what they are."""
-        return self._map(lambda t: t.to(device, dtype if t.is_floating_point() else t.dtype))
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> LossBatch:
-        changed: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, Tensor):
-                changed[f.name] = change(value)
-        if self.stats is not None:
-            changed["stats"] = {name: change(value) for name, value in self.stats.items()}
-        return replace(self, **changed)
-
-
-def make_loss_batch(
-    *,
-    mask: Bool[Tensor, "B T"],
-    advantages: Float[Tensor, "B T"],
-    group: Int[Tensor, " B"],
-    rollout: Int[Tensor, " B"],
-    valid: tuple[bool, ...],
-    max_tokens: int,
-    sampled_logprobs: Float[Tensor, "B T"] | None = None,
-    old_logprobs: Float[Tensor, "B T"] | None = None,
-    ref_logprobs: Float[Tensor, "B T"] | None = None,
-    entropy: Float[Tensor, "B T"] | None = None,
-    replayed: Bool[Tensor, " B"] | None = None,
-) -> LossBatch:
-    """All rows of an optimiser step, with the denominators counted from them.
-
-    `group` and `rollout` are dense indices, `valid` says which of the P groups have rewards that differ.
-    """
-    tokens = mask.sum(1)
-    zeros = torch.zeros(len(group) + 1, dtype=torch.long, device=mask.device)
-    pairs = torch.unique(torch.stack([group, rollout]), dim=1)
-    return LossBatch(
-        mask=mask,
-        advantages=advantages,
-        group=group,
-        rollout=rollout,
-        group_tokens=zeros.index_add(0, group, tokens)[group],
-        rollout_tokens=zeros.index_add(0, rollout, tokens)[rollout],
-        group_rollouts=zeros.index_add(0, pairs[0], torch.ones_like(pairs[0]))[group],
-        denominators=Denominators(
-            tokens=int(tokens.sum()),
-            rollouts=int(rollout.max()) + 1 if len(rollout) else 0,
-            groups=len(valid),
-            valid_groups=sum(valid),
-            max_tokens=max_tokens,
-            valid=valid,
-        ),
-        sampled_logprobs=sampled_logprobs,
-        old_logprobs=old_logprobs,
-        ref_logprobs=ref_logprobs,
-        entropy=entropy,
-        replayed=replayed,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,24 +128,6 @@ class ObjectiveError(VlrftError, ValueError):
     """A step that an objective is not defined for; names the objective."""
 
 
-def per_group(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
-    """Each row's group sum of numbers a row."""
-    sums = rows.new_zeros(int(batch.group.max()) + 1 if len(batch.group) else 1)
-    return sums.index_add(0, batch.group, rows)[batch.group]
-
-
-def per_rollout(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
-    """Each row's rollout sum of numbers a row."""
-    sums = rows.new_zeros(int(batch.rollout.max()) + 1 if len(batch.rollout) else 1)
-    return sums.index_add(0, batch.rollout, rows)[batch.rollout]
-
-
-def row_advantage(batch: LossBatch) -> Float[Tensor, " B"]:
-    """The advantage of each row, the mean over its action tokens; 0 for a row without any."""
-    tokens = batch.mask.sum(1).clamp(min=1)
-    return (batch.advantages * batch.mask).sum(1) / tokens
-
-
 def guard(
     values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], what: str
 ) -> Float[Tensor, "B T"]:
@@ -231,31 +147,3 @@ def guard(
 def log_ratio(logprobs: Float[Tensor, "B T"], other: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """log(π / π_other), clamped so that its exponential and the square of that stay finite."""
     return (logprobs - other).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-
-
-def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"] | Tensor:
-    """The factor of each action token's term in the loss (spec: one row a reduction)
-
-    sequence  1 / (rollouts · tokens of the rollout)      token     1 / tokens
-    group     1 / (groups · tokens of the group)          constant  1 / (rollouts · max_tokens)
-    group_sum 1 / groups                                  pair      1 / valid groups
-    """
-    counts = batch.denominators
-    wide = batch.advantages.dtype
-    if reduction == "token":
-        scale = torch.full_like(batch.group, max(counts.tokens, 1), dtype=wide)
-    elif reduction == "sequence":
-        scale = counts.rollouts * batch.rollout_tokens.clamp(min=1).to(wide)
-    elif reduction == "group":
-        scale = counts.groups * batch.group_tokens.clamp(min=1).to(wide)
-    elif reduction == "constant":
-        scale = torch.full_like(batch.group, counts.rollouts * counts.max_tokens, dtype=wide)
-    else:
-        groups = counts.groups if reduction == "group_sum" else counts.valid_groups
-        scale = torch.full_like(batch.group, max(groups, 1), dtype=wide)
-    return batch.mask.to(wide) / scale[:, None]
-
-
-def reduce(terms: Terms, batch: LossBatch, reduction: Reduction) -> Float[Tensor, ""]:
-    """This micro-batch's share of the step's loss; the shares add up."""
-    return (terms.values * token_weights(batch, reduction).to(terms.values.dtype)).sum()
