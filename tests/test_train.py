@@ -78,6 +78,22 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert all(torch.equal(a[k], b[k]) for k in a)
 
 
+def killed_and_resumed(config: Config, out: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run, killed before it logs step `at`, then resumed to its end."""
+    real = RunLog.step
+
+    def kill(self: RunLog, stage: str, step: int, *rest: Any) -> None:
+        if step == at:
+            raise Killed
+        real(self, stage, step, *rest)
+
+    monkeypatch.setattr(RunLog, "step", kill)
+    with pytest.raises(Killed):
+        train(config, out=out)
+    monkeypatch.setattr(RunLog, "step", real)
+    return train(config, out=out, resume=True)
+
+
 def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_path: Path) -> None:
     run = train(config(), out=tmp_path / "run")
     summary = json.loads((run / "summary.json").read_text())
@@ -239,17 +255,7 @@ def test_a_moving_reference_moves_and_resumes_bit_for_bit(
     assert rows[0][0] == rows[1][0]
     assert rows[0][-1] != rows[1][-1]
 
-    def kill(self: RunLog, stage: str, step: int, *rest: Any) -> None:
-        if step == 5:
-            raise Killed
-        real(self, stage, step, *rest)
-
-    real = RunLog.step
-    monkeypatch.setattr(RunLog, "step", kill)
-    with pytest.raises(Killed):
-        train(moving, out=tmp_path / "killed")
-    monkeypatch.setattr(RunLog, "step", real)
-    assert_same_run(whole, train(moving, out=tmp_path / "killed", resume=True))
+    assert_same_run(whole, killed_and_resumed(moving, tmp_path / "killed", 5, monkeypatch))
 
 
 def test_a_moving_reference_needs_weights_of_its_own(
@@ -266,7 +272,7 @@ def test_a_moving_reference_needs_weights_of_its_own(
         "{name: gpg, select: {name: cppo, share: 0.5}}",
         "{name: grpo, select: {name: pods, keep: 2}}",
         "{name: gvpo, replay: {name: fifo, add: 2}}",
-        "{name: grpo, keep: mixed_only, replay: {name: fifo, add: 1}}",
+        "{name: grpo, keep: {name: dynamic_sampling, max_attempts: 1}, replay: {name: fifo, add: 1}}",
         "{name: dpo}",
         "{name: gpg, advantage: remax, regularize: {entropy: 0.01, correction: token}}",
     ],
@@ -280,17 +286,7 @@ def test_selection_and_replay_train_and_resume_bit_for_bit(
     rows = [r for r in lines(whole / "metrics.jsonl") if r["stage"] != "sft"]
     assert len(rows) == 3
 
-    def kill(self: RunLog, stage: str, step: int, *rest: Any) -> None:
-        if step == 6:
-            raise Killed
-        real(self, stage, step, *rest)
-
-    real = RunLog.step
-    monkeypatch.setattr(RunLog, "step", kill)
-    with pytest.raises(Killed):
-        train(wanted, out=tmp_path / "killed")
-    monkeypatch.setattr(RunLog, "step", real)
-    assert_same_run(whole, train(wanted, out=tmp_path / "killed", resume=True))
+    assert_same_run(whole, killed_and_resumed(wanted, tmp_path / "killed", 6, monkeypatch))
 
 
 def test_replayed_rollouts_are_logged_as_such(
@@ -307,7 +303,9 @@ def test_a_step_whose_groups_all_go_is_no_error(
 ) -> None:
     (tmp_path / "flat.py").write_text("def flat(completion, sample):\n    return 0.5\n")
     flat = f"task.rewards={{{tmp_path / 'flat.py'}:flat: 1.0}}"
-    run = train(config("algorithm={name: grpo, keep: mixed_only}", flat), out=tmp_path / "run")
+    run = train(
+        config("algorithm={name: grpo, keep: dynamic_sampling}", flat), out=tmp_path / "run"
+    )
     last = lines(run / "metrics.jsonl")[-1]
     assert (last["loss"], last["groups/valid_share"]) == (0.0, 0.0)
 

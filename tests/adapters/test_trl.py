@@ -231,7 +231,7 @@ def test_groups_and_rollouts_that_a_method_does_not_keep_leave_the_step(
     def first_group(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
         return [float(i == 1) if i < GROUP else 1.0 for i in range(len(completion_ids))]
 
-    keeps = {"keep": "mixed_only"}
+    keeps = {"keep": "dynamic_sampling"}
     trainer = trained(folder, tmp_path, {"name": "rloo", **keeps}, reward_funcs=[first_group])
     mask, now = trainer.whole("mask")[:GROUP], trainer.whole("logprobs")[:GROUP]
     left = policy_loss(

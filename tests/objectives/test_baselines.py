@@ -13,7 +13,7 @@ from tests.objectives.reference.baselines import above_the_others, whitened
 from tests.objectives.rows import padded, step
 from vlrft.advantages import AdvantageError
 from vlrft.algorithms import ALGORITHMS
-from vlrft.selection.keep import KeepAll, MixedOnly
+from vlrft.selection.keep import DynamicSampling, KeepAll
 from vlrft.selection.rollouts import Positives
 
 
@@ -103,5 +103,5 @@ def test_rewards_as_they_are_weigh_the_mean_log_prob_of_each_answer(name: str) -
 def test_what_is_thrown_away_is_the_methods_own() -> None:
     assert ALGORITHMS["raft"].select == Positives()
     assert ALGORITHMS["raft"].keep == KeepAll()
-    assert ALGORITHMS["reinforce_rej"].keep == MixedOnly()
+    assert ALGORITHMS["reinforce_rej"].keep == DynamicSampling(max_attempts=1)
     assert ALGORITHMS["reinforce_rej"].select is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fakes import group, sample
 from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import Collected, collect
-from vlrft.selection.keep import Accumulate, DynamicSampling, Keep, KeepAll, MixedOnly
+from vlrft.selection.keep import Accumulate, DynamicSampling, Keep, KeepAll
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 
@@ -109,8 +109,8 @@ def test_dynamic_sampling_refills_until_the_step_is_full_of_mixed_groups() -> No
     assert collect(prompts(), Script([0, 0]), DynamicSampling(max_attempts=2), 4).groups == ()
 
 
-def test_mixed_only_drops_the_rest_of_one_attempt() -> None:
-    found = collect(prompts(), Script([2]), MixedOnly(), 5)
+def test_one_attempt_of_dynamic_sampling_drops_the_rest_of_it() -> None:
+    found = collect(prompts(), Script([2]), DynamicSampling(max_attempts=1), 5)
     assert (found.attempts, len(found.groups), len(found.sampled)) == (1, 2, 5)
 
 
@@ -132,7 +132,7 @@ class Sum:
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.lists(st.integers(0, 4), min_size=5, max_size=5), min_size=2, max_size=3),
-    st.sampled_from([KeepAll(), MixedOnly(), DynamicSampling(max_attempts=5)])
+    st.sampled_from([KeepAll(), DynamicSampling(max_attempts=1), DynamicSampling(max_attempts=5)])
     | st.builds(Accumulate, share=st.floats(0.1, 1.0), max_attempts=st.integers(1, 5)),
 )
 def test_all_ranks_stop_at_the_same_attempt(valid: list[list[int]], keep: Keep) -> None:

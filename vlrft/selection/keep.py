@@ -69,7 +69,8 @@ class Accumulate:
 @strict
 class DynamicSampling:
     """DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): fresh prompts until `size` groups have rewards that
-    differ or `max_attempts` are used up; only such groups are trained on, fewer when there are no more."""
+    differ or `max_attempts` are used up; only such groups are trained on, fewer when there are no more. With one attempt
+    it only drops the others, as Reinforce-Rej does (arXiv 2504.11343)."""
 
     max_attempts: PositiveInt = 10
 
@@ -80,24 +81,8 @@ class DynamicSampling:
         return [g for g in groups if is_valid(g)][:size]
 
 
-@strict
-class MixedOnly:
-    """One attempt; groups that are all right or all wrong are dropped (Reinforce-Rej, arXiv 2504.11343)."""
-
-    @property
-    def max_attempts(self) -> int:
-        return 1
-
-    def enough(self, valid: int, size: int) -> bool:
-        return True
-
-    def choose(self, groups: Sequence[Group], size: int) -> list[Group]:
-        return [g for g in groups if is_valid(g)][:size]
-
-
-KEEPS: Mapping[str, type[KeepAll | Accumulate | DynamicSampling | MixedOnly]] = {
+KEEPS: Mapping[str, type[KeepAll | Accumulate | DynamicSampling]] = {
     "all": KeepAll,
     "accumulate": Accumulate,
     "dynamic_sampling": DynamicSampling,
-    "mixed_only": MixedOnly,
 }

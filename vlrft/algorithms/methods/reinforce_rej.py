@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.policy_gradient import PolicyGradient
-from vlrft.selection.keep import MixedOnly
+from vlrft.selection.keep import DynamicSampling
 
 METHODS = (
     Algorithm(
@@ -13,6 +13,6 @@ METHODS = (
         paper="arXiv 2504.11343",
         objective=PolicyGradient(),
         advantage="reward",
-        keep=MixedOnly(),
+        keep=DynamicSampling(max_attempts=1),
     ),
 )
