@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up; modules of one layer may import each other where that makes no circle.
 LAYERS = (
     {"schema"},
+    {"references"},
+    {"workers"},
     {"boxes", "config"},
     {"grading", "plugins", "intervals", "mistakes", "ranks"},
     {"chat", "scoring", "advantages", "loading"},
@@ -30,6 +32,8 @@ LAYERS = (
 )
 WITHOUT_TORCH = {
     "schema",
+    "references",
+    "workers",
     "config",
     "plugins",
     "grading",

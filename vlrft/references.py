@@ -1,0 +1,67 @@
+"""`package.module:attribute` or `./file.py:attribute` -> the thing it names. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+
+from vlrft.schema import VlrftError
+
+
+class PluginError(VlrftError, LookupError):
+    """A name that leads nowhere, or to the wrong kind of thing; says what was tried and what there is."""
+
+
+def load_attribute(reference: str) -> object:
+    """What `package.module:attribute` or `./file.py:attribute` names. Raises PluginError."""
+    place, _, attribute = reference.rpartition(":")
+    if not place or not attribute:
+        raise PluginError(f"{reference}: expected package.module:attribute or ./file.py:attribute")
+    try:
+        module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except ImportError as e:
+        raise PluginError(f"{reference}: cannot import {place} ({e})") from e
+    if not hasattr(module, attribute):
+        hint = near(attribute, vars(module))
+        raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
+    found: object = getattr(module, attribute)
+    return found
+
+
+def absolute(reference: str) -> str:
+    """The same reference for a process that may have another working directory."""
+    place, colon, attribute = reference.rpartition(":")
+    return f"{Path(place).resolve()}{colon}{attribute}" if place.endswith(".py") else reference
+
+
+def load_file(path: Path) -> ModuleType:
+    """The file as a module of its own, loaded once; its name cannot shadow an installed module."""
+    if not path.is_file():
+        raise PluginError(f"{path}: no such file")
+    full = path.resolve()
+    name = f"vlrft_file_{hashlib.sha256(str(full).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, full)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The hint to the nearest known name, empty when none is near."""
+    close = get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""

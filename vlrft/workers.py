@@ -1,0 +1,243 @@
+"""Calls with a time limit that holds: in a process of their own, which is killed when it runs over.
+
+    worker = Worker(memory_gb=2)
+    worker.call(parse_latex, "\\frac{1}{2}", seconds=5.0)    # raises WorkerTimeout after five seconds; the process is gone
+
+No signals and no threads in the caller, so it works in any thread, and against code that holds the interpreter's lock,
+such as a regular expression that backtracks for ever. The process starts with the first call, is started anew after a
+kill or a crash, and ends with its caller, however that ends. The caller's `__main__` is not run again.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from queue import SimpleQueue
+from typing import Any
+
+from vlrft.references import load_attribute
+from vlrft.schema import VlrftError
+
+START_SECONDS = (
+    120.0  # to start Python and to import what a reference names: not the call's own time
+)
+GRACE_SECONDS = 2.0  # an orphan in the middle of a call ends itself so long after the call's limit
+IDLE_SECONDS = 1.0  # how often an idle worker looks whether its caller still lives
+
+
+class WorkerError(VlrftError, RuntimeError):
+    """A call that gave no answer: what its process could not send, or could not do."""
+
+
+class WorkerTimeout(WorkerError, TimeoutError):
+    """A call that ran over its time; its process was killed."""
+
+
+class WorkerDied(WorkerError):
+    """A call whose process ended under it."""
+
+
+class Worker:
+    """One process that answers one call at a time; safe to share between threads."""
+
+    def __init__(self, *, memory_gb: float | None = None) -> None:
+        """`memory_gb`: address space that the process may take; it then fails with MemoryError."""
+        self.memory = None if memory_gb is None else int(memory_gb * 2**30)
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection[Any, Any] | None = None
+        self._loaded: set[str] = set()
+        self._end: Callable[[], object] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process while there is one."""
+        return None if self._process is None else self._process.pid
+
+    def call(self, function: str | Callable[..., Any], *args: Any, seconds: float) -> Any:
+        """What the function returns. It is found again by its reference in the process: a string for
+        `references.load_attribute`, or a module-level function; only the arguments and the answer are pickled.
+
+        Raises what the function raises, WorkerTimeout, WorkerDied, and WorkerError for what cannot be sent.
+        """
+        reference = function if isinstance(function, str) else reference_of(function)
+        try:
+            sent = pickle.dumps((reference, args, seconds))
+        except Exception as e:
+            raise WorkerError(f"the arguments of {reference} cannot be pickled: {e}") from e
+        with self._lock:
+            try:
+                if reference not in self._loaded:
+                    self._ask(pickle.dumps((reference, None, START_SECONDS)), START_SECONDS)
+                    self._loaded.add(reference)
+                return self._ask(sent, seconds)
+            except (WorkerTimeout, WorkerDied, KeyboardInterrupt, SystemExit):
+                self._stop()
+                raise
+
+    def close(self) -> None:
+        """Ends the process; a later call starts another."""
+        with self._lock:
+            self._stop()
+
+    def _ask(self, message: bytes, seconds: float) -> Any:
+        pipe = self._pipe or self._start()
+        try:
+            pipe.send_bytes(message)
+            received = pipe.recv_bytes() if pipe.poll(seconds) else None
+        except (EOFError, OSError):
+            raise WorkerDied(f"its process died{self._death()}") from None
+        if received is None:
+            raise WorkerTimeout(f"took longer than {seconds:g} s and was killed")
+        good, content, text = pickle.loads(received)
+        try:
+            found = pickle.loads(content)
+        except Exception:  # of a class that only the other process has
+            found = WorkerError(text)
+            good = False
+        if good:
+            return found
+        raise found
+
+    def _start(self) -> Connection[Any, Any]:
+        ours, theirs = Pipe()
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}\n"
+            f"from vlrft.workers import serve; serve({theirs.fileno()}, {os.getpid()}, {self.memory})"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # what it starts itself is killed with it
+        )
+        theirs.close()
+        self._process, self._pipe = process, ours
+        self._end = weakref.finalize(self, _kill, process, ours, os.getpid())
+        return ours
+
+    def _stop(self) -> None:
+        if self._end is not None:
+            self._end()
+        self._process = self._pipe = self._end = None
+        self._loaded.clear()
+
+    def _death(self) -> str:
+        assert self._process is not None
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return ""
+        return f" ({signal.Signals(-code).name})" if code < 0 else f" (exit code {code})"
+
+
+class Workers:
+    """Several workers that share many calls."""
+
+    def __init__(self, count: int, *, memory_gb: float | None = None) -> None:
+        self.count = count
+        self.all = [Worker(memory_gb=memory_gb) for _ in range(count)]
+
+    def map(
+        self, function: str | Callable[..., Any], calls: Sequence[tuple[Any, ...]], seconds: float
+    ) -> list[Any]:
+        """The answer to each call, in order; in its place the exception of a call that has none."""
+        free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self.all:
+            free.put(worker)
+
+        def one(args: tuple[Any, ...]) -> Any:
+            worker = free.get()
+            try:
+                return worker.call(function, *args, seconds=seconds)
+            except Exception as e:
+                return e
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(self.count) as threads:
+            return list(threads.map(one, calls))
+
+    def close(self) -> None:
+        for worker in self.all:
+            worker.close()
+
+
+def reference_of(function: Callable[..., Any]) -> str:
+    """`module:name` of a module-level function. Raises WorkerError for one that cannot be found again."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    place = sys.modules.get(module or "")
+    if name is None or place is None or getattr(place, name, None) is not function:
+        raise WorkerError(
+            f"{function!r} is no function of a module, so no other process can find it"
+        )
+    file = getattr(place, "__file__", None)
+    from_file = module == "__main__" or str(module).startswith("vlrft_file_")
+    return f"{file}:{name}" if from_file and file else f"{module}:{name}"
+
+
+def serve(descriptor: int, caller: int, memory: int | None) -> None:
+    """The other end: answers calls until the caller is gone."""
+    if memory is not None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    os.dup2(2, 1)  # what a function prints is no result of the command
+    pipe: Connection[Any, Any] = Connection(descriptor)
+    silent = open(os.devnull, "w")  # noqa: SIM115 (faulthandler keeps it)
+    try:
+        while True:
+            while not pipe.poll(IDLE_SECONDS):
+                if os.getppid() != caller:
+                    return
+            reference, args, seconds = pickle.loads(pipe.recv_bytes())
+            faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True, file=silent)
+            answer = _answer(reference, args)
+            faulthandler.cancel_dump_traceback_later()
+            pipe.send_bytes(answer)
+    except (EOFError, OSError, KeyboardInterrupt):
+        return
+
+
+def _answer(reference: str, args: tuple[Any, ...] | None) -> bytes:
+    """(good, pickled answer or exception, its text); without arguments, only whether the reference leads anywhere."""
+    try:
+        function: Any = load_attribute(reference)
+        found = None if args is None else function(*args)
+        return pickle.dumps((True, _pickled(found), ""))
+    except Exception as e:
+        text = f"{type(e).__name__}: {e}"
+        try:
+            return pickle.dumps((False, _pickled(e), text))
+        except WorkerError:
+            return pickle.dumps((False, pickle.dumps(WorkerError(text)), text))
+
+
+def _pickled(thing: object) -> bytes:
+    """Pickled so that it can be read again; many exceptions can be written but not read."""
+    try:
+        content = pickle.dumps(thing)
+        pickle.loads(content)
+    except Exception as e:
+        raise WorkerError(f"a {type(thing).__name__} cannot be sent between processes: {e}") from e
+    return content
+
+
+def _kill(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: int) -> None:
+    """Ends the process and what it started; not in a copy of the caller that was forked."""
+    if os.getpid() != caller:
+        return
+    pipe.close()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
