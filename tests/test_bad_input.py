@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from PIL import Image
-from vlrft.schema import IMAGE, Measure, Message, Sample, Task
+from vlrft.schema import IMAGE, Message, Sample, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -40,11 +40,8 @@ def load(split, options):
         for i, row in enumerate(json.loads(Path(options.rows).read_text()))
     ]
 
-def measures(records):
-    return {"accuracy": Measure(values=tuple(r.scores.get("count") or 0.0 for r in records))}
-
 task = Task(name="own", doc="", options=Options, splits=("train", "test"), load=load,
-            rewards={"count": 1.0}, measures=measures, gold=lambda s: f"<answer>{s.answer}</answer>")
+            rewards={"count": 1.0}, graders={"strict": ("count",)}, gold=lambda s: f"<answer>{s.answer}</answer>")
 
 def raising(completion, sample):
     raise KeyError("bbox")

@@ -129,7 +129,8 @@ def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_pat
     ]
     assert main([*evaluate, "options.subtasks=[classify]", "rollout.max_tokens=4"]) == 0
     assert "/3" in capsys.readouterr().out
-    assert len(json.loads(records.read_text())["records"]) == 3
+    assert json.loads(records.read_text())["strict"]["n"] == 3
+    assert len((tmp_path / "eval.records.jsonl").read_text().splitlines()) == 3
     assert main(evaluate) == 2
     assert "exists; use --overwrite" in capsys.readouterr().err
     assert main(["report", str(run)]) == 0

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.fakes import group, sample
+from vlrft.binding import BoundTask
 from vlrft.evaluate import Evaluation, Figure, evaluate
-from vlrft.schema import DataError, Measure, Record, Rollout, Sample, Task
+from vlrft.schema import DataError, Group, Measure, Record, Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +16,11 @@ class NoOptions:
     """Nothing to choose."""
 
 
-def measures(records: Sequence[Record]) -> dict[str, Measure]:
+def measures(records: Sequence[Record], grader: str) -> dict[str, Measure]:
     values = tuple(r.scores["iou"] or 0.0 for r in records)
     return {
         "mean": Measure(values=values, threshold=0.5),
-        "worst": Measure(values=values, aggregate=min),
+        "worst": Measure(values=values, aggregate=lambda places: min(values[i] for i in places)),
         "empty": Measure(values=()),
     }
 
@@ -31,18 +32,26 @@ TASK = Task(
     splits=("test",),
     load=lambda split, options: [],
     rewards={},
+    graders={"strict": ("format",)},
     measures=measures,
     gold=lambda s: "",
 )
 
 
-def play(samples: Sequence[Sample]) -> list[Rollout]:
+def bound(samples: Sequence[Sample] = (), task: Task = TASK) -> BoundTask:
+    return BoundTask(task=task, samples=samples, rewards=())
+
+
+def play(samples: Sequence[Sample]) -> list[Group]:
     rollout = group("x", [0.0]).rollouts[0]
-    return [replace(rollout, sample=s, scores={"iou": float(s.answer)}) for s in samples]
+    return [
+        Group(sample=s, rollouts=(replace(rollout, sample=s, scores={"iou": float(s.answer)}),))
+        for s in samples
+    ]
 
 
 def found() -> Evaluation:
-    return evaluate(TASK, [sample(f"s{v}", v, kind="k") for v in (0.0, 0.25, 0.5, 1.0)], play)
+    return evaluate(bound(), [sample(f"s{v}", v, kind="k") for v in (0.0, 0.25, 0.5, 1.0)], play)
 
 
 def test_figures_by_hand() -> None:
@@ -65,7 +74,7 @@ def test_every_record_is_kept_in_order() -> None:
 
 def test_nothing_to_evaluate_is_an_error() -> None:
     with pytest.raises(DataError, match="toy: no samples"):
-        evaluate(TASK, [], play)
+        evaluate(bound(), [], play)
 
 
 def test_a_score_at_its_threshold_is_correct_whatever_the_rounding() -> None:
@@ -75,21 +84,26 @@ def test_a_score_at_its_threshold_is_correct_whatever_the_rounding() -> None:
 
 
 def test_records_that_nothing_is_measured_on_are_an_error() -> None:
-    nothing = replace(TASK, measures=lambda records: {"empty": Measure(values=())})
+    nothing = replace(TASK, measures=lambda records, grader: {"empty": Measure(values=())})
     with pytest.raises(DataError, match="toy: nothing to measure on 2 records"):
-        evaluate(nothing, [sample("a", 0.0), sample("b", 0.0)], play)
+        evaluate(bound(task=nothing), [sample("a", 0.0), sample("b", 0.0)], play)
 
 
 def test_a_player_that_loses_a_sample_is_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
-        evaluate(TASK, [sample("a", 0.0), sample("b", 0.0)], lambda samples: play(samples)[:1])
+        evaluate(bound(), [sample("a", 0.0), sample("b", 0.0)], lambda samples: play(samples)[:1])
 
 
 def test_a_truncated_answer_is_recorded_as_such() -> None:
     asked = sample("a", 1.0)
-    (rollout,) = play([asked])
+    (played,) = play([asked])
+    (rollout,) = played.rollouts
     (row,) = rollout.sequences
     cut_off = replace(row, pieces=(replace(row.pieces[0], finish="length"),))
-    found = evaluate(TASK, [asked], lambda s: [replace(rollout, sequences=(cut_off,))])
+    found = evaluate(
+        bound(),
+        [asked],
+        lambda s: [replace(played, rollouts=(replace(rollout, sequences=(cut_off,)),))],
+    )
     assert found.records[0].truncated
-    assert not evaluate(TASK, [asked], play).records[0].truncated
+    assert not evaluate(bound(), [asked], play).records[0].truncated

@@ -15,14 +15,14 @@ LAYERS = (
     {"references"},
     {"workers"},
     {"boxes", "config"},
-    {"grading", "plugins", "intervals", "mistakes", "ranks"},
-    {"chat", "scoring", "advantages", "loading"},
+    {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},
+    {"chat", "scoring", "advantages", "grades", "loading"},
     {"policy"},
     {"rollout", "objectives"},
     {"engine", "env", "binding", "selection"},
     {"algorithms", "evaluate", "sft"},
     {"lesson", "batch", "checkpoint", "log"},
-    {"adapters", "measures", "report", "update"},
+    {"adapters", "comparison", "measures", "report", "results", "update"},
     {"run"},
     {"assemble"},
     {"train"},
@@ -42,11 +42,11 @@ WITHOUT_TORCH = {
     "advantages",
     "loading",
     "mistakes",
-} | {"binding", "intervals", "cli", "evaluate", "report"}
+} | {"binding", "comparison", "intervals", "cli", "evaluate", "report", "data", "grades", "metrics", "results"}
 RANK = {name: k for k, layer in enumerate(LAYERS) for name in layer}
 PLUGINS_MAY = {
     "rewards": {"schema", "grading", "boxes"},
-    "tasks": {"schema", "grading", "boxes", "env", "data"},
+    "tasks": {"schema", "grading", "boxes", "env", "data", "metrics"},
 }
 
 

@@ -141,7 +141,14 @@ def test_yaml_merge_keys_work_and_may_be_set_again(tmp_path: Path) -> None:
 
 
 def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:
-    task, rollout = eval_config("digits", ["options.canvas=[140]", "rollout.max_tokens=9"])
+    given = [
+        "options.canvas=[140]",
+        "rollout.max_tokens=9",
+        "eval.top_p=0.9",
+        "policy.dtype=float64",
+    ]
+    task, policy, rollout, decoding = eval_config("digits", "some/model", given)
     assert (task.options, rollout.max_tokens) == ({"canvas": [140]}, 9)
+    assert (policy.model, policy.dtype, decoding.top_p) == ("some/model", "float64", 0.9)
     with pytest.raises(ConfigError, match="did you mean canvas"):
         task_config("digits", ["options.canva=[140]"])

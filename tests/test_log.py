@@ -36,7 +36,7 @@ def lines(run: Path, name: str) -> list[dict[str, Any]]:
 def evaluation(score: float) -> Evaluation:
     figure = Figure(correct=1, n=2, score=score, ci=(0.0, 1.0), values=(score, score))
     record = Record(id="a", output="7", scores={"choice": 1.0}, tags={"kind": "classify"})
-    return Evaluation(scores={"classify": figure}, records=(record,))
+    return Evaluation(graded={"strict": {"classify": figure}}, records=(record,))
 
 
 def test_a_step_writes_its_metrics_and_a_few_groups(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_records_of_a_kind_are_pictured_up_to_a_number(
     kinds = ["x", "x", "x", "y"]
     records = tuple(Record(id="a", output="", scores={}, tags={"kind": k}) for k in kinds)
     figure = evaluation(0.5).scores["classify"]
-    found = Evaluation(scores={"x": figure}, records=records)
+    found = Evaluation(graded={"strict": {"x": figure}}, records=records)
     log(tmp_path).evaluation("gpg", 1, "test", found, [pictured().sample] * 4)
     assert [len(r["images"]) for r in lines(tmp_path, "evals.jsonl")] == [1, 1, 0, 1]
 
@@ -289,6 +289,6 @@ def test_the_records_that_are_pictured_are_the_worst_and_the_best(
         for score in (0.5, 0.6, 0.9, 0.1)
     )
     figure = evaluation(0.5).scores["classify"]
-    found = Evaluation(scores={"x": figure}, records=records)
+    found = Evaluation(graded={"strict": {"x": figure}}, records=records)
     log(tmp_path).evaluation("gpg", 1, "test", found, [pictured().sample] * 4)
     assert [len(r["images"]) for r in lines(tmp_path, "evals.jsonl")] == [0, 0, 1, 1]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
+from typing import overload
 
 from pydantic import TypeAdapter
 
 from vlrft.config import ConfigError, TaskConfig
+from vlrft.grades import Graders
 from vlrft.plugins import find_reward, find_task
 from vlrft.schema import DataError, Sample, Task
 from vlrft.scoring import NamedReward
@@ -22,9 +25,13 @@ class BoundTask:
     samples: Sequence[Sample]
     rewards: tuple[NamedReward, ...]
 
-    def head(self, limit: int | None) -> list[Sample]:
-        """The first `limit` samples; all when None."""
-        return [self.samples[i] for i in range(len(self.samples))[:limit]]
+    @cached_property
+    def graders(self) -> Graders:
+        return Graders.of(self.task)
+
+    def head(self, limit: int | None) -> Sequence[Sample]:
+        """The first `limit` samples; all when None. Each is made when it is asked for."""
+        return Head(self.samples, range(len(self.samples))[:limit])
 
     def text(self, samples: int) -> Iterator[str]:
         """What the first samples say and what their gold answers are, for the tokenizer of a built policy."""
@@ -32,6 +39,26 @@ class BoundTask:
             for message in sample.messages:
                 yield from (part for part in message.content if isinstance(part, str))
             yield self.task.gold(sample)
+
+
+@dataclass(frozen=True)
+class Head(Sequence[Sample]):
+    """Some of the samples, made when they are asked for."""
+
+    samples: Sequence[Sample]
+    places: range
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Head: ...
+    def __getitem__(self, index: int | slice) -> Sample | Head:
+        if isinstance(index, slice):
+            return Head(self.samples, self.places[index])
+        return self.samples[self.places[index]]
 
 
 def bind(config: TaskConfig, split: str) -> BoundTask:

@@ -13,6 +13,7 @@ from vlrft.config import ConfigError
 from vlrft.plugins import PluginError
 from vlrft.schema import VlrftError
 
+TASK = "a pack, package.module:task or ./file.py:task"
 OVERRIDES = "key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
 
 
@@ -40,23 +41,65 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--resume", action="store_true", help="go on from the last good checkpoint")
     train.add_argument("--overwrite", action="store_true", help="replace a run that is there")
 
-    evaluate = command("eval", "evaluate a checkpoint on a task")
+    evaluate = command("eval", "evaluate a checkpoint on a task, by every grader the task has")
     evaluate.add_argument(
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="such as options.canvas=[112] or rollout.max_tokens=64",
+        help="such as options.canvas=[112], rollout.max_tokens=64, eval.answers=8 eval.temperature=0.6",
     )
     evaluate.add_argument("--model", required=True, help="a hub id or a folder")
-    evaluate.add_argument(
-        "--task", required=True, help="a pack, package.module:task or ./file.py:task"
-    )
-    evaluate.add_argument("--split", default="test")
+    which = evaluate.add_mutually_exclusive_group(required=True)
+    which.add_argument("--task", help=TASK)
+    which.add_argument("--config", help="take task, rollout and eval from this YAML file")
+    evaluate.add_argument("--split", help="default: test, or the config's")
     evaluate.add_argument("--limit", type=int, help="only the first N samples")
     evaluate.add_argument(
-        "--json", type=Path, metavar="FILE", help="write figures and every record"
+        "--json",
+        type=Path,
+        metavar="OUT",
+        help="write figures, and every answer beside them; goes on where it was stopped",
     )
-    evaluate.add_argument("--overwrite", action="store_true", help="replace FILE")
+    evaluate.add_argument("--overwrite", action="store_true", help="replace OUT")
+
+    score = command("score", "grade stored outputs of any model, without loading one")
+    score.add_argument("task", help=TASK)
+    score.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.k=4")
+    score.add_argument(
+        "--predictions",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help='rows {"id", "output"}; with "answer" where the data are not at hand',
+    )
+    score.add_argument("--data", help="where the pack's data are (options.data)")
+    score.add_argument("--split", default="test")
+    score.add_argument("--grader", choices=["official", "strict", "both"], default="both")
+    score.add_argument("--json", type=Path, metavar="OUT", help="write figures and every record")
+    score.add_argument("--overwrite", action="store_true", help="replace OUT")
+
+    compare = command("compare", "two evaluations of the same samples, paired")
+    compare.add_argument("before", type=Path, help="what vlrft eval or score wrote with --json")
+    compare.add_argument("after", type=Path)
+    compare.add_argument("--grader", choices=["official", "strict", "both"], default="both")
+    compare.add_argument(
+        "--by", default="kind", metavar="TAG", help="a row for each (default: kind)"
+    )
+    compare.add_argument("--threshold", type=float, help="a grade that counts as right")
+    compare.add_argument("--json", type=Path, metavar="OUT")
+    compare.add_argument("--overwrite", action="store_true", help="replace OUT")
+
+    data = command("data", "prepare a pack's data, or look at them")
+    data.add_argument("action", choices=["prepare", "show"])
+    data.add_argument("task", help=TASK)
+    data.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.k=4")
+    data.add_argument(
+        "--from", dest="where", metavar="PATH", help="raw form: a hub id, folder, zip or table"
+    )
+    data.add_argument("--out", type=Path, metavar="DIR", help="prepare: the folder to write")
+    data.add_argument("--split", nargs="+", help="default: all that the source has")
+    data.add_argument("--html", type=Path, metavar="FILE", help="show: a contact sheet with boxes")
+    data.add_argument("--overwrite", action="store_true", help="replace what is there")
 
     listing = command("list", "what there is by name")
     listing.add_argument("kind", nargs="?", choices=["tasks", "rewards", "algorithms"])
@@ -69,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     check = command(
         "check", "feed a task's gold answers through its strict rewards; show one prompt"
     )
-    check.add_argument("task", help="a pack, package.module:task or ./file.py:task")
+    check.add_argument("task", help=TASK)
     check.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112]"
     )

@@ -157,12 +157,25 @@ class StageConfig:
 
 @strict
 class EvalConfig:
-    """Evaluation at the start, after each stage and every so many steps: greedy decoding, one answer a sample."""
+    """Evaluation at the start, after each stage and every so many steps."""
 
     split: str = "test"
     limit: Positive | None = None
+    answers: Positive = 1
+    """k: answers a sample; figures are then avg@k and pass@k."""
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    """0: greedy."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_tokens: Positive | None = None
+    """The rollout's own unless given."""
     every: Natural = 0
     """0: only before the first stage and after each."""
+
+    def __post_init__(self) -> None:
+        if self.answers > 1 and self.temperature == 0:
+            raise ValueError(
+                f"answers {self.answers} at temperature 0 are all the same; give a temperature"
+            )
 
 
 @strict

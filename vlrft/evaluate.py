@@ -1,14 +1,19 @@
-"""Samples -> rollouts -> figures. Playing and grading are those of training; only the decoding is greedy."""
+"""Samples -> records -> figures. Playing and grading are those of training; decoding is greedy unless answers are many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from vlrft.binding import BoundTask
 from vlrft.intervals import Interval, bootstrap
-from vlrft.schema import DataError, Measure, Record, Rollout, Sample, Task
+from vlrft.metrics import reaches, sampled_measures
+from vlrft.schema import DataError, Group, Measure, Record, Sample, Task
+
+EVAL_CHUNK = 128  # samples whose pixels are held at once
+STRICT = "strict"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,72 +24,103 @@ class Figure:
     n: int
     score: float
     ci: Interval
-    values: tuple[float, ...]  # a record each, in the order of the samples
+    values: tuple[float, ...]  # an item each, in the order of the samples
+    threshold: float = 1.0
 
     @staticmethod
     def of(measure: Measure) -> Figure:
-        values = measure.values
-        aggregate = measure.aggregate or fmean
+        values, trials = measure.values, measure.trials
+        if trials == 1:
+            correct = sum(reaches(v, measure.threshold) for v in values)
+        else:
+            correct = round(sum(values) * trials)
+        everything = range(len(values))
         return Figure(
-            correct=sum(v >= measure.threshold - 1e-9 for v in values),
-            n=len(values),
-            score=float(aggregate(values)),
+            correct=correct,
+            n=len(values) * trials,
+            score=float(measure.aggregate(everything) if measure.aggregate else fmean(values)),
             ci=bootstrap(values, measure.aggregate),
             values=values,
+            threshold=measure.threshold,
         )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"correct": self.correct, "n": self.n, "score": self.score, "ci": list(self.ci)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The figures of one task and split, and every record behind them."""
+    """The figures of one task and split by each of its graders, and every record behind them."""
 
-    scores: dict[str, Figure]
+    graded: Mapping[
+        str, Mapping[str, Figure]
+    ]  # grader -> measure -> figure; the first measure is the headline
     records: tuple[Record, ...]
 
     @property
+    def scores(self) -> dict[str, Figure]:
+        """Every figure; those of another grader than the strict one carry its name."""
+        return {
+            name if grader == STRICT else f"{name} ({grader})": figure
+            for grader, figures in self.graded.items()
+            for name, figure in figures.items()
+        }
+
+    @property
     def mean(self) -> float:
-        """Unweighted mean of the scores: what "best checkpoint" means."""
-        return fmean(f.score for f in self.scores.values())
+        """Unweighted mean of the strict scores: what "best checkpoint" means."""
+        return fmean(f.score for f in self.graded[STRICT].values())
 
     def to_json(self) -> dict[str, Any]:
         """The figures without the values behind them."""
-        return {
-            name: {"correct": f.correct, "n": f.n, "score": f.score, "ci": list(f.ci)}
-            for name, f in self.scores.items()
-        }
+        return {name: f.to_json() for name, f in self.scores.items()}
+
+
+def measure(task: Task, records: Sequence[Record]) -> Evaluation:
+    """The task's figures of graded records, by each grader. Raises DataError when there is nothing to measure."""
+    graded: dict[str, dict[str, Figure]] = {}
+    for grader in task.graders:
+        found = (task.measures or sampled_measures)(records, grader)
+        graded[grader] = {name: Figure.of(m) for name, m in found.items() if m.values}
+        if not graded[grader]:
+            raise DataError(
+                f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
+            )
+    return Evaluation(graded=graded, records=tuple(records))
+
+
+def evaluate(
+    bound: BoundTask, samples: Sequence[Sample], play: Callable[[Sequence[Sample]], Sequence[Group]]
+) -> Evaluation:
+    """Plays every sample and measures. `play` returns a scored group a sample, in order.
+
+    Raises DataError when there is nothing to evaluate.
+    """
+    if not len(samples):
+        raise DataError(
+            f"task {bound.task.name}: no samples to evaluate; check the split and the limit"
+        )
+    return measure(bound.task, [r for chunk in graded(bound, samples, play) for r in chunk])
+
+
+def graded(
+    bound: BoundTask,
+    samples: Sequence[Sample],
+    play: Callable[[Sequence[Sample]], Sequence[Group]],
+    skip: Collection[int] = (),
+) -> Iterator[list[Record]]:
+    """The records of a bounded number of samples at a time; samples at the places to skip are not played."""
+    places = [i for i in range(len(samples)) if i not in skip]
+    for start in range(0, len(places), EVAL_CHUNK):
+        chunk = [samples[i] for i in places[start : start + EVAL_CHUNK]]
+        yield [
+            bound.graders.record(sample, r.text, scores=r.scores, truncated=r.truncated)
+            for sample, group in zip(chunk, play(chunk), strict=True)
+            for r in group.rollouts
+        ]
 
 
 def earned(scores: Mapping[str, float | None]) -> float:
     """Mean of the scores that apply: what "worst" and "best" records mean."""
     known = [value for value in scores.values() if value is not None]
     return fmean(known) if known else 0.0
-
-
-def evaluate(
-    task: Task,
-    samples: Sequence[Sample],
-    play: Callable[[Sequence[Sample]], Sequence[Rollout]],
-) -> Evaluation:
-    """Plays every sample once and measures. `play` returns a scored rollout a sample, in order.
-
-    Raises DataError when there is nothing to evaluate.
-    """
-    if not len(samples):
-        raise DataError(f"task {task.name}: no samples to evaluate; check the split and the limit")
-    records = tuple(
-        Record(
-            id=sample.id,
-            output=rollout.text,
-            scores=rollout.scores,
-            tags=sample.tags,
-            answer=sample.answer,
-            truncated=rollout.truncated,
-        )
-        for sample, rollout in zip(samples, play(samples), strict=True)
-    )
-    measures = {name: m for name, m in task.measures(records).items() if m.values}
-    if not measures:
-        raise DataError(
-            f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
-        )
-    return Evaluation(scores={name: Figure.of(m) for name, m in measures.items()}, records=records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,23 @@ Interval = tuple[float, float]
 
 
 def bootstrap(
-    values: Sequence[float], aggregate: Callable[[Sequence[float]], float] | None = None
+    values: Sequence[float], aggregate: Callable[[Sequence[int]], float] | None = None
 ) -> Interval:
-    """95 % percentile interval of the mean (or of `aggregate`) over resampled records (Efron 1979)."""
+    """95 % percentile interval of the mean (or of `aggregate` of places) over resampled items (Efron 1979)."""
     data = np.asarray(values, dtype=np.float64)
-    generator = np.random.default_rng(SEED)
-    index = generator.integers(0, len(data), size=(RESAMPLES, len(data)))
+    draws = resampled(len(data))
     if aggregate is None:
-        figures = data[index].mean(axis=1)
+        figures = np.array([data[row].mean() for row in draws])
     else:
-        figures = np.array([aggregate(data[row].tolist()) for row in index])
+        figures = np.array([aggregate(row.tolist()) for row in draws])
     return _percentiles(figures)
+
+
+def resampled(items: int) -> Iterator[NDArray[np.int64]]:
+    """The places that each of the resamples draws, the same for equal numbers of items."""
+    generator = np.random.default_rng(SEED)
+    for _ in range(RESAMPLES):
+        yield generator.integers(0, items, size=items)
 
 
 def paired(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval]:

@@ -11,7 +11,14 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from vlrft.config import Config, ConfigError, RolloutConfig, TaskConfig
+from vlrft.config import (
+    Config,
+    ConfigError,
+    EvalConfig,
+    PolicyConfig,
+    RolloutConfig,
+    TaskConfig,
+)
 from vlrft.mistakes import INHERITED, explain
 from vlrft.plugins import PluginError, find_task
 
@@ -48,29 +55,41 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 def task_config(name: str, overrides: Sequence[str]) -> TaskConfig:
     """A task by name with `options.key=value` and `rewards={...}` applied, for commands without a config file."""
-    return _sections(name, overrides)[0]
+    found: TaskConfig = _sections(name, overrides, {})[0]
+    return found
 
 
-def eval_config(name: str, overrides: Sequence[str]) -> tuple[TaskConfig, RolloutConfig]:
-    """The same with `rollout.key=value` besides."""
-    return _sections(name, overrides)
+def eval_config(
+    name: str, model: str, overrides: Sequence[str]
+) -> tuple[TaskConfig, PolicyConfig, RolloutConfig, EvalConfig]:
+    """The same with `policy.key=value`, `rollout.key=value` and `eval.key=value` besides."""
+    kinds = {"policy": PolicyConfig, "rollout": RolloutConfig, "eval": EvalConfig}
+    found = _sections(name, [*overrides, f"policy.model={model}"], kinds)
+    return found[0], found[1], found[2], found[3]
 
 
-def _sections(name: str, overrides: Sequence[str]) -> tuple[TaskConfig, RolloutConfig]:
+def _sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type]) -> list[Any]:
+    """The task, then a section of each kind."""
     tree: Tree = {"name": name}
     for item in overrides:
         _override(tree, item)
-    rollout = tree.pop("rollout", {})
+    parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]
     mistakes = _options_mistakes(tree)
     found: list[Any] = []
-    for kind, section, at in ((TaskConfig, tree, ""), (RolloutConfig, rollout, "rollout")):
+    for kind, section, at in [(TaskConfig, tree, ""), *parts]:
         try:
             found.append(TypeAdapter(kind).validate_python(section))
         except ValidationError as e:
             mistakes += explain(e, kind, at)
     if mistakes:
         raise ConfigError(mistakes)
-    return found[0], found[1]
+    return found
+
+
+def dump_sections(**sections: object) -> str:
+    """YAML of settings that are no whole config, such as those of an evaluation."""
+    trees = {k: TypeAdapter(type(v)).dump_python(v, mode="json") for k, v in sections.items()}
+    return yaml.safe_dump(trees, sort_keys=False, allow_unicode=True)
 
 
 def dump_config(config: Config) -> str:

@@ -16,7 +16,7 @@ from vlrft.algorithms import Algorithm
 from vlrft.binding import BoundTask
 from vlrft.chat import Chat
 from vlrft.checkpoint import Checkpoints, TrainerState
-from vlrft.config import Config, RolloutConfig, StageConfig
+from vlrft.config import Config, EvalConfig, RolloutConfig, StageConfig
 from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
 from vlrft.env import play, seed_from
@@ -26,13 +26,13 @@ from vlrft.log import RunLog
 from vlrft.policy.load import Policy
 from vlrft.ranks import Ranks
 from vlrft.rollout import RolloutEngine, Sampling
-from vlrft.schema import Group, Rollout, Sample
+from vlrft.schema import Group, Sample
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 from vlrft.selection.replay import ReplayStore
 from vlrft.sft import gold_groups
 
-EVAL_CHUNK = 128  # samples whose pixels are held at once
+GREEDY = EvalConfig()
 
 
 @dataclass(kw_only=True)
@@ -96,8 +96,8 @@ class Run:
 
     def greedy(self, stage: Stage, groups: Sequence[Group]) -> list[float]:
         """The reward of one answer without chance to each group's sample [P]."""
-        play = greedy_player(stage.bound, self.rollout, self.policy.chat, stage.config.rollout)
-        return [r.reward for r in play([g.sample for g in groups])]
+        play = player(stage.bound, self.rollout, self.policy.chat, stage.config.rollout)
+        return [g.rewards[0] for g in play([g.sample for g in groups])]
 
     def lesson(
         self, stage: Stage, groups: Sequence[Group], ranks: Ranks
@@ -157,11 +157,11 @@ class Run:
         return every > 0 and self.step % every == 0
 
     def evaluate(self, stage: str) -> None:
-        """Greedy answers to the evaluation split; logged under the stage's name."""
+        """Answers to the evaluation split; logged under the stage's name."""
         config = self.config
         samples = self.eval_task.head(config.eval.limit)
-        play = greedy_player(self.eval_task, self.rollout, self.policy.chat, config.rollout)
-        found = evaluate(self.eval_task.task, samples, play)
+        play = player(self.eval_task, self.rollout, self.policy.chat, config.rollout, config.eval)
+        found = evaluate(self.eval_task, samples, play)
         self.score = found.mean
         self.log.evaluation(stage, self.step, config.eval.split, found, samples)
 
@@ -202,27 +202,33 @@ class Run:
             torch.cuda.set_rng_state(state.tensors["cuda_generator"])
 
 
-def greedy_player(
-    bound: BoundTask, engine: RolloutEngine, chat: Chat, rollout: RolloutConfig
-) -> Callable[[Sequence[Sample]], list[Rollout]]:
-    """Plays samples once each without chance, a bounded number of them at a time."""
-    sampling = replace(Sampling.of(rollout), temperature=0.0)
+def player(
+    bound: BoundTask,
+    engine: RolloutEngine,
+    chat: Chat,
+    rollout: RolloutConfig,
+    decoding: EvalConfig = GREEDY,
+) -> Callable[[Sequence[Sample]], list[Group]]:
+    """Plays samples as an evaluation does: greedily, or several answers each by seeds that depend on nothing but the
+    sample and the answer's number."""
+    sampling = replace(
+        Sampling.of(rollout),
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
+        top_k=0,
+        max_tokens=decoding.max_tokens or rollout.max_tokens,
+    )
 
-    def answers(samples: Sequence[Sample]) -> list[Rollout]:
-        out: list[Rollout] = []
-        for start in range(0, len(samples), EVAL_CHUNK):
-            chunk = samples[start : start + EVAL_CHUNK]
-            groups = play(
-                chunk,
-                task=bound.task,
-                rewards=bound.rewards,
-                engine=engine,
-                chat=chat,
-                sampling=sampling,
-                seeds=[[0]] * len(chunk),
-            )
-            out += [g.rollouts[0] for g in groups]
-        return out
+    def answers(samples: Sequence[Sample]) -> list[Group]:
+        return play(
+            samples,
+            task=bound.task,
+            rewards=bound.rewards,
+            engine=engine,
+            chat=chat,
+            sampling=sampling,
+            seeds=[[seed_from("eval", s.id, k) for k in range(decoding.answers)] for s in samples],
+        )
 
     return answers
 

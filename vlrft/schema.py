@@ -60,6 +60,9 @@ class Sample:
     images: tuple[Image, ...] = ()  # RGB, in the order of the IMAGE slots
     answer: Any = None  # in the task's own form: "7", (x1, y1, x2, y2), …
     tags: Mapping[str, str] = field(default_factory=dict[str, str])  # such as {"kind": "count"}
+    info: Mapping[str, Any] = field(
+        default_factory=dict[str, Any]
+    )  # what only the pack's graders read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,30 +194,37 @@ class Reward(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One evaluated rollout, as it is written and as metrics read it."""
+    """One graded answer, as it is written and as metrics read it. Several answers to a sample are several records."""
 
     id: str
     output: str
-    scores: Mapping[str, float | None]
-    tags: Mapping[str, str]
+    grades: Mapping[str, float] = field(default_factory=dict[str, float])  # grader -> grade
+    extracted: str | None = None  # what the strict grader took for the answer
+    scores: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
     answer: Any = None
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     truncated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One figure of an evaluation: a value a record, and how to aggregate them (mean unless said)."""
+    """One figure of an evaluation: a value an item, and how to aggregate them."""
 
     values: tuple[float, ...]
-    threshold: float = 1.0  # a record counts as correct from here on
-    aggregate: Callable[[Seq[float]], float] | None = None
+    threshold: float = 1.0  # an item counts as correct from here on
+    trials: int = 1  # answers whose mean each value is
+    aggregate: Callable[[Seq[int]], float] | None = (
+        None  # of the items at these places; mean unless given
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """A task pack. `load(split, options)` gives samples; `gold(sample)` is a completion that earns full marks.
 
-    Options are an instance of `options`, a frozen dataclass whose fields the config checks.
+    Options are an instance of `options`, a frozen dataclass whose fields the config checks. A grade is what the first
+    of a grader's rewards that applies gives. Of the measures the first is the headline.
     """
 
     name: str
@@ -223,6 +233,14 @@ class Task:
     splits: tuple[str, ...]
     load: Callable[[str, Any], Seq[Sample]]
     rewards: Mapping[str, float]  # reward name -> weight
-    measures: Callable[[Seq[Record]], Mapping[str, Measure]]
+    graders: Mapping[
+        str, tuple[str, ...]
+    ]  # "strict" and, where there is a published one, "official" -> rewards
     gold: Callable[[Sample], str]
+    measures: Callable[[Seq[Record], str], Mapping[str, Measure]] | None = (
+        None  # of a grader; None: its accuracy
+    )
+    extract: Callable[[str], str | None] | None = (
+        None  # completion -> its answer; None: the answer tag
+    )
     env: Callable[[Sample], Env] | None = None  # None: a single turn

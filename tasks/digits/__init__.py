@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vlrft.metrics import accuracy
 from vlrft.schema import Measure, Record, Sample, Task
 
 from .options import SUBTASKS, Options
 from .scans import SPLITS
 from .scenes import Scenes
 
-REWARD_OF = {"classify": "choice", "count": "count", "relation": "choice", "ground": "boxes"}
 FOUND = 0.5  # IoU from which on a digit counts as found
 
 
@@ -27,15 +27,14 @@ def gold(sample: Sample) -> str:
     return f"<answer>{answer}</answer>"
 
 
-def measures(records: Sequence[Record]) -> Mapping[str, Measure]:
+def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
     """Accuracy of `classify`, `count` and `relation`; mean IoU of `ground`. Only what the records
     hold."""
     out: dict[str, Measure] = {}
     for kind in SUBTASKS:
         own = [r for r in records if r.tags["kind"] == kind]
         if own:
-            values = tuple(r.scores.get(REWARD_OF[kind]) or 0.0 for r in own)
-            out[kind] = Measure(values=values, threshold=FOUND if kind == "ground" else 1.0)
+            out[kind] = accuracy(own, grader, FOUND if kind == "ground" else 1.0)
     return out
 
 
@@ -46,6 +45,7 @@ task = Task(
     splits=SPLITS,
     load=Scenes,
     rewards={"choice": 1.0, "count": 1.0, "boxes": 1.0, "format": 0.1},
+    graders={"strict": ("choice", "count", "boxes")},
     measures=measures,
     gold=gold,
 )

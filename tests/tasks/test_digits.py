@@ -198,16 +198,18 @@ def test_options_that_make_no_scenes_are_refused(options: dict[str, Any], what: 
 
 
 def test_figures_of_an_evaluation() -> None:
-    def record(kind: str, **scores: float | None) -> Record:
-        return Record(id="x", output="", scores=scores, tags={"kind": kind})
+    def record(name: str, kind: str, grade: float) -> Record:
+        return Record(id=name, output="", grades={"strict": grade}, tags={"kind": kind})
 
+    assert task.measures is not None
     found = task.measures(
         [
-            record("classify", choice=1.0, boxes=None),
-            record("classify", choice=0.0),
-            record("ground", boxes=0.4),
-            record("ground", boxes=0.6),
-        ]
+            record("a", "classify", 1.0),
+            record("b", "classify", 0.0),
+            record("c", "ground", 0.4),
+            record("d", "ground", 0.6),
+        ],
+        "strict",
     )
     assert set(found) == {"classify", "ground"}
     assert found["classify"].values == (1.0, 0.0)

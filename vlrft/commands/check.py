@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 
 from vlrft.binding import BoundTask, bind
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def mistakes(bound: BoundTask, samples: list[Sample]) -> Iterator[str]:
+def mistakes(bound: BoundTask, samples: Iterable[Sample]) -> Iterator[str]:
     """A line for each sample whose gold answer is not worth what it should be."""
     for sample in samples:
         try:

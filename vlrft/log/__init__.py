@@ -110,18 +110,24 @@ class RunLog:
         if self.rank:
             return
         pictured = _pictured(found.records)
-        rows = [
-            {
-                "stage": stage,
-                "step": step,
-                "split": split,
-                **_sample_row(sample, self.pictures if number in pictured else None),
-                "output": record.output,
-                "scores": dict(record.scores),
-                "truncated": record.truncated,
-            }
-            for number, (record, sample) in enumerate(zip(found.records, samples, strict=True))
-        ]
+        answers = len(found.records) // len(samples)
+        rows: list[dict[str, Any]] = []
+        for number, sample in enumerate(samples):
+            for place in range(number * answers, (number + 1) * answers):
+                record = found.records[place]
+                rows.append(
+                    {
+                        "stage": stage,
+                        "step": step,
+                        "split": split,
+                        **_sample_row(sample, self.pictures if place in pictured else None),
+                        "output": record.output,
+                        "extracted": record.extracted,
+                        "grades": dict(record.grades),
+                        "scores": dict(record.scores),
+                        "truncated": record.truncated,
+                    }
+                )
         append(self.run / "evals.jsonl", rows)
         values = {name: f.values for name, f in found.scores.items()}
         append(

@@ -65,22 +65,29 @@ def card(run: Path, row: Row) -> Card:
 
 def overlays(answer: Any, text: str) -> tuple[Overlay, ...]:
     """The true and the predicted boxes, when the gold answer is a box on the 0–1000 scale."""
-    if not is_box(answer):
-        return ()
-    said = read_answer(text)
+    true = gold_overlays(answer)
+    said = read_answer(text) if true else None
     predicted = None if said is None else read_box(said)
-    boxes: list[tuple[str, Box]] = [("true", tuple(answer))]
-    boxes += [("predicted", predicted)] if predicted else []
-    return tuple(
-        Overlay(
-            kind=kind,
-            left=min(x1, x2) / 10,
-            top=min(y1, y2) / 10,
-            width=abs(x2 - x1) / 10,
-            height=abs(y2 - y1) / 10,
-        )
-        for kind, (x1, y1, x2, y2) in boxes
-        if all(0 <= v <= 1000 for v in (x1, y1, x2, y2))
+    return (*true, *(_overlay("predicted", predicted) if predicted else ()))
+
+
+def gold_overlays(answer: Any) -> tuple[Overlay, ...]:
+    """The box that the gold answer is, or the boxes that it is a list of."""
+    if is_box(answer):
+        return _overlay("true", tuple(answer))
+    if isinstance(answer, list | tuple) and all(map(is_box, answer)):
+        return tuple(o for box in answer for o in _overlay("true", tuple(box)))
+    return ()
+
+
+def _overlay(kind: str, box: Box) -> tuple[Overlay, ...]:
+    """Nothing for a box that leaves the picture."""
+    x1, y1, x2, y2 = box
+    if not all(0 <= v <= 1000 for v in box):
+        return ()
+    left, top = min(x1, x2) / 10, min(y1, y2) / 10
+    return (
+        Overlay(kind=kind, left=left, top=top, width=abs(x2 - x1) / 10, height=abs(y2 - y1) / 10),
     )
 
 

@@ -1,0 +1,113 @@
+"""vlrft data: prepare PACK writes validated rows once; show PACK says what there is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from vlrft.binding import bind
+from vlrft.config import ConfigError
+from vlrft.data import Dataset, Row, prepare
+from vlrft.grades import Graders
+from vlrft.loading import task_config
+from vlrft.metrics import reaches
+from vlrft.plugins import find_task
+from vlrft.report.sheet import facts, shown, write_sheet
+from vlrft.schema import DataError, Task
+
+
+def run(args: argparse.Namespace) -> None:
+    {"prepare": run_prepare, "show": run_show}[args.action](args)
+
+
+def run_prepare(args: argparse.Namespace) -> None:
+    task = find_task(args.task)
+    if not isinstance(task.load, Dataset):
+        raise ConfigError([f"task {task.name} makes its own samples: there is nothing to prepare"])
+    if args.out is None:
+        raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
+    overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
+    options = task_options(task, task_config(args.task, overrides).options)
+    done = 0
+    for split in args.split or task.splits:
+        if (args.out / f"{split}.jsonl").exists() and not args.overwrite:
+            print(f"{split}: is prepared already (--overwrite makes it anew)")
+            done += 1
+            continue
+        source = task.load.source(split, options)
+        try:
+            found = prepare(
+                task.load.rows(source, split, options),
+                task=task.name,
+                split=split,
+                where=source.label,
+                out=args.out,
+                gold=gold_check(task, options),
+            )
+        except DataError as e:
+            if args.split:
+                raise
+            print(f"{split}: not prepared: {e}", file=sys.stderr)
+            continue
+        done += 1
+        again = f", {found.resumed} of them by an earlier call" if found.resumed else ""
+        print(f"{split}: {found.rows} rows{again}")
+        for reason, count in found.defects.items():
+            print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
+    if not done:
+        raise DataError(f"task {task.name}: no split could be prepared")
+
+
+def gold_check(task: Task, options: object) -> Callable[[Row], str | None]:
+    """What keeps a row's gold answer from full marks by the strict grader."""
+    graders = Graders.of(task)
+    load = task.load
+    assert isinstance(load, Dataset)
+
+    def check(row: Row) -> str | None:
+        try:
+            sample = load.sample(row, options)
+            gold = task.gold(sample)
+            grade = graders.grade("strict", gold, sample)
+        except DataError as e:
+            return str(e)
+        return None if reaches(grade, 1.0) else f"{gold!r} earns {grade:g}"
+
+    return check
+
+
+def task_options(task: Task, given: dict[str, object]) -> object:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(task.options).validate_python(given)
+
+
+def run_show(args: argparse.Namespace) -> None:
+    overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
+    config = task_config(args.task, overrides)
+    sheets = []
+    for split in args.split or find_task(config.name).splits:
+        try:
+            bound = bind(config, split)
+        except DataError as e:
+            if args.split:
+                raise
+            print(f"{split}: {e}", file=sys.stderr)
+            continue
+        print("\n".join([f"{split}: {len(bound.samples)} samples", *facts(bound.samples)]))
+        for k in range(min(3, len(bound.samples))):
+            print("\n".join(shown(bound.samples[k])))
+        sheets.append((split, bound.samples))
+    if not sheets:
+        raise DataError(f"task {config.name}: no split could be loaded")
+    if args.html is not None:
+        write(args.html, overwrite=args.overwrite)
+        write_sheet(args.html, config.name, sheets)
+        print(f"contact sheet: {args.html}")
+
+
+def write(path: Path, *, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise ConfigError([f"{path} exists; use --overwrite or another --html"])

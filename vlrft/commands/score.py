@@ -1,0 +1,91 @@
+"""vlrft score: grades stored outputs, of any model, without loading one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from vlrft.binding import BoundTask, bind
+from vlrft.config import ConfigError
+from vlrft.data import open_source
+from vlrft.evaluate import measure
+from vlrft.grades import Graders
+from vlrft.loading import task_config
+from vlrft.plugins import find_task
+from vlrft.results import records_path, table, write_records, write_results
+from vlrft.schema import DataError, Record, Sample, Task
+
+
+def run(args: argparse.Namespace) -> None:
+    task = find_task(args.task)
+    graders = tuple(task.graders) if args.grader == "both" else (args.grader,)
+    if missing := [g for g in graders if g not in task.graders]:
+        raise ConfigError(
+            [f"task {task.name} has no {missing[0]} grader; it has {', '.join(task.graders)}"]
+        )
+    if args.json is not None and args.json.exists() and not args.overwrite:
+        raise ConfigError([f"{args.json} exists; use --overwrite or another --json"])
+    rows = list(read_predictions(args.predictions))
+    samples = samples_of(args, rows)
+    records = tuple(grade(task, rows, samples, args.predictions))
+    found = measure(task, records)
+    print("\n".join(table(found, graders)))
+    if args.json is not None:
+        path = records_path(args.json)
+        path.unlink(missing_ok=True)
+        write_records(path, records)
+        about = {"task": task.name, "split": args.split, "predictions": str(args.predictions)}
+        write_results(args.json, found, graders, **about)
+
+
+def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Rows `{"id", "output"}`, with `answer` and `tags` where the pack's data are not at hand. Raises DataError."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    for number, row in enumerate(open_source(path).rows("predictions"), 1):
+        wrong = [k for k in ("id", "output") if not isinstance(row.get(k), str | int)]
+        if wrong or not isinstance(row["output"], str):
+            raise DataError(
+                f'{path}, row {number}: expected {{"id": …, "output": text}}, found {str(dict(row))[:80]}'
+            )
+        yield row
+
+
+def samples_of(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
+    """The pack's samples by id; none when every row brings its own gold answer and no data are named."""
+    overrides = list(args.overrides)
+    if args.data is not None:
+        overrides.append(f"options.data={args.data}")
+    elif rows and all("answer" in row for row in rows):
+        return {}
+    bound: BoundTask = bind(task_config(args.task, overrides), args.split)
+    wanted = {str(row["id"]) for row in rows}
+    found: dict[str, Sample] = {}
+    for index in range(len(bound.samples)):
+        sample = bound.samples[index]
+        if sample.id in wanted:
+            found[sample.id] = sample
+    if absent := len(bound.samples) - len(found):
+        print(f"vlrft: {absent} of {len(bound.samples)} samples have no output", file=sys.stderr)
+    return found
+
+
+def grade(
+    task: Task, rows: list[Mapping[str, Any]], samples: Mapping[str, Sample], where: Path
+) -> Iterator[Record]:
+    graders = Graders.of(task)
+    for number, row in enumerate(rows, 1):
+        name = str(row["id"])
+        sample = samples.get(name)
+        if sample is None:
+            if "answer" not in row:
+                raise DataError(
+                    f'{where}, row {number}: the data have no sample {name!r}; give its gold as "answer"'
+                )
+            tags: Mapping[str, str] = row.get("tags") or {}
+            info: Mapping[str, Any] = row.get("info") or {}
+            sample = Sample(id=name, messages=(), answer=row["answer"], tags=tags, info=info)
+        yield graders.record(sample, row["output"])

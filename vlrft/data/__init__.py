@@ -1,0 +1,27 @@
+"""Rows and images of task packs: from the hub, a folder, a zip, parquet, jsonl, json or csv, raw or prepared. No torch.
+
+Source     where files and tables are            open_source("~/data/geo.zip"), a hub id
+Row        one question as the pack understands it, its images still encoded
+Defect     a row that cannot be used, and why
+Dataset    a pack's `load`: reads rows, makes samples
+prepare    raw form -> a folder of validated rows, once
+"""
+
+from vlrft.data.dataset import Dataset, Samples
+from vlrft.data.images import open_image
+from vlrft.data.prepare import Prepared, prepare
+from vlrft.data.row import Defect, Picture, Row
+from vlrft.data.source import Source, open_source
+
+__all__ = [
+    "Dataset",
+    "Defect",
+    "Picture",
+    "Prepared",
+    "Row",
+    "Samples",
+    "Source",
+    "open_image",
+    "open_source",
+    "prepare",
+]

@@ -1,0 +1,89 @@
+"""A pack's `load`: rows from wherever they are, made into samples when they are asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, overload
+
+from vlrft.data.images import open_image
+from vlrft.data.prepared import PreparedFolder
+from vlrft.data.row import Defect, Row
+from vlrft.data.source import Source, open_source
+from vlrft.schema import DataError, Sample
+
+
+class HasData(Protocol):
+    """What the options of a pack with data have at least."""
+
+    @property
+    def data(self) -> str | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Where a pack's rows come from, and what they become.
+
+    `read` yields the rows of a split in the data set's own order, and a defect for each that cannot be used; `sample`
+    makes the question of a row, without its images. `homes` says where a split is when the options name no `data`.
+    """
+
+    read: Callable[[Source, str, Any], Iterable[Row | Defect]]
+    sample: Callable[[Row, Any], Sample]
+    homes: Mapping[str, str]
+
+    def __call__(self, split: str, options: HasData) -> Samples:
+        """The split's samples. Raises DataError for rows that cannot be used, unless the data set's own rules leave
+        them out (those are counted on stderr); `vlrft data prepare` lists each and leaves it out for good."""
+        source = self.source(split, options)
+        rows: list[Row] = []
+        defects: list[Defect] = []
+        for found in self.rows(source, split, options):
+            (rows if isinstance(found, Row) else defects).append(found)  # type: ignore[arg-type]
+        bad = [d for d in defects if not d.intended]
+        if bad:
+            raise DataError(
+                f"{source.label}: {len(bad)} of {len(rows) + len(defects)} rows of the {split} split cannot be used, "
+                f"the first is {bad[0].id} ({bad[0].reason}{': ' + bad[0].detail if bad[0].detail else ''}); "
+                "vlrft data prepare lists them and leaves them out"
+            )
+        for reason, count in Counter(d.reason for d in defects).items():
+            print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
+        return Samples(rows, self.sample, options)
+
+    def source(self, split: str, options: Any) -> Source:
+        if options.data is None and split not in self.homes:
+            raise DataError(
+                f"the {split} split has no home on the hub; give its place with data=PATH"
+            )
+        return open_source(options.data or self.homes[split])
+
+    def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
+        """The rows of a prepared folder, or of the raw form."""
+        prepared = PreparedFolder.at(source)
+        yield from self.read(source, split, options) if prepared is None else prepared.rows(split)
+
+
+class Samples(Sequence[Sample]):
+    """Samples made of rows when they are asked for: an image is held by whoever asked, and by nobody else."""
+
+    def __init__(
+        self, rows: Sequence[Row], make: Callable[[Row, Any], Sample], options: Any
+    ) -> None:
+        self.rows, self.make, self.options = rows, make, options
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Samples: ...
+    def __getitem__(self, index: int | slice) -> Sample | Samples:
+        if isinstance(index, slice):
+            return Samples(self.rows[index], self.make, self.options)
+        row = self.rows[index]
+        images = tuple(open_image(p.read(), f"sample {row.id}: {p.name}") for p in row.pictures)
+        return replace(self.make(row, self.options), images=images)

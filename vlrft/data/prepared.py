@@ -1,0 +1,85 @@
+"""A prepared folder: a jsonl a split, images by content, and a manifest that says what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vlrft.data.row import Picture, Row
+from vlrft.data.source import Source, read
+from vlrft.schema import DataError
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedFolder:
+    """What `prepare` wrote, read back."""
+
+    source: Source
+    manifest: Mapping[str, Any]
+
+    @staticmethod
+    def at(source: Source) -> PreparedFolder | None:
+        """The prepared folder or zip that the source is; None for any other."""
+        if MANIFEST not in source.names():
+            return None
+        manifest = json.loads(read(source, MANIFEST))
+        return PreparedFolder(source=source, manifest=manifest) if "splits" in manifest else None
+
+    def rows(self, split: str) -> Iterator[Row]:
+        """The split's rows. Raises DataError when it is not there, or is not what the manifest says."""
+        known: Mapping[str, Any] = self.manifest["splits"]
+        if split not in known:
+            raise DataError(
+                f"{self.source.label}: the {split} split is not prepared; prepared are {', '.join(known) or 'none'}"
+            )
+        content = read(self.source, f"{split}.jsonl")
+        if hashlib.sha256(content).hexdigest() != known[split]["sha256"]:
+            raise DataError(
+                f"{self.source.label}: {split}.jsonl is not the file that {MANIFEST} describes; prepare it anew"
+            )
+        for line in content.decode("utf-8").split("\n"):
+            if line:
+                yield self._row(json.loads(line))
+
+    def _row(self, cells: Mapping[str, Any]) -> Row:
+        return Row(
+            id=cells["id"],
+            question=cells["question"],
+            answer=cells["answer"],
+            pictures=tuple(self._picture(name) for name in cells["images"]),
+            tags=cells["tags"],
+            info=cells["info"],
+        )
+
+    def _picture(self, name: str) -> Picture:
+        return Picture(name=name, read=lambda: read(self.source, name))
+
+
+def line_of(row: Row, folder: Path) -> str:
+    """The row as a line, its images written beside it by content."""
+    names: list[str] = []
+    for found in row.pictures:
+        content = found.read()
+        suffix = Path(found.name).suffix.lower()
+        name = f"images/{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
+        if not (folder / name).exists():
+            (folder / "images").mkdir(exist_ok=True)
+            draft = folder / f"{name}.part"
+            draft.write_bytes(content)
+            draft.replace(folder / name)
+        names.append(name)
+    cells = {
+        "id": row.id,
+        "question": row.question,
+        "answer": row.answer,
+        "images": names,
+        "tags": dict(row.tags),
+        "info": dict(row.info),
+    }
+    return json.dumps(cells, ensure_ascii=False)

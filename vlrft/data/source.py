@@ -1,0 +1,188 @@
+"""Where files and tables are: a folder, a zip, a single file, or a data set of the hub."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Protocol, cast
+
+from vlrft.data.images import open_image
+from vlrft.data.row import Picture
+from vlrft.data.tables import SUFFIXES, hub_rows, read_table
+from vlrft.schema import DataError
+
+Cells = Mapping[str, Any]
+
+
+class Source(Protocol):
+    """Files by relative name, and the tables among them by split."""
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Every file, sorted, with `/` between folders."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """A file's content, seekable. Raises DataError when it is not there."""
+        ...
+
+    def rows(self, split: str) -> Iterator[Cells]:
+        """The rows of a split's tables, in order. Raises DataError when there are none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder, or a single file of one."""
+
+    path: Path
+
+    @property
+    def label(self) -> str:
+        return str(self.path)
+
+    @property
+    def root(self) -> Path:
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
+        if self.path.is_file():
+            return (self.path.name,)
+        files = (p for p in self.path.rglob("*") if p.is_file())
+        inside = (p.relative_to(self.path) for p in files)
+        return tuple(
+            sorted(p.as_posix() for p in inside if not any(s.startswith(".") for s in p.parts))
+        )
+
+    def names(self) -> tuple[str, ...]:
+        return self._files
+
+    def open(self, name: str) -> BinaryIO:
+        path = (self.root / name).resolve()
+        if not path.is_relative_to(self.root.resolve()):
+            raise DataError(f"{self.label}: {name!r} leads out of the folder")
+        try:
+            return path.open("rb")
+        except OSError as e:
+            raise DataError(f"{self.label}: cannot read {name!r} ({e.strerror})") from e
+
+    def rows(self, split: str) -> Iterator[Cells]:
+        return _rows(self, split, single=self.path.is_file())
+
+
+@dataclass(frozen=True)
+class Zip:
+    """A zip archive, read without unpacking it."""
+
+    path: Path
+
+    @property
+    def label(self) -> str:
+        return str(self.path)
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.path)
+        except (OSError, zipfile.BadZipFile) as e:
+            raise DataError(f"{self.path}: not a readable zip archive ({e})") from e
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(i.filename for i in self._archive.infolist() if not i.is_dir()))
+
+    def open(self, name: str) -> BinaryIO:
+        try:
+            return cast(BinaryIO, self._archive.open(name))
+        except (KeyError, OSError, zipfile.BadZipFile, RuntimeError) as e:
+            raise DataError(f"{self.label}: cannot read {name!r} ({e})") from e
+
+    def rows(self, split: str) -> Iterator[Cells]:
+        return _rows(self, split, single=False)
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A data set of the hub; its images come with its rows."""
+
+    label: str
+    config: str | None = None
+
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    def open(self, name: str) -> BinaryIO:
+        raise DataError(
+            f"{self.label}: {name!r} is no column; download the data set and give its folder"
+        )
+
+    def rows(self, split: str) -> Iterator[Cells]:
+        return hub_rows(self.label, self.config, split)
+
+
+def open_source(where: str | Path) -> Source:
+    """A folder, a file or a zip that exists; else a hub id `owner/name` (or `owner/name:config`).
+
+    Raises DataError for what can be neither.
+    """
+    path = Path(where).expanduser()
+    if path.is_file() and path.suffix.lower() == ".zip":
+        return Zip(path)
+    if path.exists():
+        return Folder(path)
+    name, _, config = str(where).partition(":")
+    if len(PurePosixPath(name).parts) == 2 and not name.startswith((".", "/", "~")):
+        return Hub(name, config or None)
+    raise DataError(f"{where}: no such file or folder, and no hub id (owner/name)")
+
+
+def read(source: Source, name: str) -> bytes:
+    """A file's whole content."""
+    with source.open(name) as file:
+        return file.read()
+
+
+def picture(cell: object, source: Source, name: str) -> Picture:
+    """A table's image cell: bytes, `{"bytes", "path"}`, or the name of a file of the source. Raises DataError."""
+    if isinstance(cell, Mapping):
+        content, path = cell.get("bytes"), cell.get("path")
+        cell = content if content is not None else path
+    if isinstance(cell, bytes):
+        return Picture(name=name, read=lambda: cell)
+    if isinstance(cell, str) and cell:
+        return Picture(name=cell, read=lambda: read(source, cell))
+    raise DataError(f"{name}: no image (found {type(cell).__name__})")
+
+
+def readable(found: Picture) -> bytes:
+    """The picture's content. Raises DataError when it is missing or no image."""
+    content = found.read()
+    open_image(content, found.name)
+    return content
+
+
+def _rows(source: Source, split: str, *, single: bool) -> Iterator[Cells]:
+    """Tables of the split: a file given by itself, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`."""
+    tables = [n for n in source.names() if PurePosixPath(n).suffix.lower() in SUFFIXES]
+    own = tables if single else [n for n in tables if _of_split(n, split)]
+    if not own:
+        raise DataError(
+            f"{source.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
+            f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
+        )
+    for name in own:
+        with source.open(name) as file:
+            yield from read_table(file, name)
+
+
+def _of_split(name: str, split: str) -> bool:
+    path = PurePosixPath(name)
+    stem = path.stem
+    return stem == split or stem.startswith(f"{split}-") or split in path.parts[:-1]

@@ -1,0 +1,48 @@
+"""An output -> its grades: what the strict grader and the published one give it. Offline and in training alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vlrft.grading import read_answer
+from vlrft.plugins import find_reward
+from vlrft.schema import DataError, Record, Reward, Sample, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graders:
+    """A task's graders, found by name."""
+
+    rewards: Mapping[
+        str, tuple[Reward, ...]
+    ]  # grader -> its rewards, the first that applies counts
+    extract: Callable[[str], str | None]
+
+    @staticmethod
+    def of(task: Task) -> Graders:
+        found = {name: tuple(map(find_reward, own)) for name, own in task.graders.items()}
+        return Graders(rewards=found, extract=task.extract or read_answer)
+
+    def grade(self, name: str, output: str, sample: Sample) -> float:
+        """Raises DataError for an unreadable gold answer, and when no reward of the grader applies."""
+        for reward in self.rewards[name]:
+            given = reward(output, sample)
+            if isinstance(given, int | float):
+                return float(given)
+        raise DataError(
+            f"sample {sample.id}: no reward of the {name} grader applies; check the task's graders and tags"
+        )
+
+    def record(self, sample: Sample, output: str, **known: object) -> Record:
+        """The output graded by every grader; `known` is what else the record holds (scores, truncated)."""
+        return Record(
+            id=sample.id,
+            output=output,
+            grades={name: self.grade(name, output, sample) for name in self.rewards},
+            extracted=self.extract(output),
+            tags=sample.tags,
+            answer=sample.answer,
+            info=sample.info,
+            **known,  # type: ignore[arg-type]
+        )
