@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+STEPS = 600
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
     name: str
     method: str
     overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    updates: int = 1
-    steps: int = 8  # of PROMPTS · GROUP rollouts each
+    slices: int = 1  # of whole groups, an update each
+    passes: int = 1  # over a step's rollouts
+    steps: int = STEPS  # of PROMPTS · GROUP rollouts each
     stored: float = 0.0  # share of a group's rollouts that are stored ones
-    pool: int = 1000  # prompts to train on
-    same_steps: bool = False  # `steps` counts updates' batches instead of rollouts
+    reference: bool = False  # log-probs of the initial policy are needed
+    same_steps: bool = False  # `steps` counts steps instead of rollouts
 
 
 _OFF: dict[str, Any] = {"advantage": "centred", "objective": {"alpha": False}, "keep": "all"}
@@ -24,31 +27,31 @@ _NO_KL = {"regularize": {"kl": 0.0}}
 
 
 def _gmpo(name: str, **objective: Any) -> Arm:
-    return Arm(name=name, method="gmpo", overrides={"objective": objective}, updates=8)
+    return Arm(name=name, method="gmpo", overrides={"objective": objective}, slices=8)
 
 
 def _gvpo(name: str, stored: float = 0.0, **objective: Any) -> Arm:
     changed = {"objective": objective}
-    return Arm(name=name, method="gvpo", overrides=changed, updates=4, stored=stored, pool=24)
+    return Arm(name=name, method="gvpo", overrides=changed, slices=2, passes=2, stored=stored)
 
 
 COMPARISONS: dict[str, list[Arm]] = {
     "gpg": [
-        Arm(name="A", method="gpg", overrides=_OFF | {"advantage": "standardised"}, steps=30),
-        Arm(name="B", method="gpg", overrides=_OFF, steps=30),
-        Arm(name="C", method="gpg", overrides={"keep": "all"}, steps=30),
-        Arm(name="D", method="gpg", steps=30),
-        Arm(name="D_steps", method="gpg", steps=30, same_steps=True),
+        Arm(name="A", method="gpg", overrides=_OFF | {"advantage": "standardised"}),
+        Arm(name="B", method="gpg", overrides=_OFF),
+        Arm(name="C", method="gpg", overrides={"keep": "all"}),
+        Arm(name="D", method="gpg"),
+        Arm(name="D_steps", method="gpg", same_steps=True),
     ],
     "gmpo": [
-        Arm(name="grpo, clip 0.2, no KL", method="grpo", overrides=_NO_KL, updates=8),
+        Arm(name="grpo, clip 0.2, no KL", method="grpo", overrides=_NO_KL, slices=8),
         _gmpo("gmpo, clip 0.2", clip_low=0.2, clip_high=0.2),
         _gmpo("gmpo, clip 0.4"),
         _gmpo("gmpo, no clip", clip="none"),
     ],
     "cw": [
-        Arm(name="grpo", method="grpo", updates=4, steps=12),
-        Arm(name="cw_grpo", method="cw_grpo", updates=4, steps=12),
+        Arm(name="grpo", method="grpo", slices=4, reference=True),
+        Arm(name="cw_grpo", method="cw_grpo", slices=4, reference=True),
     ],
     "gvpo": [
         _gvpo("full, β 0.1"),

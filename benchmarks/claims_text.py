@@ -1,41 +1,70 @@
-"""A text problem for claims.py on one CPU thread: sort 2 to 6 digits, write them and EOS; easy and hard prompts mixed.
+"""A text problem for claims.py on one CPU thread: write 2 to 4 digits and EOS in the order that the prompt asks for.
 
-A two-layer causal transformer in plain PyTorch, supervised so briefly that there is room left for RL. A reward is 1 for
-the exact answer, else 0. Nothing here is a loss of RL: that is `vlrft.algorithms.policy_loss` in claims.py.
+The order is as given, reversed, ascending or descending. Warm-up answers are in an order of chance: the policy learns to
+write all four, and not which of them is asked for; that is left for RL. A reward is 1 for the exact answer, else 0. The policy
+is a two-layer causal transformer that keeps keys and values while it samples. No loss of RL is here: see claims_train.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-EOS, EQUALS, PAD, VOCABULARY = 10, 11, 12, 13
-LONGEST, PROMPT, ANSWER = (
-    6,
-    7,
-    8,
-)  # digits; tokens of a prompt (padded on the left); most tokens of an answer
+EOS, PAD, FIRST_ORDER = 10, 11, 12
+ORDERS: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda digits: digits,
+    lambda digits: digits.flip(0),
+    lambda digits: digits.sort().values,
+    lambda digits: digits.sort(descending=True).values,
+)
+VOCABULARY = FIRST_ORDER + len(ORDERS)
+SHORTEST, LONGEST = 2, 4  # digits to sort
+PROMPT, ANSWER = LONGEST + 1, LONGEST + 1  # tokens: padded on the left and =; digits and EOS
+WIDTH, HEADS, LAYERS = 32, 2, 2
+WARM_STEPS, WARM_PROMPTS, WARM_RATE = 800, 64, 2e-3
+
+Cache = tuple[Tensor, Tensor]  # keys and values [B HEADS T WIDTH/HEADS]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, past: Cache | None) -> tuple[Tensor, Cache]:
+        """The next hidden states, and the keys and values so far; with a past, x is one token."""
+        rows, tokens, _ = x.shape
+        split = self.qkv(self.before(x)).view(rows, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = split.unbind(0)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=past is None)
+        x = x + self.out(seen.transpose(1, 2).reshape(rows, tokens, WIDTH))
+        return x + self.down(functional.gelu(self.up(self.between(x)))), (k, v)
 
 
 class Policy(nn.Module):
-    def __init__(self, width: int = 32) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.token = nn.Embedding(VOCABULARY, width)
-        self.place = nn.Parameter(0.02 * torch.randn(PROMPT + ANSWER, width))
-        layer = nn.TransformerEncoderLayer(
-            width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True
-        )
-        self.trunk = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = nn.Linear(width, VOCABULARY)
+        self.token = nn.Embedding(VOCABULARY, WIDTH)
+        self.place = nn.Parameter(0.02 * torch.randn(PROMPT + ANSWER, WIDTH))
+        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        n = ids.shape[1]
-        causal = torch.full((n, n), -torch.inf).triu(1)
-        hidden = self.trunk(self.token(ids) + self.place[:n], mask=causal)
-        logits: Tensor = self.head(hidden)
-        return logits
+    def forward(self, ids: Tensor, past: list[Cache] | None = None) -> tuple[Tensor, list[Cache]]:
+        """Logits [B T V] of `ids` [B T], which follow the past, and the caches after them."""
+        begin = 0 if past is None else past[0][0].shape[2]
+        hidden, caches = self.token(ids) + self.place[begin : begin + ids.shape[1]], []
+        for i, block in enumerate(self.blocks):
+            hidden, cache = block(hidden, None if past is None else past[i])
+            caches.append(cache)
+        return self.head(self.norm(hidden)), caches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,33 +73,40 @@ class Problem:
     answers: Tensor  # [N ANSWER], PAD after EOS
 
 
-def problem(count: int, generator: torch.Generator) -> Problem:
+def problem(count: int, generator: torch.Generator, *, obeyed: bool = True) -> Problem:
+    """Digits and the order that is asked for; not `obeyed`: each answer is in an order of chance."""
     prompts = torch.full((count, PROMPT), PAD)
     answers = torch.full((count, ANSWER), PAD)
     for i in range(count):
-        n = int(torch.randint(2, LONGEST + 1, (1,), generator=generator))
+        n = int(torch.randint(SHORTEST, LONGEST + 1, (1,), generator=generator))
+        asked, other = torch.randint(0, len(ORDERS), (2,), generator=generator).tolist()
         digits = torch.randint(0, 10, (n,), generator=generator)
         prompts[i, LONGEST - n : LONGEST] = digits
-        answers[i, :n] = digits.sort().values
+        prompts[i, LONGEST] = FIRST_ORDER + asked
+        answers[i, :n] = ORDERS[asked if obeyed else other](digits)
         answers[i, n] = EOS
-    prompts[:, LONGEST] = EQUALS
     return Problem(prompts=prompts, answers=answers)
 
 
 @torch.no_grad()
-def play(policy: Policy, prompts: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Answers [B ANSWER], sampled at temperature 1, or greedy without a generator; PAD after EOS."""
-    ids, done = prompts, torch.zeros(len(prompts), dtype=torch.bool)
-    for _ in range(ANSWER):
-        probabilities = policy(ids)[:, -1].softmax(-1)
+def play(policy: Policy, prompts: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
+    """Answers [B·count ANSWER] at temperature 1, greedy without a generator; PAD after EOS."""
+    logits, past = policy(prompts)
+    logits = logits[:, -1].repeat_interleave(count, 0)
+    past = [(k.repeat_interleave(count, 0), v.repeat_interleave(count, 0)) for k, v in past]
+    done, tokens = torch.zeros(len(logits), dtype=torch.bool), []
+    for t in range(ANSWER):
         if generator is None:
-            chosen = probabilities.argmax(-1)
+            chosen = logits.argmax(-1)
         else:
-            chosen = torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+            chosen = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
         chosen = chosen.masked_fill(done, PAD)
-        ids = torch.cat([ids, chosen[:, None]], 1)
+        tokens.append(chosen)
         done = done | (chosen == EOS)
-    return ids[:, PROMPT:]
+        if t + 1 < ANSWER:
+            logits, past = policy(chosen[:, None], past)
+            logits = logits[:, -1]
+    return torch.stack(tokens, 1)
 
 
 def score(answers: Tensor, gold: Tensor) -> Tensor:
@@ -79,24 +115,25 @@ def score(answers: Tensor, gold: Tensor) -> Tensor:
 
 def action_mask(answers: Tensor) -> Tensor:
     """Everything up to and with EOS; a PAD that the policy sampled itself is an action, too."""
-    ended = (answers == EOS).long().cumsum(1)
-    return (ended - (answers == EOS).long()) == 0
+    ended = (answers == EOS).long()
+    return ended.cumsum(1) - ended == 0
 
 
 def measure(policy: Policy, prompts: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probs and entropy of each token of the answers, [B T] each."""
-    logits = policy(torch.cat([prompts, answers], 1))[:, PROMPT - 1 : -1].log_softmax(-1)
+    logits = policy(torch.cat([prompts, answers[:, :-1]], 1))[0][:, PROMPT - 1 :].log_softmax(-1)
     logprobs = logits.gather(-1, answers[..., None])[..., 0]
-    return logprobs, -(logits.detach().exp() * logits.detach()).sum(-1)
+    frozen = logits.detach()
+    return logprobs, -(frozen.exp() * frozen).sum(-1)
 
 
-def warm(seed: int, steps: int = 100) -> Policy:
-    """The policy that all methods of a seed begin with."""
+def warm(seed: int) -> Policy:
+    """The policy that all arms of a seed begin with."""
     torch.manual_seed(seed)
     policy, generator = Policy(), torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=2e-3)
-    for _ in range(steps):
-        given = problem(64, generator)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=WARM_RATE)
+    for _ in range(WARM_STEPS):
+        given = problem(WARM_PROMPTS, generator, obeyed=False)
         logprobs, _ = measure(policy, given.prompts, given.answers)
         loss = -logprobs[action_mask(given.answers)].mean()
         optimizer.zero_grad()

@@ -55,7 +55,7 @@ def mcnemar(gained: int, lost: int) -> float:
     if n == 0:
         return 1.0
     tail = sum(comb(n, k) for k in range(fewer + 1))
-    return min(1.0, 2 * (tail / 2**n))
+    return min(1.0, 2 * (tail / (1 << n)))
 
 
 def _row(
