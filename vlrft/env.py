@@ -21,7 +21,7 @@ from vlrft.schema import (
     Task,
 )
 from vlrft.schema import Sequence as Row
-from vlrft.scoring import NamedReward, score
+from vlrft.scoring import NamedReward, score_groups
 
 
 class SingleTurn:
@@ -105,11 +105,9 @@ def play(
     finally:
         for p in plays:
             p.env.close()
-    rollouts = iter([score(p.rollout(policy_step), rewards) for p in plays])
-    return [
-        Group(sample=sample, rollouts=tuple(next(rollouts) for _ in own))
-        for sample, own in zip(samples, seeds, strict=True)
-    ]
+    played = iter([p.rollout(policy_step) for p in plays])
+    groups = score_groups([[next(played) for _ in own] for own in seeds], rewards)
+    return [Group(sample=s, rollouts=tuple(own)) for s, own in zip(samples, groups, strict=True)]
 
 
 def _turn(active: Sequence[_Play], engine: RolloutEngine, chat: Chat, sampling: Sampling) -> None:

@@ -45,6 +45,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 where=source.label,
                 out=args.out,
                 gold=gold_check(task, options),
+                anew=args.overwrite,
             )
         except DataError as e:
             if args.split:

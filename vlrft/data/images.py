@@ -19,7 +19,6 @@ def open_image(content: bytes, name: str) -> Image.Image:
                 raise DataError(
                     f"{name}: {found.width} × {found.height} pixels, more than {MAX_PIXELS:,}; scale it down"
                 )
-            found.load()
             upright = ImageOps.exif_transpose(found)
     except (
         UnidentifiedImageError,

@@ -36,15 +36,19 @@ def prepare(
     where: str,
     out: Path,
     gold: Callable[[Row], str | None],
+    anew: bool = False,
 ) -> Prepared:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's part of `out/manifest.json`.
 
     `gold` says what is wrong with a row's gold answer, or None. A preparation that was stopped goes on behind the last
-    whole row. Raises DataError when the folder holds another task's data, or when no row is left.
+    whole row, unless it is to begin `anew`. Raises DataError when the folder holds another task's data, or when no row is left.
     """
     out.mkdir(parents=True, exist_ok=True)
     manifest = _manifest(out, task)
     rows, defects = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
+    if anew:
+        rows.unlink(missing_ok=True)
+        defects.unlink(missing_ok=True)
     done = _whole_lines(rows) + _whole_lines(defects)
     seen = {json.loads(line)["id"] for line in _lines(rows)}
     with rows.open("a", encoding="utf-8") as good, defects.open("a", encoding="utf-8") as bad:
@@ -59,6 +63,8 @@ def prepare(
     listed = [json.loads(line) for line in _lines(defects)]
     count = len(_lines(rows))
     if not count:
+        rows.unlink()
+        defects.unlink()
         first = f", the first: {listed[0]['id']} ({listed[0]['reason']})" if listed else ""
         raise DataError(
             f"{where}: no row of the {split} split can be used, {len(listed)} cannot{first}"
@@ -120,6 +126,8 @@ def _manifest(out: Path, task: str) -> dict[str, Any]:
 
 
 def _lines(path: Path) -> list[str]:
+    if not path.exists():
+        return []
     return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
