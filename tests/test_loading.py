@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vlrft.config import Config, ConfigError
-from vlrft.loading import eval_config, load_config, task_config
+from vlrft.loading import dump_config, eval_config, load_config, task_config
 
 PLAIN = """
 task: digits
@@ -152,3 +152,30 @@ def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:
     assert (policy.model, policy.dtype, decoding.top_p) == ("some/model", "float64", 0.9)
     with pytest.raises(ConfigError, match="did you mean canvas"):
         task_config("digits", ["options.canva=[140]"])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ("{choice: high}", "expected a weight such as 1.0, or a section"),
+        ("{choice: true}", "expected a weight such as 1.0, or a section"),
+        ("{choice: .nan}", "finite number"),
+        ("{choice: {wieght: 1}}", "unknown key; did you mean task.rewards.choice.weight"),
+        ("{./mine.py:x: {worker: 1}}", "did you mean task.rewards../mine.py:x.workers"),
+        ("{choice: {time_limit: 1}}", "a time_limit needs workers"),
+        ("{choice: {on_error: skip}}", "'raise' or 'zero'"),
+    ],
+)
+def test_a_wrong_section_of_a_reward_says_what_is_allowed(
+    tmp_path: Path, rewards: str, message: str
+) -> None:
+    (line,) = mistakes(tmp_path, f"task.rewards={rewards}")
+    assert message in line
+
+
+def test_a_reward_s_section_survives_being_written(tmp_path: Path) -> None:
+    section = "{weight: 0.5, workers: 2, time_limit: 3, on_error: zero}"
+    config = load(tmp_path, f"task.rewards={{choice: {section}, count: 1}}")
+    written = dump_config(config)
+    assert "count: 1.0" in written
+    assert load(tmp_path, text=written) == config

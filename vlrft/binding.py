@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -10,11 +10,12 @@ from typing import overload
 
 from pydantic import TypeAdapter
 
-from vlrft.config import ConfigError, TaskConfig
+from vlrft.config import ConfigError, RewardConfig, TaskConfig
 from vlrft.grades import Graders
-from vlrft.plugins import find_reward, find_task
+from vlrft.plugins import find_reward, find_task, reward_reference
 from vlrft.schema import DataError, Sample, Task
-from vlrft.scoring import NamedReward
+from vlrft.scoring import TIME_LIMIT, NamedReward
+from vlrft.workers import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,12 @@ class BoundTask:
     @cached_property
     def graders(self) -> Graders:
         return Graders.of(self.task)
+
+    def close(self) -> None:
+        """Ends the processes of its rewards."""
+        for reward in self.rewards:
+            if reward.workers is not None:
+                reward.workers.close()
 
     def head(self, limit: int | None) -> Sequence[Sample]:
         """The first `limit` samples; all when None. Each is made when it is asked for."""
@@ -71,9 +78,32 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
     samples = task.load(split, TypeAdapter(task.options).validate_python(dict(config.options)))
     if not len(samples):
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
-    weights = task.rewards if config.rewards is None else config.rewards
-    rewards = tuple(
-        NamedReward(name=name.rpartition(":")[2], weight=weight, function=find_reward(name))
-        for name, weight in weights.items()
-    )
+    rewards = named_rewards(task.rewards if config.rewards is None else config.rewards)
     return BoundTask(task=task, samples=samples, rewards=rewards)
+
+
+def named_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[NamedReward, ...]:
+    """The rewards with their names and weights. Raises PluginError for an unknown one, ConfigError for two of one name."""
+    found = tuple(_named(name, config) for name, config in chosen.items())
+    names = [reward.name for reward in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            [f"task.rewards: two rewards are named {n}; rename one of the functions" for n in twice]
+        )
+    return found
+
+
+def _named(name: str, config: float | RewardConfig) -> NamedReward:
+    if not isinstance(config, RewardConfig):
+        config = RewardConfig(weight=config)
+    return NamedReward(
+        name=name.rpartition(":")[2],
+        weight=config.weight,
+        function=find_reward(name),
+        reference=reward_reference(name),
+        workers=Workers(config.workers) if config.workers else None,
+        time_limit=config.time_limit or TIME_LIMIT,
+        on_error=config.on_error,
+        strings=None if config.completions is None else config.completions == "text",
+    )

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.dataclasses import dataclass
 from typing_extensions import dataclass_transform
 
@@ -40,6 +40,49 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @strict
+class RewardConfig:
+    """How much a reward counts and where it is computed. A bare number is its weight alone."""
+
+    weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+    workers: Natural = 0
+    """Processes that compute it beside the run; 0: in the run's own."""
+    time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds a call may take in a worker, which is then killed; 10 unless given."""
+    on_error: Literal["raise", "zero"] = "raise"
+    """A call that raises, crashes or runs over its time stops the run; zero: it counts 0.0 and is logged."""
+    completions: Literal["chat", "text"] | None = None
+    """What a TRL-style function gets; text where it is annotated list[str], chat elsewhere, unless given."""
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None and not self.workers:
+            raise ValueError("a time_limit needs workers: 1 or more; only they can be cut off")
+
+
+def _from_weight(given: Any) -> Any:
+    """A bare number as a section."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return {"weight": given}
+    if isinstance(given, dict | RewardConfig):
+        return given
+    raise ValueError(
+        "expected a weight such as 1.0, or a section such as {weight: 1.0, workers: 2}"
+    )
+
+
+def _to_weight(config: RewardConfig) -> Any:
+    """The short form where it says everything."""
+    short = RewardConfig(weight=config.weight)
+    return (
+        config.weight
+        if config == short
+        else {f.name: getattr(config, f.name) for f in fields(config)}
+    )
+
+
+Weighed = Annotated[RewardConfig, BeforeValidator(_from_weight), PlainSerializer(_to_weight)]
+
+
+@strict
 class TaskConfig:
     """Which pack, with which of its options."""
 
@@ -47,8 +90,8 @@ class TaskConfig:
     """A built-in pack, an entry point, `package.module:task` or `./file.py:task`."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     """The pack's own options (`vlrft show TASK` lists them)."""
-    rewards: dict[str, float] | None = None
-    """Reward name -> weight; the pack's own unless given."""
+    rewards: dict[str, Weighed] | None = None
+    """Reward name -> weight, or a section with its weight and where it is computed; the pack's own unless given."""
 
 
 @strict

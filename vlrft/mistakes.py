@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -52,7 +53,7 @@ def _hint(key: str, known: Sequence[str], at: str) -> str:
     """The nearest key in the same section, else anywhere; in a pack's options, all that are allowed."""
     section, _, name = key.rpartition(".")
     plain = re.sub(r"\.\d+(?=\.|$)", "", section)
-    siblings = [k.rpartition(".")[2] for k in known if k.rpartition(".")[0] == plain]
+    siblings = [k.rpartition(".")[2] for k in known if fnmatchcase(plain, k.rpartition(".")[0])]
     near = get_close_matches(name, siblings, 1, 0.5)
     if near:
         return f"; did you mean {'.'.join(filter(None, [section, near[0]]))}?"
@@ -62,7 +63,7 @@ def _hint(key: str, known: Sequence[str], at: str) -> str:
 
 
 def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
-    """Every key path below a dataclass, list positions left out."""
+    """Every key path below a dataclass, list positions left out; `*` stands for a name of the user's."""
     for name, hint in get_type_hints(kind).items():
         if name not in {f.name for f in dataclasses.fields(kind)}:
             continue
@@ -73,6 +74,8 @@ def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
+            elif get_origin(part) is dict and dataclasses.is_dataclass(get_args(part)[1]):
+                yield from _keys(get_args(part)[1], f"{prefix}{name}.*.")  # named by the user
     if get_origin(hint) in (Union, UnionType, tuple, list):
         for arg in get_args(hint):
             yield from _parts(arg)

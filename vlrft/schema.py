@@ -118,6 +118,7 @@ class Rollout:
     sequences: tuple[Sequence, ...]
     reward: float = 0.0
     scores: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])  # of rewards that count 0.0
     step_rewards: tuple[float, ...] = ()  # [K]
     policy_step: int = 0
     origin: Literal["fresh", "replay", "injected"] = "fresh"

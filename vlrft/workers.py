@@ -64,9 +64,16 @@ class Worker:
         """Of the process while there is one."""
         return None if self._process is None else self._process.pid
 
-    def call(self, function: str | Callable[..., Any], *args: Any, seconds: float) -> Any:
+    def call(
+        self,
+        function: str | Callable[..., Any],
+        *args: Any,
+        seconds: float,
+        loads: Sequence[str] = (),
+    ) -> Any:
         """What the function returns. It is found again by its reference in the process: a string for
         `references.load_attribute`, or a module-level function; only the arguments and the answer are pickled.
+        `loads`: other references that are imported before the time starts.
 
         Raises what the function raises, WorkerTimeout, WorkerDied, and WorkerError for what cannot be sent.
         """
@@ -77,9 +84,10 @@ class Worker:
             raise WorkerError(f"the arguments of {reference} cannot be pickled: {e}") from e
         with self._lock:
             try:
-                if reference not in self._loaded:
-                    self._ask(pickle.dumps((reference, None, START_SECONDS)), START_SECONDS)
-                    self._loaded.add(reference)
+                for name in (reference, *loads):
+                    if name not in self._loaded:
+                        self._ask(pickle.dumps((name, None, START_SECONDS)), START_SECONDS)
+                        self._loaded.add(name)
                 return self._ask(sent, seconds)
             except (WorkerTimeout, WorkerDied, KeyboardInterrupt, SystemExit):
                 self._stop()
@@ -149,18 +157,31 @@ class Workers:
         self.all = [Worker(memory_gb=memory_gb) for _ in range(count)]
 
     def map(
-        self, function: str | Callable[..., Any], calls: Sequence[tuple[Any, ...]], seconds: float
+        self,
+        function: str | Callable[..., Any],
+        calls: Sequence[tuple[Any, ...]],
+        seconds: float,
+        *,
+        loads: Sequence[str] = (),
+        stop: bool = False,
     ) -> list[Any]:
-        """The answer to each call, in order; in its place the exception of a call that has none."""
+        """The answer to each call, in order; in its place the exception of a call that has none.
+
+        `stop`: calls that have not begun when one fails are not made, and have its exception.
+        """
         free: SimpleQueue[Worker] = SimpleQueue()
         for worker in self.all:
             free.put(worker)
+        failed: list[Exception] = []
 
         def one(args: tuple[Any, ...]) -> Any:
+            if stop and failed:
+                return failed[0]
             worker = free.get()
             try:
-                return worker.call(function, *args, seconds=seconds)
+                return worker.call(function, *args, seconds=seconds, loads=loads)
             except Exception as e:
+                failed.append(e)
                 return e
             finally:
                 free.put(worker)

@@ -8,19 +8,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from vlrft.loading import load_config
 from vlrft.plugins import find_reward, find_task, reward_names, task_names
+from vlrft.shipped import shipped_configs
 
 Entries = Mapping[str, Mapping[str, Any]]
 
 
 def run(args: argparse.Namespace) -> None:
-    makers = {"tasks": tasks, "rewards": rewards, "algorithms": algorithms}
+    makers = {"tasks": tasks, "rewards": rewards, "algorithms": algorithms, "configs": configs}
     kinds = [args.kind] if args.kind else ["tasks", "rewards"]  # algorithms need torch
     found = {kind: makers[kind]() for kind in kinds}
     if args.json:
         print(json.dumps(found if args.kind is None else found[args.kind], indent=1))
         return
     for kind, entries in found.items():
+        if kind == "configs":
+            print("\n".join(table(entries)))
+            continue
         print(f"{kind}:")
         width = max(map(len, entries), default=0)
         for name, entry in entries.items():
@@ -28,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
             for key in [k for k in entry if k != "doc"]:
                 print(f"  {'':{width}}    {key}: {entry[key]}")
     if args.kind is None:
-        print("algorithms: vlrft list algorithms")
+        print("algorithms: vlrft list algorithms; configs: vlrft list configs")
 
 
 def tasks() -> Entries:
@@ -36,7 +41,7 @@ def tasks() -> Entries:
 
 
 def rewards() -> Entries:
-    return {name: {"doc": _first_line(find_reward(name))} for name in reward_names()}
+    return {name: {"doc": _reward_doc(name)} for name in reward_names()}
 
 
 def algorithms() -> Entries:
@@ -45,6 +50,39 @@ def algorithms() -> Entries:
     return {name: a.describe() for name, a in ALGORITHMS.items()}
 
 
-def _first_line(function: object) -> str:
-    """Of the file that holds the function: it says what the reward is; the function's own says how it pays."""
-    return (inspect.getdoc(inspect.getmodule(function)) or "").split("\n")[0]
+def configs() -> Entries:
+    """What each shipped config trains, and what its paper reports."""
+    out: dict[str, dict[str, Any]] = {}
+    for name, path in shipped_configs().items():
+        config = load_config(path)
+        model, build = config.policy.model, config.policy.build
+        told = config.published
+        out[name] = {
+            "task": config.task.name,
+            "model": model or (f"built {build.family}" if build else ""),
+            "algorithm": " + ".join(str(s.name) for s in config.stages),
+            "paper": "" if told is None else told.source,
+            "published": {} if told is None else told.scores,
+        }
+    return out
+
+
+def table(entries: Entries) -> list[str]:
+    """A line a config, columns aligned."""
+    head = ("config", "task", "model", "stages", "paper", "published (%)")
+    rows = [head]
+    for name, e in entries.items():
+        figures = ", ".join(f"{k} {v:g}" for k, v in e["published"].items())
+        rows.append((name, e["task"], e["model"], e["algorithm"], e["paper"], figures))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _reward_doc(name: str) -> str:
+    """What the reward is: the first line of its file; of one among several in a file, its own."""
+    function = find_reward(name)
+    own = function if "." in name else inspect.getmodule(function)
+    return (inspect.getdoc(own) or "").split("\n")[0]
