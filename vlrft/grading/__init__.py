@@ -1,5 +1,10 @@
 """What strict graders are made of: reading an answer out of a completion, and comparing answers. No torch."""
 
+from vlrft.grading.answers import Answer, read_math
+from vlrft.grading.bounded import Bounded
+from vlrft.grading.boxed import read_boxed, unboxed
+from vlrft.grading.gold import gold_answers, gold_texts
+from vlrft.grading.mathematics import bounded_worker, equal_formulas, same_math
 from vlrft.grading.reading import (
     MAX_ANSWER,
     expects,
@@ -12,10 +17,20 @@ from vlrft.grading.reading import (
 
 __all__ = [
     "MAX_ANSWER",
+    "Answer",
+    "Bounded",
+    "bounded_worker",
+    "equal_formulas",
     "expects",
+    "gold_answers",
+    "gold_texts",
     "plain",
     "read_answer",
     "read_box",
+    "read_boxed",
     "read_integer",
     "read_letter",
+    "read_math",
+    "same_math",
+    "unboxed",
 ]
