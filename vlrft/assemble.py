@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from vlrft.algorithms import find_algorithm
 from vlrft.binding import bind
 from vlrft.checkpoint import Checkpoints
-from vlrft.config import Config, ConfigError
+from vlrft.config import Config, ConfigError, StageConfig
 from vlrft.env import seed_from
 from vlrft.loading import dump_config, load_config
 from vlrft.log import RunLog
@@ -108,25 +108,34 @@ def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Sta
                 "reference is the model without its adapters: use never"
             )
         bound = bind(stage.task, "train")
+        steps = steps_of(stage, len(bound.samples))
         preference = find_preference(stage.prompts, f"stages.{i}.prompts")
         seed = seed_from(config.seed, stage.name)
         replay = None if algorithm.replay is None else ReplayStore(algorithm.replay)
         stages.append(
             Stage(
                 name=stage.name,
-                config=stage,
+                config=replace(stage, steps=steps, epochs=None),
                 algorithm=algorithm,
                 bound=bound,
                 prompts=PromptSampler(bound.samples, seed, preference, states),
                 replay=replay,
                 first=done,
-                last=done + stage.steps,
+                last=done + steps,
             )
         )
-        done += stage.steps
+        done += steps
     if mistakes:
         raise ConfigError(mistakes)
     return tuple(stages)
+
+
+def steps_of(stage: StageConfig, samples: int) -> int:
+    """The stage's steps, counted where it names epochs."""
+    if stage.steps is not None:
+        return stage.steps
+    assert stage.epochs is not None
+    return max(1, round(stage.epochs * samples / stage.prompts_per_step))
 
 
 def advice(stages: Sequence[Stage]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -21,18 +21,22 @@ from vlrft.config import (
 )
 from vlrft.mistakes import INHERITED, explain
 from vlrft.plugins import PluginError, find_task
+from vlrft.shipped import find_config
 
 Tree = dict[str, Any]
+WHOLE = ("rewards", "published")  # sections that are replaced, not merged
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """The config in a YAML file with overrides (`stages.1.steps=50`) applied.
 
+    A file that says `extends: other.yaml` (relative to itself) holds what differs from the other; lists and rewards are
+    replaced whole.
     Each stage starts from the run's `task`, `rollout` and `update`, and gets the run's `algorithm` and a unique name
     where it has none. Raises ConfigError with all mistakes, the file and the keys named.
     """
     where = str(path)
-    tree = _read(Path(path))
+    tree = _extended(find_config(path))
     mistakes: list[str] = []
     for item in overrides:
         try:
@@ -138,6 +142,21 @@ def _read(path: Path) -> Tree:
     return found
 
 
+def _extended(path: Path, above: tuple[Path, ...] = ()) -> Tree:
+    """The file's tree, merged into that of the file which it extends."""
+    tree = _read(path)
+    base = tree.pop("extends", None)
+    if base is None:
+        return tree
+    if not isinstance(base, str):
+        raise ConfigError([f"{path}: extends: expected the name of a file, got {base!r}"])
+    chain = (*above, path.resolve())
+    other = path.parent / base
+    if other.resolve() in chain:
+        raise ConfigError([f"{path}: extends: {base} extends this file in turn"])
+    return cast(Tree, _merge(_extended(other, chain), tree))
+
+
 def _override(tree: Tree, item: str) -> None:
     """Sets `a.b.0.c=value` in the tree. Setting policy.model clears policy.build, and the other way round."""
     path, equals, text = item.partition("=")
@@ -209,7 +228,13 @@ def _merge(base: Any, changes: Any) -> Any:
     if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
         return deepcopy(changes)
     keys = [*base, *(k for k in changes if k not in base)]
-    return {k: _merge(base.get(k), changes[k]) if k in changes else deepcopy(base[k]) for k in keys}
+    out: Tree = {}
+    for k in keys:
+        if k not in changes:
+            out[k] = deepcopy(base[k])
+        else:
+            out[k] = _merge(None if k in WHOLE else base.get(k), changes[k])
+    return out
 
 
 def _label(algorithm: Any) -> str:

@@ -92,6 +92,7 @@ class Run:
         if self.config.permute_rewards:
             groups = [permuted(g, seed_from(*seed, g.sample.id)) for g in groups]
         self.states.observe(groups)
+        self.log.failures(groups)
         return groups
 
     def greedy(self, stage: Stage, groups: Sequence[Group]) -> list[float]:
@@ -120,7 +121,7 @@ class Run:
 
     def engine(self, stage: Stage) -> TrainEngine:
         """The stage's own optimiser, where the checkpoint left it when the run resumes within the stage."""
-        engine = build_engine(stage.config.update, self.policy, stage.config.steps)
+        engine = build_engine(stage.config.update, self.policy, stage.last - stage.first)
         if self.resumed is not None and stage.first < self.step < stage.last:
             moments = under(self.resumed.tensors, "optimizer")
             engine.load_state(moments, self.resumed.values["optimizer"])
@@ -161,9 +162,15 @@ class Run:
         config = self.config
         samples = self.eval_task.head(config.eval.limit)
         play = player(self.eval_task, self.rollout, self.policy.chat, config.rollout, config.eval)
-        found = evaluate(self.eval_task, samples, play)
+        found = evaluate(self.eval_task, samples, lambda chunk: self.log.failures(play(chunk)))
         self.score = found.mean
         self.log.evaluation(stage, self.step, config.eval.split, found, samples)
+
+    def close(self) -> None:
+        """Ends what the run started: the log, and the processes of its rewards."""
+        self.log.close()
+        for bound in (self.eval_task, *(stage.bound for stage in self.stages)):
+            bound.close()
 
     def save(self, engine: TrainEngine, stage: Stage, reference: Policy | None) -> Path:
         """A checkpoint of the present step."""
@@ -250,7 +257,7 @@ def permuted(group: Group, seed: int) -> Group:
     order = random.Random(seed).sample(range(len(group.rollouts)), len(group.rollouts))
     given = [group.rollouts[i] for i in order]
     rollouts = tuple(
-        replace(r, reward=g.reward, scores=g.scores)
+        replace(r, reward=g.reward, scores=g.scores, errors=g.errors)
         for r, g in zip(group.rollouts, given, strict=True)
     )
     return replace(group, rollouts=rollouts)

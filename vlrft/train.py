@@ -31,7 +31,7 @@ def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = 
             if run.step < stage.last:
                 train_stage(run, stage)
     finally:
-        run.log.close()
+        run.close()
     write_report(out)
     return out
 
@@ -61,7 +61,7 @@ def train_stage(run: Run, stage: Stage) -> None:
             budget = config.update.max_tokens_per_micro_batch
             if run.config.self_check and step == stage.first + 1 and batches:
                 check_packing(run.policy, batches[0], budget)
-            now = algorithm.at((step - 1 - stage.first) / config.steps)
+            now = algorithm.at((step - 1 - stage.first) / (stage.last - stage.first))
             figures, skipped = update(engine, batches, now, budget, reference)
         run.rollout.load_weights(run.policy.model, step)
         run.step = step

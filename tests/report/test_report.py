@@ -93,6 +93,18 @@ def test_the_table_by_hand(run: Path) -> None:
     assert "+50.0 [+0.0, +100.0]" in after
 
 
+def test_what_the_paper_reports_stands_beside_the_last_stage(run: Path) -> None:
+    assert "paper" not in summary_table(run)
+    told = "published: {source: A paper, scores: {ground: 51.3, other: 1.0}, note: a note}\n"
+    (run / "config.yaml").write_text(f"task: {{name: toy}}\n{told}")
+    head, first, last = summary_table(run).splitlines()
+    assert head.endswith("paper")
+    assert (first.split()[-1] == "51.3", last.split()[-1]) == (False, "51.3")
+    page = write_report(run).read_text()
+    assert "Paper: A paper. a note" in page
+    assert page.count("<td>51.3</td>") == 1
+
+
 def test_a_run_that_has_only_begun_has_a_report(run: Path) -> None:
     for name in ("evals.jsonl", "values.jsonl", "summary.json", "rollouts.jsonl"):
         (run / name).unlink()

@@ -17,11 +17,12 @@ from vlrft.plugins import (
     task_names,
 )
 from vlrft.schema import Task
+from vlrft.shipped import shipped_configs
 
 
 def run(args: argparse.Namespace) -> None:
     name: str = args.name
-    if Path(name).suffix in (".yaml", ".yml"):
+    if Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
         print(dump_config(load_config(name, args.overrides)), end="")
     elif ":" in name:
         show_reference(name)

@@ -52,7 +52,7 @@ def write_report(run: Path) -> Path:
 
 def summary_table(run: Path) -> str:
     """The before/after table as aligned text."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             "",
             "stage",
@@ -60,14 +60,18 @@ def summary_table(run: Path) -> str:
             "score",
             "95 % interval",
             "gain (paired 95 % interval)",
+            "paper",
         )
     ]
     before = None
     for line in read_run(run).table:
         name = "" if line.figure == before else line.figure
         before = line.figure
-        rows.append((name, line.stage, f"{line.correct}/{line.n}", *_figures(line)))
-    widths = [max(len(row[k]) for row in rows) for k in range(6)]
+        paper = "" if line.paper is None else f"{line.paper:g}"
+        rows.append((name, line.stage, f"{line.correct}/{line.n}", *_figures(line), paper))
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from vlrft.intervals import Interval, paired
 from vlrft.log.files import whole_lines
 from vlrft.schema import DataError
@@ -24,6 +26,7 @@ class RunData:
     metrics: list[Row]
     rollouts: list[Row]
     records: list[Row]  # of the last evaluation
+    published: Row  # what the config says of the paper
     table: list[Line]
 
 
@@ -40,6 +43,7 @@ class Line:
     ci: Interval
     gain: float | None = None
     gain_ci: Interval | None = None
+    paper: float | None = None  # what the paper reports for the figure, of the last stage
 
     @property
     def significant(self) -> bool:
@@ -54,6 +58,9 @@ def read_run(run: Path) -> RunData:
         raise DataError(f"{run}: no run here (config.yaml is missing)")
     summary = _json(run / "summary.json")
     records = _lines(run / "evals.jsonl")
+    published: Row = (yaml.safe_load(config.read_text(encoding="utf-8")) or {}).get(
+        "published"
+    ) or {}
     last = _occasion(records[-1]) if records else None
     return RunData(
         run=run,
@@ -62,11 +69,12 @@ def read_run(run: Path) -> RunData:
         metrics=_lines(run / "metrics.jsonl"),
         rollouts=_lines(run / "rollouts.jsonl"),
         records=[r for r in records if _occasion(r) == last],
-        table=_table(summary.get("evals", []), _lines(run / "values.jsonl")),
+        published=published,
+        table=_table(summary.get("evals", []), _lines(run / "values.jsonl"), published),
     )
 
 
-def _table(evals: list[Row], values: list[Row]) -> list[Line]:
+def _table(evals: list[Row], values: list[Row], published: Row) -> list[Line]:
     """The evaluations that end a stage (the last of each), figure by figure in order of time."""
     ends = list({e["stage"]: e for e in evals}.values())
     found = {_occasion(v): v["values"] for v in values}
@@ -93,6 +101,7 @@ def _table(evals: list[Row], values: list[Row]) -> list[Line]:
                     ci=(figure["ci"][0], figure["ci"][1]),
                     gain=None if pair is None else pair[0],
                     gain_ci=None if pair is None else pair[1],
+                    paper=published.get("scores", {}).get(name) if e is ends[-1] else None,
                 )
             )
     return lines
