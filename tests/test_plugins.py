@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 def test_every_folder_and_file_is_found_by_name() -> None:
     folders = {p.parent.name for p in (ROOT / "tasks").glob("*/__init__.py")}
-    files = {p.stem for p in (ROOT / "rewards").glob("*.py")} - {"__init__"}
+    files = {p.stem for p in (ROOT / "rewards").glob("[!_]*.py")}
     assert set(task_names()) == folders
     assert {name.partition(".")[0] for name in reward_names()} == files
     assert files <= set(reward_names())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -319,3 +320,40 @@ def test_gvpo_says_when_its_settings_take_away_what_it_is(config: Callable[..., 
     assert "rollout.top_p" in second
     initial = config("algorithm={name: gvpo, objective: {reference: initial}}")
     assert advice(make_stages(initial)) == []
+
+
+FRAGILE = """
+import os
+
+def fragile(completion, sample):
+    if len(completion) % 2:
+        os._exit(9)
+    return 1.0
+"""
+
+
+def test_a_reward_that_fails_in_its_worker_counts_zero_and_is_told(
+    config: Callable[..., Config], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fragile.py").write_text(FRAGILE)
+    section = "{weight: 0.5, workers: 1, time_limit: 5, on_error: zero}"
+    rewards = f"task.rewards={{{tmp_path / 'fragile.py'}:fragile: {section}}}"
+    run = train(config(rewards, "stages.1.steps=1", "eval.limit=2"), out=tmp_path / "run")
+    (metrics,) = [m for m in lines(run / "metrics.jsonl") if m["stage"] == "gpg"]
+    rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "gpg"]
+    assert metrics["reward/fragile/errors"] >= sum("errors" in r for r in rows) > 0
+    for row in rows:
+        assert row["scores"]["fragile"] == float(len(row["completion"]) % 2 == 0)
+        assert ("errors" in row) == (row["scores"]["fragile"] == 0.0)
+    told = capsys.readouterr().err
+    assert told.count("reward fragile raised WorkerDied") == 1
+    assert not [p for p in Path("/proc").glob("[0-9]*/stat") if is_worker(p)]
+
+
+def is_worker(stat: Path) -> bool:
+    """Whether it is a child of this process that serves calls."""
+    try:
+        parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        return parent == os.getpid() and "vlrft.workers" in (stat.parent / "cmdline").read_text()
+    except OSError:
+        return False

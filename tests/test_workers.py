@@ -209,3 +209,19 @@ def test_a_function_is_named_by_where_it_stands() -> None:
     assert reference_of(reference_of) == "vlrft.workers:reference_of"
     with pytest.raises(WorkerError, match="no function of a module"):
         reference_of(lambda: 0)
+
+
+def test_a_fork_of_the_caller_has_a_worker_of_its_own(file: str, worker: Worker) -> None:
+    own = worker.call(f"{file}:pid", seconds=5)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        other = worker.call(f"{file}:pid", seconds=5)
+        os.write(writes, str(other).encode())
+        worker.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert int(os.read(reads, 20)) != own
+    os.close(reads)
+    os.close(writes)
+    assert worker.call(f"{file}:pid", seconds=5) == own

@@ -44,7 +44,7 @@ def step_metrics(
     given = all(r.origin == "injected" for g in found.sampled for r in g.rollouts)
     return {
         **figures,
-        **({} if given else _reward_metrics(found, {r.name: r.weight for r in rewards})),
+        **({} if given else _reward_metrics(found, rewards)),
         "advantage/min": min((float(a.min()) for a in taught), default=0.0),
         "advantage/max": max((float(a.max()) for a in taught), default=0.0),
         **_length_metrics(found.sampled),
@@ -52,9 +52,10 @@ def step_metrics(
     }
 
 
-def _reward_metrics(found: Collected, weights: Mapping[str, float]) -> dict[str, float]:
+def _reward_metrics(found: Collected, named: Sequence[NamedReward]) -> dict[str, float]:
     """Statistics over every rollout that was sampled, and the share of groups that are all or none solved."""
     groups = found.sampled
+    weights = {r.name: r.weight for r in named}
     rollouts = [r for g in groups for r in g.rollouts]
     rewards = np.array([r.reward for r in rollouts])
     out = {"reward/mean": float(rewards.mean()), "reward/std": float(rewards.std())}
@@ -62,6 +63,9 @@ def _reward_metrics(found: Collected, weights: Mapping[str, float]) -> dict[str,
         values = [v for r in rollouts if (v := r.scores.get(name)) is not None]
         if values:
             out[f"reward/{name}"] = float(np.mean(values))
+
+    for name in (r.name for r in named if r.on_error == "zero"):
+        out[f"reward/{name}/errors"] = float(sum(name in r.errors for r in rollouts))
 
     def solved(group: Group) -> list[bool]:
         return [

@@ -53,6 +53,10 @@ class Worker:
     def __init__(self, *, memory_gb: float | None = None) -> None:
         """`memory_gb`: address space that the process may take; it then fails with MemoryError."""
         self.memory = None if memory_gb is None else int(memory_gb * 2**30)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._caller = os.getpid()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection[Any, Any] | None = None
@@ -82,6 +86,8 @@ class Worker:
             sent = pickle.dumps((reference, args, seconds))
         except Exception as e:
             raise WorkerError(f"the arguments of {reference} cannot be pickled: {e}") from e
+        if os.getpid() != self._caller:  # a fork: the process answers the original
+            self._forget()
         with self._lock:
             try:
                 for name in (reference, *loads):

@@ -39,6 +39,7 @@ class RunLog:
         self.run = run
         self.rank = rank
         self.rollouts_per_step = rollouts_per_step
+        self.failed = set[str]()  # rewards that failed at least once
         self.pictures = Pictures(run / "images")
         self.console = Console(total_steps, quiet=rank != 0)
         self.trackers = build_trackers(trackers, run) if rank == 0 else []
@@ -143,6 +144,15 @@ class RunLog:
             tracker.log({f"eval/{k}": f.score for k, f in found.scores.items()}, step)
         self.console.evaluation(stage, step, found)
 
+    def failures(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """Says the first failure of each reward whose failures count 0.0; the others are counted in the metrics."""
+        for rollout in (r for g in groups for r in g.rollouts if r.errors):
+            for name, error in rollout.errors.items():
+                if name not in self.failed:
+                    self.failed.add(name)
+                    self.message(f"{error}; it counts 0.0 (on_error: zero), as will the next ones")
+        return groups
+
     def message(self, text: str) -> None:
         """Something a person should know."""
         self.console.say(text)
@@ -198,6 +208,7 @@ def _rollout_row(rollout: Rollout) -> dict[str, Any]:
         "completion": rollout.text,
         "reward": rollout.reward,
         "scores": dict(rollout.scores),
+        **({"errors": dict(rollout.errors)} if rollout.errors else {}),
         "tokens": rollout.tokens,
         "finish": "length" if rollout.truncated else "stop",
         "origin": rollout.origin,
