@@ -112,10 +112,12 @@ def _spoken(text: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """A number without fraction as its digits, commas of thousands gone."""
-    bare = _without_commas(text)
-    found = re.fullmatch(r"\s*([+-]?[0-9]{1,15})(?:\.0*)?\s*", bare)
-    return str(int(found[1])) if found else text
+    """A text that Python reads as a whole number, as its digits."""
+    try:
+        value = float(_without_commas(text))
+        return str(round(value)) if abs(value - round(value)) <= 1e-7 else text
+    except (ValueError, OverflowError):
+        return text
 
 
 def _without_commas(text: str) -> str:
@@ -139,7 +141,7 @@ def _same_element(known: str, said: str) -> bool:
         return False
     difference = f"({known})-({said})"
     letters = set(re.sub("sqrt|frac", "", difference)) & set("abcdefghijklmnopqrstuvwxyzπθ")
-    if len(letters) > 2 or _HANGING.search(difference):
+    if len(letters) > 2 or _HANGING.search(difference) or set(difference) & set("√π°²³×−"):
         return False
     return equal_formulas(known, said)
 

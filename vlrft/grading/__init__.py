@@ -1,8 +1,9 @@
 """What strict graders are made of: reading an answer out of a completion, and comparing answers. No torch."""
 
-from vlrft.grading.answers import Answer, read_math
+from vlrft.grading.answers import read_math
 from vlrft.grading.bounded import Bounded
 from vlrft.grading.boxed import read_boxed, unboxed
+from vlrft.grading.forms import Answer
 from vlrft.grading.gold import gold_answers, gold_texts
 from vlrft.grading.mathematics import bounded_worker, equal_formulas, same_math
 from vlrft.grading.reading import (

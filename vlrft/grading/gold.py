@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from vlrft.grading.answers import Answer
+from vlrft.grading.forms import Answer
 from vlrft.grading.mathematics import read_gold
 from vlrft.schema import DataError, Sample
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from vlrft.grading.answers import Answer, Form, Many, Named, Quantity, Relation, Words, read_math
+from vlrft.grading.answers import read_math
 from vlrft.grading.bounded import Bounded
 from vlrft.grading.exact import exact_value
+from vlrft.grading.forms import Answer, Form, Many, Named, Quantity, Relation, Words
 from vlrft.grading.formula import Expr, read_formula
 from vlrft.grading.notation import tokens
 from vlrft.grading.numeric import agree, proportional

@@ -1,4 +1,5 @@
-"""Names of units, as answers carry them, and the one name that each stands for. No conversion."""
+"""The unit behind a value: the names that answers use, and the one name that each stands for. No
+conversion."""
 
 from __future__ import annotations
 
@@ -46,3 +47,52 @@ MARKED = UNITS | {name: name for name in _SHORT}
 """What counts as a unit inside `\\text{…}` and `\\mathrm{…}`: single letters too."""
 
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "平方": 2, "立方": 3}
+
+
+def split_unit(reading: list[str]) -> tuple[list[str], str]:
+    """The tokens before the unit, and the unit's name; a currency stands before or behind."""
+    if reading[0] in ('"$', "€", "£"):
+        return reading[1:], reading[0].removeprefix('"')
+    body, power = list(reading), ""
+    bare = [token for token in reading if token not in ("{", "}")]
+    if len(bare) == 3 and bare[1] == "_" and bare[0].isdigit() and bare[2].isdigit():
+        return [bare[0]], f"base {bare[2]}"
+    if len(body) > 2 and body[-1] == "^":
+        body.pop()  # cm^2^
+    raised = next((k for k in range(len(body) - 1, max(0, len(body) - 6), -1) if body[k] == "^"), 0)
+    if raised > 1 and body[raised - 1][0] == '"':
+        power = "".join(token for token in body[raised + 1 :] if token not in ("{", "}"))
+        body = body[:raised]
+        if not power.removeprefix("-").isdigit():
+            return reading, ""
+    if len(body) > 2 and body[-2:] == ["'", "'"] and body[-3][0].isdigit():
+        return body[:-2], "″"
+    if len(body) > 1 and body[-1] in ("%", "€", "£"):
+        return body[:-1], body[-1]
+    if (len(body) > 3 and body[-2:] == ["^", r"\circ"]) or body[-4:] == ["^", "{", r"\circ", "}"]:
+        return reading, ""
+    if body[-1] in ("C", "F") and r"\circ" in body[-3:]:
+        return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1]
+    if len(body) > 1 and body[-1][0] == '"':
+        name = _unit_name(body[-1][1:])
+        while (
+            name
+            and len(body) > 2
+            and body[-2][0] == '"'
+            and _unit_name(f"{body[-2][1:]} {body[-1][1:]}")
+        ):
+            name = _unit_name(f"{body[-2][1:]} {body[-1][1:]}")
+            body = [*body[:-2], f'"{body[-2][1:]} {body[-1][1:]}']
+        if name:
+            return body[:-1], name + (f"^{power}" if power else "")
+    return reading, ""
+
+
+def _unit_name(text: str) -> str:
+    """`square cm` and `平方厘米` -> `cm^2`; "" for what is no unit."""
+    bare = text.strip(" .")
+    for word, power in POWERS.items():
+        rest = bare.removeprefix(word).strip()
+        if rest != bare and rest in MARKED:
+            return f"{MARKED[rest]}^{power}"
+    return MARKED.get(bare) or MARKED.get(bare.casefold(), "")
