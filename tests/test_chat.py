@@ -11,7 +11,8 @@ from PIL import Image, ImageOps
 
 from tests.conftest import Tiny
 from tests.fakes import ask, noise_image
-from vlrft.chat import PixelCache, upright_rgb
+from vlrft.chat import PixelCache
+from vlrft.images import upright_rgb
 from vlrft.schema import IMAGE, DataError, Message, Pixels
 
 
@@ -38,6 +39,17 @@ def test_a_system_message_and_earlier_turns_are_kept(tiny: Tiny) -> None:
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
         "<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n"
     )
+
+
+def test_a_plain_message_stands_as_it_is_for_base_models(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    asked = Message(role="plain", content=(IMAGE, "User: a? \nAssistant: <think>\n"))
+    prompt = chat.render((asked,), [noise_image(112, 112)])
+    assert chat.tokenizer.decode(prompt.ids) == (
+        f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>User: a? \nAssistant: <think>\n"
+    )
+    with pytest.raises(DataError, match="must be the only one"):
+        chat.render((asked, *ask("more")), [noise_image(112, 112)])
 
 
 def test_pixels_and_places_of_several_images_of_different_sizes(tiny: Tiny) -> None:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up; modules of one layer may import each other where that makes no circle.
 LAYERS = (
     {"schema", "shipped"},
-    {"references"},
+    {"images", "references"},
     {"workers", "signatures"},
     {"boxes", "config"},
     {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PIL import Image, ImageOps
-
+from vlrft.images import upright_rgb
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
+PLACE = "<|vision_start|><|image_pad|><|vision_end|>"  # of an image, where no template writes it
 PIXEL_CACHE_BYTES = 256 * 2**20
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 # Special tokens that answers are written with: Qwen2-VL marks the boxes it gives with these.
@@ -108,14 +108,25 @@ class Chat:
         if known is not None:
             self._texts.move_to_end(messages)
             return known
-        text = self.tokenizer.apply_chat_template(
-            [_as_dict(message) for message in messages], tokenize=False, add_generation_prompt=True
-        )
+        text = self._text(messages)
         ids = tuple(self.tokenizer.encode(text, add_special_tokens=False))
         self._texts[messages] = ids
         if len(self._texts) > RENDERED_TEXTS:
             self._texts.popitem(last=False)
         return ids
+
+    def _text(self, messages: tuple[Message, ...]) -> str:
+        """The rendered conversation; a plain message as it stands. Raises DataError when it is not alone."""
+        if all(message.role != "plain" for message in messages):
+            text: str = self.tokenizer.apply_chat_template(
+                [_as_dict(m) for m in messages], tokenize=False, add_generation_prompt=True
+            )
+            return text
+        if len(messages) > 1:
+            raise DataError(
+                "a plain message stands without a chat template: it must be the only one"
+            )
+        return "".join(PLACE if part is IMAGE else str(part) for part in messages[0].content)
 
     def _with_places(
         self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str
@@ -178,28 +189,6 @@ class PixelCache:
         while self.bytes > self.limit:
             _, dropped = self._kept.popitem(last=False)
             self.bytes -= dropped.values.nbytes
-
-
-def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
-    """RGB as a viewer shows it: turned as its EXIF tag says, transparency on white. Raises DataError naming it."""
-    try:
-        if 0 in image.size:
-            raise ValueError(f"it has {image.width} x {image.height} pixels")
-        image.load()
-        return _on_white(ImageOps.exif_transpose(image))
-    except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
-        name = getattr(image, "filename", "")
-        raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {e}") from None
-
-
-def _on_white(image: PilImage) -> PilImage:
-    if image.mode == "RGB":
-        return image
-    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        coloured = image.convert("RGBA")
-        image = Image.new("RGBA", image.size, "white")
-        image.alpha_composite(coloured)
-    return image.convert("RGB")
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

@@ -47,7 +47,9 @@ IMAGE = Slot.IMAGE
 class Message:
     """One chat message; `IMAGE` marks where the next of the sample's images stands."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal[
+        "system", "user", "assistant", "plain"
+    ]  # plain: as it stands, without a chat template
     content: tuple[str | Slot, ...]
 
 

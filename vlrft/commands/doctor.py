@@ -11,7 +11,10 @@ from importlib.util import find_spec
 CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
 EXTRAS = {
     "digits": ("scikit-learn", "the pack that needs no download"),
+    "data": ("datasets", "data sets of the hub, parquet"),
+    "math": ("math-verify", "mathematical answers beyond numbers"),
     "peft": ("peft", "LoRA"),
+    "trl": ("trl", "our methods in TRL's GRPOTrainer"),
     "tensorboard": ("tensorboard", "curves in TensorBoard"),
     "wandb": ("wandb", "Weights & Biases"),
     "trackio": ("trackio", "trackio"),

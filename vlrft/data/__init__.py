@@ -8,10 +8,10 @@ prepare    raw form -> a folder of validated rows, once
 """
 
 from vlrft.data.dataset import Dataset, Samples
-from vlrft.data.images import open_image
 from vlrft.data.prepare import Prepared, prepare
 from vlrft.data.row import Defect, Picture, Row
 from vlrft.data.source import Source, open_source
+from vlrft.images import open_image
 
 __all__ = [
     "Dataset",

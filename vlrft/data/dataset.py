@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, overload
 
-from vlrft.data.images import open_image
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row
 from vlrft.data.source import Source, open_source
+from vlrft.images import open_image
 from vlrft.schema import DataError, Sample
 
 

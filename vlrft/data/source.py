@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol, cast
 
-from vlrft.data.images import open_image
 from vlrft.data.row import Picture
 from vlrft.data.tables import SUFFIXES, hub_rows, read_table
+from vlrft.images import open_image
 from vlrft.schema import DataError
 
 Cells = Mapping[str, Any]

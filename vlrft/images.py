@@ -1,0 +1,50 @@
+"""Pictures as every part of vlrft sees them: upright by their EXIF tag, transparency on white, RGB."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageOps
+
+from vlrft.schema import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
+MAX_PIXELS = 100_000_000  # a larger picture is more likely a bomb than a question
+
+
+def open_image(content: bytes, name: str) -> PilImage:
+    """An encoded picture (PNG, JPEG, …). Raises DataError naming it when it cannot be read whole."""
+    try:
+        found = Image.open(io.BytesIO(content))
+    except Exception as e:  # UnidentifiedImageError, DecompressionBombError, and what plugins raise
+        raise DataError(f"{name} cannot be read: not a picture ({type(e).__name__})") from None
+    return upright_rgb(found, name)
+
+
+def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
+    """RGB as a viewer shows it: turned as its EXIF tag says, transparency on white. Raises DataError naming it."""
+    try:
+        if 0 in image.size:
+            raise ValueError(f"it has {image.width} x {image.height} pixels")
+        if image.width * image.height > MAX_PIXELS:
+            raise ValueError(f"it has more than {MAX_PIXELS:,} pixels, scale it down")
+        image.load()
+        return _on_white(ImageOps.exif_transpose(image))
+    except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
+        name = getattr(image, "filename", "")
+        raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {e}") from None
+
+
+def _on_white(image: PilImage) -> PilImage:
+    if image.mode == "RGB":
+        return image
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        coloured = image.convert("RGBA")
+        image = Image.new("RGBA", image.size, "white")
+        image.alpha_composite(coloured)
+    if image.mode.startswith("I;16"):  # `convert` would clip it to white
+        image = image.point(lambda shade: shade / 256).convert("L")
+    return image.convert("RGB")
