@@ -63,6 +63,8 @@ def _whole_numbers(text: str) -> str:
 
 
 def _form(reading: list[str]) -> Form | None:
+    if not reading:
+        return None
     for reader in (_union, _list, _relation, _bracketed, _matrix):
         applies, found = reader(reading)
         if applies:
@@ -88,9 +90,7 @@ def _list(reading: list[str]) -> Reading:
     parts = split(reading, (",", ";"))
     if len(parts) == 1:
         return False, None
-    if parts[0] == [] or not parts[-1]:
-        return True, None
-    return True, _flat([_form(part) for part in parts if part])  # `1, 2, and 3` has an empty part
+    return True, _flat([_form(part) for part in parts])
 
 
 def _flat(items: list[Form | None]) -> Form | None:

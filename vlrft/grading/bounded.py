@@ -54,14 +54,15 @@ class Bounded:
         raises.
         """
         with self._lock:
-            if not self._exchange((function, arguments, seconds), seconds):
-                self._stop()
-                return None
             try:
-                kind, value = self._pipe.recv()
-            except (EOFError, OSError):  # the worker was killed while it answered
+                answer = self._exchange((function, arguments, seconds), seconds)
+            except BaseException:  # Ctrl-C: the answer that is under way is nobody's
+                self._stop()
+                raise
+            if answer is None:
                 self._stop()
                 return None
+        kind, value = answer
         if kind == "import":
             raise ImportError(value)
         if kind == "error":
@@ -79,19 +80,21 @@ class Bounded:
         with self._lock:
             self._stop()
 
-    def _exchange(self, request: object, seconds: float) -> bool:
-        """Sends the request; whether an answer came in time."""
-        for _ in range(2):  # an idle worker may have been killed from outside: one more try
+    def _exchange(self, request: object, seconds: float) -> tuple[str, Any] | None:
+        """The worker's answer; None when it is late, or the worker ends twice over."""
+        for _ in range(2):  # it may have been killed from outside while it was idle
             if self._process is None or self._process.poll() is not None:
                 self._stop()
                 self._start()
             try:
                 self._pipe.send(request)
-            except BrokenPipeError:
+                if not self._pipe.poll(seconds):
+                    return None
+                answer: tuple[str, Any] = self._pipe.recv()
+                return answer
+            except (EOFError, OSError):
                 self._stop()
-                continue
-            return bool(self._pipe.poll(seconds))
-        return False
+        return None
 
     def _start(self) -> None:
         ours, theirs = Pipe()

@@ -121,9 +121,10 @@ class _Reader:
             return self._bars == 0
         if token in ("(", "[", "{", r"\lfloor", r"\lceil"):
             return True
-        if token[:1].isdigit() or token[:1] == ".":
-            return self._place == 0 or not self._tokens[self._place - 1][0].isdigit()  # no `6 7`
-        return bool(token) and (token.isalpha() or _is_command(token))
+        if token[:1].isdigit():  # `n 2^n`, but not `6 7` or `x10`
+            before, *after = self._tokens[self._place - 1 : self._place + 2]
+            return after[1:] == ["^"] and not before[0].isdigit()
+        return token.isalpha() or _is_command(token)
 
     def _power(self) -> Expr:
         base = self._atom()

@@ -75,7 +75,9 @@ def tokens(text: str, *, units: bool = True) -> list[str] | None:
         match = _TOKEN.match(text, place)
         if match is None:
             return None
-        found += _token(match[0], units)
+        cut = _token(match[0], units)
+        if cut != [","] or match[0] == "," or found[-1:] != [","]:  # `1, 2, and 3`
+            found += cut
         place = match.end()
     while found and found[-1] in (".", ",", ";"):
         found.pop()

@@ -55,7 +55,7 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
         return reading[1:], reading[0].removeprefix('"')
     body, power = list(reading), ""
     bare = [token for token in reading if token not in ("{", "}")]
-    if len(bare) == 3 and bare[1] == "_" and bare[0].isdigit() and bare[2].isdigit():
+    if len(bare) == 3 and bare[1] == "_" and _is_in_base(bare[0], bare[2]):
         return [bare[0]], f"base {bare[2]}"
     if len(body) > 2 and body[-1] == "^":
         body.pop()  # cm^2^
@@ -86,6 +86,10 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
         if name:
             return body[:-1], name + (f"^{power}" if power else "")
     return reading, ""
+
+
+def _is_in_base(digits: str, base: str) -> bool:
+    return digits.isdigit() and base in map(str, range(2, 17)) and int(max(digits)) < int(base)
 
 
 def _unit_name(text: str) -> str:
