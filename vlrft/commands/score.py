@@ -10,7 +10,7 @@ from typing import Any
 
 from vlrft.binding import BoundTask, bind
 from vlrft.config import ConfigError
-from vlrft.data import open_source
+from vlrft.data import Samples, open_source
 from vlrft.evaluate import measure
 from vlrft.grades import Graders
 from vlrft.loading import task_config
@@ -64,8 +64,8 @@ def samples_of(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> Mappi
     bound: BoundTask = bind(task_config(args.task, overrides), args.split)
     wanted = {str(row["id"]) for row in rows}
     found: dict[str, Sample] = {}
-    for index in range(len(bound.samples)):
-        sample = bound.samples[index]
+    own = bound.samples
+    for sample in own.without_images() if isinstance(own, Samples) else own:
         if sample.id in wanted:
             found[sample.id] = sample
     if absent := len(bound.samples) - len(found):

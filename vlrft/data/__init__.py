@@ -9,6 +9,8 @@ prepare    raw form -> a folder of validated rows, once
 
 from vlrft.data.dataset import Dataset, Samples
 from vlrft.data.prepare import Prepared, prepare
+from vlrft.data.prompt import content, read_prompt
+from vlrft.data.qa import qa_rows, untagged
 from vlrft.data.row import Defect, Picture, Row
 from vlrft.data.source import Source, open_source
 from vlrft.images import open_image
@@ -21,7 +23,11 @@ __all__ = [
     "Row",
     "Samples",
     "Source",
+    "content",
     "open_image",
     "open_source",
     "prepare",
+    "qa_rows",
+    "read_prompt",
+    "untagged",
 ]
