@@ -77,14 +77,18 @@ def ask(function: Callable[..., Any], form: Form, answers: Sequence[Answer]) -> 
     return function(**_columns(form, answers))
 
 
-def remote(reference: str, strings: bool, answers: Sequence[Answer]) -> Any:
-    """One call in a worker."""
-    function: Any = load_attribute(reference)
-    form = replace(form_of(function), strings=strings)
+def once(function: Callable[..., Any], form: Form, answers: Sequence[Answer]) -> Any:
+    """One call, waited for."""
     found = ask(function, form, answers)
     if form.asynchronous:
         found = asyncio.run_coroutine_threadsafe(found, _loop(os.getpid())).result()
     return found.tolist() if hasattr(found, "tolist") else found
+
+
+def remote(reference: str, strings: bool, answers: Sequence[Answer]) -> Any:
+    """One call in a worker."""
+    function: Any = load_attribute(reference)
+    return once(function, replace(form_of(function), strings=strings), answers)
 
 
 def _one_by_one(

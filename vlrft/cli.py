@@ -14,6 +14,8 @@ from vlrft.plugins import PluginError
 from vlrft.schema import VlrftError
 
 TASK = "a pack, package.module:task or ./file.py:task"
+REWARD = "a name that vlrft list rewards prints, package.module:function or ./file.py:function"
+TWO_WORDS = {"check": ("reward",)}  # commands of two words, by the first
 OVERRIDES = "key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
 
 
@@ -28,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
         found = commands.add_parser(name, help=text, description=text)
-        found.set_defaults(module=name)
+        found.set_defaults(module=name.replace(" ", "_"))
         found.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
@@ -120,6 +122,30 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=int, default=500, help="samples of each split (default: 500)"
     )
 
+    reward = command(
+        "check reward", "try to game a reward on a task's samples; exit code 1 if it can be"
+    )
+    reward.add_argument("reward", help=REWARD)
+    reward.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.k=4")
+    reward.add_argument("--task", required=True, help=TASK)
+    reward.add_argument("--split", help="default: the task's first")
+    reward.add_argument("--limit", type=int, default=100, help="samples (default: 100)")
+    reward.add_argument(
+        "--predictions",
+        type=Path,
+        metavar="FILE",
+        help='stored outputs besides: rows {"id", "output"}',
+    )
+    reward.add_argument(
+        "--time-limit", type=float, default=5.0, help="seconds a call may take (default: 5)"
+    )
+    reward.add_argument(
+        "--completions",
+        choices=["chat", "text"],
+        help="what a TRL-style function gets (default: text where it is annotated list[str])",
+    )
+    reward.add_argument("--json", action="store_true")
+
     report = command("report", "write RUN/report.html anew")
     report.add_argument("run", type=Path)
 
@@ -130,13 +156,22 @@ def parser() -> argparse.ArgumentParser:
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The arguments; `key=value` may stand before and after options. Exits with 2 on wrong usage."""
     top = parser()
-    args, rest = top.parse_known_args(arguments)
+    args, rest = top.parse_known_args(_joined(sys.argv[1:] if arguments is None else arguments))
     late = [item for item in rest if "=" in item and not item.startswith("-")]
     if rest != late or (late and not hasattr(args, "overrides")):
         top.error(f"unrecognized arguments: {' '.join(rest)}")
     if late:
         args.overrides = [*args.overrides, *late]
     return args
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """A command of two words as one argument."""
+    found = list(arguments)
+    first = next((k for k, word in enumerate(found) if not word.startswith("-")), len(found))
+    if found[first + 1 : first + 2] and found[first + 1] in TWO_WORDS.get(found[first], ()):
+        found[first : first + 2] = [f"{found[first]} {found[first + 1]}"]
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

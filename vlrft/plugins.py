@@ -4,6 +4,7 @@
     math_answer.r1v            another function of a file under rewards/, which its `__all__` names
     my_package.tasks:birds     an attribute of a module that can be imported
     ./mine.py:birds            an attribute of a file
+    ./birds.py                 the reward `birds` of a file
 
 A name that two places offer is an error. Entry points stand in the groups `vlrft.tasks` and `vlrft.rewards`.
 """
@@ -14,6 +15,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, cast
 
 from vlrft.references import PluginError, absolute, load_attribute, near
@@ -72,6 +74,8 @@ def reward_reference(name: str) -> str:
     """Where the reward of that name stands: `module:attribute` or `/file.py:attribute`. Raises PluginError."""
     if ":" in name:
         return absolute(name)
+    if name.endswith(".py"):  # its function of the file's name
+        return absolute(f"{name}:{Path(name).stem}")
     file, _, attribute = name.partition(".")
     return _place(name, "rewards", file, attribute or file)
 

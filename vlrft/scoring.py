@@ -124,13 +124,13 @@ def _all(
         [
             given
             for call, outcome in zip(own, outcomes, strict=True)
-            for given in _checked(reward, [answers[k] for k in call], outcome)
+            for given in checked(reward, [answers[k] for k in call], outcome)
         ]
         for reward, own, outcomes in zip(rewards, calls, found, strict=True)
     ]
 
 
-def _checked(reward: NamedReward, answers: Sequence[Answer], outcome: Outcome) -> list[Given]:
+def checked(reward: NamedReward, answers: Sequence[Answer], outcome: Outcome) -> list[Given]:
     """What one call gave each of its answers. Raises DataError and, unless errors count zero, RewardError."""
     try:
         values = _values(reward, answers, outcome)
