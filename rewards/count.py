@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from vlrft.grading import expects, read_answer, read_integer
 from vlrft.schema import DataError, Sample
+
+__all__ = ["count", "fuzzy", "r1v_eval"]
+
+_RELEASED = re.compile(r"<answer>\s*(\d{1,18})\s*</answer>")
 
 
 def count(completion: str, sample: Sample) -> float | None:
@@ -14,11 +20,45 @@ def count(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "count"):
         return None
-    gold = sample.answer
-    number = read_integer(gold) if isinstance(gold, str) else gold
+    gold = _gold(sample)
+    answer = read_answer(completion)
+    return float(answer is not None and read_integer(answer) == gold)
+
+
+def fuzzy(completion: str, sample: Sample) -> float | None:
+    """1.5 − e for an answer that is off by a share e = |gold − answer| / gold below one half (so 1.5
+    for the right number), else 0.0; None when the gold answer is no count.
+
+    A gold count of 0 can only be met exactly. Raises DataError as `count` does.
+    """
+    if not expects(sample, "count"):
+        return None
+    gold = _gold(sample)
+    answer = read_answer(completion)
+    number = None if answer is None else read_integer(answer)
+    if number is None:
+        return 0.0
+    error = abs(gold - number) / gold if gold else float(number != 0)
+    return 1.5 - error if error < 0.5 else 0.0
+
+
+def r1v_eval(completion: str, sample: Sample) -> float | None:
+    """R1-V's SuperCLEVR evaluation: the first `<answer>` that holds digits and nothing else.
+
+    Defects: looks into the thinking, too; takes the first of several answers; reads digits of any
+    script.
+    """
+    if not expects(sample, "count"):
+        return None
+    found = _RELEASED.search(completion)
+    return float(found is not None and int(found[1]) == _gold(sample))
+
+
+def _gold(sample: Sample) -> int:
+    given = sample.answer
+    number = read_integer(given) if isinstance(given, str) else given
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise DataError(
-            f"sample {sample.id}: gold answer {gold!r} is no count; use a whole number from 0 on"
+            f"sample {sample.id}: gold answer {given!r} is no count; use a whole number from 0 on"
         )
-    answer = read_answer(completion)
-    return float(answer is not None and read_integer(answer) == number)
+    return number

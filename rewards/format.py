@@ -2,22 +2,76 @@
 
 from __future__ import annotations
 
-from vlrft.grading import read_answer
+import re
+
+from vlrft.grading import read_answer, read_boxed
 from vlrft.schema import Sample
 
+__all__ = ["easyr1", "format", "open_rs", "r1"]
+
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+_MEETING = re.compile(r"</think>\s*<answer>")
+_TAG_SPACE = re.compile(r"\s*([<>/])\s*")
 
 
 def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like its file)
     """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it;
     else 0.0.
 
-    Applies to every sample. An empty answer, a nested or repeated tag or an answer too long to read
-    earns nothing.
+    Where the prompt asks for a box (tag `form`: boxed), 1.0 for one `<think>…</think>` and a
+    `\\boxed{…}` after it. Applies to every sample. An empty answer, a nested or repeated tag or an
+    answer too long to read earns nothing. Where the prompt opened the thinking itself (tag
+    `opened`), the completion goes on from there; so with the released forms.
     """
-    text = completion.strip()
-    if read_answer(text) is None or any(text.count(tag) > 1 for tag in _TAGS):
+    text = _whole(completion, sample).strip()
+    if any(text.count(tag) > 1 for tag in _TAGS):
         return 0.0
     thought, closed, spoken = (part.strip() for part in text.rpartition("</think>"))
     thinks = thought.startswith("<think>") if closed else "<think>" not in spoken
+    if sample.tags.get("form") == "boxed":
+        return float(bool(closed) and thinks and read_boxed(text) is not None)
+    if read_answer(text) is None:
+        return 0.0
     return float(thinks and spoken.startswith("<answer>") and spoken.endswith("</answer>"))
+
+
+def r1(completion: str, sample: Sample) -> float:
+    """R1-V's, Visual-RFT's and VisualThinker's: all of it is `<think>…</think>`, white space,
+    `<answer>…</answer>`.
+
+    Defects: tags may stand inside the thinking or the answer; an empty answer has the form.
+    """
+    text = _whole(completion, sample)
+    if not (text.startswith("<think>") and text.endswith("</answer>")):
+        return 0.0
+    return float(_MEETING.search(text, len("<think>"), len(text) - len("</answer>")) is not None)
+
+
+def easyr1(completion: str, sample: Sample) -> float:
+    """EasyR1's: `<think>`, then `</think>`, then `\\boxed{`, then `}`, with anything between and
+    behind.
+
+    White space around `<`, `>` and `/` goes first. Defects: an empty box has the form.
+    """
+    text = _TAG_SPACE.sub(r"\1", _whole(completion, sample))
+    if not text.startswith("<think>"):
+        return 0.0
+    place = len("<think>")
+    for mark in ("</think>", "\\boxed{", "}"):
+        place = text.find(mark, place)
+        if place < 0:
+            return 0.0
+        place += len(mark)
+    return 1.0
+
+
+def open_rs(completion: str, sample: Sample) -> float:
+    """open-rs': exactly one `</think>` that has a line of its own.
+
+    Defects: says nothing about an answer.
+    """
+    return float(completion.count("\n</think>\n") == 1)
+
+
+def _whole(completion: str, sample: Sample) -> str:
+    return sample.tags.get("opened", "") + completion

@@ -26,6 +26,7 @@ class Figure:
     ci: Interval
     values: tuple[float, ...]  # an item each, in the order of the samples
     threshold: float = 1.0
+    share: bool = True
 
     @staticmethod
     def of(measure: Measure) -> Figure:
@@ -42,10 +43,20 @@ class Figure:
             ci=bootstrap(values, measure.aggregate),
             values=values,
             threshold=measure.threshold,
+            share=measure.share,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {"correct": self.correct, "n": self.n, "score": self.score, "ci": list(self.ci)}
+        kind = {} if self.share else {"share": False}
+        known = {"correct": self.correct, "n": self.n, "score": self.score, "ci": list(self.ci)}
+        return known | kind
+
+    def __str__(self) -> str:
+        """`n correct / n  score [interval]`, a share in percent."""
+        if not self.share:
+            return f"{self.score:.3f} [{self.ci[0]:.3f}, {self.ci[1]:.3f}] over {self.n}"
+        low, high = (100 * v for v in self.ci)
+        return f"{self.correct}/{self.n}  {100 * self.score:.2f} [{low:.2f}, {high:.2f}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +80,7 @@ class Evaluation:
     @property
     def mean(self) -> float:
         """Unweighted mean of the strict scores: what "best checkpoint" means."""
-        return fmean(f.score for f in self.graded[STRICT].values())
+        return fmean(f.score for f in self.graded[STRICT].values() if f.share)
 
     def to_json(self) -> dict[str, Any]:
         """The figures without the values behind them."""

@@ -93,14 +93,6 @@ def table(found: Evaluation, graders: Sequence[str]) -> list[str]:
     width = max(map(len, names))
     lines = [" " * width + "".join(f"  {grader:<34}" for grader in graders).rstrip()]
     for name in names:
-        cells = (_cell(found.graded[g].get(name)) for g in graders)
+        cells = (str(found.graded[g].get(name) or "-") for g in graders)
         lines.append(f"{name:<{width}}" + "".join(f"  {cell:<34}" for cell in cells).rstrip())
     return lines
-
-
-def _cell(figure: Figure | None) -> str:
-    if figure is None:
-        return "-"
-    low, high = figure.ci
-    share = f"{100 * figure.score:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
-    return f"{figure.correct}/{figure.n}  {share}"

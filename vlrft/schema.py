@@ -217,6 +217,7 @@ class Measure:
     values: tuple[float, ...]
     threshold: float = 1.0  # an item counts as correct from here on
     trials: int = 1  # answers whose mean each value is
+    share: bool = True  # of 1, shown in percent; otherwise a number with a unit of its own
     aggregate: Callable[[Seq[int]], float] | None = (
         None  # of the items at these places; mean unless given
     )

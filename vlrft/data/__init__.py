@@ -12,7 +12,8 @@ from vlrft.data.prepare import Prepared, prepare
 from vlrft.data.prompt import content, read_prompt
 from vlrft.data.qa import qa_rows, untagged
 from vlrft.data.row import Defect, Picture, Row
-from vlrft.data.source import Source, open_source
+from vlrft.data.source import Source, open_source, picture, read
+from vlrft.data.tables import parse_json
 from vlrft.images import open_image
 
 __all__ = [
@@ -26,8 +27,11 @@ __all__ = [
     "content",
     "open_image",
     "open_source",
+    "parse_json",
+    "picture",
     "prepare",
     "qa_rows",
+    "read",
     "read_prompt",
     "untagged",
 ]

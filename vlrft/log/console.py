@@ -72,7 +72,8 @@ class Console:
 
     def evaluation(self, stage: str, step: int, found: Evaluation) -> None:
         scores = "  ".join(
-            f"{k} {100 * f.score:.1f} ({f.correct}/{f.n})" for k, f in found.scores.items()
+            f"{k} {100 * f.score:.1f} ({f.correct}/{f.n})" if f.share else f"{k} {f.score:.3f}"
+            for k, f in found.scores.items()
         )
         self.say(f"evaluation after {stage} (step {step}): {scores}")
 

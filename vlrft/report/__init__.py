@@ -116,9 +116,8 @@ def _stages(metrics: Sequence[Row]) -> list[tuple[str, float, float]]:
 
 
 def _figures(line: Line) -> tuple[str, str, str]:
-    interval = f"[{100 * line.ci[0]:.1f}, {100 * line.ci[1]:.1f}]"
+    interval = f"[{line.shown(line.ci[0])}, {line.shown(line.ci[1])}]"
     if line.gain is None or line.gain_ci is None:
-        return f"{100 * line.score:.1f}", interval, ""
-    low, high = line.gain_ci
-    gain = f"{100 * line.gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
-    return f"{100 * line.score:.1f}", interval, gain
+        return line.shown(line.score), interval, ""
+    gain, low, high = (line.shown(v, sign=True) for v in (line.gain, *line.gain_ci))
+    return line.shown(line.score), interval, f"{gain} [{low}, {high}]"

@@ -43,12 +43,18 @@ class Line:
     ci: Interval
     gain: float | None = None
     gain_ci: Interval | None = None
+    share: bool = True  # of 1, shown in percent
     paper: float | None = None  # what the paper reports for the figure, of the last stage
 
     @property
     def significant(self) -> bool:
         """Whether the paired 95 % interval of the gain leaves out zero."""
         return self.gain_ci is not None and (self.gain_ci[0] > 0 or self.gain_ci[1] < 0)
+
+    def shown(self, value: float, *, sign: bool = False) -> str:
+        """A value of the figure as a reader sees it."""
+        plus = "+" if sign else ""
+        return f"{100 * value:{plus}.1f}" if self.share else f"{value:{plus}.3f}"
 
 
 def read_run(run: Path) -> RunData:
@@ -99,6 +105,7 @@ def _table(evals: list[Row], values: list[Row], published: Row) -> list[Line]:
                     n=figure["n"],
                     score=figure["score"],
                     ci=(figure["ci"][0], figure["ci"][1]),
+                    share=figure.get("share", True),
                     gain=None if pair is None else pair[0],
                     gain_ci=None if pair is None else pair[1],
                     paper=published.get("scores", {}).get(name) if e is ends[-1] else None,

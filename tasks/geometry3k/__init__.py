@@ -1,0 +1,92 @@
+"""Geometry3K: plane geometry with a diagram, numbers and surds as answers (2,101 train, 601 test).
+
+Raw forms: the hub's `hiyouga/geometry3k` (images, problem with `<image>`, answer), and InterGPS'
+folders `SPLIT/NUMBER/` with data.json and img_diagram.png, whose gold answer is the value of the
+right choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar, Literal
+
+from vlrft.data import Dataset, Defect, Row, Source, content, parse_json, qa_rows, read_prompt
+from vlrft.data import picture as picture_of
+from vlrft.data import read as read_file
+from vlrft.schema import DataError, Message, Sample, Task
+
+MARK = "<image>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Where the data are, and which prompt."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    data: str | None = None
+    """A folder, zip, table or hub id; the hub's set unless given."""
+    prompt: Literal["clean", "released"] = "clean"
+    """released: asks for a box (EasyR1, GMPO); clean: for an answer tag."""
+
+
+def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    """InterGPS' folders where the source has them, else a table."""
+    folders = [n for n in source.names() if n.endswith("/data.json") and _of(n, split)]
+    return _folders(source, split, folders) if folders else qa_rows(source, split)
+
+
+def _of(name: str, split: str) -> bool:
+    return PurePosixPath(name).parent.parent.name == split
+
+
+def _folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Defect]:
+    for name in sorted(names, key=lambda n: (len(n), n)):
+        folder = PurePosixPath(name).parent
+        number = f"{split}/{folder.name}"
+        try:
+            cells = parse_json(read_file(source, name).decode("utf-8"), name)
+            place = "ABCDEFGH".index(cells["answer"])
+            yield Row(
+                id=number,
+                question=MARK + cells["problem_text"],
+                answer=cells["choices"][place],
+                pictures=(picture_of(str(folder / "img_diagram.png"), source, number),),
+                info={"split": split},
+            )
+        except (DataError, KeyError, IndexError, TypeError, ValueError) as e:
+            yield Defect(id=number, reason="incomplete row", detail=f"{type(e).__name__}: {e}")
+
+
+def sample(row: Row, options: Options) -> Sample:
+    question = row.question if MARK in row.question else MARK * len(row.pictures) + row.question
+    text = read_prompt(__file__, options.prompt).replace("{question}", question)
+    asked = Message(role="user", content=content(text))
+    form = {"form": "boxed"} if options.prompt == "released" else {}
+    return Sample(
+        id=row.id, messages=(asked,), answer=row.answer, tags={**row.tags, **form}, info=row.info
+    )
+
+
+def gold(sample: Sample) -> str:
+    if sample.tags.get("form") == "boxed":
+        return f"<think></think>\\boxed{{{sample.answer}}}"
+    return f"<think></think><answer>{sample.answer}</answer>"
+
+
+task = Task(
+    name="geometry3k",
+    doc="Geometry3K: plane geometry with a diagram (2,101 train, 601 test).",
+    options=Options,
+    splits=("train", "validation", "test"),
+    load=Dataset(
+        read=read,
+        sample=sample,
+        homes=dict.fromkeys(("train", "validation", "test"), "hiyouga/geometry3k"),
+    ),
+    rewards={"math_answer": 0.9, "format": 0.1},
+    graders={"strict": ("math_answer",), "official": ("math_answer.mathruler",)},
+    gold=gold,
+)
