@@ -27,12 +27,13 @@ class Dataset:
     """Where a pack's rows come from, and what they become.
 
     `read` yields the rows of a split in the data set's own order, and a defect for each that cannot be used; `sample`
-    makes the question of a row, without its images. `homes` says where a split is when the options name no `data`.
+    makes the question of a row, without its images. `homes` says where a split is when the options name no `data`,
+    or how the options tell.
     """
 
     read: Callable[[Source, str, Any], Iterable[Row | Defect]]
     sample: Callable[[Row, Any], Sample]
-    homes: Mapping[str, str]
+    homes: Mapping[str, str] | Callable[[Any], Mapping[str, str]]
 
     def __call__(self, split: str, options: HasData) -> Samples:
         """The split's samples. Raises DataError for rows that cannot be used, unless the data set's own rules leave
@@ -54,11 +55,12 @@ class Dataset:
         return Samples(rows, self.sample, options)
 
     def source(self, split: str, options: Any) -> Source:
-        if options.data is None and split not in self.homes:
+        homes = self.homes(options) if callable(self.homes) else self.homes
+        if options.data is None and split not in homes:
             raise DataError(
                 f"the {split} split has no home on the hub; give its place with data=PATH"
             )
-        return open_source(options.data or self.homes[split])
+        return open_source(options.data or homes[split])
 
     def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
         """The rows of a prepared folder, or of the raw form."""

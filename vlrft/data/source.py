@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -109,6 +110,28 @@ class Zip:
 
 
 @dataclass(frozen=True)
+class Within:
+    """A folder of another source."""
+
+    source: Source
+    folder: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.source.label}/{self.folder}"
+
+    def names(self) -> tuple[str, ...]:
+        start = f"{self.folder}/"
+        return tuple(n.removeprefix(start) for n in self.source.names() if n.startswith(start))
+
+    def open(self, name: str) -> BinaryIO:
+        return self.source.open(f"{self.folder}/{name}")
+
+    def rows(self, split: str) -> Iterator[Cells]:
+        return _rows(self, split, single=False)
+
+
+@dataclass(frozen=True)
 class Hub:
     """A data set of the hub; its images come with its rows."""
 
@@ -169,9 +192,11 @@ def readable(found: Picture) -> bytes:
 
 
 def _rows(source: Source, split: str, *, single: bool) -> Iterator[Cells]:
-    """Tables of the split: a file given by itself, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`."""
+    """Tables of the split: a file given by itself, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; where there
+    are none of these, `pets37_test.jsonl`, `test_2d.parquet`."""
     tables = [n for n in source.names() if PurePosixPath(n).suffix.lower() in SUFFIXES]
     own = tables if single else [n for n in tables if _of_split(n, split)]
+    own = own or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
     if not own:
         raise DataError(
             f"{source.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
