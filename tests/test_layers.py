@@ -26,7 +26,7 @@ LAYERS = (
     {"run"},
     {"assemble"},
     {"train"},
-    {"commands"},
+    {"commands", "templates"},
     {"cli"},
     {"__main__"},
 )
@@ -39,6 +39,7 @@ WITHOUT_TORCH = {
     "probes",
     "probing",
     "flaws",
+    "templates",
     "config",
     "plugins",
     "grading",

@@ -75,6 +75,22 @@ def per_tag(
     }
 
 
+def macro(records: Sequence[Record], grader: str, tag: str) -> Measure:
+    """The unweighted mean of the accuracies of each value of a tag; a sample's mean where it has several answers."""
+    by_id = grades_of(records, grader)
+    kinds = {r.id: r.tags.get(tag, "") for r in records}
+    values, own = [fmean(g) for g in by_id.values()], [kinds[i] for i in by_id]
+
+    def mean(places: Sequence[int]) -> float:
+        found: dict[str, list[float]] = {}
+        for place in places:
+            found.setdefault(own[place], []).append(values[place])
+        return fmean(fmean(v) for v in found.values())
+
+    trials = len(next(iter(by_id.values()), [0.0]))
+    return Measure(values=tuple(values), trials=trials, aggregate=mean)
+
+
 def grades_of(records: Sequence[Record], grader: str) -> Mapping[str, list[float]]:
     """Sample id -> the grades of its answers."""
     found: dict[str, list[float]] = {}

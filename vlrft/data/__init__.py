@@ -12,7 +12,7 @@ from vlrft.data.prepare import Prepared, prepare
 from vlrft.data.prompt import content, read_prompt
 from vlrft.data.qa import qa_rows, untagged
 from vlrft.data.row import Defect, Picture, Row
-from vlrft.data.source import Source, open_source, picture, read
+from vlrft.data.source import Source, Within, open_source, picture, read
 from vlrft.data.tables import parse_json
 from vlrft.images import open_image
 
@@ -24,6 +24,7 @@ __all__ = [
     "Row",
     "Samples",
     "Source",
+    "Within",
     "content",
     "open_image",
     "open_source",

@@ -1,0 +1,75 @@
+"""An arithmetic expression that uses each given number once and equals the target."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from vlrft.grading import expects, read_answer
+from vlrft.schema import DataError, Sample
+
+LONGEST = 200  # characters: what four numbers need many times over
+
+_OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def countdown(completion: str, sample: Sample) -> float | None:
+    """1.0 for such an expression in the answer tag, 0.0 otherwise; None when the gold answer is no
+    `{"nums", "target"}`.
+
+    Whole numbers, + - * / and brackets, computed exactly; `= target` may follow. Raises DataError
+    for a gold answer that is not that mapping of whole numbers.
+    """
+    if not expects(sample, "countdown"):
+        return None
+    numbers, target = _gold(sample)
+    answer = read_answer(completion)
+    if answer is None or len(answer) > LONGEST:
+        return 0.0
+    expression, equals, right = answer.partition("=")
+    if equals and right.strip() != str(target):
+        return 0.0
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+        return float(sorted(_numbers(tree)) == sorted(numbers) and _value(tree) == target)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return 0.0
+
+
+def _numbers(tree: ast.expr) -> Iterator[int]:
+    """The numbers of the expression. Raises ValueError for anything but arithmetic."""
+    if isinstance(tree, ast.Constant) and type(tree.value) is int:
+        yield tree.value
+    elif isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
+        yield from _numbers(tree.left)
+        yield from _numbers(tree.right)
+    else:
+        raise ValueError("no arithmetic")
+
+
+def _value(tree: ast.expr) -> Fraction:
+    if isinstance(tree, ast.BinOp):
+        found: Fraction = _OPERATORS[type(tree.op)](_value(tree.left), _value(tree.right))
+        return found
+    assert isinstance(tree, ast.Constant)
+    assert isinstance(tree.value, int)
+    return Fraction(tree.value)
+
+
+def _gold(sample: Sample) -> tuple[list[int], int]:
+    gold = sample.answer
+    if isinstance(gold, Mapping):
+        numbers, target = gold.get("nums"), gold.get("target")
+        whole = isinstance(numbers, list) and all(type(n) is int for n in numbers)
+        if whole and isinstance(numbers, list) and numbers and type(target) is int:
+            return numbers, target
+    raise DataError(
+        f'sample {sample.id}: gold answer {gold!r} is not {{"nums": [whole numbers], "target": whole number}}'
+    )

@@ -1,0 +1,132 @@
+"""The data sets by name: where each is, what its columns mean, and which of its rows are held out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vlrft.grading import read_boxed
+
+Cells = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSet:
+    """One data set. `files`: what its table may be called in a local folder, besides its own
+    name."""
+
+    hub: str | None  # id, or id:config
+    splits: Mapping[str, str]  # ours -> the hub's; a set that has none is split by hash
+    gold: Callable[[Cells], Any]
+    question: Callable[[Cells], str]
+    files: tuple[str, ...] = ()
+    kind: str = "math"
+    tags: Callable[[Cells], Mapping[str, str]] = field(default=lambda cells: {})
+
+
+def problem(cells: Cells) -> str:
+    return str(cells["problem"] if cells.get("problem") is not None else cells["question"])
+
+
+def answer(cells: Cells) -> Any:
+    """A text, a number, or a list of texts of which any is right."""
+    given = cells["answer"]
+    return [str(a) for a in given] if isinstance(given, list) else given
+
+
+def solution_box(cells: Cells) -> Any:
+    """The last box of the solution; the answer column where there is one. Raises ValueError."""
+    if cells.get("answer") is not None:
+        return answer(cells)
+    found = read_boxed(str(cells["solution"]))
+    if found is None:
+        raise ValueError("the solution has no \\boxed{} answer")
+    return found
+
+
+def gsm8k_answer(cells: Cells) -> str:
+    """What stands behind the last ####."""
+    text = str(cells["answer"])
+    return text.rpartition("####")[2].strip().replace(",", "")
+
+
+def dapo_question(cells: Cells) -> str:
+    """The user's message, without the instructions around the problem."""
+    text = str(
+        cells["prompt"][0]["content"] if isinstance(cells["prompt"], list) else cells["prompt"]
+    )
+    head, tail = "\n\n", "\n\nRemember to put your answer"
+    if text.startswith("Solve the following math problem") and tail in text:
+        text = text.partition(head)[2].rpartition(tail)[0]
+    return text.strip()
+
+
+def dapo_answer(cells: Cells) -> str:
+    found = cells.get("reward_model") or {}
+    return str(found["ground_truth"] if "ground_truth" in found else cells["solution"])
+
+
+def countdown_question(cells: Cells) -> str:
+    numbers = ", ".join(map(str, cells["nums"]))
+    return (
+        f"Using the numbers {numbers}, each exactly once, with + - * / and brackets, write an "
+        f"expression that equals {cells['target']}."
+    )
+
+
+def countdown_answer(cells: Cells) -> dict[str, Any]:
+    return {"nums": [int(n) for n in cells["nums"]], "target": int(cells["target"])}
+
+
+def level(cells: Cells) -> Mapping[str, str]:
+    return {k: str(cells[k]) for k in ("level", "type", "subject") if cells.get(k) is not None}
+
+
+PLAIN = TextSet(hub=None, splits={}, gold=answer, question=problem)
+
+
+def _train(hub: str, **known: Any) -> TextSet:
+    return replace(PLAIN, **{"hub": hub, "splits": {"train": "train"}} | known)
+
+
+def _test(hub: str, split: str, **known: Any) -> TextSet:
+    return replace(PLAIN, hub=hub, splits={"test": split}, **known)
+
+
+BOTH = {"train": "train", "test": "test"}
+SETS: Mapping[str, TextSet] = {
+    "gsm8k": _train("openai/gsm8k:main", splits=BOTH, gold=gsm8k_answer),
+    "asdiv": PLAIN,
+    "math": _train(
+        "DigitalLearningGmbH/MATH-lighteval", splits=BOTH, gold=solution_box, tags=level
+    ),
+    "math_lvl3to5": _train("hkust-nlp/SimpleRL-Zoo-Data", gold=answer, tags=level),
+    "math12k": _train("hiyouga/math12k", splits=BOTH),
+    "open_s1": _train("knoveleng/open-s1", gold=solution_box),
+    "open_rs": _train("knoveleng/open-rs", gold=solution_box),
+    "dapo17k": _train("BytedTsinghua-SIA/DAPO-Math-17k", gold=dapo_answer, question=dapo_question),
+    "deepscaler": _train("agentica-org/DeepScaleR-Preview-Dataset"),
+    "countdown": _train(
+        "Jiayi-Pan/Countdown-Tasks-3to4",
+        gold=countdown_answer,
+        question=countdown_question,
+        kind="countdown",
+        splits={},
+    ),
+    "aime24": _test("HuggingFaceH4/aime_2024", "train", files=("aime24_30", "aime")),
+    "amc23_40": _test("knoveleng/AMC-23", "train"),
+    "amc_83": TextSet(
+        hub=None, splits={"test": "test"}, gold=answer, question=problem, files=("amc",)
+    ),
+    "math500": _test("HuggingFaceH4/MATH-500", "test", gold=solution_box, tags=level),
+    "minerva": _test("knoveleng/Minerva-Math", "train", gold=solution_box, files=("minerva_272",)),
+    "olympiadbench": _test("knoveleng/OlympiadBench", "train", files=("olympiadbench_675",)),
+}
+
+
+def held_out(question: str) -> bool:
+    """Whether a row of a set without splits of its own is in the test split: one in ten, by the
+    hash of its question (our choice)."""
+    return hashlib.sha256(" ".join(question.split()).encode()).digest()[0] % 10 == 0
