@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from vlrft.config import ConfigError, RewardConfig, TaskConfig
 from vlrft.grades import Graders
-from vlrft.plugins import find_reward, find_task, reward_reference
+from vlrft.plugins import find_reward, find_task, reward_reference, reward_title
 from vlrft.schema import DataError, Sample, Task
 from vlrft.scoring import TIME_LIMIT, NamedReward
 from vlrft.workers import Workers
@@ -98,7 +98,7 @@ def _named(name: str, config: float | RewardConfig) -> NamedReward:
     if not isinstance(config, RewardConfig):
         config = RewardConfig(weight=config)
     return NamedReward(
-        name=name.rpartition(":")[2],
+        name=reward_title(name),
         weight=config.weight,
         function=find_reward(name),
         reference=reward_reference(name),

@@ -15,7 +15,7 @@ from vlrft.schema import VlrftError
 
 TASK = "a pack, package.module:task or ./file.py:task"
 REWARD = "a name that vlrft list rewards prints, package.module:function or ./file.py:function"
-TWO_WORDS = {"check": ("reward",)}  # commands of two words, by the first
+TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # commands of two words, by the first
 OVERRIDES = "key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
 
 
@@ -145,6 +145,13 @@ def parser() -> argparse.ArgumentParser:
         help="what a TRL-style function gets (default: text where it is annotated list[str])",
     )
     reward.add_argument("--json", action="store_true")
+
+    for kind in ("reward", "task"):
+        new = command(f"new {kind}", f"write NAME.py, a small complete {kind} to change")
+        new.set_defaults(module="new", kind=kind)
+        new.add_argument("name", metavar="NAME", help="of the file and of what stands in it")
+        new.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="default: here")
+        new.add_argument("--overwrite", action="store_true", help="replace NAME.py")
 
     report = command("report", "write RUN/report.html anew")
     report.add_argument("run", type=Path)

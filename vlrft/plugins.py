@@ -4,7 +4,7 @@
     math_answer.r1v            another function of a file under rewards/, which its `__all__` names
     my_package.tasks:birds     an attribute of a module that can be imported
     ./mine.py:birds            an attribute of a file
-    ./birds.py                 the reward `birds` of a file
+    ./birds.py                 the same for what is named as usual: the file's reward `birds`, or its `task`
 
 A name that two places offer is an error. Entry points stand in the groups `vlrft.tasks` and `vlrft.rewards`.
 """
@@ -30,6 +30,7 @@ __all__ = [
     "load_attribute",
     "reward_names",
     "reward_reference",
+    "reward_title",
     "task_names",
     "variants",
 ]
@@ -39,8 +40,10 @@ AnyReward = Callable[..., Any]
 
 def find_task(name: str) -> Task:
     """The task of that name. Raises PluginError."""
-    reference = name if ":" in name else _place(name, "tasks", name, "task")
-    found = load_attribute(reference)
+    if ":" in name or name.endswith(".py"):
+        found = load_attribute(name if ":" in name else f"{name}:task")
+    else:
+        found = load_attribute(_place(name, "tasks", name, "task"))
     if not isinstance(found, Task):
         raise PluginError(
             f"task {name}: found a {type(found).__name__}, expected a vlrft.schema.Task"
@@ -78,6 +81,11 @@ def reward_reference(name: str) -> str:
         return absolute(f"{name}:{Path(name).stem}")
     file, _, attribute = name.partition(".")
     return _place(name, "rewards", file, attribute or file)
+
+
+def reward_title(name: str) -> str:
+    """What a reward's scores are called: the name, or the function's where a module or a file is given."""
+    return Path(name).stem if name.endswith(".py") else name.rpartition(":")[2]
 
 
 def task_names() -> list[str]:
