@@ -11,7 +11,7 @@ from vlrft.probes import OTHER, RIGHT_FIRST, RIGHT_LAST
 from vlrft.probing import Probed, Seen
 
 EQUAL = 1e-6  # scores that differ by less are one
-PAID = 0.05  # of the way from the lowest score to the gold one: so much for nothing is too much
+PAID = 0.05  # of the way from the lowest score to the highest: so much for nothing is too much
 CHANCE = 0.02  # of the samples: other answers that happen to be right, such as 1/2 for 0.5
 FORM_ONLY = 0.98  # of the samples: a reward that any answer satisfies does not read answers
 SLOW_SECONDS = 1.0
@@ -98,13 +98,14 @@ class Verdict:
     def _row(self, seen: Sequence[Seen]) -> Row:
         scores = [s.score for s in seen if s.score is not None]
         judged = [s for s in seen if not s.probe.fair]
-        paid = [s for s in judged if self._reaches(s, PAID)]
+        enough = self.low + PAID * (self.high - self.low) + EQUAL
+        paid = [s for s in judged if s.score is not None and s.score > enough]
         return Row(
             probe=seen[0].probe.name,
             kind=seen[0].probe.kind,
             samples=len(seen),
             mean=fmean(scores) if scores else None,
-            full=_share([self._reaches(s, 1.0) for s in judged]),
+            full=_share([self._full(s) for s in judged]),
             paid=_share([s in paid for s in judged]),
             earned=fmean(s.score or 0.0 for s in paid) if paid else 0.0,
             right=_share([s.probe.fair for s in seen]),
@@ -112,12 +113,10 @@ class Verdict:
             errors=sum(s.failed for s in seen),
         )
 
-    def _reaches(self, seen: Seen, share: float) -> bool:
-        """Whether a score goes this far of the way from the lowest to the gold one."""
+    def _full(self, seen: Seen) -> bool:
+        """Whether a completion scores as much as the gold one, and that is more than nothing."""
         gold = self.golds[seen.number]
-        if seen.score is None or gold <= self.low + EQUAL:
-            return False
-        return seen.score >= self.low + share * (gold - self.low) - EQUAL
+        return seen.score is not None and seen.score >= gold - EQUAL and gold > self.low + EQUAL
 
     def _of(self, name: str) -> Row | None:
         return next((row for row in self.rows if row.probe == name), None)
@@ -184,7 +183,7 @@ class Verdict:
         if self.form_only:
             return
         first, last = (
-            {s.number for s in self.found.of(name) if self._reaches(s, 1.0)}
+            {s.number for s in self.found.of(name) if self._full(s)}
             for name in (RIGHT_FIRST, RIGHT_LAST)
         )
         both = len(first & last) / len(self.golds)
