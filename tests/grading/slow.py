@@ -1,9 +1,8 @@
-"""Functions that break a bound, for the worker process of `Bounded` to import."""
+"""Functions that break a bound, for a worker process to import."""
 
 from __future__ import annotations
 
 import os
-import time
 
 
 def double(number: int) -> int:
@@ -14,13 +13,9 @@ def process() -> int:
     return os.getpid()
 
 
-def sleep(seconds: float) -> str:
-    time.sleep(seconds)
-    return "awake"
-
-
 def tower() -> int:
-    return int(9 ** (9**9))  # holds the interpreter: only the kernel can end it
+    value: int = 9 ** (9**9)  # holds the interpreter: only the kernel can end it
+    return value
 
 
 def eat() -> int:
@@ -37,12 +32,3 @@ def die() -> None:
 
 def fail() -> None:
     raise ZeroDivisionError("by nought")
-
-
-def miss() -> None:
-    raise ImportError("pip install 'vlrft[math]'")
-
-
-def shout() -> str:
-    print("noise on standard output")
-    return "said"

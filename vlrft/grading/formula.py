@@ -4,7 +4,7 @@
 
 Every token must have its place; nothing is skipped. Letters side by side are multiplied, `2\\frac12`
 is a mixed number, `e` is Euler's number and `i` the imaginary unit. A letter before parentheses is
-multiplied as well: `f(x)` and `x f` are one. `\\log` without a base is the natural logarithm.
+multiplied as well: `f(x)` and `x f` are one; but `f(0)` is a name. `\\log` without a base is the natural logarithm.
 """
 
 from __future__ import annotations
@@ -223,6 +223,10 @@ class _Reader:
             name += "_" + self._subscript()
         while self._next == "'":
             name += self._take()
+        call = self._tokens[self._place : self._place + 3]
+        if len(call) == 3 and call[0] == "(" and call[1].isdigit() and call[2] == ")":
+            self._place += 3
+            name += "".join(call)  # f(0) is no product
         return ("sym", name)
 
     def _subscript(self) -> str:

@@ -25,6 +25,7 @@ from vlrft.grading.numeric import agree, proportional
 from vlrft.grading.reading import plain, read_letter
 
 SECONDS = 5.0  # for one comparison of two expressions; the slowest real one takes a hundredth of it
+NEEDS = ("mpmath:mp",)
 MAX_ITEMS = 64  # of a collection in any order
 
 read_gold = lru_cache(maxsize=4096)(read_math)
@@ -117,7 +118,7 @@ def _same_relation(gold: Form, answer: Form) -> bool:
     a, b = _as_relation(gold), _as_relation(answer)
     if a is None or b is None or a.sign != b.sign:
         return False
-    sign = bounded_worker().call(proportional, (a.expr, b.expr), SECONDS) or 0
+    sign = bounded_worker().call(proportional, (a.expr, b.expr), SECONDS, NEEDS) or 0
     return sign != 0 if a.sign in ("=", "≠") else sign > 0
 
 
@@ -136,7 +137,7 @@ def _equal(a: Expr, b: Expr) -> bool:
     exact_a, exact_b = exact_value(a), exact_value(b)
     if exact_a is not None and exact_b is not None:
         return exact_a == exact_b
-    return bounded_worker().call(agree, (a, b), SECONDS) is True
+    return bounded_worker().call(agree, (a, b), SECONDS, NEEDS) is True
 
 
 def _hundredth(expr: Expr) -> Expr:

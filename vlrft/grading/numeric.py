@@ -87,12 +87,7 @@ def discrete(expr: Expr) -> bool:
 
 
 def _mpmath() -> Any:
-    try:
-        mpmath = importlib.import_module("mpmath")
-    except ImportError:
-        raise ImportError(
-            "answers with roots or letters need mpmath: pip install 'vlrft[math]'"
-        ) from None
+    mpmath = importlib.import_module("mpmath")  # has no types
     mpmath.mp.dps = DIGITS
     return mpmath.mp
 

@@ -46,6 +46,8 @@ UNITS = {alias: name for name, aliases in _NAMES.items() for alias in aliases.sp
 MARKED = UNITS | {name: name for name in _SHORT}
 """What counts as a unit inside `\\text{…}` and `\\mathrm{…}`: single letters too."""
 
+_FUNCTIONS = {r"\sin", r"\cos", r"\tan", r"\cot", r"\sec", r"\csc"}
+
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "平方": 2, "立方": 3}
 
 
@@ -69,8 +71,9 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
         return body[:-2], "″"
     if len(body) > 1 and body[-1] in ("%", "€", "£"):
         return body[:-1], body[-1]
-    if (len(body) > 3 and body[-2:] == ["^", r"\circ"]) or body[-4:] == ["^", "{", r"\circ", "}"]:
-        return reading, ""
+    for tail in (["^", r"\circ"], ["^", "{", r"\circ", "}"]):
+        if len(body) > len(tail) and body[-len(tail) :] == tail and not _FUNCTIONS & set(body):
+            return body[: -len(tail)], "°"  # of the whole: 45/2°
     if body[-1] in ("C", "F") and r"\circ" in body[-3:]:
         return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1]
     if len(body) > 1 and body[-1][0] == '"':
