@@ -14,7 +14,9 @@ Point = tuple[float, float]
 COLOURS = ("firebrick", "royalblue", "seagreen", "goldenrod", "purple", "gray", "teal", "brown")
 
 
-def diagram(points: dict[str, Point], lines: Sequence[str], size: tuple[int, int]) -> Image.Image:
+def diagram(
+    points: dict[str, Point], lines: Sequence[tuple[str, str]], size: tuple[int, int]
+) -> Image.Image:
     """Named points (as shares of the size) and the lines between them, as geometry books draw them."""
     image = Image.new("RGB", size, "white")
     pen = ImageDraw.Draw(image)
@@ -34,11 +36,15 @@ def triangle(size: tuple[int, int] = (224, 168)) -> Image.Image:
         "D": (0.3, 0.5),
         "E": (0.7, 0.5),
     }
-    return diagram(corners, ("AB", "BC", "CA", "DE"), size)
+    return diagram(corners, (("A", "B"), ("B", "C"), ("C", "A"), ("D", "E")), size)
 
 
 def circle(size: tuple[int, int] = (196, 196)) -> Image.Image:
-    image = diagram({"O": (0.5, 0.5), "P": (0.9, 0.5), "Q": (0.5, 0.1)}, ("OP", "OQ", "PQ"), size)
+    image = diagram(
+        {"O": (0.5, 0.5), "P": (0.9, 0.5), "Q": (0.5, 0.1)},
+        (("O", "P"), ("O", "Q"), ("P", "Q")),
+        size,
+    )
     ImageDraw.Draw(image).ellipse(
         [size[0] * 0.1, size[1] * 0.1, size[0] * 0.9, size[1] * 0.9], outline="black"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.data.makers._pictures import encoded, things
 from tests.data.makers._tables import image_cell, write_bytes, write_jsonl, write_parquet
@@ -12,7 +13,7 @@ COUNTS = (3, 9, 5, 0, 7)
 
 
 def make(folder: Path) -> None:
-    train = [
+    train: list[dict[str, Any]] = [
         {
             "image": image_cell(encoded(things(count, seed)), f"CLEVR_trainA_{seed:06}.png"),
             "problem": QUESTION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from tests.data.makers._pictures import circle, encoded, photograph, see_through, triangle, turned
 from tests.data.makers._tables import image_cell, write_bytes, write_jsonl, write_parquet
@@ -32,7 +33,7 @@ PICTURES = (encoded(triangle()), see_through(circle()), turned(triangle()))
 
 def make(folder: Path) -> None:
     pictures = [*PICTURES, encoded(circle(), "JPEG"), encoded(photograph(), "JPEG")]
-    train = [
+    train: list[dict[str, Any]] = [
         {"image": image_cell(p), "problem": question, "solution": f"<answer> {gold} </answer>"}
         for p, (question, gold) in zip(pictures, TRAIN, strict=True)
     ]
@@ -58,7 +59,7 @@ def _test(folder: Path) -> None:
     write_jsonl(folder / "prompts/geoqa_test_prompts.jsonl", rows)
 
 
-def _broken(folder: Path, good: dict[str, object]) -> None:
+def _broken(folder: Path, good: dict[str, Any]) -> None:
     rows = [
         good,
         good | {"image": image_cell(b"no picture")},
