@@ -29,7 +29,9 @@ class Options:
 
 
 def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    return qa_rows(source, split, gold=number)
+    released = any("test200" in name for name in source.names())
+    table = "test200" if split == "test" and released else None
+    return qa_rows(source, split, table=table, gold=number, seen=True)
 
 
 def number(cells: Mapping[str, Any]) -> int:

@@ -7,10 +7,10 @@ right choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from vlrft.data import Dataset, Defect, Row, Source, content, parse_json, qa_rows, read_prompt
 from vlrft.data import picture as picture_of
@@ -35,11 +35,12 @@ class Options:
 def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
     """InterGPS' folders where the source has them, else a table."""
     folders = [n for n in source.names() if n.endswith("/data.json") and _of(n, split)]
-    return _folders(source, split, folders) if folders else qa_rows(source, split)
+    return _folders(source, split, folders) if folders else qa_rows(source, split, seen=True)
 
 
 def _of(name: str, split: str) -> bool:
-    return PurePosixPath(name).parent.parent.name == split
+    own = {"validation", "val"} if split == "validation" else {split}
+    return PurePosixPath(name).parent.parent.name in own
 
 
 def _folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Defect]:
@@ -48,16 +49,24 @@ def _folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Def
         number = f"{split}/{folder.name}"
         try:
             cells = parse_json(read_file(source, name).decode("utf-8"), name)
-            place = "ABCDEFGH".index(cells["answer"])
             yield Row(
                 id=number,
                 question=MARK + cells["problem_text"],
-                answer=cells["choices"][place],
+                answer=right_choice(cells),
                 pictures=(picture_of(str(folder / "img_diagram.png"), source, number),),
                 info={"split": split},
             )
-        except (DataError, KeyError, IndexError, TypeError, ValueError) as e:
-            yield Defect(id=number, reason="incomplete row", detail=f"{type(e).__name__}: {e}")
+        except (DataError, KeyError, TypeError, ValueError) as e:
+            missing = f"no {e.args[0]}" if isinstance(e, KeyError) else str(e)
+            yield Defect(id=number, reason="incomplete row", detail=missing)
+
+
+def right_choice(cells: Mapping[str, Any]) -> str:
+    """The value that the gold letter stands for. Raises KeyError, or ValueError for no such choice."""
+    letter, choices = cells["answer"], cells["choices"]
+    if letter not in list("ABCDEFGH"[: len(choices)]):
+        raise ValueError(f"gold answer {letter!r} is none of {len(choices)} choices")
+    return str(choices["ABCDEFGH".index(letter)])
 
 
 def sample(row: Row, options: Options) -> Sample:

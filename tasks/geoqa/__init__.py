@@ -28,7 +28,7 @@ class Options:
 
 
 def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    return qa_rows(source, split)
+    return qa_rows(source, split, seen=True)
 
 
 def sample(row: Row, options: Options) -> Sample:
