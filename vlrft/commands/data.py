@@ -19,6 +19,14 @@ from vlrft.schema import DataError, Task
 
 
 def run(args: argparse.Namespace) -> None:
+    task = find_task(args.task)
+    if unknown := [split for split in args.split or () if split not in task.splits]:
+        raise ConfigError(
+            [
+                f"--split: {unknown[0]!r} is no split of {task.name}; it has {', '.join(task.splits)} "
+                "(give KEY=VALUE before the options)"
+            ]
+        )
     {"prepare": run_prepare, "show": run_show}[args.action](args)
 
 

@@ -42,7 +42,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Rows `{"id", "output"}`, with `answer` and `tags` where the pack's data are not at hand. Raises DataError."""
+    """Rows `{"id", "output"}`, with `answer` (or `ground_truth`) and `tags` where the pack's data are not at hand.
+
+    Raises DataError.
+    """
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     for number, row in enumerate(open_source(path).rows("predictions"), 1):
@@ -51,7 +54,8 @@ def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
             raise DataError(
                 f'{path}, row {number}: expected {{"id": …, "output": text}}, found {str(dict(row))[:80]}'
             )
-        yield row
+        gold = {"answer": row["ground_truth"]} if "ground_truth" in row else {}
+        yield {**gold, **row}
 
 
 def samples_of(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:

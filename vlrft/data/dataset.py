@@ -28,29 +28,35 @@ class Dataset:
 
     `read` yields the rows of a split in the data set's own order, and a defect for each that cannot be used; `sample`
     makes the question of a row, without its images. `homes` says where a split is when the options name no `data`,
-    or how the options tell.
+    or how the options tell. `chosen`: of the rows of a prepared split those that the options ask for; all unless given.
     """
 
     read: Callable[[Source, str, Any], Iterable[Row | Defect]]
     sample: Callable[[Row, Any], Sample]
     homes: Mapping[str, str] | Callable[[Any], Mapping[str, str]]
+    chosen: Callable[[Iterable[Row], str, Any], Iterable[Row]] | None = None
 
     def __call__(self, split: str, options: HasData) -> Samples:
         """The split's samples. Raises DataError for rows that cannot be used, unless the data set's own rules leave
         them out (those are counted on stderr); `vlrft data prepare` lists each and leaves it out for good."""
         source = self.source(split, options)
         rows: list[Row] = []
-        defects: list[Defect] = []
+        bad: list[Defect] = []
+        left_out: Counter[str] = Counter()  # a data set may repeat each of its rows a hundred times
         for found in self.rows(source, split, options):
-            (rows if isinstance(found, Row) else defects).append(found)  # type: ignore[arg-type]
-        bad = [d for d in defects if not d.intended]
+            if isinstance(found, Row):
+                rows.append(found)
+            elif found.intended:
+                left_out[found.reason] += 1
+            else:
+                bad.append(found)
         if bad:
             raise DataError(
-                f"{source.label}: {len(bad)} of {len(rows) + len(defects)} rows of the {split} split cannot be used, "
+                f"{source.label}: {len(bad)} of {len(rows) + len(bad) + left_out.total()} rows of the {split} split cannot be used, "
                 f"the first is {bad[0].id} ({bad[0].reason}{': ' + bad[0].detail if bad[0].detail else ''}); "
                 "vlrft data prepare lists them and leaves them out"
             )
-        for reason, count in Counter(d.reason for d in defects).items():
+        for reason, count in left_out.items():
             print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
         return Samples(rows, self.sample, options)
 
@@ -65,7 +71,12 @@ class Dataset:
     def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
         """The rows of a prepared folder, or of the raw form."""
         prepared = PreparedFolder.at(source)
-        yield from self.read(source, split, options) if prepared is None else prepared.rows(split)
+        if prepared is None:
+            yield from self.read(source, split, options)
+        elif self.chosen is None:
+            yield from prepared.rows(split)
+        else:
+            yield from self.chosen(prepared.rows(split), split, options)
 
 
 class Samples(Sequence[Sample]):

@@ -1,0 +1,37 @@
+"""What can be chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .sets import SETS
+
+FIVE = ("aime24", "amc_83", "math500", "minerva", "olympiadbench")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Which sets, where they are, and which prompt."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    train: str = "gsm8k"
+    test: tuple[str, ...] = FIVE
+    """Several sets are measured each by itself, and by the mean of their figures."""
+    data: str | None = None
+    """A folder with the sets' tables; each set's home on the hub unless given."""
+    prompt: Literal["clean", "qwen_math", "r1", "none", "r1d", "open_rs", "lighteval", "verl"] = (
+        "clean"
+    )
+    """clean: an answer tag; the others as published (r1 and none: text without a chat template)."""
+    levels: tuple[int, int] | None = None
+    """Only problems of these difficulties, as MATH's `Level 3` to `Level 5`."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in (self.train, *self.test) if name not in SETS]
+        if unknown or not self.test:
+            raise ValueError(f"unknown set {unknown or '()'}; known: {', '.join(SETS)}")
+
+    def sets(self, split: str) -> tuple[str, ...]:
+        return (self.train,) if split == "train" else self.test
