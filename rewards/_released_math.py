@@ -67,10 +67,15 @@ def dr_grpo(completion: str, sample: Sample) -> float | None:
 def open_r1(completion: str, sample: Sample) -> float | None:
     """open-r1's and open-rs' accuracy: math-verify on LaTeX, a box first.
 
-    Defects: a gold answer that math-verify cannot read gives 1.0 to every completion; an answer
-    outside of LaTeX marks is not seen. A bare gold answer is set between dollar signs first.
+    Reads the data set's solution, `info["solution"]`, as released; where there is none, the gold
+    answer between dollar signs. Defects: a solution without LaTeX that math-verify reads, such as a
+    bare `7`, gives 1.0 to every completion; an answer outside of LaTeX marks is not seen.
     """
-    return _bounded(_open_r1, completion, sample)
+    if not expects(sample, "math"):
+        return None
+    solution = sample.info.get("solution")
+    golds = (solution,) if isinstance(solution, str) else tuple(map(_latex, gold_texts(sample)))
+    return _bounded(_open_r1, completion, sample, golds)
 
 
 def lighteval(completion: str, sample: Sample) -> float | None:
@@ -83,13 +88,17 @@ def lighteval(completion: str, sample: Sample) -> float | None:
 
 
 def _bounded(
-    grade: Callable[[str, tuple[str, ...]], float], completion: str, sample: Sample
+    grade: Callable[[str, tuple[str, ...]], float],
+    completion: str,
+    sample: Sample,
+    golds: tuple[str, ...] = (),
 ) -> float | None:
     """The grade from the worker; None for a sample of another kind. Raises DataError for a gold
     answer that is no text or number."""
     if not expects(sample, "math"):
         return None
-    return bounded_worker().call(grade, (completion, gold_texts(sample)), SECONDS, NEEDS) or 0.0
+    known = golds or gold_texts(sample)
+    return bounded_worker().call(grade, (completion, known), SECONDS, NEEDS) or 0.0
 
 
 def _r1v(completion: str, golds: tuple[str, ...]) -> float:
@@ -126,7 +135,7 @@ def _open_r1(completion: str, golds: tuple[str, ...]) -> float:
     said = _parse(completion, extraction_config=[style], extraction_mode="first_match")
     plain = [library.LatexExtractionConfig()]
     for gold in golds:
-        known = _parse(_latex(gold), extraction_config=plain, extraction_mode="first_match")
+        known = _parse(gold, extraction_config=plain, extraction_mode="first_match")
         if not known or _verified(said, known):
             return 1.0
     return 0.0

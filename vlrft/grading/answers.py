@@ -65,7 +65,7 @@ def _whole_numbers(text: str) -> str:
 def _form(reading: list[str]) -> Form | None:
     if not reading:
         return None
-    for reader in (_union, _list, _relation, _bracketed, _matrix):
+    for reader in (_union, _list, _relation, _ratio, _bracketed, _matrix):
         applies, found = reader(reading)
         if applies:
             return found
@@ -105,6 +105,16 @@ def _flat(items: list[Form | None]) -> Form | None:
 
 def _relation(reading: list[str]) -> Reading:
     return read_relation(reading, _form)
+
+
+def _ratio(reading: list[str]) -> Reading:
+    """`3:4`, in order and not reduced."""
+    parts = split(reading, (":",))
+    if len(parts) == 1:
+        return False, None
+    items = [_form(part) for part in parts]
+    known = tuple(item for item in items if item is not None)
+    return True, Many(known, ":", ":") if len(known) == len(items) else None
 
 
 def _bracketed(reading: list[str]) -> Reading:

@@ -11,14 +11,14 @@ from vlrft.schema import DataError, Sample
 
 
 def gold_answers(sample: Sample) -> tuple[Answer, ...]:
-    """The gold answers that can be read, of which any will do.
+    """The gold answers, of which any will do; one beside others may be met as it is written only.
 
-    Raises DataError when there is none: no text or number, empty, unbalanced, or no mathematics
+    Raises DataError when none can be read: no text or number, empty, unbalanced, or no mathematics
     that we read.
     """
     texts = gold_texts(sample)
-    read = [answer for text in texts if (answer := read_gold(text)) is not None and answer.forms]
-    if not read:
+    read = [answer for text in texts if (answer := read_gold(text)) is not None]
+    if not any(answer.forms for answer in read):
         raise DataError(
             f"sample {sample.id}: gold answer {sample.answer!r} cannot be read as mathematics; "
             f"write it in LaTeX or plain typing, such as '3\\\\sqrt{{2}}', or leave the sample out"
