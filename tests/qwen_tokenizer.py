@@ -25,6 +25,7 @@ from vlrft.schema import Sample
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
 ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
 MARKER = "<|image_pad|>"
+CHECKPOINT_PIXELS = 12845056  # the bound in the released models' preprocessor_config.json
 RELEASED_PIXELS = 401408  # 512 x 28 x 28: what R1-V, Visual-RFT and VisualThinker train with
 PACKAGE = find_spec("dashscope")  # read as a folder: importing it takes more packages
 
@@ -54,8 +55,8 @@ def qwen_tokenizer() -> Any:
 
 
 @cache
-def qwen_chat(max_pixels: int | None = None) -> Chat:
-    """Qwen2-VL's tokenizer, template and image processor; `max_pixels`: the processor's own unless given."""
+def qwen_chat(max_pixels: int = CHECKPOINT_PIXELS) -> Chat:
+    """Qwen2-VL's tokenizer, template and image processor, with the bound of the released models unless given."""
     tokenizer = qwen_tokenizer()
     processor = build_image_processor()
     bound_pixels(processor, None, max_pixels)
@@ -67,7 +68,7 @@ def qwen_chat(max_pixels: int | None = None) -> Chat:
     )
 
 
-def rendered(sample: Sample, max_pixels: int | None = None) -> str:
+def rendered(sample: Sample, max_pixels: int = CHECKPOINT_PIXELS) -> str:
     """The prompt as the policy reads it, a single marker standing for the tokens of an image."""
     chat = qwen_chat(max_pixels)
     text: str = chat.tokenizer.decode(chat.render(sample.messages, sample.images).ids)
@@ -76,7 +77,7 @@ def rendered(sample: Sample, max_pixels: int | None = None) -> str:
     return text
 
 
-def image_tokens(sample: Sample, max_pixels: int | None = None) -> int:
+def image_tokens(sample: Sample, max_pixels: int = CHECKPOINT_PIXELS) -> int:
     """How many tokens of the prompt stand for images."""
     chat = qwen_chat(max_pixels)
     return chat.render(sample.messages, sample.images).ids.count(cast(int, chat.image_token_id))

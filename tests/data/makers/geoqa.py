@@ -32,7 +32,11 @@ PICTURES = (encoded(triangle()), see_through(circle()), turned(triangle()))
 
 
 def make(folder: Path) -> None:
-    pictures = [*PICTURES, encoded(circle(), "JPEG"), encoded(photograph(), "JPEG")]
+    pictures = [
+        *PICTURES,
+        encoded(circle(), "JPEG"),
+        encoded(photograph().resize((1280, 854)), "JPEG"),
+    ]
     train: list[dict[str, Any]] = [
         {"image": image_cell(p), "problem": question, "solution": f"<answer> {gold} </answer>"}
         for p, (question, gold) in zip(pictures, TRAIN, strict=True)
