@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from vlrft.rewards.math_answer import r1v_eval
 
 from tests.data.makers.geoqa import TEST, make
 from tests.qwen_tokenizer import (
@@ -28,6 +27,7 @@ from tests.tasks.loaded import (
     samples,
 )
 from vlrft.cli import main
+from vlrft.plugins import find_reward
 from vlrft.schema import DataError
 
 USER = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
@@ -131,6 +131,7 @@ def test_rows_that_cannot_be_used_are_listed_or_stop_the_loading(
 @needs_shared
 def test_the_official_grader_agrees_with_each_published_verdict() -> None:
     rows = published_samples("geoqa/published_outputs_qwen2vl7b_grpo.jsonl")
+    r1v_eval = find_reward("math_answer.r1v_eval")
     given = [r1v_eval(output, sample) == 1.0 for sample, output, _ in rows]
     assert given == [verdict for _, _, verdict in rows]
     assert (sum(given), len(given)) == (292, 754)
