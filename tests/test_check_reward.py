@@ -26,6 +26,9 @@ def contained(completion, sample):
 def noisy(completion, sample):
     return float(read_answer(completion) == sample.answer and random.random() < 0.7)
 
+def hashed(completion, sample):
+    return float(read_answer(completion) == sample.answer) * hash(completion)
+
 calls = 0
 def moody(completion, sample):
     global calls
@@ -115,11 +118,12 @@ def check(folder: Path, reward: str, *more: str) -> list[str]:
         ("contained", "flaw: the constant answer 'green' scores full marks on 20.0% of the samples; it is right on 16.7%"),
         ("contained", "flaw: half of the right answer scores full marks on 100.0% of the samples"),
         ("noisy", "flaw: the same completion does not always score the same"),
+        ("hashed", "flaw: the same completion does not always score the same (6 samples"),
         ("moody", "flaw: the same completion does not always score the same"),
         ("mutates", "flaw: it changes the sample (6 samples, such as train/0)"),
         ("nan", "flaw: it returned nan, not a finite number on a unicode answer (such as sample train/0)"),
         ("hangs", "flaw: it took longer than 0.5 s and was killed"),
-        ("always", "flaw: it gives 1.00 to everything: there is nothing to learn from it"),
+        ("always", "flaw: it gives 1.00 to everything, gold completions too"),
         ("placed", "flaw: a completion's score depends on its place in the list (6 samples"),
         ("raises", "flaw: it raised IndexError: list index out of range on an empty answer and on white space ("),
         ("hedged", "flaw: a right and a wrong completion score full marks in either order on 100.0%"),

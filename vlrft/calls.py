@@ -87,8 +87,15 @@ def once(function: Callable[..., Any], form: Form, answers: Sequence[Answer]) ->
 
 def remote(reference: str, strings: bool, answers: Sequence[Answer]) -> Any:
     """One call in a worker."""
+    function, form = found_again(reference, strings)
+    return once(function, form, answers)
+
+
+@cache
+def found_again(reference: str, strings: bool) -> tuple[Callable[..., Any], Form]:
+    """The function and its form, in a worker."""
     function: Any = load_attribute(reference)
-    return once(function, replace(form_of(function), strings=strings), answers)
+    return function, replace(form_of(function), strings=strings)
 
 
 def _one_by_one(

@@ -131,7 +131,7 @@ class Verdict:
                 yield f"it applies to none of the {n} samples"
             return
         if self.distinct == 1:
-            yield f"it gives {self.low:.2f} to everything: there is nothing to learn from it"
+            yield f"it gives {self.low:.2f} to everything, gold completions too: nothing can be learned from it"
             return
         yield from self._poor_gold()
         yield from self._gained()
@@ -169,7 +169,7 @@ class Verdict:
         poor = [k for k, score in self.golds.items() if score < best - EQUAL]
         if poor:
             first = next(s for s in self.found.seen if s.number == poor[0])
-            share = _share([k in poor for k in self.golds])
+            share = len(poor) / len(self.golds)
             yield (
                 f"the gold completion scores less than {best:.2f} on {share:.1%} of the samples, "
                 f"such as {first.sample} ({self.golds[poor[0]]:.2f})"

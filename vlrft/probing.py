@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vlrft.calls import Answer, once
+from vlrft.calls import Answer, found_again, once
 from vlrft.probes import Golds, Probe, probes
-from vlrft.references import load_attribute
 from vlrft.schema import DataError
 from vlrft.scoring import NamedReward, checked
-from vlrft.signatures import form_of
 from vlrft.workers import Worker, WorkerTimeout
 
 REPEATS = 3
@@ -57,7 +55,8 @@ class Probed:
 
     def of(self, name: str) -> list[Seen]:
         """What one probe earned where the reward applies."""
-        return [s for s in self.seen if s.probe.name == name and s.number in self.golds]
+        golds = self.golds
+        return [s for s in self.seen if s.probe.name == name and s.number in golds]
 
     @property
     def golds(self) -> dict[int, float]:
@@ -69,8 +68,7 @@ class Probed:
 
 def observe(reference: str, strings: bool, answers: Sequence[Answer]) -> tuple[Any, float, bool]:
     """One call in a worker: the outcome, its seconds, and whether it changed the sample."""
-    function: Any = load_attribute(reference)
-    form = replace(form_of(function), strings=strings)
+    function, form = found_again(reference, strings)
     before = pickle.dumps([a.sample for a in answers])
     start = time.perf_counter()
     found = once(function, form, answers)

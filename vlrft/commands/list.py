@@ -6,12 +6,14 @@ import argparse
 import inspect
 import json
 from collections.abc import Mapping
+from textwrap import shorten
 from typing import Any
 
 from vlrft.loading import load_config
 from vlrft.plugins import find_reward, find_task, reward_names, task_names
 from vlrft.shipped import shipped_configs
 
+DOC_WIDTH = 120  # characters of what a reward says of itself
 Entries = Mapping[str, Mapping[str, Any]]
 
 
@@ -85,4 +87,5 @@ def _reward_doc(name: str) -> str:
     """What the reward is: the first line of its file; of one among several in a file, its own."""
     function = find_reward(name)
     own = function if "." in name else inspect.getmodule(function)
-    return (inspect.getdoc(own) or "").split("\n")[0]
+    first = (inspect.getdoc(own) or "").partition("\n\n")[0]
+    return shorten(first, DOC_WIDTH, placeholder=" …")
