@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from vlrft.grading import expects, read_answer
+from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
+
+from .math_answer import answer_text
+
+__all__ = ["countdown"]
 
 LONGEST = 200  # characters: what four numbers need many times over
 
+_ARITHMETIC = re.compile(r"[0-9+\-*/()=\s]+")
 _OPERATORS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -21,8 +27,8 @@ _OPERATORS = {
 
 
 def countdown(completion: str, sample: Sample) -> float | None:
-    """1.0 for such an expression in the answer tag, 0.0 otherwise; None when the gold answer is no
-    `{"nums", "target"}`.
+    """1.0 for such an expression in the answer tag (or, without one, in the last box), 0.0 otherwise;
+    None when the gold answer is no `{"nums", "target"}`.
 
     Whole numbers, + - * / and brackets, computed exactly; `= target` may follow. Raises DataError
     for a gold answer that is not that mapping of whole numbers.
@@ -30,8 +36,8 @@ def countdown(completion: str, sample: Sample) -> float | None:
     if not expects(sample, "countdown"):
         return None
     numbers, target = _gold(sample)
-    answer = read_answer(completion)
-    if answer is None or len(answer) > LONGEST:
+    answer = answer_text(completion)
+    if answer is None or len(answer) > LONGEST or not _ARITHMETIC.fullmatch(answer):
         return 0.0
     expression, equals, right = answer.partition("=")
     if equals and right.strip() != str(target):

@@ -31,8 +31,10 @@ def problem(cells: Cells) -> str:
 
 
 def answer(cells: Cells) -> Any:
-    """A text, a number, or a list of texts of which any is right."""
+    """A text, a number, or a list of texts of which any is right. Raises ValueError for none."""
     given = cells["answer"]
+    if given is None or given == []:
+        raise ValueError("no gold answer")
     return [str(a) for a in given] if isinstance(given, list) else given
 
 
