@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 
+logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of the lack of SIGALRM
 LIBRARY = import_module("math_verify")  # has no types
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from vlrft.grading import read_math, same_math
 
@@ -106,7 +108,19 @@ SAME: dict[str, list[str]] = {
     r"\frac{\pi}{3}": ["60°"],
 }
 
+SAME |= {
+    r"5\text{ m/s}": ["5", "5 m/s"],
+    r"\{1,2\}": ["{1,2}", "2, 1"],
+    "(2, 3)": ["(x, y) = (2, 3)"],
+    "|x|": [r"\sqrt{x^2}"],
+    r"\begin{bmatrix}1&2\\3&4\end{bmatrix}": [r"\left(\begin{array}{cc}1&2\\3&4\end{array}\right)"],
+    r"\emptyset": [r"\varnothing"],
+}
+
 OTHER: dict[str, list[str]] = {
+    "|x|": ["x"],
+    "2 hours": ["120 minutes"],
+    "1.5": ["1,5"],
     "140°": ["140 cm"],
     "5m": ["5 cm", "5 m^2", "500cm"],
     "$6m$": ["6", r"6 \text{ m}"],
@@ -264,3 +278,17 @@ def test_hostile_answers_never_raise_and_never_score(answer: str) -> None:
 def test_what_is_no_mathematics_has_no_form(gold: str) -> None:
     answer = read_math(gold)
     assert answer is None or answer.forms == ()
+
+
+SCRAPS = (
+    r"1 2 7 12 1.5 1e5 .5 . x y e i m cm \frac \sqrt \binom \log \sin \dot { } ( ) [ ] \{ \} ^ _ + - * / \cdot"
+    r" = < \le \in \cup , ; : | ! % \% \$ $ ' \pm \pi \infty \text{ \text{cm} ^\circ ° √ ² & \\ \lfloor \rfloor"
+    r" \begin{pmatrix} \end{pmatrix} \begin{array} \end{array} square and 厘米 C \angle \left f(x)"
+)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(some.lists(some.sampled_from([*SCRAPS.split(" "), " "]), max_size=14).map("".join))
+def test_no_scrap_of_notation_raises_or_is_the_answer(answer: str) -> None:
+    assert not same(r"\frac{355}{113}", answer)
+    assert not same("a+b=c", answer)

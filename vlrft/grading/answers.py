@@ -65,7 +65,7 @@ def _whole_numbers(text: str) -> str:
 def _form(reading: list[str]) -> Form | None:
     if not reading:
         return None
-    for reader in (_union, _list, _relation, _ratio, _bracketed, _matrix):
+    for reader in (_union, _list, _relation, _ratio, _matrix, _bracketed):
         applies, found = reader(reading)
         if applies:
             return found
@@ -119,11 +119,11 @@ def _ratio(reading: list[str]) -> Reading:
 
 def _bracketed(reading: list[str]) -> Reading:
     left, right = reading[0], reading[-1]
-    if len(reading) < 2 or left not in ("(", "[", r"\{", r"\langle") or closes_early(reading):
+    if len(reading) < 2 or left not in ("(", "[", "{", r"\{", r"\langle") or closes_early(reading):
         return False, None
     inner = reading[1:-1]
     parts = split(inner, (",", ";"))
-    if left == r"\{":
+    if left == r"\{" or (left == "{" and len(parts) > 1):
         return True, _flat([_form(part) for part in parts])
     if len(parts) == 1:
         return False, None  # an expression in parentheses
@@ -134,6 +134,8 @@ def _bracketed(reading: list[str]) -> Reading:
 
 def _matrix(reading: list[str]) -> Reading:
     """Rows in order, whatever brackets are drawn around them."""
+    if reading[0] in ("(", "[") and reading[1][:6] == r"\begin" and not closes_early(reading):
+        reading = reading[1:-1]
     kind = reading[0].removeprefix(r"\begin{").removesuffix("}")
     if not reading[0].startswith(r"\begin"):
         return False, None

@@ -22,7 +22,7 @@ FUNCTIONS = {"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "asin
 _GREEK = {
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi",
     "rho", "sigma", "tau", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi",
-    "Sigma", "Phi", "Psi", "Omega", "hbar", "ell",
+    "Sigma", "Phi", "Psi", "Omega", "hbar", "ell", "emptyset",
 }  # fmt: skip
 _CLOSING = {
     "(": ")",
@@ -170,7 +170,7 @@ class _Reader:
         token = self._take()
         if token in _CLOSING:
             return self._grouped(token)
-        if token[0].isdigit() or token[0] == ".":
+        if token[0].isdigit() or (token[0] == "." and len(token) > 1):
             return self._mixed(token)
         if token.isalpha() and len(token) == 1:
             return self._symbol(token)

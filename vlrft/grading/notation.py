@@ -26,7 +26,7 @@ _SAME = {
     "arccos": "acos", "arcsin": "asin", "arctan": "atan", "operatorname": "mathrm", "mbox": "text",
     "textrm": "text", "textbf": "text", "textit": "text", "hbox": "text", "mathbf": "mathrm", "mathit": "mathrm",
     "rm": "", "bf": "", "left": "", "right": "", "big": "", "Big": "", "bigl": "", "bigr": "", "Bigl": "",
-    "Bigr": "", "displaystyle": "", "quad": "", "qquad": "", "limits": "", "varepsilon": "epsilon",
+    "Bigr": "", "displaystyle": "", "quad": "", "qquad": "", "limits": "", "varepsilon": "epsilon", "varnothing": r"\emptyset",
     "lg": "log", "or": ",", "land": ",", "lor": ",",
 }  # fmt: skip
 _FUNCTIONS = {

@@ -1,7 +1,7 @@
 """Whether two expressions are one, by their values: runs in a worker, see `Bounded`.
 
-Constants are compared to 40 digits; expressions with symbols at several points of the positive
-numbers, whole numbers when floors or factorials are about. That needs no simplification, so no
+Constants are compared to 40 digits; expressions with symbols at several points, whose coordinates
+are positive (so that √x² is x) unless | | is about, and whole when floors or factorials are. That needs no simplification, so no
 heuristic decides, and two different analytic expressions do not agree at eight points by accident.
 """
 
@@ -18,6 +18,7 @@ DIGITS = 60  # of working precision
 AGREED = 40  # digits that must be the same
 POINTS = 8
 LARGEST = 100_000  # natural logarithm of the largest number on the way
+DISCRETE = ("floor", "ceil", "factorial", "binom")  # they speak of whole numbers
 WIDEST = 1_000_000  # argument of a periodic or discrete function
 
 
@@ -40,13 +41,14 @@ def proportional(a: Expr, b: Expr) -> int:
 def _proportion(a: Expr, b: Expr) -> Any:
     """The constant a / b, to 40 digits 1 when they agree; None when it is not constant."""
     mp = _mpmath()
-    names = sorted(symbols(a) | symbols(b))
-    whole = discrete(a) or discrete(b)
+    names = sorted(_symbols(a) | _symbols(b))
+    whole = _uses(a, DISCRETE) or _uses(b, DISCRETE)
+    low = -3.0 if _uses(a, ("abs",)) or _uses(b, ("abs",)) else 0.5
     random = Random(20_250_917)
     first: Any = None
     for _ in range(POINTS if names else 1):
         point = {
-            name: mp.mpf(random.randint(2, 40)) if whole else mp.mpf(random.uniform(0.5, 3.0))
+            name: mp.mpf(random.randint(2, 40)) if whole else mp.mpf(random.uniform(low, 3.0))
             for name in names
         }
         try:
@@ -73,17 +75,16 @@ def _ratio(mp: Any, a: Any, b: Any) -> Any:
     return None if a == 0 or b == 0 else a / b
 
 
-def symbols(expr: Expr) -> set[str]:
+def _symbols(expr: Expr) -> set[str]:
     if expr[0] == "sym":
         return {expr[1]}
-    return set().union(*(symbols(part) for part in expr[1:] if isinstance(part, tuple)))
+    return set().union(*(_symbols(part) for part in expr[1:] if isinstance(part, tuple)))
 
 
-def discrete(expr: Expr) -> bool:
-    """Whether it speaks of whole numbers: floors, factorials, binomials."""
-    if expr[0] == "fn" and expr[1] in ("floor", "ceil", "factorial", "binom"):
+def _uses(expr: Expr, names: tuple[str, ...]) -> bool:
+    if expr[0] == "fn" and expr[1] in names:
         return True
-    return any(discrete(part) for part in expr[1:] if isinstance(part, tuple))
+    return any(_uses(part, names) for part in expr[1:] if isinstance(part, tuple))
 
 
 def _mpmath() -> Any:

@@ -41,10 +41,12 @@ def _is_name(side: list[str]) -> bool:
     """`x`, `m_{max}`, `f(x)`, `\\angle ABC`."""
     if side and side[0] in (r"\angle", r"\triangle"):
         return True
+    if side and side[0] == "(" and side[-1] == ")" and "," in side:  # (x, y) = (2, 3)
+        return all((len(token) == 1 and token.isalpha()) or token == "," for token in side[1:-1])
     letter = side and (
         (len(side[0]) == 1 and side[0].isalpha()) or (side[0][1:].isalpha() and side[0][0] == "\\")
     )
-    if not letter or side[0] in (r"\frac", r"\sqrt", r"\pi"):
+    if not letter or side[0] in (r"\frac", r"\sqrt", r"\pi", r"\infty"):
         return False
     rest = side[1:]
     if rest[:1] == ["_"]:

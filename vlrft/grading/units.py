@@ -76,6 +76,9 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
             return body[: -len(tail)], "°"  # of the whole: 45/2°
     if body[-1] in ("C", "F") and r"\circ" in body[-3:]:
         return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1]
+    if len(body) > 3 and body[-2] == "/" and body[-3][0] == '"':
+        per = _unit_name(f"{body[-3][1:]}/{body[-1].removeprefix(chr(34))}")
+        return (body[:-3], per) if per else (reading, "")
     if len(body) > 1 and body[-1][0] == '"':
         name = _unit_name(body[-1][1:])
         while (
@@ -102,4 +105,8 @@ def _unit_name(text: str) -> str:
         rest = bare.removeprefix(word).strip()
         if rest != bare and rest in MARKED:
             return f"{MARKED[rest]}^{power}"
+    of, sign, per = bare.partition("/")
+    if sign:
+        names = _unit_name(of), _unit_name(per)
+        return "/".join(names) if all(names) else ""
     return MARKED.get(bare) or MARKED.get(bare.casefold(), "")
