@@ -46,6 +46,8 @@ def sample(row: Row, options: Options) -> Sample:
     tags = dict(row.tags)
     if options.prompt == "r1":
         tags["opened"] = "<think>"
+    elif options.prompt == "short":
+        tags["form"] = "answer"
     elif options.prompt != "clean":
         tags["form"] = "boxed"
     return Sample(id=row.id, messages=messages, answer=row.answer, tags=tags, info=row.info)
@@ -59,7 +61,8 @@ def gold(sample: Sample) -> str:
     if sample.tags.get("form") == "boxed":
         return f"<think></think>\\boxed{{{answer}}}"
     opened = sample.tags.get("opened", "")
-    return f"<think></think><answer>{answer}</answer>".removeprefix(opened)
+    thought = "" if sample.tags.get("form") == "answer" else "<think></think>"
+    return f"{thought}<answer>{answer}</answer>".removeprefix(opened)
 
 
 def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:

@@ -21,10 +21,11 @@ class Options:
     """Several sets are measured each by itself, and by the mean of their figures."""
     data: str | None = None
     """A folder with the sets' tables; each set's home on the hub unless given."""
-    prompt: Literal["clean", "qwen_math", "r1", "none", "r1d", "open_rs", "lighteval", "verl"] = (
-        "clean"
-    )
-    """clean: an answer tag; the others as published (r1 and none: text without a chat template)."""
+    prompt: Literal[
+        "clean", "short", "qwen_math", "r1", "none", "r1d", "open_rs", "lighteval", "verl"
+    ] = "clean"
+    """clean: thoughts and an answer tag; short: the tag alone; the others as published (r1 and none:
+    text without a chat template)."""
     levels: tuple[int, int] | None = None
     """Only problems of these difficulties, as MATH's `Level 3` to `Level 5`."""
 
