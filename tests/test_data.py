@@ -163,3 +163,16 @@ def test_image_cells_of_every_form_are_read(tmp_path: Path) -> None:
     assert [picture(cell, source, "row 0").read() for cell in cells] == [content] * 4
     with pytest.raises(DataError, match=r"row 0: no image \(found NoneType\)"):
         picture(None, source, "row 0")
+
+
+def test_links_of_a_folder_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot in the hub's cache is nothing but links to files elsewhere."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs/5e1f").write_text('{"id": "a"}\n')
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshot/train.jsonl").symlink_to("../blobs/5e1f")
+    assert list(open_source(tmp_path / "snapshot").rows("train")) == [{"id": "a"}]
+    monkeypatch.chdir(tmp_path / "snapshot")
+    for name in ("../blobs/5e1f", str(tmp_path / "blobs/5e1f")):
+        with pytest.raises(DataError, match="leads out of the folder"):
+            read(open_source("."), name)

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -67,8 +68,9 @@ class Folder:
         return self._files
 
     def open(self, name: str) -> BinaryIO:
-        path = (self.root / name).resolve()
-        if not path.is_relative_to(self.root.resolve()):
+        root = self.root.absolute()
+        path = root / name  # its links may lead anywhere: a hub snapshot has nothing else
+        if not Path(normpath(path)).is_relative_to(normpath(root)):
             raise DataError(f"{self.label}: {name!r} leads out of the folder")
         try:
             return path.open("rb")
