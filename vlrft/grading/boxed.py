@@ -47,5 +47,5 @@ def _closing(text: str) -> int:
         elif character == "}":
             depth -= 1
         if depth == 0:
-            return place if character == "}" else 0
+            return place
     return 0
