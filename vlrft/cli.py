@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         return found
 
     train = command("train", "train a policy from one config, through all its stages")
-    train.add_argument("config", help="a YAML file")
+    train.add_argument("config", help="a YAML file, or a name that vlrft list configs prints")
     train.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
     train.add_argument("--out", type=Path, help="folder of the run (default: runs/CONFIG's name)")
     train.add_argument("--resume", action="store_true", help="go on from the last good checkpoint")
@@ -104,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--overwrite", action="store_true", help="replace what is there")
 
     listing = command("list", "what there is by name")
-    listing.add_argument("kind", nargs="?", choices=["tasks", "rewards", "algorithms"])
+    listing.add_argument("kind", nargs="?", choices=["tasks", "rewards", "algorithms", "configs"])
     listing.add_argument("--json", action="store_true")
 
     show = command("show", "a config resolved, or what a task, reward or algorithm is")

@@ -185,7 +185,9 @@ class UpdateConfig:
 class StageConfig:
     """One part of a run. `task`, `rollout` and `update` start from the run's own and say only what differs."""
 
-    steps: Positive
+    steps: Positive | None = None
+    epochs: Annotated[float, Field(gt=0)] | None = None
+    """Instead of steps: how often prompts_per_step prompts a step go through the training split."""
     name: str | None = None
     """Defaults to the algorithm's name."""
     algorithm: str | dict[str, Any] | None = None
@@ -196,6 +198,10 @@ class StageConfig:
     task: TaskConfig
     rollout: RolloutConfig = RolloutConfig()
     update: UpdateConfig = UpdateConfig()
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs")
 
 
 @strict
@@ -241,6 +247,17 @@ class LogConfig:
 
 
 @strict
+class Published:
+    """What a paper reports for the run, so that a report prints it beside what was measured."""
+
+    source: str
+    """The paper and its table."""
+    scores: dict[str, float] = field(default_factory=dict[str, float])
+    """Figure as an evaluation names it -> percent, as printed."""
+    note: str = ""
+
+
+@strict
 class Config:
     """A run."""
 
@@ -257,5 +274,6 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     permute_rewards: bool = False
     """Deal each group's rewards to other rollouts: a control run that must not learn."""
+    published: Published | None = None
     self_check: bool = True
     """The first batch's packed forward must equal the replicated one."""

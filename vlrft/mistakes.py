@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import ValidationError
 
 INHERITED = ("task", "rollout", "update")  # what a stage takes over from the run
+SCALAR = (str, int, float, list, tuple, type(None))
 EXPECTED = {  # in the words of a YAML file, not of Python
     "dataclass_type": "expected a section of keys",
     "tuple_type": "expected a list",
@@ -40,7 +41,9 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
         else:
             text = EXPECTED.get(mistake["type"], mistake["msg"].removeprefix("Value error, "))
             text = text[:1].lower() + text[1:]
-            lines.append(f"{full}: {text}" + (f", got {mistake['input']!r}" if key else ""))
+            whole = mistake["type"] == "value_error" and not isinstance(mistake["input"], SCALAR)
+            got = "" if whole or not key else f", got {mistake['input']!r}"
+            lines.append(f"{full}: {text}{got}")
     return lines
 
 
@@ -71,11 +74,11 @@ def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
         for part in _parts(hint):
             if dataclasses.is_dataclass(part):
                 yield from _keys(part, f"{prefix}{name}.")
+            elif get_origin(part) is dict and dataclasses.is_dataclass(get_args(part)[1]):
+                yield from _keys(get_args(part)[1], f"{prefix}{name}.*.")  # named by the user
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-            elif get_origin(part) is dict and dataclasses.is_dataclass(get_args(part)[1]):
-                yield from _keys(get_args(part)[1], f"{prefix}{name}.*.")  # named by the user
     if get_origin(hint) in (Union, UnionType, tuple, list):
         for arg in get_args(hint):
             yield from _parts(arg)
