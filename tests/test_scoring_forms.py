@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -331,3 +332,42 @@ def test_the_rollouts_of_an_environment_keep_their_scores(rewards: Any) -> None:
     found = flat(score_groups(won, rewards("right")))
     assert [r.reward for r in found] == [3, 2, 2, 3, 2]
     assert found[0].scores == {"won": 1.0, "right": 1.0}
+
+
+def test_trl_s_own_rewards_score_as_in_its_trainer() -> None:
+    trl = pytest.importorskip("trl")
+    from trl import rewards as own
+
+    functions = [
+        own.think_format_reward,
+        own.get_soft_overlong_punishment(max_completion_len=40, soft_punish_cache=20),
+        own.get_repetition_penalty_reward(ngram_size=2, max_penalty=-1.0),
+    ]
+    texts = ("<think>a a a a a</think>b", "x" * 30, "ab ab ab ab", "", "<think></think>c")
+    asked = [group(sample("a", "x"), *texts), group(sample("b", "y"), *texts[::-1])]
+    named = [
+        NamedReward(name=str(k), weight=1.0, function=function)
+        for k, function in enumerate(functions)
+    ]
+    ours = [[r.scores[n.name] for n in named] for r in flat(score_groups(asked, named))]
+    rows = flat(asked)
+    trainer = SimpleNamespace(
+        accelerator=SimpleNamespace(device="cpu", is_main_process=True),
+        reward_funcs=functions,
+        reward_processing_classes=[None] * len(functions),
+        reward_func_names=[n.name for n in named],
+        state=SimpleNamespace(global_step=0),
+        environments=None,
+        args=SimpleNamespace(report_to=[]),
+        _log_completion_extra=lambda *_: None,
+        _log_metric=lambda *_: None,
+    )
+    theirs = trl.GRPOTrainer._calculate_rewards(
+        trainer,
+        [{"prompt": [{"role": "user", "content": r.sample.id}]} for r in rows],
+        [[{"role": "user", "content": r.sample.id}] for r in rows],
+        [[{"role": "assistant", "content": r.text}] for r in rows],
+        [list(r.text.encode()) for r in rows],
+    )
+    assert len({tuple(row) for row in ours}) > 3
+    assert theirs.tolist() == [pytest.approx(row, abs=1e-6) for row in ours]

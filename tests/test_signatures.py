@@ -30,6 +30,8 @@ class Judge:
         (lambda completions, sample: [], "group", False),
         (lambda completions, samples: [], "batch", False),
         (lambda completions: [], "columns", False),
+        (lambda completion_ids, **kwargs: [], "columns", False),
+        (lambda prompts, answer: [], "columns", False),
         (lambda prompts, completions, **kwargs: [], "columns", False),
         (lambda completions, solution, **kwargs: [], "columns", False),
         (lambda completions, completion_ids, answer=None: [], "columns", False),

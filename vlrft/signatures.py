@@ -3,7 +3,7 @@
     (completion, sample)        once a rollout
     (completions, sample)       once a group: a list in, a list out
     (completions, samples)      once a batch: lists in, a list out
-    (completions, **columns)    once a batch, as TRL calls its reward functions; also prompts, completion_ids and columns
+    (completions, **columns)    once a batch, as TRL calls its reward functions: prompts, completion_ids and columns too
 
 Any of them may be `async def`, an object with `__call__` or a functools.partial; parameters with a default are its own.
 """
@@ -24,9 +24,10 @@ SCOPES: dict[Scope, frozenset[str]] = {
     "group": frozenset({"completions", "sample"}),
     "batch": frozenset({"completions", "samples"}),
 }
+TRL = {"prompts", "completions", "completion_ids"}  # a reward of TRL's names at least one of them
 ALLOWED = (
     "(completion, sample) for a rollout, (completions, sample) for a group, (completions, samples) "
-    "for a batch, or TRL's (completions, …) with prompts, completion_ids, columns or **kwargs"
+    "for a batch, or TRL's: some of prompts, completions, completion_ids, columns and **kwargs"
 )
 STRINGS = {"list[str]", "List[str]", "Sequence[str]", "Iterable[str]"}
 
@@ -66,8 +67,10 @@ def form_of(function: object) -> Form:
         for scope, names in SCOPES.items():
             if names <= set(named) and needs <= names:
                 return Form(scope=scope, asynchronous=asynchronous)
-        if "completions" in named and not set(named) & {"completion", "sample", "samples"}:
-            written = inspect.formatannotation(named["completions"].annotation).strip("'\"")
+        if set(named) & TRL and not set(named) & {"completion", "sample", "samples"}:
+            written = ""
+            if "completions" in named:
+                written = inspect.formatannotation(named["completions"].annotation).strip("'\"")
             return Form(
                 scope="columns",
                 asynchronous=asynchronous,

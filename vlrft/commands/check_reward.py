@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vlrft.binding import BoundTask, bind, named_rewards
 from vlrft.commands.score import read_predictions
-from vlrft.config import RewardConfig
+from vlrft.config import ConfigError, RewardConfig
 from vlrft.flaws import Verdict
 from vlrft.grading import read_answer
 from vlrft.loading import task_config
@@ -25,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
     split = args.split or find_task(config.name).splits[0]
     bound = bind(config, split)
     samples = list(bound.head(args.limit))
+    if not samples or args.time_limit <= 0:
+        raise ConfigError(["--limit and --time-limit must be greater than 0"])
     (reward,) = named_rewards({args.reward: RewardConfig(completions=args.completions)})
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:
