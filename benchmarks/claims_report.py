@@ -1,168 +1,137 @@
-"""Tables and the picture of the rows that claims.py wrote.
+"""Verdicts, tables and the picture of the rows that claims.py wrote.
 
     python benchmarks/claims_report.py benchmarks/results/claims_2026-11-21.jsonl
 
-Prints the tables as Markdown; writes claims.svg beside the rows. Intervals are 95 % bootstrap over seeds: with three
-seeds they reach from the least number to the greatest, and say little.
+Writes claims.md and claims.svg beside the rows; every number and verdict in them is read from the rows.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import mean
-from typing import Any
+from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.claims import RATES, SWEEP_SEED, final
+from benchmarks.claims_arms import COMPARISONS, STEPS
+from benchmarks.claims_figures import COLUMNS, FIGURES, Row, arms
+from benchmarks.claims_picture import TITLES, picture
+from benchmarks.claims_text import LAYERS, LONGEST, ORDERS, SHORTEST, WARM_STEPS, WIDTH
+from benchmarks.claims_train import EVERY, GROUP, HELD_OUT, POOL, PROMPTS, STORED
+from benchmarks.claims_verdicts import RULE, lines
 from vlrft.intervals import bootstrap
-
-Row = Mapping[str, Any]
-SWEEP_SEED, THRESHOLD = 100, 0.7
-
-
-def last(row: Row) -> float:
-    return 100 * float(row["evals"][-1][2])
-
-
-def start(row: Row) -> float:
-    return 100 * float(row["evals"][0][2])
-
-
-def curve(row: Row) -> float:
-    return 100 * float(mean(e[2] for e in row["evals"]))
-
-
-def reach(column: int) -> Callable[[Row], float | None]:
-    """Steps (0) or rollouts (1) at the first evaluation at the threshold; None: never."""
-
-    def found(row: Row) -> float | None:
-        return next((float(e[column]) for e in row["evals"] if e[2] >= THRESHOLD), None)
-
-    return found
-
-
-def over(name: str, aggregate: Callable[[list[float]], float]) -> Callable[[Row], float]:
-    return lambda row: float(aggregate([s[name] for s in row["steps"]]))
-
-
-def final(name: str, count: int = 5) -> Callable[[Row], float]:
-    """Mean over the last steps."""
-    return lambda row: float(mean(s[name] for s in row["steps"][-count:]))
-
-
-COLUMNS: dict[str, Callable[[Row], float | None]] = {
-    "accuracy at the start": start,
-    "final accuracy": last,
-    "mean of the curve": curve,
-    "reward, last 5 steps": lambda row: 100 * final("reward")(row),
-}
-OWN: dict[str, dict[str, Callable[[Row], float | None]]] = {
-    "gpg": {f"steps to {THRESHOLD:.0%}": reach(0), f"rollouts to {THRESHOLD:.0%}": reach(1)},
-    "gmpo": {
-        "least log ratio": over("log_ratio_min", min),
-        "greatest log ratio": over("log_ratio_max", max),
-        "entropy, last 5 steps": final("entropy"),
-        "gradient norm, mean": over("norm", mean),
-        "gradient norm, greatest": over("norm_max", max),
-    },
-    "gvpo": {"entropy, last 5 steps": final("entropy"), "gradient norm, mean": over("norm", mean)},
-    "cw": {
-        "entropy, first step": lambda row: float(row["steps"][0]["entropy"]),
-        "entropy, last 5 steps": final("entropy"),
-        "share of tokens with w < 0.5": over("below_half", mean),
-    },
-}
 
 
 def cell(values: list[float | None]) -> str:
+    """Mean [interval], and how many runs lack the figure."""
     got = [v for v in values if v is not None]
     if not got:
         return "never"
+    if not any(got):
+        return "0"
     low, high = bootstrap(got)
-    digits = 1 if max(map(abs, got)) >= 10 else 3
+    most = max(map(abs, got))
+    digits = 0 if most >= 100 else 1 if most >= 10 else 2 if most >= 1 else 3
     missed = f", {len(values) - len(got)} never" if len(got) < len(values) else ""
-    return f"{mean(got):.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{missed}"
+    return f"{fmean(got):.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{missed}"
 
 
-def arms(rows: list[Row], comparison: str) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["comparison"] == comparison and row["seed"] != SWEEP_SEED:
-            found.setdefault(row["arm"], []).append(row)
-    return found
-
-
-def table(rows: list[Row], comparison: str) -> str:
-    columns = COLUMNS | OWN[comparison]
-    lines = [
-        "| " + " | ".join(["arm", "seeds", "rate", *columns, "final − first arm's"]) + " |",
-        "| --- " * (len(columns) + 4) + "|",
-    ]
+def table(rows: list[Row], comparison: str) -> list[str]:
+    """The figures of each arm; transposed, a column an arm, since the arms are fewer."""
     by_arm = arms(rows, comparison)
-    base = {r["seed"]: last(r) for r in next(iter(by_arm.values()))}
-    for name, own in by_arm.items():
-        gain: list[float | None] = [last(r) - base[r["seed"]] for r in own if r["seed"] in base]
-        cells = [cell([read(r) for r in own]) for read in columns.values()]
-        lines.append(
-            "| "
-            + " | ".join([name, str(len(own)), f"{own[0]['rate']:g}", *cells, cell(gain)])
-            + " |"
-        )
-    return "\n".join(lines)
+    out = ["| figure | " + " | ".join(by_arm) + " |", "| --- " * (len(by_arm) + 1) + "|"]
+    for name in COLUMNS[comparison]:
+        cells = [cell([FIGURES[name](r) for r in own.values()]) for own in by_arm.values()]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
+    counts = [f"{median(r['seconds'] for r in own.values()):.0f}" for own in by_arm.values()]
+    return [*out, "| seconds a run, median | " + " | ".join(counts) + " |"]
 
 
-def picture(rows: list[Row]) -> str:
-    """Final accuracy of each arm with its interval, a dot a seed; a panel a comparison."""
-    names = [n for n in OWN if arms(rows, n)]
-    parts, y = [], 20
-    width, left = 900, 230
+def sweep(rows: list[Row]) -> list[str]:
+    """Final accuracy on the tuning seed by rate; the best of each arm in bold."""
+    out = ["| comparison | arm | " + " | ".join(f"{r:g}" for r in RATES) + " |"]
+    out.append("| --- " * (len(RATES) + 2) + "|")
+    tried = [r for r in rows if r["seed"] == SWEEP_SEED]
+    for comparison, declared in COMPARISONS.items():
+        for arm in declared:
+            own = {
+                r["rate"]: 100 * final(r)
+                for r in tried
+                if (r["comparison"], r["arm"]) == (comparison, arm.name)
+            }
+            if own:
+                best = max(own, key=lambda rate: own[rate])
+                marks = {r: "**" if r == best else "" for r in own}
+                cells = [f"{marks[r]}{own[r]:.1f}{marks[r]}" if r in own else "" for r in RATES]
+                out.append(f"| {comparison} | {arm.name} | " + " | ".join(cells) + " |")
+    return out
 
-    def at(value: float) -> float:
-        return left + (width - left - 30) * value / 100
 
-    for comparison in names:
-        parts.append(f'<text x="10" y="{y}" font-weight="bold">{comparison}</text>')
-        for name, own in arms(rows, comparison).items():
-            y += 22
-            values = [last(r) for r in own]
-            low, high = bootstrap(values)
-            parts.append(f'<text x="{left - 12}" y="{y + 4}" text-anchor="end">{name}</text>')
-            parts.append(
-                f'<path d="M{at(low):.1f} {y}H{at(high):.1f}" stroke="#357" stroke-width="3"/>'
-            )
-            parts.append(
-                f'<rect x="{at(mean(values)) - 2:.1f}" y="{y - 7}" width="4" height="14" fill="#357"/>'
-            )
-            parts += [
-                f'<circle cx="{at(v):.1f}" cy="{y}" r="4" fill="none" stroke="#c63"/>'
-                for v in values
-            ]
-        y += 34
-    grid = [
-        f'<path d="M{at(v)} 25V{y - 20}" stroke="#ddd"/><text x="{at(v)}" y="{y}"'
-        f' text-anchor="middle">{v}</text>'
-        for v in range(0, 101, 20)
-    ]
-    caption = (
-        f'<text x="{left}" y="{y + 20}">greedy accuracy at the last evaluation (gvpo: trained prompts), %: '
-        "mean, 95 % interval, a circle a seed</text>"
+def command(rows: list[Row]) -> str:
+    """What made the rows."""
+    seeds = sorted({r["seed"] for r in rows} - {SWEEP_SEED})
+    first = {declared[0].name for declared in COMPARISONS.values()}
+    more = dict.fromkeys(
+        r["arm"] for r in rows if r["seed"] == SWEEP_SEED and r["arm"] not in first
     )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y + 35}" '
-        'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
-        + "".join([*grid, *parts, caption])
-        + "</svg>\n"
+    said = f"python benchmarks/claims.py --out runs/claims --seeds {' '.join(map(str, seeds))}"
+    return said + (" --sweep " + " ".join(f'"{name}"' for name in more) if more else "")
+
+
+def design(rows: list[Row]) -> str:
+    seeds = sorted({r["seed"] for r in rows} - {SWEEP_SEED})
+    seconds = [r["seconds"] for r in rows]
+    machine = ", ".join(sorted({f"{r['machine']['processor']}" for r in rows}))
+    versions = sorted(
+        {f"torch {r['versions']['torch']}, Python {r['versions']['python']}" for r in rows}
     )
+    return f"""\
+The policy is a {LAYERS}-layer transformer of width {WIDTH}. A prompt is {SHORTEST} to {LONGEST} digits and one of {len(ORDERS)} \
+orders (as given, reversed, ascending, descending); the reward is 1 for the exact answer, else 0. {WARM_STEPS} supervised \
+steps on answers in an order of chance teach it to write all orders, not which is asked for; that is left for RL. All arms of a \
+seed begin there. A step samples {PROMPTS} prompts × {GROUP} rollouts from a pool of {POOL} prompts; a run samples {STEPS} such \
+batches (`D_steps`: has {STEPS} steps). Several updates a step are one each for a part of the step's groups, in GVPO two passes \
+over halves. Stored rollouts replace a share of a group's with random ones of the prompt's last {STORED}, from its second visit on. \
+Accuracy is greedy, on {HELD_OUT} held-out prompts every {EVERY} batches; *final* is the mean over the last tenth of the run. \
+Entropy is of the sampled tokens' distributions before a step's updates, in nats; log ratios are to that policy.
+
+Seeds {", ".join(map(str, seeds))}; cells are means [95 % bootstrap interval over seeds]. Adam, no schedule, no gradient \
+clipping. The learning rate of a comparison is the best for its first arm on seed {SWEEP_SEED}, by final accuracy (`gmpo_fast`: five times \
+`gmpo`'s); no reported arm has a rate of its own. {len(rows)} runs on one thread, {machine}, {"; ".join(versions)}; wall time \
+is {median(seconds):.0f} s in the median, {min(seconds):.0f} to {max(seconds):.0f} s as other work left the cores."""
+
+
+LIMITS = f"""\
+- One small problem, one small policy, answers of 3 to 5 tokens: what the papers say of long answers is out of reach here. In \
+particular GMPO's mean over a few tokens is not its mean over hundreds.
+- Few seeds: the bootstrap over them is optimistic, which is why a verdict also asks every seed to agree; five do so by chance once in \
+16 claims without an effect. A verdict says which way a difference points, not that it is large: see its size.
+- D is evaluated after every {EVERY} batches that it sampled, so at a finer grid of steps than the others: a few steps of its lead are that.
+- The rate is the first arm's: an arm with other gradients might do better at another (last table: a single seed). Adam removes a constant factor of the loss, so \
+of GPG's α only its change over training is left.
+- Entropy falls as a policy learns: compare it at equal accuracy, too."""
 
 
 def main() -> None:
     source = Path(sys.argv[1])
     rows: list[Row] = [json.loads(line) for line in source.read_text().splitlines()]
-    for comparison in OWN:
-        if arms(rows, comparison):
-            print(f"## {comparison}\n\n{table(rows, comparison)}\n")
+    parts = [
+        "# The papers' claims at small scale",
+        f"`{command(rows)}`, then `python benchmarks/claims_report.py {source.name}`, which wrote this page and its picture.",
+        design(rows),
+        "![final accuracy, a second figure, and a curve of each comparison](claims.svg)",
+        "## Verdicts",
+        RULE,
+    ]
+    shown = [c for c in COMPARISONS if arms(rows, c)]
+    for comparison in shown:
+        parts += [f"### {TITLES[comparison]}", "\n".join(lines(rows, comparison))]
+    parts += ["## What limits all of this", LIMITS, "## Figures"]
+    for comparison in shown:
+        parts += [f"### {TITLES[comparison]}", "\n".join(table(rows, comparison))]
+    parts += [f"## Learning rates, seed {SWEEP_SEED}: final accuracy", "\n".join(sweep(rows))]
+    source.with_name("claims.md").write_text("\n\n".join(parts) + "\n")
     source.with_name("claims.svg").write_text(picture(rows))
 
 
