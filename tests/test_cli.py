@@ -96,6 +96,8 @@ def test_check_feeds_the_gold_answers_through_the_rewards(
 ) -> None:
     assert main(["check", "digits", "--limit", "8"]) == 0
     assert capsys.readouterr().out.count("8 of 8 gold answers earn full marks") == 3
+    assert main(["check", "digits", "--limit", "8", "--split", "test"]) == 0
+    assert capsys.readouterr().out.count("8 of 8 gold answers earn full marks") == 1
     (tmp_path / "bad.py").write_text(
         "import dataclasses\nfrom vlrft.plugins import find_task\n"
         "task = dataclasses.replace(find_task('digits'), gold=lambda sample: '<answer>x</answer>')\n"

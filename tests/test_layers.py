@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"schema", "shipped"},
     {"images", "references"},
-    {"workers", "signatures"},
+    {"workers", "serving", "signatures"},
     {"boxes", "config"},
     {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},
     {"chat", "calls", "probes", "scoring", "advantages", "grades", "loading"},
@@ -34,6 +34,7 @@ WITHOUT_TORCH = {
     "schema",
     "references",
     "workers",
+    "serving",
     "signatures",
     "calls",
     "probes",

@@ -118,6 +118,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112]"
     )
+    check.add_argument("--split", nargs="+", help="default: all")
     check.add_argument(
         "--limit", type=int, default=500, help="samples of each split (default: 500)"
     )

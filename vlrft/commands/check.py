@@ -19,7 +19,7 @@ from vlrft.scoring import score
 def run(args: argparse.Namespace) -> int:
     config = task_config(args.task, args.overrides)
     failures = 0
-    for split in find_task(config.name).splits:
+    for number, split in enumerate(args.split or find_task(config.name).splits):
         bound = bind(config, split)
         samples = bound.head(args.limit)
         wrong = list(mistakes(bound, samples))
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         )
         for line in wrong[:10]:
             print(f"  {line}", file=sys.stderr)
-        if split == bound.task.splits[0]:
+        if number == 0:
             show(bound)
     return 1 if failures else 0
 
