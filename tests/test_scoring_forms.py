@@ -6,6 +6,8 @@ import asyncio
 import dataclasses
 import math
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -247,6 +249,24 @@ def test_after_a_failure_that_stops_the_run_no_call_is_made(rewards: Any, tmp_pa
     with pytest.raises(RewardError, match="sample a: reward slow took longer"):
         score_groups([group(asked, *"xyzuvw")], rewards("slow", workers=2, time_limit=0.5))
     assert len(log.read_text()) == 2
+
+
+def test_ctrl_c_ends_calls_in_workers_at_once(mine: str) -> None:
+    script = f"""
+import os, signal, threading
+from tests.test_scoring_forms import group, sample
+from vlrft.binding import named_rewards
+from vlrft.config import RewardConfig
+from vlrft.scoring import score_groups
+
+reward = RewardConfig(workers=2, time_limit=30, on_error="zero")
+threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+score_groups([group(sample("a", "x"), *["hang"] * 20)], named_rewards({{"{mine}:hangs": reward}}))
+"""
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    assert time.monotonic() - start < 20
 
 
 def test_a_thread_may_score(rewards: Any) -> None:

@@ -354,6 +354,6 @@ def is_worker(stat: Path) -> bool:
     """Whether it is a child of this process that serves calls."""
     try:
         parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        return parent == os.getpid() and "vlrft.workers" in (stat.parent / "cmdline").read_text()
+        return parent == os.getpid() and "vlrft.serving" in (stat.parent / "cmdline").read_text()
     except OSError:
         return False

@@ -58,7 +58,10 @@ def start(
     if workers is not None:
         assert reference is not None
         sent = [(reference, form.strings, own) for own in calls]
-        return _beside(lambda: workers.map(remote, sent, seconds, loads=[reference], stop=stop))
+        return _beside(
+            lambda: workers.map(remote, sent, seconds, loads=[reference], stop=stop),
+            workers.interrupt,
+        )
     if form.asynchronous:
         gathered = _gather([ask(function, form, own) for own in calls])
         return asyncio.run_coroutine_threadsafe(gathered, _loop(os.getpid())).result
@@ -142,14 +145,20 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _beside(work: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome]]:
-    """Runs in a thread; the result joins it."""
+def _beside(
+    work: Callable[[], list[Outcome]], interrupt: Callable[[], None]
+) -> Callable[[], list[Outcome]]:
+    """Runs in a thread; the result joins it. Ctrl-C interrupts it, which would else go on to its end."""
     found: list[list[Outcome]] = []
     thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
 
     def join() -> list[Outcome]:
-        thread.join()
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            interrupt()
+            raise
         return found[0]
 
     return join

@@ -10,7 +10,6 @@ kill or a crash, and ends with its caller, however that ends. The caller's `__ma
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import pickle
 import signal
@@ -25,14 +24,9 @@ from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import Any
 
-from vlrft.references import load_attribute
 from vlrft.schema import VlrftError
 
-START_SECONDS = (
-    120.0  # to start Python and to import what a reference names: not the call's own time
-)
-GRACE_SECONDS = 2.0  # an orphan in the middle of a call ends itself so long after the call's limit
-IDLE_SECONDS = 1.0  # how often an idle worker looks whether its caller still lives
+START_SECONDS = 120.0  # to start Python and to import what is called: not the call's own time
 
 
 class WorkerError(VlrftError, RuntimeError):
@@ -104,6 +98,13 @@ class Worker:
         with self._lock:
             self._stop()
 
+    def interrupt(self) -> None:
+        """Ends the process under a call that another thread waits for, which then raises WorkerDied."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
     def _ask(self, message: bytes, seconds: float) -> Any:
         pipe = self._pipe or self._start()
         try:
@@ -127,7 +128,7 @@ class Worker:
         ours, theirs = Pipe()
         code = (
             f"import sys; sys.path[:] = {sys.path!r}\n"
-            f"from vlrft.workers import serve; serve({theirs.fileno()}, {os.getpid()}, {self.memory})"
+            f"from vlrft.serving import serve; serve({theirs.fileno()}, {os.getpid()}, {self.memory})"
         )
         process = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -161,6 +162,7 @@ class Workers:
     def __init__(self, count: int, *, memory_gb: float | None = None) -> None:
         self.count = count
         self.all = [Worker(memory_gb=memory_gb) for _ in range(count)]
+        self._interrupted = threading.Event()
 
     def map(
         self,
@@ -179,9 +181,10 @@ class Workers:
         for worker in self.all:
             free.put(worker)
         failed: list[Exception] = []
+        self._interrupted.clear()
 
         def one(args: tuple[Any, ...]) -> Any:
-            if stop and failed:
+            if failed and (stop or self._interrupted.is_set()):
                 return failed[0]
             worker = free.get()
             try:
@@ -194,6 +197,12 @@ class Workers:
 
         with ThreadPoolExecutor(self.count) as threads:
             return list(threads.map(one, calls))
+
+    def interrupt(self) -> None:
+        """Ends a `map` that another thread is in: no further call is made, those under way fail."""
+        self._interrupted.set()
+        for worker in self.all:
+            worker.interrupt()
 
     def close(self) -> None:
         for worker in self.all:
@@ -211,53 +220,6 @@ def reference_of(function: Callable[..., Any]) -> str:
     file = getattr(place, "__file__", None)
     from_file = module == "__main__" or str(module).startswith("vlrft_file_")
     return f"{file}:{name}" if from_file and file else f"{module}:{name}"
-
-
-def serve(descriptor: int, caller: int, memory: int | None) -> None:
-    """The other end: answers calls until the caller is gone."""
-    if memory is not None:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    os.dup2(2, 1)  # what a function prints is no result of the command
-    pipe: Connection[Any, Any] = Connection(descriptor)
-    silent = open(os.devnull, "w")  # noqa: SIM115 (faulthandler keeps it)
-    try:
-        while True:
-            while not pipe.poll(IDLE_SECONDS):
-                if os.getppid() != caller:
-                    return
-            reference, args, seconds = pickle.loads(pipe.recv_bytes())
-            faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True, file=silent)
-            answer = _answer(reference, args)
-            faulthandler.cancel_dump_traceback_later()
-            pipe.send_bytes(answer)
-    except (EOFError, OSError, KeyboardInterrupt):
-        return
-
-
-def _answer(reference: str, args: tuple[Any, ...] | None) -> bytes:
-    """(good, pickled answer or exception, its text); without arguments, only whether the reference leads anywhere."""
-    try:
-        function: Any = load_attribute(reference)
-        found = None if args is None else function(*args)
-        return pickle.dumps((True, _pickled(found), ""))
-    except Exception as e:
-        text = f"{type(e).__name__}: {e}"
-        try:
-            return pickle.dumps((False, _pickled(e), text))
-        except WorkerError:
-            return pickle.dumps((False, pickle.dumps(WorkerError(text)), text))
-
-
-def _pickled(thing: object) -> bytes:
-    """Pickled so that it can be read again; many exceptions can be written but not read."""
-    try:
-        content = pickle.dumps(thing)
-        pickle.loads(content)
-    except Exception as e:
-        raise WorkerError(f"a {type(thing).__name__} cannot be sent between processes: {e}") from e
-    return content
 
 
 def _kill(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: int) -> None:
