@@ -140,18 +140,14 @@ def tables(found: dict[str, dict[str, Any]], all_cases: list[Case]) -> list[str]
     return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    args = parser.parse_args()
-    all_cases = list(cases(args.data))
-    found = {name: measure(grade, all_cases) for name, grade in graders().items()}
+def write(
+    data: Path, out: Path, all_cases: list[Case], found: dict[str, dict[str, Any]]
+) -> list[str]:
+    """Writes the summary and the raw counts; returns the summary's lines."""
     setting = {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[2]:.1f},"
+        f" Python {platform.python_version()}",
         **{name: version(name) for name in ("math-verify", "sympy", "mpmath")},
     }
     golds = len({(case.data, case.gold) for case in all_cases})
@@ -161,23 +157,37 @@ def main() -> None:
         f"`python benchmarks/graders.py DATA`, {', '.join(f'{k} {v}' for k, v in setting.items())}.",
         "",
         f"{golds} different gold answers of AIME24, AMC, MATH500, Minerva, OlympiadBench and GeoQA,"
-        f" {len(all_cases)} answers. Italic kinds are near-misses, which must not pass.",
+        f" {len(all_cases)} answers. Italic kinds are near-misses, which must not pass. A refused gold"
+        f" answer raises; the answers to it count as neither right nor wrong.",
         "",
         *tables(found, all_cases),
         "",
-        *verdicts(args.data / "geoqa"),
+        *verdicts(data / "geoqa"),
     ]
-    print("\n".join(lines))
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "graders.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "graders.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     raw = {
         "setting": setting,
         "answers": len(all_cases),
         "graders": found,
-        "geoqa_misread": misread(args.data / "geoqa"),
+        "geoqa_misread": misread(data / "geoqa"),
     }
-    name = f"graders_{setting['date']}.json"
-    (args.out / name).write_text(json.dumps(raw, indent=1, ensure_ascii=False), encoding="utf-8")
+    (out / f"graders_{setting['date']}.json").write_text(
+        json.dumps(raw, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    args = parser.parse_args()
+    all_cases = list(cases(args.data))
+    found = {name: measure(grade, all_cases) for name, grade in graders().items()}
+    print("\n".join(write(args.data, args.out, all_cases, found)))
 
 
 if __name__ == "__main__":

@@ -71,11 +71,7 @@ def open_r1(completion: str, sample: Sample) -> float | None:
     answer between dollar signs. Defects: a solution without LaTeX that math-verify reads, such as a
     bare `7`, gives 1.0 to every completion; an answer outside of LaTeX marks is not seen.
     """
-    if not expects(sample, "math"):
-        return None
-    solution = sample.info.get("solution")
-    golds = (solution,) if isinstance(solution, str) else tuple(map(_latex, gold_texts(sample)))
-    return _bounded(_open_r1, completion, sample, golds)
+    return _bounded(_open_r1, completion, sample, _solutions)
 
 
 def lighteval(completion: str, sample: Sample) -> float | None:
@@ -91,14 +87,13 @@ def _bounded(
     grade: Callable[[str, tuple[str, ...]], float],
     completion: str,
     sample: Sample,
-    golds: tuple[str, ...] = (),
+    golds: Callable[[Sample], tuple[str, ...]] = gold_texts,
 ) -> float | None:
     """The grade from the worker; None for a sample of another kind. Raises DataError for a gold
     answer that is no text or number."""
     if not expects(sample, "math"):
         return None
-    known = golds or gold_texts(sample)
-    return bounded_worker().call(grade, (completion, known), SECONDS, NEEDS) or 0.0
+    return bounded_worker().call(grade, (completion, golds(sample)), SECONDS, NEEDS) or 0.0
 
 
 def _r1v(completion: str, golds: tuple[str, ...]) -> float:
@@ -131,7 +126,17 @@ def _dr_grpo(completion: str, golds: tuple[str, ...]) -> float:
 
 def _open_r1(completion: str, golds: tuple[str, ...]) -> float:
     library = _math_verify()
-    style = library.LatexExtractionConfig(boxed_match_priority=0, try_extract_without_anchor=False)
+    style = library.LatexExtractionConfig(
+        normalization_config=importlib.import_module("latex2sympy2_extended").NormalizationConfig(
+            basic_latex=True,
+            units=True,
+            malformed_operators=False,
+            nits=False,
+            boxed="all",
+        ),
+        boxed_match_priority=0,
+        try_extract_without_anchor=False,
+    )
     said = _parse(completion, extraction_config=[style], extraction_mode="first_match")
     plain = [library.LatexExtractionConfig()]
     for gold in golds:
@@ -155,6 +160,11 @@ def _lighteval(completion: str, golds: tuple[str, ...]) -> float:
             for gold in golds
         )
     )
+
+
+def _solutions(sample: Sample) -> tuple[str, ...]:
+    solution = sample.info.get("solution")
+    return (solution,) if isinstance(solution, str) else tuple(map(_latex, gold_texts(sample)))
 
 
 def _latex(gold: str) -> str:

@@ -44,4 +44,4 @@ def _text(given: object) -> str | None:
         return given.strip() or None
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
         return None
-    return str(int(given)) if given == int(given) else repr(given)
+    return repr(given)
