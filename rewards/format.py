@@ -18,14 +18,16 @@ def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like 
     """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it;
     else 0.0.
 
-    Where the prompt asks for a box (tag `form`: boxed), 1.0 for one `<think>…</think>` and a
-    `\\boxed{…}` after it. Applies to every sample. An empty answer, a nested or repeated tag or an
+    Where the prompt asks for thinking and a box (tag `form`: boxed), 1.0 for one `<think>…</think>`
+    and a `\\boxed{…}` after it; where it asks for a box only (`form`: box), for a box. Applies to every sample. An empty answer, a nested or repeated tag or an
     answer too long to read earns nothing. Where the prompt opened the thinking itself (tag
     `opened`), the completion goes on from there; so with the released forms.
     """
     text = _whole(completion, sample).strip()
     if any(text.count(tag) > 1 for tag in _TAGS):
         return 0.0
+    if sample.tags.get("form") == "box":
+        return float(read_boxed(text) is not None)
     thought, closed, spoken = (part.strip() for part in text.rpartition("</think>"))
     thinks = thought.startswith("<think>") if closed else "<think>" not in spoken
     if sample.tags.get("form") == "boxed":

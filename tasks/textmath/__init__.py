@@ -21,6 +21,12 @@ from .rows import chosen, read
 from .sets import SETS
 
 ROLES = ("system", "user", "plain")
+FORMS = {  # what prompts ask for besides a box
+    "clean": {},
+    "r1": {"opened": "<think>"},
+    "short": {"form": "answer"},
+    "open_rs": {"form": "boxed"},
+}
 
 
 def homes(options: Options) -> Mapping[str, str]:
@@ -43,13 +49,7 @@ def sample(row: Row, options: Options) -> Sample:
         )
         for role in roles
     )
-    tags = dict(row.tags)
-    if options.prompt == "r1":
-        tags["opened"] = "<think>"
-    elif options.prompt == "short":
-        tags["form"] = "answer"
-    elif options.prompt != "clean":
-        tags["form"] = "boxed"
+    tags = {**row.tags, **FORMS.get(options.prompt, {"form": "box"})}
     return Sample(id=row.id, messages=messages, answer=row.answer, tags=tags, info=row.info)
 
 
@@ -58,11 +58,11 @@ def gold(sample: Sample) -> str:
     answer = sample.answer[0] if isinstance(sample.answer, list) else sample.answer
     if isinstance(answer, dict):
         answer = solve(answer["nums"], answer["target"])
-    if sample.tags.get("form") == "boxed":
-        return f"<think></think>\\boxed{{{answer}}}"
-    opened = sample.tags.get("opened", "")
-    thought = "" if sample.tags.get("form") == "answer" else "<think></think>"
-    return f"{thought}<answer>{answer}</answer>".removeprefix(opened)
+    form, opened = sample.tags.get("form"), sample.tags.get("opened", "")
+    thought = "" if form in ("answer", "box") else "<think></think>"
+    boxed = form in ("boxed", "box")
+    said = f"\\boxed{{{answer}}}" if boxed else f"<answer>{answer}</answer>"
+    return f"{thought}{said}".removeprefix(opened)
 
 
 def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:

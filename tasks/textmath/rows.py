@@ -48,6 +48,7 @@ def _of_set(source: Source, split: str, name: str, options: Options) -> Iterator
         gold=known.gold,
         question=known.question,
         tags=lambda cells: {"kind": name, "answer": known.kind, **known.tags(cells)},
+        info=("solution",),  # which open-r1's grader reads
     )
     for number, row in enumerate(rows):
         label = f"{name}/{split}/{number}"

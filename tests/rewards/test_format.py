@@ -38,3 +38,31 @@ from tests.fakes import sample
 )
 def test_form(completion: str, score: float) -> None:
     assert form(completion, sample("any")) == score
+
+
+@pytest.mark.parametrize(
+    ("completion", "thinking", "alone"),
+    [
+        ("<think>hm</think>\\boxed{7}", 1.0, 1.0),
+        ("<think>hm</think> So it is \\boxed{7}.", 1.0, 1.0),
+        ("\\boxed{7}", 0.0, 1.0),
+        ("So it is \\boxed{7}.", 0.0, 1.0),
+        ("hm</think>\\boxed{7}", 0.0, 1.0),  # of a chat template that opens the thinking
+        ("<think>\\boxed{7}", 0.0, 1.0),
+        ("<think>\\boxed{7}</think> 7", 0.0, 0.0),
+        ("<think>a</think><think>b</think>\\boxed{7}", 0.0, 0.0),
+        ("<think>hm</think>\\boxed{}", 0.0, 0.0),
+        ("<think>hm</think>7", 0.0, 0.0),
+        ("", 0.0, 0.0),
+    ],
+)
+def test_a_box_with_thinking_and_alone(completion: str, thinking: float, alone: float) -> None:
+    assert form(completion, sample("any", form="boxed")) == thinking
+    assert form(completion, sample("any", form="box")) == alone
+
+
+def test_a_completion_goes_on_from_thinking_that_the_prompt_opened() -> None:
+    opened = sample("any", opened="<think>")
+    assert form("hm</think> <answer>7</answer>", opened) == 1.0
+    assert form("<think>hm</think> <answer>7</answer>", opened) == 0.0
+    assert form("<answer>7</answer>", opened) == 0.0

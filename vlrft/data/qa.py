@@ -27,8 +27,10 @@ def qa_rows(
     question: Callable[[Mapping[str, Any]], str] | None = None,
     seen: bool = False,
     tags: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda cells: {},
+    info: Sequence[str] = (),
 ) -> Iterator[Row | Defect]:
-    """The rows of a split (of the tables called `table`, where that is another name), with the split in their info.
+    """The rows of a split (of the tables called `table`, where that is another name), with the split in their info,
+    and the columns that `info` names.
 
     A row's id is its `id` cell, else its place. Defects: a question or gold answer that is not there, and where the
     questions are about something `seen`, an image that is not named.
@@ -52,7 +54,7 @@ def qa_rows(
             answer=answer,
             pictures=pictures,
             tags=tags(cells),
-            info={"split": split},
+            info={"split": split, **{k: cells[k] for k in info if cells.get(k) is not None}},
         )
 
 
