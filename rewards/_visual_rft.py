@@ -1,0 +1,48 @@
+"""How Visual-RFT's released code reads an answer, and what its graders share."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from vlrft.grading import bounded_worker
+
+SECONDS = 10.0  # for one completion: two default limits of math-verify
+
+
+def tagged(text: str, *, lines: bool) -> str | None:
+    """What `<answer>(.*?)</answer>` finds first, across line breaks only with `lines`; in linear
+    time, which a search for the pattern is not."""
+    start = text.find("<answer>")
+    while start >= 0:
+        inside = start + len("<answer>")
+        end = text.find("</answer>", inside)
+        if end < 0:
+            return None
+        line = -1 if lines else text.find("\n", inside, end)
+        if line < 0:
+            return text[inside:end]
+        start = text.find("<answer>", line)
+    return None
+
+
+def squeezed(text: str) -> str:
+    """Without spaces and underscores, in lower case."""
+    return text.replace(" ", "").replace("_", "").lower()
+
+
+def math_agrees(completion: str, solution: str) -> bool:
+    """Whether math-verify takes the completion for the solution; not, where it runs over its time."""
+    return bounded_worker().call(_agrees, (completion, solution), SECONDS) is True
+
+
+def _agrees(completion: str, solution: str) -> bool:
+    try:
+        library: Any = importlib.import_module("math_verify")
+    except ImportError:
+        raise ImportError(
+            "the released graders need math-verify: pip install 'vlrft[math]'"
+        ) from None
+    said = library.parse(completion, parsing_timeout=None)
+    gold = library.parse(solution, parsing_timeout=None)
+    return bool(library.verify(said, gold, timeout_seconds=None))

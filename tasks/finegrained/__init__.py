@@ -1,0 +1,65 @@
+"""Fine-grained classification from few examples: flowers, pets, aircraft, cars (Visual-RFT's sets).
+
+An open question: the prompt lists no classes. Raw forms, found in this order: a label file
+(`train.jsonl`, `pets37_test.jsonl`: image, label) beside the images, the hub's ViRFT sets (image,
+problem, solution), or a folder of images a class (`train/persian/1.jpg`). The class lists come with
+the pack; a label is a place in its list, from 0 on. Training takes `k` images a class, drawn by
+`seed`; the test is taken whole. In the released evaluation a literal `<image>` stands before the
+question besides the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vlrft.data import Dataset, Row, read_prompt
+from vlrft.grading import read_answer
+from vlrft.metrics import accuracy
+from vlrft.schema import IMAGE, DataError, Measure, Message, Record, Sample, Task
+
+from .labels import HOMES, Options, classes, name_key, read
+
+KINDS = {
+    "flowers102": ("a plant", "species of the plant"),
+    "pets37": ("a pet", "species of the pet"),
+    "fgvc_aircraft100": ("an aircraft", "model of the aircraft"),
+    "cars196": ("a car", "model of the car"),
+}
+
+
+def sample(row: Row, options: Options) -> Sample:
+    dataset = row.tags["dataset"]
+    if dataset != options.dataset:
+        raise DataError(f"sample {row.id} is of {dataset}; set options.dataset={dataset}")
+    thing, what = KINDS[dataset]
+    released = options.prompt == "released"
+    text = read_prompt(__file__, options.prompt).format(thing=thing, what=what)
+    if released and row.info["split"] == "test":
+        text = f"<image>\n{text}"
+    elif released and row.info["problem"]:
+        text = row.info["problem"]  # the set's own
+    asked = Message(role="user", content=(IMAGE, text))
+    return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags, info=row.info)
+
+
+def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+    """Accuracy; beside the strict one how many answers are a class of the set at all."""
+    found = {"accuracy": accuracy(records, grader)}
+    if grader == "strict":
+        known = {d: set(map(name_key, classes(d))) for d in KINDS}
+        named = [name_key(read_answer(r.output) or "") in known[r.tags["dataset"]] for r in records]
+        found["names a class"] = Measure(values=tuple(map(float, named)))
+    return found
+
+
+task = Task(
+    name="finegrained",
+    doc="Few-shot fine-grained classification: flowers102, pets37, fgvc_aircraft100, cars196.",
+    options=Options,
+    splits=("train", "test"),
+    load=Dataset(read=read, sample=sample, homes=lambda options: {"train": HOMES[options.dataset]}),
+    rewards={"classname": 1.0, "format": 1.0},
+    graders={"strict": ("classname",), "official": ("classname.visual_rft_eval",)},
+    measures=measures,
+    gold=lambda s: f"<think></think><answer>{s.answer}</answer>",
+)
