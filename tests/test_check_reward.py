@@ -68,6 +68,9 @@ def never(completion, sample):
 def trl(completions, answer, **kwargs):
     return [float(a in c[0]["content"]) for c, a in zip(completions, answer)]
 
+def texts(completions, answer, **kwargs):
+    return [float(a == c[8:-9]) for c, a in zip(completions, answer)]
+
 async def judged(completions, samples):
     return [float(s.answer[0] in c) for c, s in zip(completions, samples)]
 """
@@ -154,6 +157,14 @@ def test_the_built_in_rewards_are_sound_on_the_pack(capsys: pytest.CaptureFixtur
     for reward in ("choice", "count", "boxes", "format"):
         assert main(["check", "reward", reward, "--task", "digits", "--limit", "12"]) == 0, reward
     assert "flaw:" not in capsys.readouterr().out
+
+
+def test_a_trl_function_of_texts_is_told_how_to_get_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(check(folder, f"{folder}/bad.py:texts")) == 1
+    assert "use --completions text here" in capsys.readouterr().out
+    assert main(check(folder, f"{folder}/bad.py:texts", "--completions", "text")) == 0
 
 
 def test_json_holds_every_probe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

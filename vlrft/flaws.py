@@ -203,6 +203,12 @@ class Verdict:
             yield f"it {said} on {' and on '.join(names[:2])}{more} (such as sample {own[0].sample})"
 
     def _notes(self) -> Iterator[str]:
+        form = self.found.reward.form
+        if form.scope == "columns" and not form.strings and self.distinct < 2:
+            yield (
+                "it was given conversations, as TRL gives them; if it reads plain texts, use --completions text "
+                "here and completions: text in its section of a config"
+            )
         if self.form_only:
             yield "any answer in the right form scores full marks: right for a reward of form only"
         if self.low < -EQUAL or self.high > 1 + EQUAL:
