@@ -5,9 +5,9 @@
 A small transformer learns which order of digits is asked for (claims_text.py); every loss is
 `vlrft.algorithms.policy_loss` as published. The arms of a comparison share seeds, warm-up, the number of sampled rollouts
 (but for `D_steps`, which has more, and stored ones, which take the place of sampled ones) and the learning rate: the
-best of RATES for the comparison's first arm on seed 100, which is used for nothing else; `--sweep` tries other arms
-there, too, for a table only. Adam, no gradient clipping, no schedule. Finished runs are not repeated. Writes rows.jsonl
-into --out, of which claims_report.py makes claims.md and a picture.
+best of RATES for the comparison's first arm on seed 100, which is used for nothing else (`gmpo_fast`: five times
+`gmpo`'s); `--sweep` tries other arms there, too, for a table only. Adam, no gradient clipping, no schedule. Finished runs
+are not repeated. Writes rows.jsonl into --out, of which claims_report.py makes claims.md and a picture.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ COMPARISONS: dict[str, list[Arm]] = {
         Arm(name="D_steps", method="gpg", same_steps=True),
     ],
     "gmpo": _GMPO,
-    "gmpo_fast": _GMPO,
+    "gmpo_fast": [_GMPO[0], _GMPO[2]],
     "cw": [
         Arm(name="grpo", method="grpo", slices=4, reference=True),
         Arm(name="cw_grpo", method="cw_grpo", slices=4, reference=True),

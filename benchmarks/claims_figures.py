@@ -32,12 +32,12 @@ def _best(row: Row) -> float:
 
 
 def _reach(what: str) -> Figure:
-    """`step` or `rollouts` of the first evaluation at the threshold; None: never."""
+    """`step` or `rollouts` when the mean of three evaluations in a row reaches the threshold; None: never."""
 
     def found(row: Row) -> float | None:
-        evals = row["evals"]
-        pairs = zip(evals[what], evals["accuracy"], strict=True)
-        return next((float(at) for at, accuracy in pairs if accuracy >= THRESHOLD), None)
+        at, seen = row["evals"][what], row["evals"]["accuracy"]
+        means = (fmean(seen[i - 2 : i + 1]) for i in range(2, len(seen)))
+        return next((float(at[i]) for i, m in enumerate(means, 2) if m >= THRESHOLD), None)
 
     return found
 

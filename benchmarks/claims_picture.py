@@ -17,7 +17,7 @@ LABELS, GAP, PANEL, LINE = 190, 50, 290, 24
 TITLES = {
     "gpg": "GPG, table 15",
     "gmpo": "GMPO against GRPO, 8 updates a step",
-    "gmpo_fast": "The same at five times that learning rate",
+    "gmpo_fast": "GMPO against GRPO at five times that learning rate",
     "cw": "CW-GRPO against GRPO, 4 updates a step",
     "gvpo": "GVPO, 4 updates a step",
 }

@@ -82,7 +82,7 @@ CLAIMS = [
     Claim(
         comparison="gpg",
         text="D reaches the threshold in fewer steps than C",
-        arm="D",
+        arm="D_steps",  # evaluated at the same steps as C
         than="C",
         figure=f"steps to {AT}",
         kind="less",
@@ -149,12 +149,12 @@ def judged(claim: Claim, values: list[float]) -> str:
             return "contradicted"
         return ("supported" if low > -MARGIN else "not distinguishable here") + lower
     side = 1 if claim.kind == "more" else -1
-    agreeing = sum(side * v > 0 for v in values)
     if min(side * low, side * high) > 0:
-        every = agreeing == len(values)
+        every = all(side * v > 0 for v in values)
         return "supported" if every else "not distinguishable here, leans for it"
     if max(side * low, side * high) < 0:
-        return "not distinguishable here, leans against" if agreeing else "contradicted"
+        every = all(side * v < 0 for v in values)
+        return "contradicted" if every else "not distinguishable here, leans against"
     return "not distinguishable here"
 
 
