@@ -80,7 +80,7 @@ def prepare(case: Case, data: Path, out: Path) -> tuple[dict[str, object], str]:
 
 def gold(case: Case, options: dict[str, object]) -> str:
     """How many gold answers earn full marks."""
-    splits = ["--split", *case.sources] if case.sources else []
+    splits = [part for split in case.sources for part in ("--split", split)]
     shown = vlrft("check", case.pack, "--limit", "200", *splits, *overrides(options))
     lines = [line for line in shown.splitlines() if "gold answers" in line]
     return "; ".join(line.split(" gold")[0] for line in lines)

@@ -7,6 +7,10 @@ from string import ascii_uppercase
 from vlrft.grading import expects, plain, read_answer, read_letter
 from vlrft.schema import DataError, Sample
 
+from ._released_choice import cvbench, visualthinker
+
+__all__ = ["choice", "cvbench", "visualthinker"]
+
 
 def choice(completion: str, sample: Sample) -> float | None:
     """1.0 for the right option, 0.0 for another or none; None when the gold answer is no choice.

@@ -41,7 +41,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 def test_a_mean_given_as_an_aggregate_says_the_same() -> None:
     values = np.random.default_rng(2).uniform(size=50).tolist()
-    assert bootstrap(values, lambda places: sum(values[i] for i in places) / len(places)) == pytest.approx(bootstrap(values))
+    assert bootstrap(
+        values, lambda places: sum(values[i] for i in places) / len(places)
+    ) == pytest.approx(bootstrap(values))
 
 
 def test_no_change_has_no_gain_and_a_change_everywhere_is_certain() -> None:

@@ -99,7 +99,9 @@ def parser() -> argparse.ArgumentParser:
         "--from", dest="where", metavar="PATH", help="raw form: a hub id, folder, zip or table"
     )
     data.add_argument("--out", type=Path, metavar="DIR", help="prepare: the folder to write")
-    data.add_argument("--split", nargs="+", help="default: all that the source has")
+    data.add_argument(
+        "--split", action="append", help="may be given twice; default: all that the source has"
+    )
     data.add_argument("--html", type=Path, metavar="FILE", help="show: a contact sheet with boxes")
     data.add_argument("--overwrite", action="store_true", help="replace what is there")
 
@@ -118,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112]"
     )
-    check.add_argument("--split", nargs="+", help="default: all")
+    check.add_argument("--split", action="append", help="may be given twice; default: all")
     check.add_argument(
         "--limit", type=int, default=500, help="samples of each split (default: 500)"
     )
