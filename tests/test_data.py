@@ -17,6 +17,7 @@ from PIL import Image
 from tests.fakes import noise_image
 from vlrft.data import open_image, open_source
 from vlrft.data.source import picture, read
+from vlrft.data.tables import hub_rows
 from vlrft.schema import DataError
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
@@ -176,3 +177,18 @@ def test_links_of_a_folder_are_followed(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("../blobs/5e1f", str(tmp_path / "blobs/5e1f")):
         with pytest.raises(DataError, match="leads out of the folder"):
             read(open_source("."), name)
+
+
+def test_a_folder_of_a_hub_data_set_is_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SimpleRL-Zoo keeps a data set a folder; the hub's loader would join them all."""
+    for name in ("easy", "hard"):
+        (tmp_path / "owner/zoo" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"q": [name]}), tmp_path / "owner/zoo" / name / "train.parquet")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    assert list(hub_rows("owner/zoo", "hard/", "train")) == [{"q": "hard"}]
+    with pytest.raises(DataError, match="owner/zoo: cannot load the train split from the hub"):
+        list(hub_rows("owner/zoo", "harder/", "train"))
+    assert open_source("some/zoo:hard/").label == "some/zoo"

@@ -110,6 +110,10 @@ def test_a_bare_file_name_is_that_of_the_splits_folder(data: Path, tmp_path: Pat
     (tmp_path / "Geo170K/images/test").rename(tmp_path / "Geo170K/images/other")
     with pytest.raises(DataError, match=r"0\.png may be .*geoqa_plus/0\.png or .*other/0\.png"):
         samples("geoqa", "test", tmp_path)
+    partly = "\n".join(bare).replace('"image_path": "', '"image_path": "/their/images/other/')
+    (tmp_path / "test.jsonl").write_text(partly, encoding="utf-8")
+    found = samples("geoqa", "test", tmp_path)
+    assert [s.images[0].size for s in found] == [(224, 168), (196, 196), (224, 168)]
 
 
 def test_rows_that_cannot_be_used_are_listed_or_stop_the_loading(

@@ -153,7 +153,8 @@ class Hub:
 
 
 def open_source(where: str | Path) -> Source:
-    """A folder, a file or a zip that exists; else a hub id `owner/name` (or `owner/name:config`).
+    """A folder, a file or a zip that exists; else a hub id `owner/name` (or `owner/name:config`, or
+    `owner/name:folder/` for the tables of one folder).
 
     Raises DataError for what can be neither.
     """

@@ -47,13 +47,19 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
-    """A split of a hub data set. Images are left encoded. Raises DataError when it cannot be had."""
+    """A split of a hub data set; of one of its folders where `config` ends in a slash. Images are left encoded.
+
+    Raises DataError when it cannot be had.
+    """
     need_datasets(name)
     import datasets
 
     datasets.disable_progress_bars()
+    where: dict[str, Any] = {"name": config}
+    if config is not None and config.endswith("/"):
+        where = {"data_files": {split: f"{config}{split}*.parquet"}}
     try:
-        found = datasets.load_dataset(name, config, split=split)
+        found: Any = datasets.load_dataset(name, split=split, **where)
     except Exception as e:  # the library raises whatever its transports raise
         first = (str(e).splitlines() or [type(e).__name__])[0]
         raise DataError(

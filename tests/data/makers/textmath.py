@@ -36,7 +36,7 @@ def _sets() -> Mapping[str, list[Mapping[str, Any]]]:
         "math/test": [_math(7, "Level 4"), _math(8, "Level ?")],
         "math12k/train": [{"problem": "Find $x$ if $2x = 7$.", "answer": "\\frac{7}{2}"}],
         "math_lvl3to5/train": [
-            {"question": "How many primes are below 10?", "answer": "4", "level": 3, "subject": "Algebra"}
+            {"question": "How many primes are below 10?", "gt_answer": "4", "level": 3, "subject": "Algebra"}
         ],
         "open_s1/train": [{"problem": "Find the area.", "solution": "It is $\\boxed{2\\sqrt{3}}$."}],
         "open_rs/train": [
