@@ -2,35 +2,97 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from numbers import Real
+from typing import Any
 
-from vlrft.boxes import Box, iou, is_proper
+from vlrft.boxes import THOUSAND, Box, iou, is_proper, rescaled, rounded
+from vlrft.boxes import giou as generalised
 from vlrft.grading import expects, read_answer, read_box
 from vlrft.schema import DataError, Sample
+
+from ._released_boxes import visual_rft, visual_rft_eval
+
+__all__ = ["boxes", "giou", "matched", "visual_rft", "visual_rft_eval"]
+
+_BETWEEN = re.compile(r"[;\n]")
 
 
 def boxes(completion: str, sample: Sample) -> float | None:
     """Intersection over union in [0, 1] of `(x1,y1),(x2,y2)` in thousandths; None when the gold
     answer is no box.
 
-    0.0 for no box, more than one, or one that is inverted, without area or out of range. Raises
-    DataError for a gold answer that is not four numbers of a proper box within 0 … 1000.
+    Where the sample's info has a `frame` (width, height), the answer is in pixels of it, and the gold
+    box is brought to its whole pixels. 0.0 for no box, more than one, or one that is inverted,
+    without area or out of range. Raises DataError for a gold answer that is not four numbers of a
+    proper box within 0 … 1000.
     """
     if not expects(sample, "box"):
         return None
-    gold = _gold(sample)
+    gold, (width, height) = _gold(sample, sample.answer)
+    box = _said(completion)
+    return 0.0 if box is None else iou(box, gold, width, height)
+
+
+def giou(completion: str, sample: Sample) -> float | None:
+    """(GIoU + 1) / 2 in [0, 1]: as `boxes`, but a box beside the gold one earns more the nearer it is.
+
+    0.0 for what `boxes` cannot use; raises as it does. Source: Rezatofighi et al. 2019.
+    """
+    if not expects(sample, "box"):
+        return None
+    gold, (width, height) = _gold(sample, sample.answer)
+    box = _said(completion)
+    if box is None or not is_proper(box, width, height):
+        return 0.0
+    return (generalised(box, gold) + 1) / 2
+
+
+def matched(completion: str, sample: Sample) -> float | None:
+    """The overlap of several boxes in [0, 1]: the best one-to-one matching's IoUs, summed and divided
+    by the larger number of boxes, so that a box too many costs as much as one too few.
+
+    The gold answer is a list of boxes (tag `answer`: boxes); the completion's stand in its tag with a
+    semicolon or a line break between them. 0.0 where one of them cannot be read. Raises DataError for
+    an unreadable gold answer or none.
+    """
+    if not expects(sample, "boxes"):
+        return None
+    given: Any = sample.answer
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise DataError(f"sample {sample.id}: gold answer {given!r} is no list of boxes")
+    golds = [_gold(sample, one) for one in given]
     answer = read_answer(completion)
-    box = None if answer is None else read_box(answer)
-    return 0.0 if box is None else iou(box, gold)
+    said = [read_box(part) for part in _BETWEEN.split(answer or "")]
+    found = [box for box in said if box is not None]
+    if len(found) < len(said):
+        return 0.0
+    from scipy.optimize import linear_sum_assignment
+
+    table = [[iou(box, gold, *frame) for gold, frame in golds] for box in found]
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    total = sum(table[r][c] for r, c in zip(rows, columns, strict=True))
+    return float(total) / max(len(found), len(golds))
 
 
-def _gold(sample: Sample) -> Box:
-    given = sample.answer
+def _said(completion: str) -> Box | None:
+    answer = read_answer(completion)
+    return None if answer is None else read_box(answer)
+
+
+def _gold(sample: Sample, given: Any) -> tuple[Box, tuple[float, float]]:
+    """The gold box and the frame that it and the answer are in."""
     if isinstance(given, Sequence) and len(given) == 4:
         numbers = [float(v) for v in given if isinstance(v, Real) and not isinstance(v, bool)]
         if len(numbers) == 4 and is_proper(box := (numbers[0], numbers[1], numbers[2], numbers[3])):
-            return box
+            whole = (THOUSAND, THOUSAND)
+            if "frame" not in sample.info:
+                return box, whole
+            frame = (float(sample.info["frame"][0]), float(sample.info["frame"][1]))
+            box = rounded(rescaled(box, whole, frame))
+            if is_proper(box, *frame):
+                return box, frame
     raise DataError(
         f"sample {sample.id}: gold answer {given!r} is no box (x1, y1, x2, y2) within 0 to 1000"
     )

@@ -14,8 +14,8 @@ LAYERS = (
     {"schema", "shipped"},
     {"images", "references"},
     {"workers", "serving", "signatures"},
-    {"boxes", "config"},
-    {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},
+    {"boxes", "config", "masks"},
+    {"data", "grading", "masks", "metrics", "plugins", "intervals", "mistakes", "ranks"},
     {"chat", "calls", "probes", "scoring", "advantages", "grades", "loading"},
     {"policy"},
     {"rollout", "objectives"},
@@ -64,7 +64,7 @@ WITHOUT_TORCH = {
 RANK = {name: k for k, layer in enumerate(LAYERS) for name in layer}
 PLUGINS_MAY = {
     "rewards": {"schema", "grading", "boxes"},
-    "tasks": {"schema", "grading", "boxes", "env", "data", "metrics"},
+    "tasks": {"schema", "grading", "boxes", "env", "data", "masks", "metrics"},
 }
 
 

@@ -14,6 +14,7 @@ from vlrft.grading.reading import (
     read_box,
     read_integer,
     read_letter,
+    search_box,
 )
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "read_letter",
     "read_math",
     "same_math",
+    "search_box",
     "unboxed",
 ]

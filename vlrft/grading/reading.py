@@ -19,6 +19,8 @@ MAX_ANSWER = 2000  # characters; a longer answer is none
 _NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 _BOX = re.compile(rf"\s*\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)\s*")
+_CORNER = r"\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)"
+_SEARCHED_BOX = re.compile(rf"{_CORNER}\s*,\s*{_CORNER}")
 _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
@@ -50,6 +52,16 @@ def read_box(text: str) -> Box | None:
     """A single box written `(x1,y1),(x2,y2)`; whether it is a sensible one is for `boxes` to
     say."""
     found = _BOX.fullmatch(text)
+    if not found:
+        return None
+    x1, y1, x2, y2 = map(float, found.groups())
+    return x1, y1, x2, y2
+
+
+def search_box(text: str) -> Box | None:
+    """The first `(x1,y1),(x2,y2)` of whole numbers anywhere in the text, as released graders find it;
+    not for a reward."""
+    found = _SEARCHED_BOX.search(text)
     if not found:
         return None
     x1, y1, x2, y2 = map(float, found.groups())

@@ -1,0 +1,84 @@
+"""LISA's reasoning grounding: the box of what an instruction asks for (ReasonSeg, Visual-RFT's setting).
+
+Raw form: ReasonSeg's folders `train/`, `val/` and `test/` of pictures, each with a json of polygons
+(`shapes`: label, points) and instructions (`text`). The released training prompt is the user's alone;
+the released evaluation adds a system prompt and a full stop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlrft.boxes import Box, rescaled, resized, rounded, to_thousandths
+from vlrft.data import Dataset, Row, read_prompt
+from vlrft.schema import IMAGE, DataError, Message, Sample, Task
+
+from .figures import measures
+from .rows import Options, read
+
+UNITS = {
+    "thousandths": "in thousandths of the picture's width and height",
+    "resized": "in pixels of the picture, which is {} pixels wide and {} high",
+}
+
+
+def sample(row: Row, options: Options) -> Sample:
+    width, height = row.info["size"]
+    x1, y1, x2, y2 = row.info[options.box]
+    answer = to_thousandths((x1, y1, x2, y2), width, height)
+    if options.box == "first_shape":
+        answer = (
+            int(x1 * 1000 / width),
+            int(y1 * 1000 / height),
+            int(x2 * 1000 / width),
+            int(y2 * 1000 / height),
+        )
+    info: dict[str, Any] = dict(row.info)
+    unit = UNITS[options.boxes]
+    if options.boxes == "resized":
+        try:
+            info["frame"] = resized(width, height, options.min_pixels, options.max_pixels)
+        except ValueError as e:
+            raise DataError(f"sample {row.id}: {e}") from None
+        unit = unit.format(*info["frame"])
+    return Sample(
+        id=row.id,
+        messages=_messages(row, options, unit),
+        answer=answer,
+        tags=row.tags,
+        info=info,
+    )
+
+
+def _messages(row: Row, options: Options, unit: str) -> tuple[Message, ...]:
+    test = row.info["split"] != "train"
+    name = "clean"
+    if options.prompt == "released":
+        name = "released_test" if test else "released_train"
+    text = read_prompt(__file__, name).replace("{unit}", unit)
+    asked = Message(role="user", content=(IMAGE, text.replace("{instruction}", row.question)))
+    if name != "released_test":
+        return (asked,)
+    system = Message(role="system", content=(read_prompt(__file__, "released_system"),))
+    return (system, asked)
+
+
+def gold(sample: Sample) -> str:
+    """The gold box as the model's family writes it."""
+    box: Box = sample.answer
+    if "frame" in sample.info:
+        box = rounded(rescaled(box, (1000, 1000), sample.info["frame"]))
+    return "<think></think><answer>({},{}),({},{})</answer>".format(*box)
+
+
+task = Task(
+    name="lisa",
+    doc="LISA: the box of what an instruction asks for (ReasonSeg train 239, val 200, test 779).",
+    options=Options,
+    splits=("train", "val", "test"),
+    load=Dataset(read=read, sample=sample, homes={}),
+    rewards={"boxes": 1.0, "format": 1.0},
+    graders={"strict": ("boxes",), "official": ("boxes.visual_rft_eval",)},
+    measures=measures,
+    gold=gold,
+)

@@ -1,0 +1,127 @@
+"""ReasonSeg's pictures with their polygons and instructions."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, ClassVar, Literal
+
+from vlrft.data import Defect, Picture, Row, Source
+from vlrft.data import read as read_file
+from vlrft.masks import bounds, paint
+from vlrft.schema import DataError
+
+PICTURES = (".jpg", ".jpeg", ".png")
+SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
+ORIENTATION = 0x0112
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Where the data are, which box is right, and how boxes are written."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    data: str | None = None
+    """ReasonSeg's folder or zip (`train/`, `val/`, `test/`: pictures and json); it has no home on the
+    hub."""
+    prompt: Literal["clean", "released"] = "clean"
+    box: Literal["target", "first_shape"] = "target"
+    """target: around the whole target mask. first_shape: around the first polygon alone, whatever it
+    is labelled, in truncated thousandths, as released."""
+    instructions: Literal["first", "all"] = "first"
+    """Of the test and val splits; training takes each of a picture's. A prepared folder holds those that
+    it was prepared with."""
+    boxes: Literal["thousandths", "resized"] = "thousandths"
+    """What Qwen2-VL writes, or Qwen2.5-VL: pixels of the image as its processor resizes it, within the
+    two bounds below, which must be the policy's. The clean prompt says which; the released one never
+    does."""
+    min_pixels: int = 3136
+    max_pixels: int = 401408
+
+
+def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
+    """One row an instruction."""
+    names = source.names()
+    pictures = {n.rpartition(".")[0]: n for n in names if n.lower().endswith(PICTURES)}
+    own = [n for n in names if n.endswith(".json") and split in PurePosixPath(n).parts[:-1]]
+    if not own:
+        raise DataError(f"{source.label}: no folder {split}/ with json files of polygons")
+    for name in own:
+        where = f"{split}/{PurePosixPath(name).stem}"
+        try:
+            found = _picture(source, pictures, name)
+            shapes, texts, info = _annotation(source, name, found)
+        except DataError as e:
+            yield Defect(id=where, reason="incomplete row", detail=str(e))
+            continue
+        if split != "train" and options.instructions == "first":
+            texts = texts[:1]
+        for k, text in enumerate(texts):
+            yield Row(
+                id=f"{where}/{k}",
+                question=text,
+                answer=info["target"],
+                pictures=(found,),
+                tags={"answer": "box"},
+                info={"split": split, "shapes": shapes, **info},
+            )
+
+
+def _picture(source: Source, pictures: Mapping[str, str], name: str) -> Picture:
+    place = pictures.get(name.removesuffix(".json"))
+    if place is None:
+        raise DataError(f"no picture beside {name}")
+    return Picture(name=place, read=lambda: read_file(source, place))
+
+
+def _annotation(
+    source: Source, name: str, found: Picture
+) -> tuple[list[dict[str, Any]], list[str], dict[str, Any]]:
+    """Its polygons, its instructions, and the boxes around them in pixels."""
+    content = read_file(source, name)
+    try:
+        cells: Any = json.loads(_text(content))
+        texts = cells["text"]
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        shapes = [
+            {
+                "label": str(s["label"]),
+                "points": [[float(x), float(y)] for x, y in s["points"]],
+            }
+            for s in cells["shapes"]
+        ]
+    except (ValueError, KeyError, TypeError) as e:
+        raise DataError(f"{name}: no ReasonSeg annotation ({type(e).__name__}: {e})") from e
+    if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise DataError(f"{name}: no instruction")
+    size = _size(found)
+    target = bounds(paint(shapes, size))
+    if target is None:
+        raise DataError(f"{name}: no target: its polygons are empty, flags or ignored")
+    xs, ys = zip(*shapes[0]["points"], strict=True)
+    first = [min(xs), min(ys), max(xs), max(ys)]
+    boxes = {"size": list(size), "target": list(target), "first_shape": first}
+    return shapes, texts, boxes
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:  # some of its files are
+        return content.decode("cp1252", errors="replace")
+
+
+def _size(found: Picture) -> tuple[int, int]:
+    """Width and height as the picture is shown, from its header."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(found.read())) as image:
+            turned = image.getexif().get(ORIENTATION) in SIDEWAYS
+            return (image.height, image.width) if turned else image.size
+    except OSError as e:
+        raise DataError(f"{found.name}: no picture") from e
