@@ -18,7 +18,7 @@ from vlrft.plugins import find_task
 from vlrft.schema import Sample
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
-PUBLISHED = {"geoqa", "counting", "geometry3k", "textmath"}  # packs with rows to reproduce
+PUBLISHED = {"geoqa", "counting", "geometry3k", "textmath", "sat", "finegrained", "lisa"}
 
 
 def without_data(task: TaskConfig, split: str) -> BoundTask:
