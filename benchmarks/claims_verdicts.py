@@ -10,6 +10,7 @@ from benchmarks.claims_figures import AT, FIGURES, Row, arms
 from vlrft.intervals import bootstrap
 
 MARGIN = 5.0  # points of accuracy within which two arms count as equally good
+SEEDS = 3  # with fewer there is no verdict
 RULE = (
     "A claim of *more* (*less*) is **supported** when the 95 % interval of the paired difference lies on the claimed side of 0 "
     "and so does every seed, **contradicted** when both lie on the other side, and else **not distinguishable here**; it *leans* when "
@@ -163,7 +164,7 @@ def lines(rows: list[Row], comparison: str) -> list[str]:
     out = ["| claim | figure | difference | seeds up | verdict |", "| --- " * 5 + "|"]
     for claim in CLAIMS:
         values, missing = differences(claim, rows) if claim.comparison == comparison else ([], 0)
-        if len(values) < 2:
+        if len(values) < SEEDS:
             continue
         (low, high), up = bootstrap(values), sum(v > 0 for v in values)
         digits = 0 if max(map(abs, values)) >= 100 else 1 if max(map(abs, values)) >= 1 else 3
@@ -172,4 +173,4 @@ def lines(rows: list[Row], comparison: str) -> list[str]:
         between = f"{claim.arm} − {claim.than or 'its start'}"
         cells = [claim.text, f"{claim.figure}: {between}", spread, seeds, judged(claim, values)]
         out.append("| " + " | ".join([*cells[:4], f"**{cells[4]}**"]) + " |")
-    return out
+    return out if len(out) > 2 else [f"Fewer than {SEEDS} seeds: no verdict."]
