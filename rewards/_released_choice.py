@@ -1,0 +1,104 @@
+"""How VisualThinker-R1-Zero's released code grades an option: what `choice.<name>` names.
+
+Our own writing of what each does, in the worker with a limit on time and memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from string import ascii_uppercase
+from typing import Any
+
+from vlrft.grading import bounded_worker, expects
+from vlrft.schema import DataError, Sample
+
+from ._visual_rft import SECONDS, math_agrees, tagged
+
+_STANDING = re.compile(r"(?:^|\s|\[|\()([A-H])(?=\s|\]|\)|$)")
+_LETTERS = "ABCDEF"
+
+
+def visualthinker(completion: str, sample: Sample) -> float | None:
+    """VisualThinker's training reward: 1.0 when math-verify takes the whole completion for the gold
+    answer, when the text of the first answer tag is the gold text, or when the last letter A to H
+    that stands alone in it is the gold answer; else 0.0. None when the gold answer is no choice.
+
+    Defects: case matters (`Yes` is not `yes`), and so does a full stop; math-verify takes the last
+    number of the thinking for a counting question's answer; without a tag the whole completion is the
+    answer. Raises DataError for a gold answer that is no text.
+    """
+    if not expects(sample, "choice"):
+        return None
+    gold, _ = _gold(sample)
+    found = tagged(completion, lines=False)
+    said = (completion if found is None else found).strip()
+    letters = _STANDING.findall(said)
+    if said == gold or (letters and letters[-1] == gold):
+        return 1.0
+    return float(math_agrees(completion, gold))
+
+
+def cvbench(completion: str, sample: Sample) -> float | None:
+    """VisualThinker's CV-Bench grader: 1.0 when math-verify finds the right letter or the right option's
+    text in the first answer tag, or without one in the whole output; else 0.0. None when the gold
+    answer is no choice.
+
+    Defects: an option's text counts only in the option's own case (`Above` is nothing where the option
+    is `above`); the article of `the bookcase (highlighted by a red box)` is read as letter a, so that
+    prose is biased to the first option. Raises DataError for a gold answer that is no option.
+    """
+    if not expects(sample, "choice"):
+        return None
+    gold, options = _gold(sample)
+    letter = gold if len(gold) == 1 and gold in ascii_uppercase[: len(options)] else ""
+    if not letter and gold in options:
+        letter = ascii_uppercase[options.index(gold)]
+    text = options[ascii_uppercase.index(letter)] if letter else gold
+    found = tagged_line(completion)
+    said = completion if found is None else found
+    arguments = (said, letter, text, tuple(options))
+    return bounded_worker().call(_cvbench, arguments, SECONDS) or 0.0
+
+
+def tagged_line(text: str) -> str | None:
+    """What `<answer>\\s*(.*?)\\s*</answer>` finds first: one line, white space around it aside. Linear."""
+    start = 0
+    while (end := text.find("</answer>", start)) >= 0:
+        inside = text[start:end].rstrip()
+        line = inside.rfind("\n")
+        early = inside.rfind("<answer>", 0, line + 1)
+        if early >= 0 and not inside[early + len("<answer>") : line + 1].strip():
+            return inside[early + len("<answer>") :].strip()
+        found = inside.find("<answer>", line + 1)
+        if found >= 0:
+            return inside[found + len("<answer>") :].strip()
+        start = end + len("</answer>")
+    return None
+
+
+def _cvbench(said: str, letter: str, text: str, options: tuple[str, ...]) -> float:
+    try:
+        library: Any = importlib.import_module("math_verify")
+    except ImportError:
+        raise ImportError(
+            "the released graders need math-verify: pip install 'vlrft[math]'"
+        ) from None
+    letters = [form for c in _LETTERS for form in (c, c.lower(), f"({c})", f"({c.lower()})")]
+    styles = [
+        library.LatexExtractionConfig(),
+        library.ExprExtractionConfig(),
+        library.StringExtractionConfig(strings=(*letters, *options)),
+    ]
+    parsed = library.parse(said, extraction_config=styles, parsing_timeout=None)
+    right = [text.lower(), text]
+    if letter:
+        right += [letter, letter.lower(), f"({letter.lower()})", f"({letter})"]
+    return float(bool(library.verify(right, parsed, timeout_seconds=None)))
+
+
+def _gold(sample: Sample) -> tuple[str, list[str]]:
+    gold = sample.answer
+    if not isinstance(gold, str) or not gold.strip():
+        raise DataError(f"sample {sample.id}: gold answer {gold!r} is no option")
+    return gold, sample.tags.get("options", "").splitlines()

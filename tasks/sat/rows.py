@@ -1,0 +1,110 @@
+"""The rows of SAT and of CV-Bench."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, Literal
+
+from vlrft.data import Defect, Row, Source, picture
+from vlrft.schema import DataError
+
+KINDS = ("Count", "Relation", "Depth", "Distance")
+LETTERS = "ABCDEFGH"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Where the data are, how many, and which prompt."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    data: str | None = None
+    """A folder, zip, table or hub id; SAT and CV-Bench on the hub unless given."""
+    prompt: Literal["clean", "released"] = "clean"
+    form: Literal["chat", "base"] = "chat"
+    """base: plain text without a chat template, for Qwen2-VL-2B that is no instruction model."""
+    rows: int | None = 15_000
+    """SAT's first rows, those with two images counted in; None: all."""
+    seed: int = 0
+    """Shuffles SAT's options, in which the right one comes first."""
+
+
+def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
+    """The rows of a split, in the file's order."""
+    limit = options.rows if split == "train" else None
+    for number, cells in enumerate(islice(source.rows(split), limit)):
+        name = str(cells["idx"]) if cells.get("idx") is not None else f"{split}/{number}"
+        try:
+            yield (
+                _bench(cells, source, f"cvbench/{name}")
+                if split == "test"
+                else _sat(cells, source, name, options.seed)
+            )
+        except (DataError, KeyError) as e:
+            missing = f"no column {e.args[0]}" if isinstance(e, KeyError) else str(e)
+            yield Defect(id=name, reason="incomplete row", detail=missing)
+
+
+def _sat(cells: Mapping[str, Any], source: Source, name: str, seed: int) -> Row | Defect:
+    images = cells["image_bytes"]
+    images = list(images) if isinstance(images, list | tuple) else [images]
+    if len(images) > 1:
+        return Defect(id=name, reason="more than one image", intended=True)
+    choices = _listed(cells["answers"])
+    answer = _line(cells["correct_answer"])
+    random.Random(f"sat {seed} {name}").shuffle(choices)
+    _check(choices, answer)
+    return Row(
+        id=name,
+        question=_line(cells["question"]),
+        answer=answer,
+        pictures=(picture(images[0] if images else None, source, name),),
+        info={"split": "train", "choices": choices},
+    )
+
+
+def _bench(cells: Mapping[str, Any], source: Source, name: str) -> Row:
+    choices = _listed(cells["choices"])
+    letter = str(cells["answer"]).strip().strip("()")
+    if letter not in LETTERS[: len(choices)] or len(letter) != 1:
+        raise DataError(f"answer {cells['answer']!r} is none of {len(choices)} options")
+    answer = choices[LETTERS.index(letter)]
+    _check(choices, answer)
+    return Row(
+        id=name,
+        question=_line(cells["question"]),
+        answer=answer,
+        pictures=(picture(cells["image"], source, name),),
+        tags={"kind": str(cells["task"]), "source": str(cells["source"])},
+        info={"split": "test", "choices": choices, "prompt": str(cells["prompt"])},
+    )
+
+
+def _listed(given: Any) -> list[str]:
+    """A list of options, or one that was written as text: `['left', 'right']`, `[left, right]`."""
+    if isinstance(given, str):
+        try:
+            given = ast.literal_eval(given)
+        except (ValueError, SyntaxError):
+            given = given.strip().removeprefix("[").removesuffix("]").split(", ")
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise DataError(f"options {given!r} are no list")
+    return [_line(text) for text in given]
+
+
+def _check(choices: Sequence[str], answer: str) -> None:
+    if answer not in choices:
+        raise DataError(f"answer {answer!r} is none of the options {list(choices)}")
+    if len(set(choices)) < len(choices) or not all(choices) or len(choices) > len(LETTERS):
+        raise DataError(f"options {list(choices)} are empty, too many or not all different")
+
+
+def _line(text: Any) -> str:
+    """In one line: options are listed one a line."""
+    if not isinstance(text, str | int | float):
+        raise DataError(f"expected a text, found {type(text).__name__}")
+    return " ".join(str(text).split())

@@ -1,0 +1,63 @@
+"""VisualThinker-R1-Zero's graders of an option, with the defects that were measured."""
+
+from __future__ import annotations
+
+import pytest
+from vlrft.rewards._released_choice import tagged_line
+from vlrft.rewards.choice import choice, cvbench, visualthinker
+
+from tests.fakes import sample
+
+pytest.importorskip("math_verify")
+
+ABOVE = sample("above", "A", options="above\nbelow")
+CASE = sample("case", "B", options="chair\nbookcase")
+NUMBER = sample("number", "B", options="1\n2\n3")
+LEFT = sample("left", "left", options="left\nright")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "bench", "training", "strict"),
+    [
+        (ABOVE, "(A)", 1, 1, 1),
+        (ABOVE, "a", 1, 0, 1),
+        (ABOVE, "above", 1, 0, 1),
+        (ABOVE, "Above", 0, 0, 1),
+        (CASE, "the bookcase (highlighted by a red box)", 0, 0, 0),  # read as letter a
+        (CASE, "the chair, or B", 1, 1, 0),
+        (NUMBER, "2", 1, 0, 1),
+        (LEFT, "left", 1, 1, 1),
+        (LEFT, "left.", 1, 0, 0),
+        (LEFT, "Left", 0, 0, 1),
+        (LEFT, "", 0, 0, 0),
+    ],
+)
+def test_scores(asked: object, answer: str, bench: float, training: float, strict: float) -> None:
+    text = f"<think>x</think> <answer>{answer}</answer>"
+    assert cvbench(text, asked) == bench  # type: ignore[arg-type]
+    assert visualthinker(text, asked) == training  # type: ignore[arg-type]
+    assert choice(text, asked) == strict  # type: ignore[arg-type]
+
+
+def test_without_a_tag_prose_is_searched() -> None:
+    assert cvbench("a plain guess", ABOVE) == 1.0
+    assert visualthinker("It is (A) I think", ABOVE) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<answer>\n B \n</answer>", "B"),
+        ("<answer>x\ny</answer> <answer>B</answer>", "B"),
+        ("<answer>x\n<answer>B</answer>", "B"),
+        ("<answer>x<answer>\nB</answer>", "B"),
+        ("<answer>x<answer>B</answer>", "x<answer>B"),
+        ("<answer></answer>", ""),
+        ("<answer>x\ny</answer>", None),
+        ("B</answer>", None),
+        ("<answer>\nx\n" * 50_000 + "</answer>", "x"),
+        ("<answer>x\ny</answer>" * 10_000 + "<answer>B</answer>", "B"),
+    ],
+)
+def test_the_tag_as_the_released_pattern_finds_it(text: str, found: str | None) -> None:
+    assert tagged_line(text) == found

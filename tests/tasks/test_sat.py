@@ -1,0 +1,172 @@
+"""SAT -> CV-Bench: raw parquet, prompts word for word, the figures and the published ones by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from vlrft.tasks.sat.figures import cvbench
+
+from tests.data.makers.sat import BENCH, make
+from tests.qwen_tokenizer import ASSISTANT, SYSTEM, needs_qwen, rendered
+from tests.tasks.loaded import assert_gold_earns_all, assert_same, prepare, samples
+from vlrft.evaluate import measure
+from vlrft.grades import Graders
+from vlrft.plugins import find_task
+from vlrft.schema import Record
+
+PLACE = "<|vision_start|><|image_pad|><|vision_end|>"
+USER = f"<|im_start|>user\n{PLACE}"
+BASE = (
+    "A conversation between User and Assistant. The user asks a question about the image, and the "
+    "Assistant solves it. The assistant first thinks about the reasoning process in the mind and then "
+    "provides the user with the answer.\nUser: {} \nAssistant: Let me solve this step by step.\n<think>"
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sat")
+    make(folder)
+    return folder
+
+
+@needs_qwen
+def test_released_prompts_word_for_word(data: Path) -> None:
+    def shown(split: str, form: str) -> str:
+        return rendered(samples("sat", split, data / "raw", prompt="released", form=form)[0])
+
+    asked = (
+        "Answer in natural language. Is the ball left or right? Choose between the following "
+        "options: right or left"
+    )
+    assert shown("train", "chat") == (
+        f"{SYSTEM}{USER}{asked}  Output the thinking process in <think> </think> and final answer "
+        f"(option) in <answer> </answer> tags.{ASSISTANT}"
+    )
+    assert shown("train", "base") == f"{PLACE}<image>{BASE.format(' ' + asked)}"
+    bench = "How many balls are in the image? Select from the following choices.\n(A) 3\n(B) 1\n(C) 2\n(D) 0"
+    assert shown("test", "chat") == (
+        f"{SYSTEM}{USER}{bench}\nOutput the thinking process in <think> </think> and final answer in "
+        f"<answer> </answer> tags.{ASSISTANT}"
+    )
+    assert shown("test", "base") == f"{PLACE}<image>{BASE.format(bench)}"
+
+
+@needs_qwen
+def test_clean_prompts(data: Path) -> None:
+    options = "(A) right\n(B) left"
+    assert rendered(samples("sat", "train", data / "raw")[0]) == (
+        f"{SYSTEM}{USER}Is the ball left or right?\n{options}\nThink first, between <think> and "
+        f"</think>. Then give the letter of the right option between <answer> and </answer>.{ASSISTANT}"
+    )
+    base = rendered(samples("sat", "train", data / "raw", form="base")[0])
+    assert base.startswith(f"{PLACE}A conversation between User and Assistant.")
+    assert base.endswith(f"\nUser: Is the ball left or right?\n{options}\nAssistant: <think>")
+
+
+@pytest.mark.parametrize("prompt", ["clean", "released"])
+@pytest.mark.parametrize("form", ["chat", "base"])
+def test_gold_answers_earn_all(data: Path, prompt: str, form: str) -> None:
+    for split, count in (("train", 3), ("test", 4)):
+        found = samples("sat", split, data / "raw", prompt=prompt, form=form)
+        assert len(found) == count
+        assert_gold_earns_all("sat", found)
+
+
+def test_prepared_is_as_raw_and_pictures_in_pairs_are_left_out(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = {split: samples("sat", split, data / "raw") for split in ("train", "test")}
+    assert "train: 1 rows left out: more than one image" in capsys.readouterr().err
+    assert prepare("sat", data / "raw", tmp_path / "out") == {
+        "train": {"train/2": "more than one image"},
+        "test": {},
+    }
+    for split, found in raw.items():
+        assert_same(samples("sat", split, tmp_path / "out"), found)
+
+
+def test_rows_that_cannot_be_used_are_listed(data: Path, tmp_path: Path) -> None:
+    assert prepare("sat", data / "broken", tmp_path / "out") == {
+        "train": {"train/1": "incomplete row", "train/2": "image missing or unreadable"},
+        "test": {"1": "incomplete row"},
+    }
+
+
+def test_the_first_rows_count_those_that_are_left_out(data: Path) -> None:
+    assert len(samples("sat", "train", data / "raw", rows=3)) == 2
+
+
+def test_options_are_shuffled_by_seed_and_keep_their_commas(data: Path) -> None:
+    orders = {
+        samples("sat", "train", data / "raw", seed=seed)[1].tags["options"] for seed in range(8)
+    }
+    assert len(orders) > 2
+    assert all(sorted(o.split("\n"))[0] == "left, then up" for o in orders)
+
+
+def test_figures_by_hand(data: Path) -> None:
+    found = samples("sat", "test", data / "raw")
+    said = ["A", "below", "B", "(A) lamp"]  # right, wrong, right, right
+    graders = Graders.of(find_task("sat"))
+    records = [graders.record(s, f"<answer>{a}</answer>") for s, a in zip(found, said, strict=True)]
+    figures = {k: f.score for k, f in measure(find_task("sat"), records).graded["strict"].items()}
+    assert list(figures) == [
+        "total",
+        "Count",
+        "Relation",
+        "Depth",
+        "Distance",
+        "task_macro",
+        "cvbench",
+    ]
+    assert (figures["total"], figures["Relation"], figures["task_macro"]) == (0.75, 0.0, 0.75)
+    assert figures["cvbench"] == ((1 + 0) / 2 + 1) / 2
+
+
+@pytest.mark.parametrize(
+    ("row", "micro", "macro"),
+    [
+        ((54.69, 22.46, 0.16, 31.66), 29.11, 27.2),
+        ((60.02, 68.92, 55.00, 45.83), 57.85, 57.4),
+        ((59.64, 66.76, 54.16, 56.66), 59.48, 59.3),
+        ((66.62, 83.23, 81.66, 75.50), 76.16, 76.8),
+    ],
+)
+def test_published_totals_are_micro_averages(
+    row: tuple[float, ...], micro: float, macro: float
+) -> None:
+    """788, 650, 600 and 600 items of a task; the base row's published 31.38 is not its own average."""
+    records = [
+        Record(
+            id=f"{kind}/{k}",
+            output="",
+            grades={"strict": float(k < round(share * count / 100))},
+            tags={"kind": kind, "source": "COCO"},
+        )
+        for kind, count, share in zip(
+            ("Count", "Relation", "Depth", "Distance"), (788, 650, 600, 600), row, strict=True
+        )
+        for k in range(count)
+    ]
+    task = find_task("sat")
+    assert task.measures is not None
+    found = task.measures(records, "strict")
+    total, mean = found["total"], found["task_macro"]
+    assert sum(total.values) / len(total.values) * 100 == pytest.approx(micro, abs=0.03)
+    assert mean.aggregate is not None
+    assert mean.aggregate(range(len(mean.values))) * 100 == pytest.approx(macro, abs=0.06)
+
+
+def test_cvbench_score_weighs_sources_not_items() -> None:
+    rows = [("ADE20K", 1), ("ADE20K", 1), ("ADE20K", 1), ("COCO", 0), ("Omni3D", 1), ("Omni3D", 0)]
+    records = [
+        Record(id=str(k), output="", grades={"strict": grade}, tags={"source": source})
+        for k, (source, grade) in enumerate(rows)
+    ]
+    found = cvbench(records, "strict")
+    assert found.aggregate is not None
+    assert found.aggregate(range(6)) == 0.5
+    assert found.aggregate([0, 1]) == 1.0
+    assert len(BENCH) == 4
