@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from vlrft.data import Defect, Row, Source, Within, open_source, qa_rows
 from vlrft.schema import DataError
@@ -12,11 +15,24 @@ from vlrft.schema import DataError
 from .options import Options
 from .sets import SETS, TextSet, held_out
 
+T = TypeVar("T")
+
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """Training rows of one set, test rows of each; a question that comes twice is left out."""
-    for name in options.sets(split):
-        yield from _without_doubles(_of_set(source, split, name, options))
+    """Training rows of one set, test rows of each in turn, so that the first rows are of every set;
+    a question that comes twice in its set is left out."""
+    sets = options.sets(split)
+    yield from in_turn(_without_doubles(_of_set(source, split, n, options)) for n in sets)
+
+
+def in_turn(many: Iterable[Iterator[T]]) -> Iterator[T]:
+    """One of each, again and again, until all are at their end."""
+    waiting = deque(many)
+    while waiting:
+        one = waiting.popleft()
+        for item in islice(one, 1):
+            yield item
+            waiting.append(one)
 
 
 def chosen(rows: Iterable[Row], split: str, options: Options) -> Iterator[Row]:

@@ -207,11 +207,17 @@ def test_an_unknown_set_is_named(data: Path) -> None:
         samples("textmath", "train", data / "raw", train="gsm9k")
 
 
+def test_the_first_samples_are_of_every_set(data: Path) -> None:
+    found = samples("textmath", "test", data / "flat", test=("asdiv", "amc_83", "gsm8k"))
+    kinds = [s.tags["kind"] for s in found]
+    assert kinds == ["asdiv", "amc_83", "gsm8k", "asdiv", "gsm8k", "asdiv", "gsm8k"]
+
+
 def test_several_sets_are_measured_each_and_by_their_mean(data: Path) -> None:
     task = find_task("textmath")
     found = samples("textmath", "test", data / "raw", test=("math", "aime24"))
     graders = Graders.of(task)
-    wrong = found[0].id
+    wrong = "math/test/0"
 
     def answer(sample: Sample) -> str:
         return "<answer>0</answer>" if sample.id == wrong else f"<answer>{sample.answer}</answer>"
