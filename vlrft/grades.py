@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vlrft.grading import read_answer
-from vlrft.plugins import find_reward
+from vlrft.plugins import find_grader
 from vlrft.schema import DataError, Record, Reward, Sample, Task
 
 
@@ -21,7 +21,7 @@ class Graders:
 
     @staticmethod
     def of(task: Task) -> Graders:
-        found = {name: tuple(map(find_reward, own)) for name, own in task.graders.items()}
+        found = {name: tuple(map(find_grader, own)) for name, own in task.graders.items()}
         return Graders(rewards=found, extract=task.extract or read_answer)
 
     def grade(self, name: str, output: str, sample: Sample) -> float:
