@@ -15,7 +15,7 @@ LAYERS = (
     {"images", "references"},
     {"workers", "serving", "signatures"},
     {"boxes", "config", "masks"},
-    {"data", "grading", "masks", "metrics", "plugins", "intervals", "mistakes", "ranks"},
+    {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},
     {"chat", "calls", "probes", "scoring", "advantages", "grades", "loading"},
     {"policy"},
     {"rollout", "objectives"},

@@ -1,7 +1,8 @@
 """Boxes (x1, y1, x2, y2): conventions, conversions and overlap.
 
-Two conventions: pixels of the image, and thousandths of its width and height (Qwen2-VL), in which
-packs state their gold answers. A box is *proper* when it is finite, lies within its frame and has
+Three conventions: pixels of the image; thousandths of its width and height (Qwen2-VL), in which
+packs state their gold answers; and pixels of the image as the processor resizes it (Qwen2.5-VL),
+whose size `resized` tells. A box is *proper* when it is finite, lies within its frame and has
 an area; any other overlaps nothing.
 """
 
@@ -29,6 +30,49 @@ def iou(one: Box, other: Box, width: float = THOUSAND, height: float = THOUSAND)
     down = min(one[3], other[3]) - max(one[1], other[1])
     shared = max(across, 0.0) * max(down, 0.0)
     return shared / (_area(one) + _area(other) - shared)
+
+
+def giou(one: Box, other: Box) -> float:
+    """Generalised IoU in (-1, 1] of two proper boxes: IoU minus the share of their hull that neither
+    covers (Rezatofighi et al. 2019, arXiv 1902.09630)."""
+    shared = max(min(one[2], other[2]) - max(one[0], other[0]), 0.0) * max(
+        min(one[3], other[3]) - max(one[1], other[1]), 0.0
+    )
+    union = _area(one) + _area(other) - shared
+    hull = (max(one[2], other[2]) - min(one[0], other[0])) * (
+        max(one[3], other[3]) - min(one[1], other[1])
+    )
+    return shared / union - (hull - union) / hull
+
+
+def resized(
+    width: int, height: int, min_pixels: int, max_pixels: int, factor: int = 28
+) -> tuple[int, int]:
+    """The width and height to which Qwen2-VL's and Qwen2.5-VL's processors bring an image: multiples
+    of `factor`, an area within the bounds, the shape kept as nearly as that allows. Raises
+    ValueError for an image more than 200 times as long as it is wide."""
+    if max(width, height) > 200 * min(width, height):
+        raise ValueError(f"an image of {width} x {height} pixels is too long for its width")
+    w, h = round(width / factor) * factor, round(height / factor) * factor
+    if w * h > max_pixels:
+        scale = math.sqrt(width * height / max_pixels)
+        w = max(factor, math.floor(width / scale / factor) * factor)
+        h = max(factor, math.floor(height / scale / factor) * factor)
+    elif w * h < min_pixels:
+        scale = math.sqrt(min_pixels / (width * height))
+        w, h = (math.ceil(side * scale / factor) * factor for side in (width, height))
+    return w, h
+
+
+def rescaled(box: Box, frame: tuple[float, float], other: tuple[float, float]) -> Box:
+    """The box of a frame (width, height) in another one; thousandths are a frame of 1000 by 1000."""
+    across, down = other[0] / frame[0], other[1] / frame[1]
+    return box[0] * across, box[1] * down, box[2] * across, box[3] * down
+
+
+def rounded(box: Box) -> tuple[int, int, int, int]:
+    """To whole numbers."""
+    return round(box[0]), round(box[1]), round(box[2]), round(box[3])
 
 
 def to_thousandths(box: Box, width: int, height: int) -> tuple[int, int, int, int]:

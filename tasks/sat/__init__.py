@@ -49,7 +49,7 @@ def sample(row: Row, options: Options) -> Sample:
             **row.tags,
             "answer": "choice",
             "options": "\n".join(choices),
-            **({"opened": "yes"} if base else {}),
+            **({"opened": "<think>"} if base else {}),
         },
         info=row.info,
     )

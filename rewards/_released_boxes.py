@@ -1,0 +1,88 @@
+"""How Visual-RFT's released code grades a box: what `boxes.<name>` names. Our own writing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from vlrft.grading import expects
+from vlrft.schema import DataError, Sample
+
+from ._visual_rft import tagged
+
+# Linear: each attempt begins at a bracket and ends at the next but one.
+_BOX = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*,\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_EPSILON = 1e-6
+
+
+def visual_rft(completion: str, sample: Sample) -> float | None:
+    """Visual-RFT's training reward: GIoU + 1 of the box in the first answer tag, or without one in the
+    whole completion; 2.0 for the gold text; 0.0 for no box. In (0, 2] for a sensible box.
+
+    Defects: a box that touches nothing earns up to 1; an inverted box is not refused, and may earn
+    more than 2 or less than 0; of two and more boxes the first two top left corners are taken for
+    one box. Its check by math-verify never finds anything in a box, and is left out here. Raises
+    DataError for a gold answer that is not four numbers.
+    """
+    if not expects(sample, "box"):
+        return None
+    gold = _four(sample, sample.answer)
+    found = tagged(completion, lines=True)
+    said = (completion if found is None else found).strip()
+    if said == "({},{}),({},{})".format(*map(int, gold)):
+        return 2.0
+    try:
+        read = [[int(v) / 1000 for v in match] for match in _BOX.findall(said)]
+        corners = [(b[0], b[1]) for b in read[:2]] + [(b[2], b[3]) for b in read[:1]]
+        return _giou([int(v) / 1000 for v in gold], [*corners[0], *corners[1]]) + 1
+    except (IndexError, ValueError, OverflowError, ZeroDivisionError):  # as released: no box, 0
+        return 0.0
+
+
+def visual_rft_eval(completion: str, sample: Sample) -> float | None:
+    """Visual-RFT's LISA evaluation: IoU with the first shape's box of the first box anywhere in the
+    output, in thousandths; 0.0 for none.
+
+    Defects: reads a box out of the thinking, and one that is inverted or out of range. The gold box is
+    in the sample's info (`first_shape` in pixels of an image of `size`), else the gold answer itself.
+    Raises DataError for a gold answer that is not four numbers.
+    """
+    if not expects(sample, "box"):
+        return None
+    gold = [v / 1000 for v in _four(sample, sample.answer)]
+    if "first_shape" in sample.info:
+        width, height = sample.info["size"]
+        pixels = _four(sample, sample.info["first_shape"])
+        gold = [v / side for v, side in zip(pixels, (width, height) * 2, strict=True)]
+    match = _BOX.search(completion)
+    try:
+        box = [int(v) / 1000 for v in match.groups()] if match else []
+        return _iou(box, gold)
+    except (IndexError, ValueError, OverflowError, ZeroDivisionError):  # as released: no box, 0
+        return 0.0
+
+
+def _iou(a: Sequence[float], b: Sequence[float]) -> float:
+    shared = max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(
+        0.0, min(a[3], b[3]) - max(a[1], b[1])
+    )
+    areas = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1])
+    return shared / (areas - shared + _EPSILON)
+
+
+def _giou(a: Sequence[float], b: Sequence[float]) -> float:
+    shared = max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(
+        0.0, min(a[3], b[3]) - max(a[1], b[1])
+    )
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    hull = (max(a[2], b[2]) - min(a[0], b[0])) * (max(a[3], b[3]) - min(a[1], b[1]))
+    overlap = shared / union if union > 0 else 0.0
+    return overlap - (hull - union) / hull if hull > 0 else overlap
+
+
+def _four(sample: Sample, given: Any) -> list[float]:
+    numbers = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    if len(numbers) == 4 and all(type(v) in (int, float) for v in numbers):
+        return [float(v) for v in numbers]
+    raise DataError(f"sample {sample.id}: gold answer {given!r} is no box (x1, y1, x2, y2)")
