@@ -243,3 +243,18 @@ def test_imports_are_not_the_call_s_time(tmp_path: Path, worker: Worker) -> None
     assert worker.call(heavy, seconds=0.5) == 1
     worker.close()
     assert worker.call(light, seconds=0.5, loads=[heavy]) == 1
+
+
+def test_a_process_that_cannot_start_is_an_error_and_no_answer(
+    file: str, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(WorkerError, match="does not start") as caught:
+        worker.call(f"{file}:pid", seconds=5.0)
+    assert not isinstance(caught.value, WorkerDied | WorkerTimeout)
+    from vlrft.grading import Bounded
+
+    with pytest.raises(WorkerError, match="does not start"):
+        Bounded().call(len, ("a",), 5.0)
+    monkeypatch.undo()
+    assert worker.call(f"{file}:pid", seconds=5.0) > 0

@@ -84,10 +84,7 @@ class Worker:
             self._forget()
         with self._lock:
             try:
-                for name in (reference, *loads):
-                    if name not in self._loaded:
-                        self._ask(pickle.dumps((name, None, START_SECONDS)), START_SECONDS)
-                        self._loaded.add(name)
+                self._load([name for name in (reference, *loads) if name not in self._loaded])
                 return self._ask(sent, seconds)
             except (WorkerTimeout, WorkerDied, KeyboardInterrupt, SystemExit):
                 self._stop()
@@ -104,6 +101,20 @@ class Worker:
         if process is not None and process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+    def _load(self, names: Sequence[str]) -> None:
+        """Imports what the names refer to. A new process that ends or hangs over it cannot do its work at all: that is
+        no answer about the arguments, and raises a plain WorkerError."""
+        for name in names:
+            fresh = self._process is None
+            try:
+                self._ask(pickle.dumps((name, None, START_SECONDS)), START_SECONDS)
+            except (WorkerTimeout, WorkerDied) as e:
+                if not fresh:
+                    raise
+                self._stop()
+                raise WorkerError(f"the process for {name} does not start: {e}") from None
+            self._loaded.add(name)
 
     def _ask(self, message: bytes, seconds: float) -> Any:
         pipe = self._pipe or self._start()
