@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlrft.boxes import Box, iou, is_proper, to_pixels, to_thousandths
+from vlrft.boxes import (
+    Box,
+    giou,
+    iou,
+    is_proper,
+    rescaled,
+    resized,
+    rounded,
+    to_pixels,
+    to_thousandths,
+)
 
 WHOLE: Box = (0, 0, 1000, 1000)
 
@@ -67,3 +79,25 @@ def test_pixels_survive_the_way_there_and_back(
     xs, ys = st.integers(0, width), st.integers(0, height)
     box = data.draw(st.tuples(xs, ys, xs, ys))
     assert to_pixels(to_thousandths(box, width, height), width, height) == box
+
+
+def test_giou_by_hand() -> None:
+    assert giou(WHOLE, WHOLE) == 1.0
+    assert giou((0, 0, 1, 1), (1, 0, 2, 1)) == 0.0  # side by side: nothing shared, no gap
+    assert giou((0, 0, 1, 1), (3, 0, 4, 1)) == -0.5  # half of the hull is gap
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl"])
+def test_the_resized_size_is_the_processors_own(family: str) -> None:
+    """200 sizes: boxes in the frame that the real resizing gives come back to the pixel."""
+    module = importlib.import_module("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
+    rng = random.Random(family)
+    for _ in range(200):
+        width, height = rng.randint(30, 3000), rng.randint(30, 3000)
+        most = rng.choice([401408, 1003520, 12845056])
+        frame = resized(width, height, 3136, most)
+        assert frame[::-1] == module.smart_resize(height, width, 28, 3136, most)
+        x1, x2 = sorted(rng.sample(range(width + 1), 2))
+        y1, y2 = sorted(rng.sample(range(height + 1), 2))
+        there = rescaled((x1, y1, x2, y2), (width, height), frame)
+        assert rounded(rescaled(there, frame, (width, height))) == (x1, y1, x2, y2)
