@@ -274,6 +274,19 @@ def test_predictions_that_cannot_be_graded_are_named(
     assert what in capsys.readouterr().err
 
 
+def test_gold_answers_that_cannot_be_read_are_told_before_a_run(tmp_path: Path) -> None:
+    raw(tmp_path / "raw", row3={"answer": ""})
+    bound = bind(task_config(TASK, ["options.data=raw"]), "test")
+    with pytest.raises(
+        DataError, match=r"signs: 1 of 6 gold answers cannot be read.*test/3.*prepare"
+    ):
+        bound.refuse_unreadable_golds()
+    command = ["eval", "--model", "none/such", "--task", TASK, "options.data=raw"]
+    assert main(command) == 1
+    raw(tmp_path / "good")
+    bind(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_golds()
+
+
 def test_show_counts_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw(tmp_path / "raw")
     command = ["data", "show", TASK, "--from", "raw", "--split", "test", "--html", "sheet.html"]

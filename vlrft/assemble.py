@@ -42,6 +42,8 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
     states = PromptStates()
     stages = make_stages(config, states)
     eval_task = bind(config.task, config.eval.split)
+    for bound in (*(stage.bound for stage in stages), eval_task):
+        bound.refuse_unreadable_golds()
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,

@@ -11,7 +11,8 @@ from typing import overload
 from pydantic import TypeAdapter
 
 from vlrft.config import ConfigError, RewardConfig, TaskConfig
-from vlrft.grades import Graders
+from vlrft.data import Samples
+from vlrft.grades import STRICT, Graders
 from vlrft.plugins import find_reward, find_task, reward_reference, reward_title
 from vlrft.schema import DataError, Sample, Task
 from vlrft.scoring import TIME_LIMIT, NamedReward
@@ -39,6 +40,23 @@ class BoundTask:
     def head(self, limit: int | None) -> Sequence[Sample]:
         """The first `limit` samples; all when None. Each is made when it is asked for."""
         return Head(self.samples, range(len(self.samples))[:limit])
+
+    def refuse_unreadable_golds(self) -> None:
+        """Raises DataError for gold answers that the strict grader cannot read, before anything is paid for: the data of
+        a pack that reads rows are looked at whole."""
+        if not isinstance(self.samples, Samples):
+            return
+        mistakes: list[str] = []
+        for sample in self.samples.without_images():
+            try:
+                self.graders.grade(STRICT, "", sample)
+            except DataError as e:
+                mistakes.append(str(e))
+        if mistakes:
+            raise DataError(
+                f"task {self.task.name}: {len(mistakes)} of {len(self.samples)} gold answers cannot be read, the first: "
+                f"{mistakes[0]}; vlrft data prepare lists them and leaves them out"
+            )
 
     def text(self, samples: int) -> Iterator[str]:
         """What the first samples say and what their gold answers are, for the tokenizer of a built policy."""

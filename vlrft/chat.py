@@ -126,7 +126,8 @@ class Chat:
             raise DataError(
                 "a plain message stands without a chat template: it must be the only one"
             )
-        return "".join(PLACE if part is IMAGE else str(part) for part in messages[0].content)
+        parts = (part for message in messages for part in message.content)
+        return "".join(PLACE if part is IMAGE else str(part) for part in parts)
 
     def _with_places(
         self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str

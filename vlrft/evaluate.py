@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import Any
 
 from vlrft.binding import BoundTask
+from vlrft.grades import STRICT
 from vlrft.intervals import Interval, bootstrap
 from vlrft.metrics import reaches, sampled_measures
 from vlrft.schema import DataError, Group, Measure, Record, Sample, Task
 
 EVAL_CHUNK = 128  # samples whose pixels are held at once
-STRICT = "strict"
 
 
 @dataclass(frozen=True, kw_only=True)

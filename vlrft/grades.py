@@ -9,6 +9,8 @@ from vlrft.grading import read_answer
 from vlrft.plugins import find_grader
 from vlrft.schema import DataError, Record, Reward, Sample, Task
 
+STRICT = "strict"  # the grader that every task has
+
 
 @dataclass(frozen=True, kw_only=True)
 class Graders:

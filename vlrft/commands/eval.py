@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
 
     transformers_logging.disable_progress_bar()
     bound = bind(task, decoding.split)
+    bound.refuse_unreadable_golds()
     samples = bound.head(decoding.limit)
     if not len(samples):
         raise DataError(

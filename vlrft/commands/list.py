@@ -72,7 +72,7 @@ def configs() -> Entries:
 def table(entries: Entries) -> list[str]:
     """A line a config, columns aligned."""
     head = ("config", "task", "model", "stages", "paper", "published (%)")
-    rows = [head]
+    rows: list[tuple[str, ...]] = [head]
     for name, e in entries.items():
         figures = ", ".join(f"{k} {v:g}" for k, v in e["published"].items())
         rows.append((name, e["task"], e["model"], e["algorithm"], e["paper"], figures))

@@ -68,7 +68,8 @@ def summary_table(run: Path) -> str:
         name = "" if line.figure == before else line.figure
         before = line.figure
         paper = "" if line.paper is None else f"{line.paper:g}"
-        rows.append((name, line.stage, f"{line.correct}/{line.n}", *_figures(line), paper))
+        correct = f"{line.correct}/{line.n}" if line.share else str(line.n)
+        rows.append((name, line.stage, correct, *_figures(line), paper))
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
