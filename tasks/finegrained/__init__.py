@@ -2,22 +2,19 @@
 
 An open question: the prompt lists no classes. Raw forms, found in this order: a label file
 (`train.jsonl`, `pets37_test.jsonl`: image, label) beside the images, the hub's ViRFT sets (image,
-problem, solution), or a folder of images a class (`train/persian/1.jpg`). The class lists come with
-the pack; a label is a place in its list, from 0 on. Training takes `k` images a class, drawn by
+problem, solution), or a folder of images a class (`train/persian/1.jpg`). A label that is a
+number is a place in the list of classes beside it (`pets37_classes.txt` or `classes.txt`: a name a
+line, label 0 first); a list also says which other names there may be. Training takes `k` images a class, drawn by
 `seed`; the test is taken whole. In the released evaluation a literal `<image>` stands before the
 question besides the image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.grading import read_answer
-from vlrft.metrics import accuracy
-from vlrft.schema import IMAGE, DataError, Measure, Message, Record, Sample, Task
+from vlrft.schema import IMAGE, DataError, Message, Sample, Task
 
-from .labels import HOMES, Options, classes, name_key, read
+from .labels import HOMES, Options, read
 
 KINDS = {
     "flowers102": ("a plant", "species of the plant"),
@@ -42,16 +39,6 @@ def sample(row: Row, options: Options) -> Sample:
     return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags, info=row.info)
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
-    """Accuracy; beside the strict one how many answers are a class of the set at all."""
-    found = {"accuracy": accuracy(records, grader)}
-    if grader == "strict":
-        known = {d: set(map(name_key, classes(d))) for d in KINDS}
-        named = [name_key(read_answer(r.output) or "") in known[r.tags["dataset"]] for r in records]
-        found["names a class"] = Measure(values=tuple(map(float, named)))
-    return found
-
-
 task = Task(
     name="finegrained",
     doc="Few-shot fine-grained classification: flowers102, pets37, fgvc_aircraft100, cars196.",
@@ -60,6 +47,5 @@ task = Task(
     load=Dataset(read=read, sample=sample, homes=lambda options: {"train": HOMES[options.dataset]}),
     rewards={"classname": 1.0, "format": 1.0},
     graders={"strict": ("classname",), "official": ("classname.visual_rft_eval",)},
-    measures=measures,
     gold=lambda s: f"<think></think><answer>{s.answer}</answer>",
 )

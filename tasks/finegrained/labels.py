@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Picture, Row, Source, picture, untagged
@@ -55,11 +54,18 @@ class Labelled:
     problem: str = ""
 
 
-@cache
-def classes(dataset: str) -> tuple[str, ...]:
-    """The names of a set's classes, in the order of its labels."""
-    path = Path(__file__).parent / "classes" / f"{dataset}.txt"
-    return tuple(path.read_text(encoding="utf-8").splitlines())
+def classes(source: Source, dataset: str) -> tuple[str, ...]:
+    """The names of the set's classes in the order of its labels, from `DATASET_classes.txt` or
+    `classes.txt` of the source; none where it has no such file."""
+    wanted = (f"{dataset}_classes.txt", "classes.txt")
+    found = [n for w in wanted for n in source.names() if PurePosixPath(n).name == w]
+    for name in (*found, *wanted):  # a table given by itself may have its list beside it
+        try:
+            lines = read_file(source, name).decode("utf-8").splitlines()
+        except DataError:
+            continue
+        return tuple(line.strip() for line in lines if line.strip())
+    return ()
 
 
 def name_key(name: str) -> str:
@@ -99,15 +105,17 @@ def _few(found: list[Labelled | Defect], options: Options) -> Iterator[int]:
 
 
 def _labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | Defect]:
-    known = {_folder_key(name): name for name in classes(dataset)}
+    listed = classes(source, dataset)
+    known = {_folder_key(name): name for name in listed}
     names = source.names()
     if not names or any(_is_table(n, split) for n in names):
-        yield from _of_table(source, split, dataset, known)
+        yield from _of_table(source, split, listed, known)
         return
     for name in names:
         path = PurePosixPath(name)
         if path.suffix.lower() in PICTURES and split in path.parts[:-2]:
-            shown = known.get(_folder_key(path.parts[-2]))
+            own = path.parts[-2]
+            shown = known.get(_folder_key(own)) if known else own.replace("_", " ")
             if shown is None:
                 yield Defect(id=name, reason="folder is no class", detail=path.parts[-2])
             else:
@@ -115,7 +123,7 @@ def _labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | D
 
 
 def _of_table(
-    source: Source, split: str, dataset: str, known: Mapping[str, str]
+    source: Source, split: str, listed: tuple[str, ...], known: Mapping[str, str]
 ) -> Iterator[Labelled | Defect]:
     files: dict[str, list[str]] = {}
     for name in source.names():
@@ -128,7 +136,7 @@ def _of_table(
             yield Labelled(
                 id=name,
                 picture=found or picture(shown, source, name),
-                name=_class_of(cells, classes(dataset), known),
+                name=_class_of(cells, listed, known),
                 problem=str(cells.get("problem") or ""),
             )
         except DataError as e:
@@ -136,11 +144,16 @@ def _of_table(
 
 
 def _class_of(cells: Mapping[str, Any], names: tuple[str, ...], known: Mapping[str, str]) -> str:
-    """By its place in the list or by its name. Raises DataError for what is neither."""
+    """By its place in the list or by its name; any name where there is no list. Raises DataError."""
     given = next((cells[c] for c in ("label", "solution", "class") if cells.get(c) is not None), "")
     text = str(untagged(given)).strip()
-    if text.isascii() and text.isdigit() and "label" in cells and int(text) < len(names):
-        return names[int(text)]
+    if text.isascii() and text.isdigit() and "label" in cells:
+        if not names:
+            raise DataError("labels are numbers: list the names in classes.txt, label 0 first")
+        if int(text) < len(names):
+            return names[int(text)]
+    elif not known and text:
+        return text
     if _folder_key(text) not in known:
         raise DataError(f"{text!r} is no class of the set")
     return known[_folder_key(text)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from vlrft.tasks.finegrained.labels import Name, classes, name_key
 
-from tests.data.makers.finegrained import LABELS, NAMES, PROBLEM, make
+from tests.data.makers.finegrained import NAMES, PROBLEM, make
 from tests.qwen_tokenizer import ASSISTANT, SYSTEM, needs_qwen, rendered
 from tests.tasks.loaded import (
     SHARED,
@@ -40,12 +39,6 @@ def pets(split: str, data: Path, **options: Any) -> Any:
     return samples("finegrained", split, data, dataset="pets37", **options)
 
 
-def test_class_lists_are_whole_and_no_two_names_are_alike() -> None:
-    assert set(get_args(Name)) == set(SETS)
-    for name, count in SETS.items():
-        assert len(set(map(name_key, classes(name)))) == len(classes(name)) == count
-
-
 @needs_qwen
 def test_prompts_word_for_word(data: Path) -> None:
     form = (
@@ -70,7 +63,6 @@ def test_prompts_word_for_word(data: Path) -> None:
 def test_raw_forms_and_their_prepared_ones(data: Path, tmp_path: Path) -> None:
     test = pets("test", data / "raw")
     assert [s.answer for s in test] == [*NAMES, NAMES[0]]
-    assert [classes("pets37")[label] for label in LABELS] == list(NAMES)
     for raw, split in (("hub", "train"), ("raw", "train"), ("raw", "test")):
         found = pets(split, data / raw)
         assert_gold_earns_all("finegrained", found)
@@ -78,6 +70,18 @@ def test_raw_forms_and_their_prepared_ones(data: Path, tmp_path: Path) -> None:
         assert_same(pets(split, tmp_path / raw), found)
     with pytest.raises(DataError, match="is of pets37; set options"):
         samples("finegrained", "test", tmp_path / "raw", dataset="cars196")[0]
+
+
+def test_without_a_list_names_are_names_and_numbers_need_one(data: Path, tmp_path: Path) -> None:
+    for name in ("train/American_Bulldog/1.png", "train/persian/1.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes((data / "raw/images/Pet_0.jpg").read_bytes())
+    assert {s.answer for s in pets("train", tmp_path, k=1)} == {"American Bulldog", "persian"}
+    (tmp_path / "test.jsonl").write_text('{"image": "train/persian/1.png", "label": 3}\n')
+    with pytest.raises(DataError, match=r"list the names in classes.txt, label 0 first"):
+        pets("test", tmp_path)
+    (tmp_path / "test.jsonl").write_text('{"image": "train/persian/1.png", "class": "persian"}\n')
+    assert pets("test", tmp_path)[0].answer == "persian"
 
 
 def test_k_images_a_class_drawn_by_seed(data: Path) -> None:
@@ -105,7 +109,6 @@ def test_figures_by_hand(data: Path) -> None:
     records = [graders.record(s, f"<answer>{a}</answer>") for s, a in zip(found, said, strict=True)]
     figures = measure(find_task("finegrained"), records).scores
     assert figures["accuracy"].score == 0.25
-    assert figures["names a class"].score == 0.5
     assert figures["accuracy (official)"].score == 0.5  # the empty answer is right
 
 
@@ -124,7 +127,9 @@ def test_figures_by_hand(data: Path) -> None:
 def test_a_constant_answer(dataset: str, answer: str, official: float) -> None:
     """The published grader pays for it on the official test sets; the strict one does not."""
     lines = (SHARED / f"classification/{dataset}_test.jsonl").read_text("utf-8").splitlines()
-    golds = [classes(dataset)[json.loads(line)["label"]] for line in lines]
+    names = (SHARED / f"classification/{dataset}_classes.txt").read_text("utf-8").splitlines()
+    assert len(names) == SETS[dataset]
+    golds = [names[json.loads(line)["label"]] for line in lines]
     graders = Graders.of(find_task("finegrained"))
     shown = f"<think></think><answer>{answer}</answer>"
     paid = {

@@ -10,6 +10,7 @@ from tests.data.makers._tables import image_cell, write_bytes, write_jsonl, writ
 
 NAMES = ("abyssinian", "american_bulldog", "persian")
 LABELS = (0, 1, 23)  # their places in the list of classes
+CLASSES = [NAMES[LABELS.index(k)] if k in LABELS else f"breed number {k}" for k in range(37)]
 PROBLEM = "This is an image containing a pet. Please identify the species of the pet."
 
 
@@ -34,6 +35,9 @@ def make(folder: Path) -> None:
         write_bytes(folder / f"raw/images/Pet_{k}.jpg", encoded(crop, "JPEG"))
         rows.append({"image": f"Pet_{k}.jpg", "label": label})
     write_jsonl(folder / "raw/pets37_test.jsonl", rows)
+    listed = "\n".join(CLASSES).encode() + b"\n"
+    write_bytes(folder / "raw/pets37_classes.txt", listed)
+    write_bytes(folder / "broken/classes.txt", listed)
     broken = [rows[0], {"image": "gone.jpg", "label": 1}, {"image": "Pet_0.jpg", "label": 37}]
     write_bytes(folder / "broken/Pet_0.jpg", pictures[0])
     write_jsonl(folder / "broken/test.jsonl", broken)
