@@ -41,7 +41,7 @@ class Case:
 
 CASES = (
     Case(pack="geoqa", sources={"train": "hub", "test": "raw"}, options={}),
-    Case(pack="sat", sources={"train": "sat", "test": "cvbench"}, options={}),
+    Case(pack="sat", sources={"train": "raw", "test": "raw"}, options={}),
     Case(pack="finegrained", sources={"train": "raw", "test": "raw"}, options={"dataset": "pets37"}),
     Case(pack="lisa", sources={"train": "raw", "test": "raw"}, options={}),
     Case(pack="geometry3k", sources={"train": "raw", "test": "hub"}, options={}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -35,9 +36,10 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
     try:
         read = [[int(v) / 1000 for v in match] for match in _BOX.findall(said)]
         corners = [(b[0], b[1]) for b in read[:2]] + [(b[2], b[3]) for b in read[:1]]
-        return _giou([int(v) / 1000 for v in gold], [*corners[0], *corners[1]]) + 1
+        reward = _giou([int(v) / 1000 for v in gold], [*corners[0], *corners[1]]) + 1
     except (IndexError, ValueError, OverflowError, ZeroDivisionError):  # as released: no box, 0
         return 0.0
+    return reward if math.isfinite(reward) else 0.0  # areas past what a float holds
 
 
 def visual_rft_eval(completion: str, sample: Sample) -> float | None:
@@ -83,6 +85,6 @@ def _giou(a: Sequence[float], b: Sequence[float]) -> float:
 
 def _four(sample: Sample, given: Any) -> list[float]:
     numbers = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
-    if len(numbers) == 4 and all(type(v) in (int, float) for v in numbers):
+    if len(numbers) == 4 and all(type(v) in (int, float) and math.isfinite(v) for v in numbers):
         return [float(v) for v in numbers]
     raise DataError(f"sample {sample.id}: gold answer {given!r} is no box (x1, y1, x2, y2)")

@@ -15,7 +15,7 @@ from vlrft.schema import DataError, Sample
 
 from ._visual_rft import SECONDS, math_agrees, tagged
 
-_STANDING = re.compile(r"(?:^|\s|\[|\()([A-H])(?=\s|\]|\)|$)")
+_STANDING = re.compile(r"(?:^|\s|\[|\()([A-H])(?:\s|\]|\)|$)")
 _LETTERS = "ABCDEF"
 
 
@@ -26,7 +26,7 @@ def visualthinker(completion: str, sample: Sample) -> float | None:
 
     Defects: case matters (`Yes` is not `yes`), and so does a full stop; math-verify takes the last
     number of the thinking for a counting question's answer; without a tag the whole completion is the
-    answer. Raises DataError for a gold answer that is no text.
+    answer; of letters with one space between them every second is passed over. Raises DataError for a gold answer that is no text.
     """
     if not expects(sample, "choice"):
         return None

@@ -54,7 +54,7 @@ def matched(completion: str, sample: Sample) -> float | None:
     by the larger number of boxes, so that a box too many costs as much as one too few.
 
     The gold answer is a list of boxes (tag `answer`: boxes); the completion's stand in its tag with a
-    semicolon or a line break between them. 0.0 where one of them cannot be read. Raises DataError for
+    semicolon, a line break or both between them. 0.0 where one of them cannot be read. Raises DataError for
     an unreadable gold answer or none.
     """
     if not expects(sample, "boxes"):
@@ -64,11 +64,14 @@ def matched(completion: str, sample: Sample) -> float | None:
         raise DataError(f"sample {sample.id}: gold answer {given!r} is no list of boxes")
     golds = [_gold(sample, one) for one in given]
     answer = read_answer(completion)
-    said = [read_box(part) for part in _BETWEEN.split(answer or "")]
+    said = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
     found = [box for box in said if box is not None]
-    if len(found) < len(said):
+    if not found or len(found) < len(said):
         return 0.0
-    from scipy.optimize import linear_sum_assignment
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError:
+        raise ImportError("boxes.matched needs scipy: pip install scipy") from None
 
     table = [[iou(box, gold, *frame) for gold, frame in golds] for box in found]
     rows, columns = linear_sum_assignment(table, maximize=True)

@@ -17,7 +17,8 @@ Mask = NDArray[np.uint8]  # [height, width]: 0, 1 or IGNORED
 
 def paint(shapes: Sequence[Mapping[str, Any]], size: tuple[int, int]) -> Mask:
     """ReasonSeg's polygons (`label`, `points`), the larger ones first, so that a smaller one lies on top; those labelled
-    `flag` are skipped, those labelled `ignore` are IGNORED, any other is 1 (LISA's own masks)."""
+    `flag` are skipped, those labelled `ignore` are IGNORED, any other is 1: LISA's own masks, which OpenCV draws,
+    but for half a percent of the pixels, on slanted edges."""
     drawn: list[tuple[int, Mask, int]] = []
     for shape in shapes:
         label = str(shape["label"]).lower()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
-from vlrft.boxes import Box, is_proper, rescaled
+from vlrft.boxes import THOUSAND, Box, is_proper, rescaled
 from vlrft.grading import read_answer, read_box
 from vlrft.masks import overlap, paint, rectangle
 from vlrft.metrics import accuracy, share_above
@@ -21,25 +22,34 @@ def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
     }
     if grader != "strict" or not all("shapes" in r.info for r in records):
         return found
-    pairs = [_pixels(r) for r in records]
+    by_id: dict[str, list[Record]] = {}
+    for record in records:
+        by_id.setdefault(record.id, []).append(record)
+    pairs = [_pixels(own) for own in by_id.values()]
 
     def cumulative(places: Sequence[int]) -> float:
-        union = sum(pairs[p][1] for p in places)
-        return sum(pairs[p][0] for p in places) / union if union else 0.0
+        union = sum(outer for p in places for _, outer in pairs[p])
+        return sum(inner for p in places for inner, _ in pairs[p]) / union if union else 0.0
 
-    ious = tuple(inside / union if union else 0.0 for inside, union in pairs)
-    found["gIoU"] = Measure(values=ious, threshold=0.5)
-    found["cIoU"] = Measure(values=ious, threshold=0.5, aggregate=cumulative)
+    ious = tuple(fmean(i / u if u else 0.0 for i, u in own) for own in pairs)
+    trials = max(map(len, pairs), default=1)
+    found["gIoU"] = Measure(values=ious, threshold=0.5, trials=trials)
+    found["cIoU"] = Measure(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
     return found
 
 
-def _pixels(record: Record) -> tuple[int, int]:
-    """Intersection and union of the answer's box with the target."""
-    width, height = record.info["size"]
-    frame: tuple[float, float] = tuple(record.info.get("frame", (1000, 1000)))  # type: ignore[assignment]
-    answer = read_answer(record.output)
-    box: Box | None = read_box(answer) if answer else None
-    said = None
-    if box is not None and is_proper(box, *frame):
-        said = rectangle(rescaled(box, frame, (width, height)), (width, height))
-    return overlap(said, paint(record.info["shapes"], (width, height)))
+def _pixels(records: Sequence[Record]) -> list[tuple[int, int]]:
+    """Intersection and union of each answer's box with the target, of the answers to one sample."""
+    info = records[0].info
+    width, height = info["size"]
+    across, down = info.get("frame", (THOUSAND, THOUSAND))
+    target = paint(info["shapes"], (width, height))
+    pairs: list[tuple[int, int]] = []
+    for record in records:
+        answer = read_answer(record.output)
+        box: Box | None = read_box(answer) if answer else None
+        said = None
+        if box is not None and is_proper(box, across, down):
+            said = rectangle(rescaled(box, (across, down), (width, height)), (width, height))
+        pairs.append(overlap(said, target))
+    return pairs

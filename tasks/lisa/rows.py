@@ -17,6 +17,7 @@ from vlrft.schema import DataError
 PICTURES = (".jpg", ".jpeg", ".png")
 SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 ORIENTATION = 0x0112
+FARTHEST = 1e6  # pixels; also refuses what is not finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,13 @@ class Options:
     does."""
     min_pixels: int = 3136
     max_pixels: int = 401408
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_pixels <= self.max_pixels:
+            raise ValueError(
+                f"min_pixels {self.min_pixels} and max_pixels {self.max_pixels}: use 1 or more, and no "
+                "smaller a maximum than minimum"
+            )
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
@@ -87,21 +95,26 @@ def _annotation(
         cells: Any = json.loads(_text(content))
         texts = cells["text"]
         texts = [texts] if isinstance(texts, str) else list(texts)
-        shapes = [
+        shapes: list[dict[str, Any]] = [
             {
                 "label": str(s["label"]),
                 "points": [[float(x), float(y)] for x, y in s["points"]],
             }
             for s in cells["shapes"]
         ]
-    except (ValueError, KeyError, TypeError) as e:
+        within = all(abs(v) <= FARTHEST for s in shapes for point in s["points"] for v in point)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as e:
         raise DataError(f"{name}: no ReasonSeg annotation ({type(e).__name__}: {e})") from e
     if not texts or not all(isinstance(t, str) and t.strip() for t in texts):
         raise DataError(f"{name}: no instruction")
+    if not within:
+        raise DataError(f"{name}: a polygon's point is no place of a picture")
     size = _size(found)
     target = bounds(paint(shapes, size))
     if target is None:
         raise DataError(f"{name}: no target: its polygons are empty, flags or ignored")
+    if not shapes[0]["points"]:
+        raise DataError(f"{name}: its first polygon has no points")
     xs, ys = zip(*shapes[0]["points"], strict=True)
     first = [min(xs), min(ys), max(xs), max(ys)]
     boxes = {"size": list(size), "target": list(target), "first_shape": first}
@@ -123,5 +136,5 @@ def _size(found: Picture) -> tuple[int, int]:
         with Image.open(io.BytesIO(found.read())) as image:
             turned = image.getexif().get(ORIENTATION) in SIDEWAYS
             return (image.height, image.width) if turned else image.size
-    except OSError as e:
-        raise DataError(f"{found.name}: no picture") from e
+    except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
+        raise DataError(f"{found.name}: no picture ({type(e).__name__})") from e

@@ -28,9 +28,11 @@ class Options:
     form: Literal["chat", "base"] = "chat"
     """base: plain text without a chat template, for Qwen2-VL-2B that is no instruction model."""
     rows: int | None = 15_000
-    """SAT's first rows, those with two images counted in; None: all."""
+    """SAT's first rows, those with two images counted in; None: all. Settled at prepare time: a prepared
+    folder holds the rows that it was prepared with, whatever is given here later."""
     seed: int = 0
-    """Shuffles SAT's options, in which the right one comes first."""
+    """Shuffles SAT's options, in which the right one comes first. Settled at prepare time: a prepared
+    folder keeps the order that it was prepared with, whatever is given here later."""
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from vlrft.rewards._released_choice import tagged_line
 from vlrft.rewards.choice import choice, cvbench, visualthinker
@@ -42,6 +44,35 @@ def test_scores(asked: object, answer: str, bench: float, training: float, stric
 def test_without_a_tag_prose_is_searched() -> None:
     assert cvbench("a plain guess", ABOVE) == 1.0
     assert visualthinker("It is (A) I think", ABOVE) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "training"),
+    [
+        ("B A", 0.0),  # the space goes with B, and A stands behind nothing
+        ("B  A", 1.0),
+        ("B, A", 1.0),
+        ("A B", 1.0),
+        ("[B] (A)", 1.0),
+        ("(A)(B)", 0.0),
+        ("A.", 0.0),
+        ("I", 0.0),
+    ],
+)
+def test_the_last_letter_alone_as_the_released_pattern_finds_it(
+    answer: str, training: float
+) -> None:
+    assert visualthinker(f"<answer>{answer}</answer>", ABOVE) == training
+
+
+@pytest.mark.parametrize(
+    "text", ["(A) " * 25_000, "<answer>" * 12_000, "[" * 100_000, "A\n" * 50_000 + "x"]
+)
+def test_hostile_answers_are_scored_soon(text: str) -> None:
+    begun = time.perf_counter()
+    assert visualthinker(text, ABOVE) in (0.0, 1.0)
+    assert cvbench(text, ABOVE) in (0.0, 1.0)
+    assert time.perf_counter() - begun < 30  # two calls with a limit of ten seconds each
 
 
 @pytest.mark.parametrize(

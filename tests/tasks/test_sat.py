@@ -87,6 +87,15 @@ def test_prepared_is_as_raw_and_pictures_in_pairs_are_left_out(
         assert_same(samples("sat", split, tmp_path / "out"), found)
 
 
+def test_rows_and_seed_are_settled_at_prepare_time(data: Path, tmp_path: Path) -> None:
+    others = [s.tags["options"] for s in samples("sat", "train", data / "raw", seed=3)]
+    prepare("sat", data / "raw", tmp_path / "out", "options.rows=3", "options.seed=3", "--split", "train")  # fmt: skip
+    found = samples("sat", "train", tmp_path / "out", rows=1, seed=0)
+    assert [s.tags["options"] for s in found] == others[:2]
+    raw = [s.tags["options"] for s in samples("sat", "train", data / "raw", seed=0)]
+    assert raw[:2] != others[:2]
+
+
 def test_rows_that_cannot_be_used_are_listed(data: Path, tmp_path: Path) -> None:
     assert prepare("sat", data / "broken", tmp_path / "out") == {
         "train": {"train/1": "incomplete row", "train/2": "image missing or unreadable"},
