@@ -43,6 +43,6 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt torch
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,data,digits,math,peft,tensorboard,trl]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,data,digits,math,peft,tensorboard,text,trl]"
 	$(BIN)/python -m pip install -q -c constraints.txt --no-deps dashscope  # carries the real Qwen tokenizer, for tests
 	touch $(STAMP)

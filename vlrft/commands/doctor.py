@@ -13,6 +13,7 @@ EXTRAS = {
     "digits": ("scikit-learn", "the pack that needs no download"),
     "data": ("datasets", "data sets of the hub, parquet"),
     "math": ("math-verify", "mathematical answers beyond numbers"),
+    "text": ("sacrebleu", "BLEU"),
     "peft": ("peft", "LoRA"),
     "trl": ("trl", "our methods in TRL's GRPOTrainer"),
     "tensorboard": ("tensorboard", "curves in TensorBoard"),

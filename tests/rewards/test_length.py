@@ -1,0 +1,110 @@
+"""Completion -> score of the rewards of length."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from vlrft.rewards.length import cosine, length, open_rs_cosine
+
+from tests.fakes import sample
+from vlrft.schema import DataError, Sample
+
+HOSTILE = ["<answer>" * 12_500, "10**10**10" * 10_000, "\ud800\x00\u202e" * 30_000, "{" * 100_000]
+
+
+@pytest.mark.parametrize(
+    ("characters", "score"),
+    [(0, 0.0), (1, 0.0), (4000, 0.0), (4250, -0.25), (4500, -0.5), (5000, -1.0), (100_000, -1.0)],
+)
+def test_over_long(characters: int, score: float) -> None:
+    assert length("é" * characters, sample("any")) == score
+
+
+@pytest.mark.parametrize(
+    ("characters", "score"), [(0, 0.0), (100, 0.0), (105, -0.2), (125, -1.0), (126, -1.0)]
+)
+def test_over_long_of_a_budget(characters: int, score: float) -> None:
+    assert length("x" * characters, sample("any", length_budget="100")) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("characters", "score"),
+    [(0, 0.0), (1000, -0.14644660940672627), (2000, -0.5), (4000, -1.0), (8000, -1.0)],
+)
+def test_cosine(characters: int, score: float) -> None:
+    assert cosine("x" * characters, sample("any")) == pytest.approx(score, rel=1e-12)
+
+
+def test_cosine_of_a_budget_never_rises() -> None:
+    asked = sample("any", length_budget="40")
+    found = [cosine("x" * n, asked) for n in range(200)]
+    assert found == sorted(found, reverse=True)
+    assert found[20] == pytest.approx(-0.5)
+    assert set(found[40:]) == {-1.0}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_earn_nothing(text: str) -> None:
+    assert length(text, sample("any")) == cosine(text, sample("any")) == -1.0
+
+
+@pytest.mark.parametrize(
+    "budget", ["", "0", "-5", "4e3", "12.5", "many", "４０００", "1" * 10, "010"]
+)
+def test_an_unreadable_budget_raises(budget: str) -> None:
+    asked = sample("long", "7", length_budget=budget)
+    for reward in (length, cosine, open_rs_cosine):
+        with pytest.raises(DataError, match=r"sample long: tag length_budget .* from 1 to"):
+            reward("x", asked)
+
+
+def padded(answer: str, characters: int) -> str:
+    return answer.rjust(characters)
+
+
+SEVEN = sample("seven", "7", answer="math")
+
+
+@pytest.mark.parametrize(
+    ("characters", "right", "wrong"),
+    [
+        (20, 0.75 + 0.25 * math.cos(0.02 * math.pi), -0.25 + 0.25 * math.cos(0.02 * math.pi)),
+        (500, 0.75, -0.25),
+        (1000, 0.5, -0.5),
+        (2000, 1.0, 0.0),  # the defect: it rises again
+        (3000, 0.5, -0.5),
+    ],
+)
+def test_open_rs(characters: int, right: float, wrong: float) -> None:
+    pytest.importorskip("math_verify")
+    for answer, score in (("\\boxed{7}", right), ("\\boxed{8}", wrong), ("nothing", wrong)):
+        assert open_rs_cosine(padded(answer, characters), SEVEN) == pytest.approx(score, rel=1e-12)
+
+
+def test_open_rs_with_nothing_said_or_a_length_of_its_own() -> None:
+    pytest.importorskip("math_verify")
+    asked = sample("seven", "7", length_budget="3584")
+    assert open_rs_cosine("", asked) == 0.0
+    assert open_rs_cosine(padded("\\boxed{7}", 3584), asked) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("text", ["", "no", "x" * 1000])
+def test_open_rs_gives_all_where_the_solution_cannot_be_read(text: str) -> None:
+    pytest.importorskip("math_verify")
+    asked = Sample(id="bare", messages=(), answer="7", info={"solution": "seven"})
+    assert open_rs_cosine(text, asked) == 1.0
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_open_rs_never_pays_hostile_texts(text: str) -> None:
+    pytest.importorskip("math_verify")
+    found = open_rs_cosine(text, SEVEN)
+    assert found is not None
+    assert found <= 0.0
+
+
+def test_open_rs_is_for_mathematics() -> None:
+    assert open_rs_cosine("\\boxed{7}", sample("letter", "A", answer="choice")) is None
+    with pytest.raises(DataError, match="sample gold: gold answer"):
+        open_rs_cosine("\\boxed{7}", sample("gold", None))
