@@ -13,7 +13,14 @@ import pytest
 from vlrft.plugins import reward_names, task_names
 
 ROOT = Path(__file__).parent.parent
-LIGHT = ["pydantic", "pyyaml", "rich", "jinja2", "numpy", "pillow"]  # what `vlrft list` needs; torch is not
+LIGHT = [
+    "pydantic",
+    "pyyaml",
+    "rich",
+    "jinja2",
+    "numpy",
+    "pillow",
+]  # what `vlrft list` needs; torch is not
 
 
 @pytest.fixture(scope="module")
