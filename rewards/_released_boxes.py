@@ -24,10 +24,16 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
     Defects: a box that touches nothing earns up to 1; an inverted box is not refused, and may earn
     more than 2 or less than 0; of two and more boxes the first two top left corners are taken for
     one box. Its check by math-verify never finds anything in a box, and is left out here. Raises
-    DataError for a gold answer that is not four numbers.
+    DataError for a gold answer that is not four numbers, and where answers are in pixels of a `frame`,
+    which it would take for thousandths.
     """
     if not expects(sample, "box"):
         return None
+    if "frame" in sample.info:
+        raise DataError(
+            f"sample {sample.id}: boxes.visual_rft reads thousandths, the answers are in pixels of the "
+            "resized image; use boxes or boxes.giou"
+        )
     gold = _four(sample, sample.answer)
     found = tagged(completion, lines=True)
     said = (completion if found is None else found).strip()
@@ -44,13 +50,14 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
 
 def visual_rft_eval(completion: str, sample: Sample) -> float | None:
     """Visual-RFT's LISA evaluation: IoU with the first shape's box of the first box anywhere in the
-    output, in thousandths; 0.0 for none.
+    output, in thousandths; 0.0 for none. None where answers are in pixels of a `frame`: it would take
+    them for thousandths.
 
     Defects: reads a box out of the thinking, and one that is inverted or out of range. The gold box is
     in the sample's info (`first_shape` in pixels of an image of `size`), else the gold answer itself.
     Raises DataError for a gold answer that is not four numbers.
     """
-    if not expects(sample, "box"):
+    if not expects(sample, "box") or "frame" in sample.info:
         return None
     gold = [v / 1000 for v in _four(sample, sample.answer)]
     if "first_shape" in sample.info:

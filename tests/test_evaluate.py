@@ -7,8 +7,10 @@ import pytest
 
 from tests.fakes import group, sample
 from vlrft.binding import BoundTask
+from vlrft.config import ConfigError
 from vlrft.evaluate import Evaluation, Figure, evaluate
-from vlrft.schema import DataError, Group, Measure, Record, Sample, Task
+from vlrft.results import unmeasured
+from vlrft.schema import DataError, Group, Measure, Record, Resize, Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +109,74 @@ def test_a_truncated_answer_is_recorded_as_such() -> None:
     )
     assert found.records[0].truncated
     assert not evaluate(bound(), [asked], play).records[0].truncated
+
+
+def partly(completion: str, sample: Sample) -> float | None:
+    return None if sample.tags["kind"] == "other" else 1.0
+
+
+PUBLISHED = replace(TASK, graders={"strict": ("format",), "official": (f"{__name__}:partly",)})
+
+
+def test_a_grader_that_applies_to_no_sample_has_no_figures() -> None:
+    own = [sample("a", 0.5, kind="other")]
+    found = evaluate(bound(task=PUBLISHED), own, play)
+    assert list(found.graded) == ["strict"]
+    assert set(found.records[0].grades) == {"strict"}
+    assert unmeasured(PUBLISHED, found) == [
+        f"the official grader ({__name__}:partly) applies to none of these samples: no figures by it"
+    ]
+    both = evaluate(bound(task=PUBLISHED), [sample("b", 0.5, kind="own")], play)
+    assert list(both.graded) == ["strict", "official"]
+    assert unmeasured(PUBLISHED, both) == []
+
+
+def test_a_grader_that_applies_to_some_samples_only_is_an_error() -> None:
+    mixed = [sample("a", 0.5, kind="own"), sample("b", 0.5, kind="other")]
+    with pytest.raises(DataError, match="sample b: no reward of the official grader applies"):
+        evaluate(bound(task=PUBLISHED), mixed, play)
+
+
+def test_a_strict_grader_that_does_not_apply_is_an_error() -> None:
+    task = replace(TASK, graders={"strict": (f"{__name__}:partly",)})
+    with pytest.raises(DataError, match="sample b: no reward of the strict grader applies"):
+        evaluate(bound(task=task), [sample("b", 0.5, kind="other")], play)
+
+
+def test_records_are_completed_with_their_samples_before_they_are_measured() -> None:
+    met: list[list[str]] = []
+
+    def complete(samples: Sequence[Sample], records: Sequence[Record]) -> Sequence[Record]:
+        met.append([s.id for s in samples])
+        return [replace(r, scores={"iou": 0.25}) for r in records]
+
+    own = [sample(f"s{k}", 1.0, kind="k") for k in range(3)]
+    found = evaluate(replace(bound(), complete=complete), own, play)
+    assert met == [["s0", "s1", "s2"]]
+    assert [r.scores for r in found.records] == [{"iou": 0.25}] * 3
+    assert found.scores["mean"].score == 0.25
+
+
+OWN = Resize(min_pixels=3136, max_pixels=401408)
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            replace(OWN, max_pixels=1003520),
+            "resizes to 3136 to 1003520 pixels, in multiples of 28 a side;",
+        ),
+        (replace(OWN, factor=32), "resizes to 3136 to 401408 pixels, in multiples of 32 a side;"),
+        (None, "resizes to sizes of another kind;"),
+    ],
+)
+def test_answers_in_pixels_of_another_processor_are_refused(
+    policy: Resize | None, told: str
+) -> None:
+    task = replace(bound(), resize=OWN)
+    task.refuse_other_resize(OWN)
+    bound().refuse_other_resize(policy)  # it assumes nothing
+    with pytest.raises(ConfigError, match=told) as caught:
+        task.refuse_other_resize(policy)
+    assert "\n" not in str(caught.value)

@@ -18,6 +18,7 @@ from vlrft.loading import dump_config, load_config
 from vlrft.log import RunLog
 from vlrft.objectives import Advising
 from vlrft.policy.load import load_policy
+from vlrft.policy.vision import resize_of
 from vlrft.rollout import build as build_rollout
 from vlrft.run import Run, Stage, pick_device
 from vlrft.selection.prompt_state import PromptStates
@@ -42,7 +43,8 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
     states = PromptStates()
     stages = make_stages(config, states)
     eval_task = bind(config.task, config.eval.split)
-    for bound in (*(stage.bound for stage in stages), eval_task):
+    tasks = (*(stage.bound for stage in stages), eval_task)
+    for bound in tasks:
         bound.refuse_unreadable_golds()
     torch.manual_seed(config.seed)
     policy = load_policy(
@@ -51,6 +53,8 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         seed=config.seed,
         device=pick_device(config.device),
     )
+    for bound in tasks:
+        bound.refuse_other_resize(resize_of(policy.chat.image_processor))
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "config.yaml").write_text(dump_config(config))

@@ -14,7 +14,7 @@ from vlrft.config import ConfigError, RewardConfig, TaskConfig
 from vlrft.data import Samples
 from vlrft.grades import STRICT, Graders
 from vlrft.plugins import find_reward, find_task, reward_reference, reward_title
-from vlrft.schema import DataError, Sample, Task
+from vlrft.schema import Complete, DataError, Record, Resize, Sample, Task
 from vlrft.scoring import TIME_LIMIT, NamedReward
 from vlrft.workers import Workers
 
@@ -26,6 +26,8 @@ class BoundTask:
     task: Task
     samples: Sequence[Sample]
     rewards: tuple[NamedReward, ...]
+    resize: Resize | None = None
+    complete: Complete | None = None
 
     @cached_property
     def graders(self) -> Graders:
@@ -40,6 +42,23 @@ class BoundTask:
     def head(self, limit: int | None) -> Sequence[Sample]:
         """The first `limit` samples; all when None. Each is made when it is asked for."""
         return Head(self.samples, range(len(self.samples))[:limit])
+
+    def completed(self, samples: Sequence[Sample], records: Sequence[Record]) -> Sequence[Record]:
+        """The records as they are measured and kept."""
+        return self.complete(samples, records) if self.complete is not None else records
+
+    def refuse_other_resize(self, own: Resize | None) -> None:
+        """Raises ConfigError where answers are in pixels of images as another processor than the policy's resizes them;
+        `own`: how that one does, None where it does otherwise."""
+        if self.resize is None or self.resize == own:
+            return
+        raise ConfigError(
+            [
+                f"task {self.task.name}: its answers are in pixels of images resized to {self.resize}, but the "
+                f"policy's processor resizes to {own or 'sizes of another kind'}; set policy.min_pixels and "
+                "policy.max_pixels, or the task's options, to the same"
+            ]
+        )
 
     def refuse_unreadable_golds(self) -> None:
         """Raises DataError for gold answers that the strict grader cannot read, before anything is paid for: the data of
@@ -93,11 +112,18 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
         raise ConfigError(
             [f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
         )
-    samples = task.load(split, TypeAdapter(task.options).validate_python(dict(config.options)))
+    options = TypeAdapter(task.options).validate_python(dict(config.options))
+    samples = task.load(split, options)
     if not len(samples):
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
     rewards = named_rewards(task.rewards if config.rewards is None else config.rewards)
-    return BoundTask(task=task, samples=samples, rewards=rewards)
+    return BoundTask(
+        task=task,
+        samples=samples,
+        rewards=rewards,
+        resize=task.resize(options) if task.resize is not None else None,
+        complete=task.complete(options) if task.complete is not None else None,
+    )
 
 
 def named_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[NamedReward, ...]:

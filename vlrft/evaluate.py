@@ -88,9 +88,19 @@ class Evaluation:
 
 
 def measure(task: Task, records: Sequence[Record]) -> Evaluation:
-    """The task's figures of graded records, by each grader. Raises DataError when there is nothing to measure."""
+    """The task's figures of graded records, by each grader that applies to them.
+
+    Raises DataError when there is nothing to measure, and for a grader that applies to some records only.
+    """
     graded: dict[str, dict[str, Figure]] = {}
     for grader in task.graders:
+        without = [r.id for r in records if grader not in r.grades]
+        if without and grader != STRICT and len(without) == len(records):
+            continue
+        if without:
+            raise DataError(
+                f"sample {without[0]}: no reward of the {grader} grader applies; check the task's graders and tags"
+            )
         found = (task.measures or sampled_measures)(records, grader)
         graded[grader] = {name: Figure.of(m) for name, m in found.items() if m.values}
         if not graded[grader]:
@@ -124,11 +134,12 @@ def graded(
     places = [i for i in range(len(samples)) if i not in skip]
     for start in range(0, len(places), EVAL_CHUNK):
         chunk = [samples[i] for i in places[start : start + EVAL_CHUNK]]
-        yield [
+        records = [
             bound.graders.record(sample, r.text, scores=r.scores, truncated=r.truncated)
             for sample, group in zip(chunk, play(chunk), strict=True)
             for r in group.rollouts
         ]
+        yield list(bound.completed(chunk, records))
 
 
 def earned(scores: Mapping[str, float | None]) -> float:

@@ -28,23 +28,34 @@ class Graders:
 
     def grade(self, name: str, output: str, sample: Sample) -> float:
         """Raises DataError for an unreadable gold answer, and when no reward of the grader applies."""
-        for reward in self.rewards[name]:
-            given = reward(output, sample)
-            if isinstance(given, int | float):
-                return float(given)
-        raise DataError(
-            f"sample {sample.id}: no reward of the {name} grader applies; check the task's graders and tags"
-        )
+        given = self._given(name, output, sample)
+        if given is None:
+            raise DataError(
+                f"sample {sample.id}: no reward of the {name} grader applies; check the task's graders and tags"
+            )
+        return given
 
     def record(self, sample: Sample, output: str, **known: object) -> Record:
-        """The output graded by every grader; `known` is what else the record holds (scores, truncated)."""
+        """The output graded by the strict grader and each other that applies; `known` is what else the record holds
+        (scores, truncated)."""
+        grades = {
+            name: (self.grade if name == STRICT else self._given)(name, output, sample)
+            for name in self.rewards
+        }
         return Record(
             id=sample.id,
             output=output,
-            grades={name: self.grade(name, output, sample) for name in self.rewards},
+            grades={name: grade for name, grade in grades.items() if grade is not None},
             extracted=self.extract(output),
             tags=sample.tags,
             answer=sample.answer,
             info=sample.info,
             **known,  # type: ignore[arg-type]
         )
+
+    def _given(self, name: str, output: str, sample: Sample) -> float | None:
+        for reward in self.rewards[name]:
+            given = reward(output, sample)
+            if isinstance(given, int | float):
+                return float(given)
+        return None

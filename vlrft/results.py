@@ -13,7 +13,7 @@ from typing import Any
 
 from vlrft.evaluate import Evaluation, Figure
 from vlrft.log.files import append, replace, whole_lines
-from vlrft.schema import DataError, Record
+from vlrft.schema import DataError, Record, Task
 
 
 def records_path(out: Path) -> Path:
@@ -96,3 +96,12 @@ def table(found: Evaluation, graders: Sequence[str]) -> list[str]:
         cells = (str(found.graded[g].get(name) or "-") for g in graders)
         lines.append(f"{name:<{width}}" + "".join(f"  {cell:<34}" for cell in cells).rstrip())
     return lines
+
+
+def unmeasured(task: Task, found: Evaluation) -> list[str]:
+    """A line for each grader of the task without figures: why it has none."""
+    return [
+        f"the {grader} grader ({', '.join(own)}) applies to none of these samples: no figures by it"
+        for grader, own in task.graders.items()
+        if grader not in found.graded
+    ]

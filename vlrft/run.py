@@ -25,6 +25,7 @@ from vlrft.lesson import RowAdvantages, advantages_of, lesson
 from vlrft.log import RunLog
 from vlrft.policy.load import Policy
 from vlrft.ranks import Ranks
+from vlrft.results import unmeasured
 from vlrft.rollout import RolloutEngine, Sampling
 from vlrft.schema import Group, Sample
 from vlrft.selection.prompt_state import PromptStates
@@ -163,6 +164,8 @@ class Run:
         samples = self.eval_task.head(config.eval.limit)
         play = player(self.eval_task, self.rollout, self.policy.chat, config.rollout, config.eval)
         found = evaluate(self.eval_task, samples, lambda chunk: self.log.failures(play(chunk)))
+        for line in unmeasured(self.eval_task.task, found):
+            self.log.message(line)
         self.score = found.mean
         self.log.evaluation(stage, self.step, config.eval.split, found, samples)
 

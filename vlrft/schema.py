@@ -223,12 +223,33 @@ class Measure:
     )
 
 
+class Complete(Protocol):
+    """The records with what they still lack before they are measured, such as what takes a model besides the policy:
+    one for each, in their order. The samples have their images; a record belongs to the sample of its id."""
+
+    def __call__(self, samples: Seq[Sample], records: Seq[Record]) -> Seq[Record]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize:
+    """How an image processor brings images to the size that the policy sees."""
+
+    min_pixels: int  # bounds of the area
+    max_pixels: int
+    factor: int = 28  # both sides are multiples of it
+
+    def __str__(self) -> str:
+        bounds = f"{self.min_pixels} to {self.max_pixels} pixels"
+        return f"{bounds}, in multiples of {self.factor} a side"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """A task pack. `load(split, options)` gives samples; `gold(sample)` is a completion that earns full marks.
 
     Options are an instance of `options`, a frozen dataclass whose fields the config checks. A grade is what the first
-    of a grader's rewards that applies gives. Of the measures the first is the headline.
+    of a grader's rewards that applies gives; another grader than the strict one may apply to no sample, and then has no
+    figures. Of the measures the first is the headline.
     """
 
     name: str
@@ -248,3 +269,7 @@ class Task:
         None  # completion -> its answer; None: the answer tag
     )
     env: Callable[[Sample], Env] | None = None  # None: a single turn
+    resize: Callable[[Any], Resize | None] | None = (
+        None  # options -> what its answers take for the policy's, where they do
+    )
+    complete: Callable[[Any], Complete | None] | None = None  # options -> what completes records

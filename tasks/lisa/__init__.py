@@ -11,7 +11,7 @@ from typing import Any
 
 from vlrft.boxes import Box, rescaled, resized, rounded, to_thousandths
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.schema import IMAGE, DataError, Message, Sample, Task
+from vlrft.schema import IMAGE, DataError, Message, Resize, Sample, Task
 
 from .figures import measures
 from .rows import Options, read
@@ -63,6 +63,13 @@ def _messages(row: Row, options: Options, unit: str) -> tuple[Message, ...]:
     return (system, asked)
 
 
+def resize(options: Options) -> Resize | None:
+    """Boxes in pixels of the resized picture are the policy's only where its processor resizes alike."""
+    if options.boxes != "resized":
+        return None
+    return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
+
+
 def gold(sample: Sample) -> str:
     """The gold box as the model's family writes it."""
     box: Box = sample.answer
@@ -81,4 +88,5 @@ task = Task(
     graders={"strict": ("boxes",), "official": ("boxes.visual_rft_eval",)},
     measures=measures,
     gold=gold,
+    resize=resize,
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -13,11 +15,13 @@ from PIL import Image
 
 from tests.conftest import Tiny
 from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
+from vlrft.boxes import resized
 from vlrft.config import ConfigError, LoraConfig, PolicyConfig
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packed import PackItem
-from vlrft.schema import IMAGE, Prompt
+from vlrft.policy.vision import resize_of
+from vlrft.schema import IMAGE, Prompt, Resize
 
 LORA = LoraConfig(rank=4, alpha=8)
 
@@ -93,6 +97,11 @@ def test_pixel_bounds_reach_the_processor() -> None:
     )
     grids = [policy.chat.render(ask(IMAGE), [noise_image(s, s)]).images[0].grid for s in (56, 400)]
     assert grids == [(1, 8, 8), (1, 12, 12)]
+    own = Resize(min_pixels=112 * 112, max_pixels=168 * 168, factor=28)
+    assert resize_of(policy.chat.image_processor) == own
+    assert [resized(s, s, **asdict(own)) for s in (56, 400)] == [(112, 112), (168, 168)]
+    for other in (None, SimpleNamespace(size={"height": 1}, patch_size=14, merge_size=2)):
+        assert resize_of(other) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from vlrft.evaluate import graded, measure
 from vlrft.loading import dump_sections, eval_config, load_config
 from vlrft.log.files import replace as write_whole
 from vlrft.log.files import whole_lines
-from vlrft.results import read_records, records_path, table, write_records, write_results
+from vlrft.results import (
+    read_records,
+    records_path,
+    table,
+    unmeasured,
+    write_records,
+    write_results,
+)
 from vlrft.schema import DataError, Record
 
 
@@ -30,6 +37,7 @@ def run(args: argparse.Namespace) -> None:
     from transformers.utils import logging as transformers_logging
 
     from vlrft.policy.load import load_policy
+    from vlrft.policy.vision import resize_of
     from vlrft.rollout import build
     from vlrft.run import pick_device, player
 
@@ -42,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
             f"task {bound.task.name}: no samples to evaluate; check the split and the limit"
         )
     policy = load_policy(model, device=pick_device("auto"))
+    bound.refuse_other_resize(resize_of(policy.chat.image_processor))
     play = player(bound, build(rollout, policy), policy.chat, rollout, decoding)
     records = begun.records(decoding.answers) if begun is not None else []
     if records:
@@ -53,7 +62,9 @@ def run(args: argparse.Namespace) -> None:
             write_records(begun.path, chunk)
         print(f"{len(records)} of {total} answers", file=sys.stderr)
     found = measure(bound.task, records)
-    graders = tuple(bound.task.graders)
+    graders = tuple(found.graded)
+    for line in unmeasured(bound.task, found):
+        print(f"vlrft: {line}", file=sys.stderr)
     print("\n".join(table(found, graders)))
     if out is not None:
         about = {"task": task.name, "split": decoding.split, "model": args.model}

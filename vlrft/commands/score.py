@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vlrft.binding import BoundTask, bind
 from vlrft.config import ConfigError
 from vlrft.data import Samples, open_source
-from vlrft.evaluate import measure
+from vlrft.evaluate import EVAL_CHUNK, measure
 from vlrft.grades import Graders
 from vlrft.loading import task_config
 from vlrft.plugins import find_task
-from vlrft.results import records_path, table, write_records, write_results
+from vlrft.results import records_path, table, unmeasured, write_records, write_results
 from vlrft.schema import DataError, Record, Sample, Task
 
 
 def run(args: argparse.Namespace) -> None:
     task = find_task(args.task)
     graders = tuple(task.graders) if args.grader == "both" else (args.grader,)
-    if missing := [g for g in graders if g not in task.graders]:
+    if unknown := [g for g in graders if g not in task.graders]:
         raise ConfigError(
-            [f"task {task.name} has no {missing[0]} grader; it has {', '.join(task.graders)}"]
+            [f"task {task.name} has no {unknown[0]} grader; it has {', '.join(task.graders)}"]
         )
     if args.json is not None and args.json.exists() and not args.overwrite:
         raise ConfigError([f"{args.json} exists; use --overwrite or another --json"])
     rows = list(read_predictions(args.predictions))
-    samples = samples_of(args, rows)
-    records = tuple(grade(task, rows, samples, args.predictions))
+    bound = bound_task(args, rows)
+    samples = samples_of(bound, rows) if bound is not None else {}
+    records: Sequence[Record] = tuple(grade(task, rows, samples, args.predictions))
+    if bound is not None:
+        records = completed(bound, records)
     found = measure(task, records)
+    for line in unmeasured(task, found):
+        print(f"vlrft: {line}", file=sys.stderr)
+    graders = tuple(g for g in graders if g in found.graded)
+    if not graders:
+        raise DataError(f"{args.predictions}: no figures by the {args.grader} grader")
     print("\n".join(table(found, graders)))
     if args.json is not None:
         path = records_path(args.json)
@@ -58,14 +66,18 @@ def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
         yield {**gold, **row}
 
 
-def samples_of(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
-    """The pack's samples by id; none when every row brings its own gold answer and no data are named."""
+def bound_task(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> BoundTask | None:
+    """The pack with its samples; None when every row brings its own gold answer and no data are named."""
     overrides = list(args.overrides)
     if args.data is not None:
         overrides.append(f"options.data={args.data}")
     elif rows and all("answer" in row for row in rows):
-        return {}
-    bound: BoundTask = bind(task_config(args.task, overrides), args.split)
+        return None
+    return bind(task_config(args.task, overrides), args.split)
+
+
+def samples_of(bound: BoundTask, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
+    """Those that rows are about, by id."""
     wanted = {str(row["id"]) for row in rows}
     found: dict[str, Sample] = {}
     own = bound.samples
@@ -75,6 +87,26 @@ def samples_of(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> Mappi
     if absent := len(bound.samples) - len(found):
         print(f"vlrft: {absent} of {len(bound.samples)} samples have no output", file=sys.stderr)
     return found
+
+
+def completed(bound: BoundTask, records: Sequence[Record]) -> Sequence[Record]:
+    """The records as `vlrft eval` completes them, of a bounded number of samples at a time; pictures are opened only
+    where the task needs them for it."""
+    if bound.complete is None:
+        return records
+    answers: dict[str, list[int]] = {}
+    for k, record in enumerate(records):
+        answers.setdefault(record.id, []).append(k)
+    own, done = bound.samples, list(records)
+    light = own.without_images() if isinstance(own, Samples) else own
+    places = [k for k, sample in enumerate(light) if sample.id in answers]
+    for start in range(0, len(places), EVAL_CHUNK):
+        chunk = [own[k] for k in places[start : start + EVAL_CHUNK]]
+        spots = [k for sample in chunk for k in answers[sample.id]]
+        found = bound.completed(chunk, [records[k] for k in spots])
+        for k, record in zip(spots, found, strict=True):
+            done[k] = record
+    return done
 
 
 def grade(

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import torch
 
+from vlrft.schema import Resize
+
 # What declares torchvision's operators, up to 0.28 and from 0.29. One that is missed here would be taken for broken, and
 # its operators declared twice, which ends the process.
 LIBRARIES = ("_C.so", "_C_stable.so")
@@ -87,3 +89,15 @@ def bound_pixels(processor: Any, min_pixels: int | None, max_pixels: int | None)
     if max_pixels is not None:
         size["longest_edge"] = max_pixels
     processor.size = type(processor.size)(**size)
+
+
+def resize_of(processor: Any) -> Resize | None:
+    """How one of the Qwen processors resizes images; None for another one or none."""
+    settings = ("size", "patch_size", "merge_size")
+    if not all(hasattr(processor, name) for name in settings):
+        return None
+    low, high = (processor.size.get(name) for name in ("shortest_edge", "longest_edge"))
+    if low is None or high is None:
+        return None
+    factor = processor.patch_size * processor.merge_size
+    return Resize(min_pixels=low, max_pixels=high, factor=factor)

@@ -1,0 +1,98 @@
+"""LISA's boxes in pixels of the resized picture: whose they must be, and which grader cannot read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from vlrft.rewards.boxes import visual_rft, visual_rft_eval
+
+from tests.conftest import Tiny
+from tests.data.makers.lisa import make
+from tests.tasks.loaded import samples
+from vlrft.assemble import open_run
+from vlrft.cli import main
+from vlrft.config import ConfigError
+from vlrft.loading import load_config
+from vlrft.plugins import find_task
+from vlrft.schema import DataError
+
+GOLD = ["(100,49),(303,247)", "(402,49),(504,149)", "(100,49),(303,247)", "(121,49),(504,149)"]
+RESIZED = ("options.boxes=resized", "options.max_pixels=401408")
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lisa")
+    make(folder)
+    for defect in ("100_4", "100_5"):
+        (folder / f"raw/train/{defect}.json").unlink()
+    return folder / "raw"
+
+
+def run(raw: Path, out: Path, *more: str) -> None:
+    config = out.with_suffix(".yaml")
+    config.write_text(
+        f"task: {{name: lisa, options: {{data: {raw}}}}}\npolicy: {{build: {{family: qwen2_vl}}}}\n"
+        "stages: [{steps: 1}]\neval: {split: val}\n"
+    )
+    open_run(load_config(str(config), more), out, resume=False, overwrite=True).close()
+
+
+def test_a_run_whose_policy_resizes_otherwise_is_refused(raw: Path, tmp_path: Path) -> None:
+    pixels = ("task.options.boxes=resized", "task.options.max_pixels=100352")
+    with pytest.raises(ConfigError) as caught:
+        run(raw, tmp_path / "run", *pixels)
+    assert "\n" not in str(caught.value)
+    for part in ("task lisa", "3136 to 100352 pixels", "policy.max_pixels"):
+        assert part in str(caught.value)
+    assert not (tmp_path / "run").exists()
+    run(raw, tmp_path / "run", *pixels, "policy.min_pixels=3136", "policy.max_pixels=100352")
+    run(raw, tmp_path / "run")  # thousandths are anybody's
+
+
+def test_so_is_an_evaluation(
+    raw: Path, tmp_path: Path, tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny("qwen2_5_vl").save(tmp_path / "model")
+    command = ["eval", "--model", str(tmp_path / "model"), "--task", "lisa", "--split", "val"]
+    command += [f"options.data={raw}", *RESIZED, "--limit", "1", "rollout.max_tokens=4"]
+    assert main(command) == 2
+    assert (
+        "its answers are in pixels of images resized to 3136 to 401408" in capsys.readouterr().err
+    )
+    assert main([*command, "policy.min_pixels=3136", "policy.max_pixels=401408"]) == 0
+    shown = capsys.readouterr()
+    assert "official" not in shown.out
+    told = "the official grader (boxes.visual_rft_eval) applies to none of these samples"
+    assert told in shown.err
+
+
+def test_the_released_graders_do_not_take_pixels_for_thousandths(raw: Path) -> None:
+    here = samples("lisa", "test", raw, boxes="resized")[0]
+    text = find_task("lisa").gold(here)
+    assert visual_rft_eval(text, here) is None
+    with pytest.raises(DataError, match=r"sample test/7_1/0: .* reads thousandths"):
+        visual_rft(text, here)
+    there = samples("lisa", "test", raw)[0]
+    assert visual_rft(find_task("lisa").gold(there), there) == 2.0
+
+
+def test_scoring_answers_in_pixels_gives_strict_figures_alone(
+    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "p.jsonl"
+    rows = [
+        {"id": f"test/7_{k}/0", "output": f"<answer>{box}</answer>"}
+        for k, box in enumerate(GOLD, 1)
+    ]
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "o.json"
+    command = ["score", "lisa", "--predictions", str(given), "--data", str(raw), *RESIZED]
+    assert main([*command, "--json", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert (found["strict"]["score"], "official" in found) == (1.0, False)
+    assert "no figures by it" in capsys.readouterr().err
+    assert main([*command, "--grader", "official"]) == 1
+    assert "no figures by the official grader" in capsys.readouterr().err
