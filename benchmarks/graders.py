@@ -5,8 +5,9 @@
 DATA holds `math_eval/*.jsonl` (`answer`) and `geoqa/*.jsonl` (`ground_truth`, and a published model's
 outputs with the released grader's verdicts). Each different gold answer is scored against itself,
 against rewritings that keep its value (a 0 is a false negative) and against near-misses (a 1 is a
-false positive); see `graders_variants`. Every grader gets the answer in the form it asks for. Prints
-two tables, writes them to graders.md and all counts to graders_DATE.json.
+false positive); see `graders_variants`. The pairs of `graders_by_hand` and `graders_unseen` are sets
+of their own. Every grader gets the answer in the form it asks for. Prints the tables, writes them to
+graders.md and all counts to graders_DATE.json.
 """
 
 from __future__ import annotations
@@ -25,11 +26,17 @@ from typing import Any, NamedTuple
 
 from vlrft.rewards import math_answer as rewards
 
+from benchmarks import graders_by_hand, graders_unseen
 from benchmarks.graders_geoqa import misread, verdicts
 from benchmarks.graders_math_verify import verified
 from benchmarks.graders_variants import near_misses, read, rewritings
 from vlrft.grading import bounded_worker
 from vlrft.schema import DataError, Sample
+
+SETS = {
+    "by hand": (graders_by_hand.EQUAL, graders_by_hand.UNEQUAL),
+    "unseen": (graders_unseen.EQUAL, graders_unseen.UNEQUAL),
+}
 
 Grade = Callable[[str, str], float | None]  # gold, answer
 
@@ -59,6 +66,16 @@ def cases(folder: Path) -> Iterator[Case]:
                 yield Case(path.stem, text, kind, answer, True)
             for kind, answer in dict.fromkeys(near_misses(gold)):
                 yield Case(path.stem, text, kind, answer, False)
+
+
+def cases_by_hand(name: str) -> list[Case]:
+    """The pairs of a set of SETS."""
+    return [
+        Case(name, gold, kind, answer, right)
+        for pairs, right in zip(SETS[name], (True, False), strict=True)
+        for kind, of_kind in pairs.items()
+        for gold, answer in of_kind
+    ]
 
 
 def _text(answer: str | float) -> str:
@@ -114,9 +131,23 @@ def share(n: int, total: int) -> str:
 
 
 def tables(found: dict[str, dict[str, Any]], all_cases: list[Case]) -> list[str]:
-    """The two tables: by grader, and by kind and grader."""
+    """Two tables: by grader, and by kind and grader."""
     count = Counter((case.kind, case.right) for case in all_cases)
-    keep, spoil = (sum(n for (_, r), n in count.items() if r is right) for right in (True, False))
+    lines = [*summary(found, all_cases)]
+    lines += ["", "Wrong per kind, of how many:", "", f"| kind | answers | {' | '.join(found)} |"]
+    lines.append("| --- " * (len(found) + 2) + "|")
+    for (kind, right), total in sorted(count.items(), key=lambda item: (not item[0][1], item[0])):
+        row = [
+            sum(n for _, k, r, n in f["wrong"] if (k, r) == (kind, right)) for f in found.values()
+        ]
+        name = kind if right else f"*{kind}*"
+        lines.append(f"| {name} | {total} | {' | '.join(map(str, row))} |")
+    return lines
+
+
+def summary(found: dict[str, dict[str, Any]], all_cases: list[Case]) -> list[str]:
+    """The table by grader."""
+    keep, spoil = (sum(case.right is right for case in all_cases) for right in (True, False))
     lines = [
         "| grader | false negatives | false positives | golds refused | answers / s |",
         "| --- | --- | --- | --- | --- |",
@@ -129,19 +160,15 @@ def tables(found: dict[str, dict[str, Any]], all_cases: list[Case]) -> list[str]
             f"| `{name}` | {share(missed, keep)} | {share(passed, spoil)} "
             f"| {len(result['refused_golds'])} | {result['answers_per_second']} |"
         )
-    lines += ["", "Wrong per kind, of how many:", "", f"| kind | answers | {' | '.join(found)} |"]
-    lines.append("| --- " * (len(found) + 2) + "|")
-    for (kind, right), total in sorted(count.items(), key=lambda item: (not item[0][1], item[0])):
-        row = [
-            sum(n for _, k, r, n in f["wrong"] if (k, r) == (kind, right)) for f in found.values()
-        ]
-        name = kind if right else f"*{kind}*"
-        lines.append(f"| {name} | {total} | {' | '.join(map(str, row))} |")
     return lines
 
 
 def write(
-    data: Path, out: Path, all_cases: list[Case], found: dict[str, dict[str, Any]]
+    data: Path,
+    out: Path,
+    all_cases: list[Case],
+    found: dict[str, dict[str, Any]],
+    by_hand: dict[str, dict[str, dict[str, Any]]],
 ) -> list[str]:
     """Writes the summary and the raw counts; returns the summary's lines."""
     setting = {
@@ -164,6 +191,19 @@ def write(
         "",
         *tables(found, all_cases),
         "",
+        "## Pairs by hand",
+        "",
+        "Gold answers with answers as models write them. The strict grader was corrected on the first"
+        " set, not on the second, which is why that one is the estimate for it. Pairs of a refused gold"
+        " answer count as neither right nor wrong.",
+        "",
+        *(
+            line
+            for name, results in by_hand.items()
+            for line in (f"`{name}`:", "", *summary(results, cases_by_hand(name)), "")
+        ),
+        "## Published outputs",
+        "",
         *verdicts(data / "geoqa"),
     ]
     out.mkdir(parents=True, exist_ok=True)
@@ -172,6 +212,7 @@ def write(
         "setting": setting,
         "answers": len(all_cases),
         "graders": found,
+        "by_hand": by_hand,
         "geoqa_misread": misread(data / "geoqa"),
     }
     (out / f"graders_{setting['date']}.json").write_text(
@@ -188,8 +229,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     args = parser.parse_args()
     all_cases = list(cases(args.data))
+    by_hand = {
+        name: {grader: measure(grade, cases_by_hand(name)) for grader, grade in graders().items()}
+        for name in SETS
+    }
     found = {name: measure(grade, all_cases) for name, grade in graders().items()}
-    print("\n".join(write(args.data, args.out, all_cases, found)))
+    print("\n".join(write(args.data, args.out, all_cases, found, by_hand)))
 
 
 if __name__ == "__main__":

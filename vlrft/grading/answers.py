@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 
 from vlrft.grading.brackets import balanced, closes_early, split
-from vlrft.grading.forms import Answer, Form, Many, Named, Words
+from vlrft.grading.forms import Answer, Form, Many, Named, Quantity, Words
+from vlrft.grading.names import is_name, name_of
 from vlrft.grading.notation import tokens, words
 from vlrft.grading.quantity import read_quantity
 from vlrft.grading.reading import MAX_ANSWER
-from vlrft.grading.relations import name_of, read_relation
-from vlrft.grading.units import UNITS
+from vlrft.grading.relations import read_relation
+from vlrft.grading.wording import read_words
 
-_WORDS = re.compile(r"\(?[^\W\d_][^\W\d_ .,'’-]*(?:[ .,'’-]+[^\W\d_]+)*\)?")
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-_MARK = re.compile(r"\\(?:text|mbox|textrm|textbf|textit)\b")
 _MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array")
-_SHORT_WORDS = {"no"}
 
 
 def read_math(text: str) -> Answer | None:
@@ -27,9 +25,9 @@ def read_math(text: str) -> Answer | None:
     its brackets do not balance. Never raises; linear time."""
     if not text.strip() or len(text) > MAX_ANSWER:
         return None
-    aloud = words(text)
-    if _is_words(text, aloud):
-        return Answer(aloud, aloud, (Words(aloud),))
+    said = read_words(text)
+    if said is not None:
+        return Answer(said, said, (Words(said),))
     readings = [tokens(_whole_numbers(text), units=units) for units in (True, False)]
     cut = [reading for reading in readings if reading and balanced(reading)]
     if not cut:
@@ -37,17 +35,7 @@ def read_math(text: str) -> Answer | None:
     if "$" in text and any(token == '"m' for token in cut[0]):
         cut.reverse()  # a slanted m is a symbol
     found = (_form(reading) for reading in cut[: 1 if cut[0] == cut[-1] else 2])
-    return Answer(aloud, " ".join(cut[0]), tuple(form for form in found if form is not None))
-
-
-def _is_words(text: str, aloud: str) -> bool:
-    if not _WORDS.fullmatch(aloud) or "\\" in aloud:
-        return False
-    parts = re.findall(r"[^\W\d_]+", aloud)
-    if len(parts) == 1 and (parts[0] in UNITS or tokens(parts[0], units=False) != list(parts[0])):
-        return False  # π, x and y
-    marked = _MARK.search(text) is not None
-    return marked or any(len(part) > 2 or part.casefold() in _SHORT_WORDS for part in parts)
+    return Answer(words(text), " ".join(cut[0]), tuple(form for form in found if form is not None))
 
 
 def _whole_numbers(text: str) -> str:
@@ -122,6 +110,12 @@ def _bracketed(reading: list[str]) -> Reading:
     if len(reading) < 2 or left not in ("(", "[", "{", r"\{", r"\langle") or closes_early(reading):
         return False, None
     inner = reading[1:-1]
+    if left == r"\{":
+        if not inner:
+            return True, Quantity(("sym", "emptyset"))
+        condition = split(inner, ("|", ":"))
+        if len(condition) == 2 and is_name(condition[0]):
+            return True, _where(name_of(condition[0]), _form(condition[1]))
     parts = split(inner, (",", ";"))
     if left == r"\{" or (left == "{" and len(parts) > 1):
         return True, _flat([_form(part) for part in parts])
@@ -130,6 +124,13 @@ def _bracketed(reading: list[str]) -> Reading:
     items = [_form(part) for part in parts]
     known = tuple(item for item in items if item is not None)
     return True, Many(known, left, right) if len(known) == len(items) else None
+
+
+def _where(name: str, condition: Form | None) -> Form | None:
+    """The set of `{x | 2 < x < 7}`: what its condition says of x."""
+    if not isinstance(condition, Named) or condition.name != name:
+        return None
+    return condition.value if isinstance(condition.value, Many) else None
 
 
 def _matrix(reading: list[str]) -> Reading:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from vlrft.grading.numerals import Unreadable, number, read_number, starts_number
+
 Expr = tuple[Any, ...]  # (kind, operand, …)
 
 MAX_TOKENS = 400
 MAX_DEPTH = 40
-MAX_EXPONENT = 400  # of ten, in a number written with e
 
 FUNCTIONS = {"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "asin", "acos", "atan"}
 _GREEK = {
@@ -36,10 +37,6 @@ _CLOSING = {
 _HALF: Expr = ("num", Fraction(1, 2))
 
 
-class Unreadable(ValueError):
-    """The tokens are no expression."""
-
-
 def read_formula(tokens: list[str]) -> Expr | None:
     """The expression that the tokens are from the first to the last; None when they are none."""
     if not tokens or len(tokens) > MAX_TOKENS:
@@ -50,14 +47,6 @@ def read_formula(tokens: list[str]) -> Expr | None:
     except (Unreadable, RecursionError):
         return None
     return found if reader.done else None
-
-
-def number(token: str) -> Fraction:
-    """The value of a token that starts with a digit or a point."""
-    digits, _, exponent = token.casefold().partition("e")
-    if exponent and (len(exponent) > 5 or abs(int(exponent)) > MAX_EXPONENT):
-        raise Unreadable(token)
-    return Fraction(digits) * Fraction(10) ** int(exponent or 0)
 
 
 class _Reader:
@@ -170,8 +159,8 @@ class _Reader:
         token = self._take()
         if token in _CLOSING:
             return self._grouped(token)
-        if token[0].isdigit() or (token[0] == "." and len(token) > 1):
-            return self._mixed(token)
+        if starts_number(self._tokens, self._place - 1):
+            return self._number(self._place - 1)
         if token.isalpha() and len(token) == 1:
             return self._symbol(token)
         if token.startswith("\\"):
@@ -188,31 +177,21 @@ class _Reader:
             raise Unreadable("a set")
         return ("fn", kind, inner) if kind else inner
 
-    def _mixed(self, token: str) -> Expr:
-        """A number; a whole one directly before a proper fraction of digits is a mixed number."""
-        value = number(token)
-        start = self._place
-        plain = self._tokens[start : start + 3]
-        if (
-            token.isdigit()
-            and len(plain) == 3
-            and plain[1] == "/"
-            and (plain[0] + plain[2]).isdigit()
-        ):
-            self._place += 3
-            if 0 < int(plain[0]) < int(plain[2]):
-                return ("num", value + Fraction(int(plain[0]), int(plain[2])))
-            raise Unreadable("a mixed number")
-        if self._next == r"\frac" and token.isdigit():
+    def _number(self, start: int) -> Expr:
+        """A number; a whole one directly before a proper \\frac of digits is a mixed number."""
+        value, self._place = read_number(self._tokens, start)
+        behind = self._place
+        whole = behind == start + 1 and self._tokens[start].isdigit()
+        if whole and self._next == r"\frac":
             self._take()
             try:
                 top, bottom = self._argument(digit=True), self._argument(digit=True)
             except Unreadable:
-                self._place = start
+                self._place = behind
                 return ("num", value)
             if top[0] == bottom[0] == "num" and 0 < top[1] < bottom[1]:
                 return ("num", value + top[1] / bottom[1])
-            self._place = start
+            self._place = behind
         return ("num", value)
 
     def _symbol(self, name: str) -> Expr:

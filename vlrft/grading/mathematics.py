@@ -7,7 +7,10 @@ solutions are not.
 
 Units are not converted. A gold answer with a unit takes the answer with the same unit or without
 one; a gold answer without a unit takes any unit, and a name (`x = 5`). `50%` is worth 0.5 and also
-equals the bare 50 where the gold answer is `50%`, or is a bare 50 (above 1: no share).
+equals the bare 50 where the gold answer is `50%`, or is a bare 50 (above 1: no share). A bare whole
+gold answer above 1 takes the percent sign as its unit only: 20 is `20%`, not `2000%`.
+
+Values with names are those of a point, in the order of the names (`points`).
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from vlrft.grading.forms import Answer, Form, Many, Named, Quantity, Relation, W
 from vlrft.grading.formula import Expr, read_formula
 from vlrft.grading.notation import tokens
 from vlrft.grading.numeric import agree, proportional
+from vlrft.grading.points import point, solutions, spread
 from vlrft.grading.reading import plain, read_letter
+from vlrft.grading.relations import as_relation
+from vlrft.grading.wording import without_article
 
 SECONDS = 5.0  # for one comparison of two expressions; the slowest real one takes a hundredth of it
 NEEDS = ("mpmath:mp",)
@@ -36,12 +42,16 @@ def same_math(gold: Answer, answer: Answer) -> bool:
     form = gold.forms[0] if gold.forms else None
     if isinstance(form, Words):
         letter = read_letter(form.text)
-        return plain(form.text) == plain(answer.text) or (
+        return _worded(form.text) == _worded(answer.text) or (
             letter is not None and letter == read_letter(answer.text)
         )
     if gold.literal == answer.literal or gold.text == answer.text:
         return True
     return form is not None and any(_same(form, other) for other in answer.forms)
+
+
+def _worded(text: str) -> str:
+    return without_article(plain(text))
 
 
 def equal_formulas(a: str, b: str) -> bool:
@@ -59,6 +69,10 @@ def bounded_worker() -> Bounded:
 def _same(gold: Form, answer: Form) -> bool:
     if isinstance(gold, Named) and isinstance(answer, Named):
         return gold.name == answer.name and _same(gold.value, answer.value)
+    if isinstance(gold, Many) and isinstance(answer, Named):
+        answer = spread(answer) if point(gold) else answer
+    if isinstance(gold, Named) and isinstance(answer, Many):
+        gold = spread(gold) if point(answer) else gold
     if isinstance(gold, Named) and not isinstance(answer, Relation):
         return _same(gold.value, answer)
     if isinstance(answer, Named) and not isinstance(gold, Relation):
@@ -66,10 +80,24 @@ def _same(gold: Form, answer: Form) -> bool:
     if isinstance(gold, Relation) or isinstance(answer, Relation):
         return _same_relation(gold, answer)
     if isinstance(gold, Many) and isinstance(answer, Many):
-        return _same_items(gold, answer)
+        return _same_items(*_placed(gold, answer))
     if isinstance(gold, Quantity) and isinstance(answer, Quantity):
         return _same_quantity(gold, answer)
     return False
+
+
+def _placed(gold: Many, answer: Many) -> tuple[Many, Many]:
+    """Where only one of the two names its values, both as tuples in the order of the names: against
+    a tuple, and against a bare list unless all the names are those of one letter."""
+    a, b = point(gold), point(answer)
+    if (a is None) == (b is None):
+        return gold, answer
+    named, bare = (gold, answer) if b is None else (answer, gold)
+    if bare.left == "" and not solutions(named):
+        bare = Many(bare.items, "(", ")")
+    if bare.left == "":
+        return gold, answer
+    return (a, bare) if a is not None else (bare, b or answer)
 
 
 def _same_items(gold: Many, answer: Many) -> bool:
@@ -110,25 +138,18 @@ def _same_share(gold: Quantity, answer: Quantity) -> bool:
     if gold.unit or answer.unit != "%":
         return False
     worth = exact_value(gold.expr)
-    bare = worth is not None and worth > 1 and _equal(gold.expr, answer.expr)
-    return bare or _equal(gold.expr, _hundredth(answer.expr))
+    if worth is not None and worth > 1 and _equal(gold.expr, answer.expr):
+        return True
+    many = worth is not None and worth > 1 and worth.denominator == 1
+    return not many and _equal(gold.expr, _hundredth(answer.expr))
 
 
 def _same_relation(gold: Form, answer: Form) -> bool:
-    a, b = _as_relation(gold), _as_relation(answer)
+    a, b = as_relation(gold), as_relation(answer)
     if a is None or b is None or a.sign != b.sign:
         return False
     sign = bounded_worker().call(proportional, (a.expr, b.expr), SECONDS, NEEDS) or 0
     return sign != 0 if a.sign in ("=", "≠") else sign > 0
-
-
-def _as_relation(form: Form) -> Relation | None:
-    """`y = 2x` as `y - 2x = 0`."""
-    if isinstance(form, Relation):
-        return form
-    if isinstance(form, Named) and isinstance(form.value, Quantity) and form.value.unit == "":
-        return Relation("=", ("add", ("sym", form.name), _times(form.value.expr, Fraction(-1))))
-    return None
 
 
 def _equal(a: Expr, b: Expr) -> bool:

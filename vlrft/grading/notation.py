@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading.units import POWERS, UNITS
+from vlrft.grading.units import MARKED, POWERS, UNITS
 
 _SIGNS = {
     "−": "-", "–": "-", "×": r"\cdot ", "·": r"\cdot ", "⋅": r"\cdot ", "*": r"\cdot ", "÷": "/", "√": r"\sqrt ",
@@ -16,12 +16,12 @@ _SIGNS = {
     "º": r"^\circ ", "²": "^2", "³": "^3", "′": "'", "″": "''", "，": ",", "（": "(", "）": ")", "\u00a0": " ",
     "π": r"\pi ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "θ": r"\theta ",
     "λ": r"\lambda ", "μ": r"\mu ", "ω": r"\omega ", "φ": r"\phi ", "σ": r"\sigma ", "ρ": r"\rho ", "τ": r"\tau ",
-    "½": r"\frac12", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
+    "½": r"\frac12", "∠": r"\angle ", "△": r"\triangle ", "≈": "=", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
 }  # fmt: skip
 _SAME = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "times": "cdot", "ast": "cdot", "div": "/",
     "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "lt": "<", "gt": ">",
-    "ne": "≠", "neq": "≠", "pm": "±", "mp": "∓", "dbinom": "binom", "tbinom": "binom", "lvert": "|",
+    "approx": "=", "ne": "≠", "neq": "≠", "pm": "±", "mp": "∓", "dbinom": "binom", "tbinom": "binom", "lvert": "|",
     "rvert": "|", "vert": "|", "mid": "|", "lbrace": r"\{", "rbrace": r"\}", "prime": "'", "degree": "^\\circ",
     "arccos": "acos", "arcsin": "asin", "arctan": "atan", "operatorname": "mathrm", "mbox": "text",
     "textrm": "text", "textbf": "text", "textit": "text", "hbox": "text", "mathbf": "mathrm", "mathit": "mathrm",
@@ -50,8 +50,11 @@ _NAMES = {
 } | {"inf": r"\infty", "infinity": r"\infty"}  # fmt: skip
 _JOINERS = {"and", "or", ",", "且", "或", "和"}
 
+_BETWEEN = {"to": ":", "per": "/"}
+
 _SPACES = re.compile(r"(?<!\\)\\[!,;: >]|~")
 _PRIMES = re.compile(r"\^\s*(?:\{\s*)?((?:\\prime\s*)+)\}?")
+_ROW_GAP = re.compile(r"(\\\\)\s*\[\s*-?[0-9.]{1,8}\s*(?:pt|em|ex|mm|cm|in)\s*\]")
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:,\\!\s*|\{,\}\s*|\\,)(?=[0-9]{3}(?![0-9]))")
 _TEXT = re.compile(r"\\(?:text|mbox|textrm|textbf|textit|hbox|mathrm|mathbf|rm)\s*\{([^{}\\]*)\}")
 _TOKEN = re.compile(
@@ -94,6 +97,7 @@ def _spread(text: str) -> str:
     text = text.replace("\\$", "€$€")  # a currency, not a delimiter
     text = text.replace("$", " ") if "€$€" not in text else re.sub(r"(?<!€)\$(?!€)", " ", text)
     text = text.replace("€$€", '"$"')
+    text = _ROW_GAP.sub(r"\1", text).replace("{:}", ":")
     for pair in (r"\(", r"\)", r"\[", r"\]"):
         text = text.replace(pair, " ")
     text = text.replace(r"\%", "%").replace("\\\\", " \\\\ ").replace("**", "^").replace(r"\|", "|")
@@ -132,10 +136,15 @@ def _token(raw: str, units: bool) -> list[str]:
 
 
 def _marked(content: str) -> list[str]:
-    """What stood in `\\text{…}`: joining words separate, the rest is one text (or nothing)."""
+    """What stood in `\\text{…}`: joining words separate, an upright letter that names no unit is a
+    symbol, the rest is one text (or nothing)."""
     content = " ".join(content.split())
     if content.casefold() in _JOINERS:
         return [","]
+    if content in _BETWEEN:
+        return [_BETWEEN[content]]
+    if len(content) == 1 and content.isascii() and content.isalpha() and content not in MARKED:
+        return [content]
     return ['"' + content] if content else []
 
 
@@ -144,6 +153,8 @@ def _letters(run: str, units: bool) -> list[str]:
         return [_NAMES[run]]
     if run.casefold() in _JOINERS:
         return [","]
+    if units and run in _BETWEEN:
+        return [_BETWEEN[run]]
     if not run.isascii() or (units and (run in UNITS or run in POWERS or run == "m")):
         return ['"' + run]
     return list(run)

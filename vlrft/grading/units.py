@@ -34,13 +34,13 @@ _NAMES = {
     "€": "euro euros",
     "£": "pound pounds",
     "元": "yuan 元",
-    "mph": "mph",
-    "kph": "kph",
     "unit": "unit units",
 }
 _SHORT = ("m", "s", "h", "g", "L", "d", "N", "J", "W", "V", "A", "K", "C")
 
-UNITS = {alias: name for name, aliases in _NAMES.items() for alias in aliases.split()}
+_SPEEDS = {"mph": "mi/h", "kph": "km/h"}
+
+UNITS = {alias: name for name, aliases in _NAMES.items() for alias in aliases.split()} | _SPEEDS
 """Every name that can be told from a product of symbols without a mark around it."""
 
 MARKED = UNITS | {name: name for name in _SHORT}
@@ -62,7 +62,8 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
     if len(body) > 2 and body[-1] == "^":
         body.pop()  # cm^2^
     raised = next((k for k in range(len(body) - 1, max(0, len(body) - 6), -1) if body[k] == "^"), 0)
-    if raised > 1 and body[raised - 1][0] == '"':
+    per_unit = raised > 3 and body[raised - 2] == "/" and body[raised - 3][0] == '"'
+    if raised > 1 and (per_unit or body[raised - 1][0] == '"'):
         power = "".join(token for token in body[raised + 1 :] if token not in ("{", "}"))
         body = body[:raised]
         if not power.removeprefix("-").isdigit():
@@ -78,7 +79,7 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
         return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1]
     if len(body) > 3 and body[-2] == "/" and body[-3][0] == '"':
         per = _unit_name(f"{body[-3][1:]}/{body[-1].removeprefix(chr(34))}")
-        return (body[:-3], per) if per else (reading, "")
+        return (body[:-3], per + (f"^{power}" if power else "")) if per else (reading, "")
     if len(body) > 1 and body[-1][0] == '"':
         name = _unit_name(body[-1][1:])
         while (
@@ -99,14 +100,19 @@ def _is_in_base(digits: str, base: str) -> bool:
 
 
 def _unit_name(text: str) -> str:
-    """`square cm` and `平方厘米` -> `cm^2`; "" for what is no unit."""
+    """`square cm`, `cm^2` and `平方厘米` -> `cm^2`; `miles per hour` -> `mi/h`; "" for what is no
+    unit."""
     bare = text.strip(" .")
     for word, power in POWERS.items():
         rest = bare.removeprefix(word).strip()
         if rest != bare and rest in MARKED:
             return f"{MARKED[rest]}^{power}"
-    of, sign, per = bare.partition("/")
+    of, sign, per = bare.replace(" per ", "/").partition("/")
     if sign:
         names = _unit_name(of), _unit_name(per)
         return "/".join(names) if all(names) else ""
+    base, sign, exponent = bare.partition("^")
+    if sign:
+        name = _unit_name(base) if exponent in ("2", "3") else ""
+        return f"{name}^{exponent}" if name else ""
     return MARKED.get(bare) or MARKED.get(bare.casefold(), "")
