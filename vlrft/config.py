@@ -158,6 +158,9 @@ class RolloutConfig:
     """A longer prompt is refused, never cut."""
     max_rows: Positive = 512
     """Completions that are sampled at once."""
+    max_cache_tokens: Positive = 524_288
+    """Tokens whose keys and values are held at once, each prompt counted once and max_tokens a completion: fewer
+    completions are sampled at once where they would be more."""
 
 
 @strict

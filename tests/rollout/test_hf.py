@@ -15,8 +15,7 @@ from vlrft.config import LoraConfig, RolloutConfig
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.policy.packed import PackItem
-from vlrft.policy.trunk import Trunk
-from vlrft.rollout import Request, Sampling, build, hf
+from vlrft.rollout import Request, Sampling, build, portions
 from vlrft.rollout.hf import HfEngine
 from vlrft.schema import IMAGE, DataError, Piece, Prompt
 
@@ -230,27 +229,15 @@ def test_images_are_encoded_and_prompts_run_once(tiny: Tiny) -> None:
     assert shapes[1:] == [(25, 1)] * 2
 
 
-def test_prompts_are_prefilled_in_portions_that_fit(
+def test_the_answers_do_not_depend_on_the_portions(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = tiny("qwen2_vl")
     requests = requests_of(policy)
-    whole = HfEngine(policy).generate(requests, GREEDY)
-    portions: list[int] = []
-    prefill = hf.prefill
-
-    def watched(trunk: Trunk, part: Sequence[Request], *, pad_id: int) -> hf.Rows:
-        portions.append(len(part) * max(len(request.prompt.ids) for request in part))
-        return prefill(trunk, part, pad_id=pad_id)
-
-    longest = max(len(request.prompt.ids) for request in requests)
-    monkeypatch.setattr(hf, "prefill", watched)
-    monkeypatch.setattr(hf, "PREFILL_TOKENS", 2 * longest)
-    assert ids_of(HfEngine(policy).generate(requests, GREEDY)) == ids_of(whole)
-    assert len(portions) > 1
-    assert max(portions) <= 2 * longest
-    monkeypatch.setattr(hf, "PREFILL_TOKENS", 1)  # a single prompt is never cut
-    assert ids_of(HfEngine(policy).generate(requests, GREEDY)) == ids_of(whole)
+    whole = ids_of(HfEngine(policy).generate(requests, GREEDY))
+    assert ids_of(HfEngine(policy, max_cache_tokens=200).generate(requests, GREEDY)) == whole
+    monkeypatch.setattr(portions, "PREFILL_TOKENS", 1)
+    assert ids_of(HfEngine(policy).generate(requests, GREEDY)) == whole
 
 
 def test_a_prompt_that_is_too_long_is_refused_by_name(tiny: Tiny) -> None:

@@ -49,7 +49,8 @@ def load_model(
             [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
         )
     seeing = auto is transformers.AutoModelForImageTextToText
-    if seeing != sees(model) or not _attends_fully(config.get_text_config()):
+    replaceable = getattr(model, "_supports_attention_backend", False)  # as sampling needs it
+    if seeing != sees(model) or not (replaceable and _attends_fully(config.get_text_config())):
         raise _not_supported(source, config)
     return model
 

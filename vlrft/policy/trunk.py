@@ -60,12 +60,18 @@ class Trunk:
         cache: Any = None,
     ) -> Float[Tensor, "B L H"]:
         """Hidden states behind the last norm. `allowed`: which keys a position attends to; at least one each."""
+        mask = self._mask(allowed[:, None], embeds.dtype)
+        return self.decode(embeds, positions, attention_mask=mask, past_key_values=cache)
+
+    def decode(
+        self, embeds: Float[Tensor, "B L H"], positions: Int[Tensor, "A B L"], **options: Any
+    ) -> Float[Tensor, "B L H"]:
+        """The decoder's own call, with what else it is given."""
         out = self.decoder(
             inputs_embeds=embeds,
             position_ids=positions if self.axes == 3 else positions[0],
-            attention_mask=self._mask(allowed[:, None], embeds.dtype),
-            past_key_values=cache,
-            use_cache=cache is not None,
+            use_cache=options.get("past_key_values") is not None,
+            **options,
         )
         hidden: Tensor = out.last_hidden_state
         return hidden

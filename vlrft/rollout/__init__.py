@@ -62,4 +62,9 @@ def build(config: RolloutConfig, policy: Policy) -> RolloutEngine:
     """The engine that shares the policy's module."""
     from vlrft.rollout.hf import HfEngine
 
-    return HfEngine(policy, max_rows=config.max_rows, max_prompt_tokens=config.max_prompt_tokens)
+    return HfEngine(
+        policy,
+        max_rows=config.max_rows,
+        max_cache_tokens=config.max_cache_tokens,
+        max_prompt_tokens=config.max_prompt_tokens,
+    )

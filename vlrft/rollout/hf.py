@@ -12,33 +12,39 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vlrft.policy.load import Policy
 from vlrft.policy.trunk import Trunk
 from vlrft.rollout import Request, Sampling
 from vlrft.rollout.choose import choose, uniforms
+from vlrft.rollout.portions import portions
+from vlrft.rollout.shared_prefix import OwnTokens, Prefix, decode
 from vlrft.rollout.stop import StopStrings, cut
 from vlrft.schema import DataError, Piece, Prompt
 
 KEEP_SHARE = (
     0.75  # with fewer rows going on than this share, the cache is copied without the others
 )
-PREFILL_TOKENS = (
-    2**16
-)  # of prompts, padding included, that are run at once: bounds their activations and mask
 
 
 class HfEngine:
     """Shares the policy's module, so its weights are always the present ones."""
 
     def __init__(
-        self, policy: Policy, *, max_rows: int = 512, max_prompt_tokens: int | None = None
+        self,
+        policy: Policy,
+        *,
+        max_rows: int = 512,
+        max_cache_tokens: int = 2**19,
+        max_prompt_tokens: int | None = None,
     ) -> None:
-        """`max_rows`: completions at once. `max_prompt_tokens`: longer prompts are refused."""
+        """`max_rows`: completions at once. `max_cache_tokens`: tokens whose keys and values are held at once.
+        `max_prompt_tokens`: longer prompts are refused."""
         self.policy = policy
         self.max_rows = max_rows
+        self.max_cache_tokens = max_cache_tokens
         self.max_prompt_tokens = max_prompt_tokens
 
     def load_weights(self, weights: Any, step: int) -> None:
@@ -50,7 +56,12 @@ class HfEngine:
             self._check_length(request)
         pieces: list[list[Piece]] = [[] for _ in requests]
         with torch.no_grad(), evaluating(self.policy.model), self.policy.in_use():
-            for part in _portions(requests, self.max_rows):
+            for part in portions(
+                requests,
+                steps=sampling.max_tokens,
+                max_rows=self.max_rows,
+                max_cache_tokens=self.max_cache_tokens,
+            ):
                 found = iter(self._sample([request for _, request in part], sampling))
                 for index, request in part:
                     pieces[index] += [next(found) for _ in request.seeds]
@@ -70,15 +81,13 @@ class HfEngine:
         policy, trunk = self.policy, self.policy.trunk
         device = policy.device
         seeds = [seed for request in requests for seed in request.seeds]
-        own = torch.tensor([len(request.seeds) for request in requests], device=device)
         steps = sampling.max_tokens
         drawn = uniforms(seeds, steps if sampling.temperature else 1).to(device)
         ends = torch.zeros_like(policy.banned)
         ends[[i for i in policy.chat.end_ids if i < len(ends)]] = True
         stops = StopStrings(sampling.stop, policy.chat, len(ends)) if sampling.stop else None
 
-        prefix = prefill(trunk, requests, pad_id=policy.chat.pad_id)
-        rows = prefix.repeat(own, steps)
+        rows = prefill(trunk, requests, pad_id=policy.chat.pad_id, steps=steps)
         tokens = torch.zeros(len(seeds), steps, dtype=torch.long, device=device)
         logprobs = torch.zeros(len(seeds), steps, dtype=torch.float64, device=device)
         lengths = torch.full((len(seeds),), steps, device=device)
@@ -135,37 +144,33 @@ class HfEngine:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Completions in the making. Axes: N rows, K keys in the cache and those to come, A rotary axes, H hidden."""
+    """Completions in the making. Axes: N rows, A rotary axes, H hidden."""
 
     states: Float[Tensor, "N H"]  # behind the latest token
     next: Int[Tensor, "A N"]  # position of the first token behind the prompt
-    allowed: Bool[Tensor, "N K"]  # keys that are no padding
-    length: int  # of the prompt, with padding
-    cache: Any
-
-    def repeat(self, times: Int[Tensor, " B"], steps: int) -> Rows:
-        """Each prompt's row `times` times, with room for `steps` tokens."""
-        index = torch.arange(len(times), device=times.device).repeat_interleave(times)
-        rows = self.take(index)
-        room = torch.ones(len(index), steps, dtype=torch.bool, device=times.device)
-        return replace(rows, allowed=torch.cat([rows.allowed, room], 1))
+    prefix: Prefix
+    own: OwnTokens
 
     def take(self, index: Int[Tensor, " M"]) -> Rows:
-        self.cache.batch_select_indices(index)
+        """The rows of an ascending `index` alone."""
+        self.own.take(index)
         return replace(
-            self, states=self.states[index], next=self.next[:, index], allowed=self.allowed[index]
+            self,
+            states=self.states[index],
+            next=self.next[:, index],
+            prefix=self.prefix.take(index),
         )
 
     def advance(self, trunk: Trunk, tokens: Int[Tensor, " N"], step: int) -> Rows:
         """The rows behind `tokens`, the `step`-th of their completions (from 0)."""
         embeds = trunk.decoder.get_input_embeddings()(tokens[:, None])
-        allowed = self.allowed[:, None, : self.length + step + 1]
-        states = trunk.run(embeds, self.next[..., None] + step, allowed, self.cache)
+        positions = self.next[..., None] + step
+        states = decode(trunk, embeds, positions, self.own, self.prefix)
         return replace(self, states=states[:, 0])
 
 
-def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int) -> Rows:
-    """The prompts run once each, padded on the left; a row a prompt."""
+def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: int) -> Rows:
+    """The prompts run once each, padded on the left; a row a seed, with room for `steps` tokens."""
     from transformers import DynamicCache
 
     prompts: list[Prompt] = [request.prompt for request in requests]
@@ -187,8 +192,13 @@ def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int) -> Rows:
     cache = DynamicCache(config=trunk.decoder.config)
     embeds = trunk.embed(ids, trunk.see(prompts))
     states = trunk.run(embeds, positions[..., :-1], allowed, cache)
+    times = torch.tensor([len(request.seeds) for request in requests], device=device)
+    rows = torch.arange(len(requests), device=device).repeat_interleave(times)
     return Rows(
-        states=states[:, -1], next=positions[..., -1], allowed=real, length=longest, cache=cache
+        states=states[rows, -1],
+        next=positions[:, rows, -1],
+        prefix=Prefix.of(cache, real, times),
+        own=OwnTokens(len(cache.layers), steps),
     )
 
 
@@ -202,25 +212,3 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def _portions(requests: Sequence[Request], max_rows: int) -> Iterator[list[tuple[int, Request]]]:
-    """Requests with their places, at most `max_rows` seeds and, where a single prompt allows it, `PREFILL_TOKENS` a
-    portion; one with more seeds is split."""
-    portion: list[tuple[int, Request]] = []
-    room, longest = max_rows, 0
-    for index, request in enumerate(requests):
-        longest = max(longest, len(request.prompt.ids))
-        full = (len(portion) + 1) * longest > PREFILL_TOKENS or len(request.seeds) > room
-        if full and portion:
-            yield portion
-            portion, room, longest = [], max_rows, len(request.prompt.ids)
-        seeds = request.seeds
-        while len(seeds) > max_rows:
-            yield [(index, replace(request, seeds=seeds[:max_rows]))]
-            seeds = seeds[max_rows:]
-        if seeds:
-            portion.append((index, replace(request, seeds=seeds)))
-            room -= len(seeds)
-    if portion:
-        yield portion
