@@ -18,7 +18,7 @@ LAYERS = (
     {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},
     {"chat", "calls", "probes", "scoring", "advantages", "grades", "loading"},
     {"policy"},
-    {"rollout", "objectives"},
+    {"rollout", "objectives", "segment"},
     {"engine", "env", "binding", "selection"},
     {"algorithms", "evaluate", "flaws", "probing", "sft"},
     {"lesson", "batch", "checkpoint", "log"},
@@ -64,7 +64,7 @@ WITHOUT_TORCH = {
 RANK = {name: k for k, layer in enumerate(LAYERS) for name in layer}
 PLUGINS_MAY = {
     "rewards": {"schema", "grading", "boxes"},
-    "tasks": {"schema", "grading", "boxes", "env", "data", "masks", "metrics"},
+    "tasks": {"schema", "grading", "boxes", "env", "data", "masks", "metrics", "segment"},
 }
 
 

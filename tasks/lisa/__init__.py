@@ -14,6 +14,7 @@ from vlrft.data import Dataset, Row, read_prompt
 from vlrft.schema import IMAGE, DataError, Message, Resize, Sample, Task
 
 from .figures import measures
+from .overlaps import complete
 from .rows import Options, read
 
 UNITS = {
@@ -89,4 +90,5 @@ task = Task(
     measures=measures,
     gold=gold,
     resize=resize,
+    complete=complete,
 )

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from vlrft.boxes import THOUSAND, Box, is_proper, rescaled
-from vlrft.grading import read_answer, read_box
-from vlrft.masks import overlap, paint, rectangle
 from vlrft.metrics import accuracy, share_above
 from vlrft.schema import Measure, Record
+
+from .overlaps import overlaps
 
 
 def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
     """mIoU, Acc@0.5 and Acc@0.7 of the boxes; beside the strict ones gIoU (the mean IoU of masks) and
-    cIoU (all intersections over all unions), the box filled as its mask."""
+    cIoU (all intersections over all unions)."""
     found = {
         "mIoU": accuracy(records, grader, threshold=0.5),
         "Acc@0.5": share_above(records, grader, 0.5),
@@ -25,7 +24,7 @@ def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
     by_id: dict[str, list[Record]] = {}
     for record in records:
         by_id.setdefault(record.id, []).append(record)
-    pairs = [_pixels(own) for own in by_id.values()]
+    pairs = [overlaps(own) for own in by_id.values()]
 
     def cumulative(places: Sequence[int]) -> float:
         union = sum(outer for p in places for _, outer in pairs[p])
@@ -36,20 +35,3 @@ def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
     found["gIoU"] = Measure(values=ious, threshold=0.5, trials=trials)
     found["cIoU"] = Measure(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
     return found
-
-
-def _pixels(records: Sequence[Record]) -> list[tuple[int, int]]:
-    """Intersection and union of each answer's box with the target, of the answers to one sample."""
-    info = records[0].info
-    width, height = info["size"]
-    across, down = info.get("frame", (THOUSAND, THOUSAND))
-    target = paint(info["shapes"], (width, height))
-    pairs: list[tuple[int, int]] = []
-    for record in records:
-        answer = read_answer(record.output)
-        box: Box | None = read_box(answer) if answer else None
-        said = None
-        if box is not None and is_proper(box, across, down):
-            said = rectangle(rescaled(box, (across, down), (width, height)), (width, height))
-        pairs.append(overlap(said, target))
-    return pairs

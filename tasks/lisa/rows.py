@@ -15,6 +15,7 @@ from vlrft.masks import bounds, paint
 from vlrft.schema import DataError
 
 PICTURES = (".jpg", ".jpeg", ".png")
+RECTANGLE = "rectangle"
 SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 ORIENTATION = 0x0112
 FARTHEST = 1e6  # pixels; also refuses what is not finite
@@ -42,6 +43,10 @@ class Options:
     does."""
     min_pixels: int = 3136
     max_pixels: int = 401408
+
+    masks: str = RECTANGLE
+    """How gIoU and cIoU make a mask of a box: `rectangle` fills it; the hub id or the folder of a SAM model, such as
+    facebook/sam-vit-huge, asks that model for what the box encloses, as the published figures do."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels:

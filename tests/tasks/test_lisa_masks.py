@@ -1,0 +1,136 @@
+"""gIoU and cIoU by the masks of a SAM model, in scoring and in evaluating."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vlrft.data.dataset
+from tests.conftest import Tiny
+from tests.data.makers.lisa import SQUARE, WITHIN, make, shape
+from tests.tiny_sam import masks_of, save
+from vlrft.cli import main
+from vlrft.masks import overlap, paint
+
+SIZE = (640, 427)
+BOXES = ["(156,117),(470,588)", "(625,117),(783,354)", "nothing", "(0,0),(1000,1000)"]
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lisa")
+    make(folder)
+    return folder / "raw"
+
+
+@pytest.fixture(scope="module")
+def sam(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save(tmp_path_factory.mktemp("sam"))
+
+
+@pytest.fixture
+def scored(raw: Path, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The figures and the records of what is said twice of each picture."""
+    rows = [
+        {"id": f"test/7_{k}/0", "output": f"<answer>{box}</answer>"}
+        for turn in (BOXES, BOXES[::-1])
+        for k, box in enumerate(turn, 1)
+    ]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+    def score(*more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        command = ["score", "lisa", "--predictions", str(tmp_path / "p.jsonl"), "--data", str(raw)]
+        out = tmp_path / "o.json"
+        assert main([*command, *more, "--json", str(out), "--overwrite"]) == 0
+        lines = (tmp_path / "o.records.jsonl").read_text().splitlines()
+        return json.loads(out.read_text())["strict"]["measures"], [json.loads(x) for x in lines]
+
+    return score
+
+
+def by_transformers(raw: Path, row: dict[str, Any]) -> list[int]:
+    """The overlap of a record as it has to be, of the picture and the box alone."""
+    from PIL import Image
+
+    name = row["id"].split("/")[1]
+    shapes = json.loads((raw / f"test/{name}.json").read_text())["shapes"]
+    target = paint(shapes, SIZE)
+    corners = row["output"].removeprefix("<answer>").removesuffix("</answer>")
+    if corners == "nothing":
+        return list(overlap(None, target))
+    x1, y1, x2, y2 = (int(v) for v in corners.replace("(", "").replace(")", "").split(","))
+    box = (x1 * 0.64, y1 * 0.427, x2 * 0.64, y2 * 0.427)
+    with Image.open(raw / f"test/{name}.jpg") as picture:
+        [mask] = masks_of(picture.convert("RGB"), [box])
+    return list(overlap(mask.astype("uint8"), target))
+
+
+def test_the_figures_rest_on_the_masks_of_the_model(
+    raw: Path, sam: str, scored: Callable[..., Any]
+) -> None:
+    filled, plain = scored()
+    figures, records = scored(f"options.masks={sam}")
+    expected = [by_transformers(raw, row) for row in records]
+    assert [r["output"] for r in records] == [r["output"] for r in plain]
+    assert [r["info"]["overlap"] for r in records] == expected
+    ious = [i / u for i, u in expected]
+    assert figures["gIoU"]["score"] == pytest.approx(sum(ious) / len(ious))
+    inner, outer = map(sum, zip(*expected, strict=True))
+    assert figures["cIoU"]["score"] == pytest.approx(inner / outer)
+    assert figures["gIoU"]["score"] != filled["gIoU"]["score"]
+    for name in ("mIoU", "Acc@0.5", "Acc@0.7"):  # of boxes, whatever their masks
+        assert figures[name] == filled[name]
+    assert all("overlap" not in r["info"] for r in plain)
+
+
+def test_an_evaluation_keeps_the_overlaps_with_the_answers(
+    raw: Path, sam: str, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiny policy says no box: the union is the target, kept with each answer."""
+    tiny("qwen2_vl").save(tmp_path / "model")
+    out = tmp_path / "e.json"
+    command = ["eval", "--model", str(tmp_path / "model"), "--task", "lisa", "--split", "test"]
+    command += [f"options.data={raw}", f"options.masks={sam}", "rollout.max_tokens=4"]
+    monkeypatch.setattr("vlrft.evaluate.EVAL_CHUNK", 2)
+    assert main([*command, "--json", str(out), "policy.max_pixels=50176"]) == 0
+    rows = [json.loads(x) for x in (tmp_path / "e.records.jsonl").read_text().splitlines()]
+    square = paint([shape("target", SQUARE)], SIZE)
+    assert rows[0]["info"]["overlap"] == [0, int(square.sum())]
+    ignored = paint([shape("target", SQUARE), shape("ignore", WITHIN)], SIZE)
+    assert rows[2]["info"]["overlap"] == [0, int((ignored == 1).sum())]
+    assert json.loads(out.read_text())["strict"]["measures"]["cIoU"]["score"] == 0.0
+
+
+def test_filled_boxes_take_no_picture(
+    scored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a picture was opened")
+
+    monkeypatch.setattr(vlrft.data.dataset, "open_image", refuse)
+    scored()
+
+
+def test_what_is_no_sam_model_is_told_before_anything_is_read(
+    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "test/7_1/0", "output": ""}\n')
+    command = ["score", "lisa", "--predictions", str(tmp_path / "p.jsonl"), "--data", str(raw)]
+    assert main([*command, f"options.masks={tmp_path}"]) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1
+    assert "no SAM model can be loaded from it" in told[0]
+
+
+def test_the_pack_and_its_figures_load_without_torch() -> None:
+    code = (
+        "import sys, vlrft.tasks.lisa; print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
