@@ -11,9 +11,8 @@ from PIL import Image, ImageOps
 
 from tests.conftest import Tiny
 from tests.fakes import ask, noise_image
-from vlrft.chat import PixelCache
 from vlrft.images import upright_rgb
-from vlrft.schema import IMAGE, DataError, Message, Pixels
+from vlrft.schema import IMAGE, DataError, Message
 
 
 def test_rendering_is_the_model_familys_own_format(tiny: Tiny) -> None:
@@ -71,20 +70,6 @@ def test_an_image_is_processed_once_for_each_content(tiny: Tiny) -> None:
     assert other.images[0].key != first.images[0].key
     same_bytes = Image.frombytes("RGB", (42, 168), noise_image(84, 84, 5).tobytes())
     assert chat.render(ask(IMAGE), [same_bytes]).images[0].key != first.images[0].key
-
-
-def test_the_pixel_cache_is_bounded_in_bytes_and_drops_the_oldest_used() -> None:
-    def pixels(key: str) -> Pixels:
-        return Pixels(key=key, grid=(1, 2, 2), values=torch.zeros(100))  # 400 bytes
-
-    cache = PixelCache(1000)
-    cache.put(pixels("a"))
-    cache.put(pixels("b"))
-    assert cache.get("a") is not None
-    cache.put(pixels("c"))
-    assert cache.get("b") is None
-    assert cache.get("a") is not None
-    assert cache.bytes == 800
 
 
 def test_transparency_lies_on_white_and_exif_turns_the_image() -> None:

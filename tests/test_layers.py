@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up; modules of one layer may import each other where that makes no circle.
 LAYERS = (
     {"arguments", "schema", "shipped"},
-    {"images", "references"},
+    {"bounded", "images", "references"},
     {"workers", "serving", "signatures"},
     {"boxes", "config", "masks"},
     {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},

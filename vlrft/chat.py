@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vlrft.bounded import Bounded
 from vlrft.images import upright_rgb
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt
 
@@ -52,7 +53,7 @@ class Chat:
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
         self._texts: OrderedDict[tuple[Message, ...], tuple[int, ...]] = OrderedDict()
-        self._pixels = PixelCache(cache_bytes)
+        self._pixels = Bounded[Pixels](cache_bytes)
         settings = image_processor.to_json_string() if image_processor else ""
         self._settings = hashlib.sha256(settings.encode()).digest()
 
@@ -167,29 +168,8 @@ class Chat:
             raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
         time, height, width = made["image_grid_thw"][0].tolist()
         pixels = Pixels(key=key, grid=(time, height, width), values=made["pixel_values"])
-        self._pixels.put(pixels)
+        self._pixels.put(key, pixels, pixels.values.nbytes)
         return pixels
-
-
-class PixelCache:
-    """Processed images by key, least recently used out first, bounded in bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self._kept: OrderedDict[str, Pixels] = OrderedDict()
-
-    def get(self, key: str) -> Pixels | None:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    def put(self, pixels: Pixels) -> None:
-        self._kept[pixels.key] = pixels
-        self.bytes += pixels.values.nbytes
-        while self.bytes > self.limit:
-            _, dropped = self._kept.popitem(last=False)
-            self.bytes -= dropped.values.nbytes
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

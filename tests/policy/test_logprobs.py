@@ -19,6 +19,7 @@ from tests.conftest import Tiny
 from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy import token_scores as module
+from vlrft.policy import trunk
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import (
     SelfCheckError,
@@ -105,6 +106,37 @@ def test_packed_equals_replicated(family: Family, checkpointing: bool) -> None:
     layers = [m for m in policy.model.modules() if getattr(m, "gradient_checkpointing", False)]
     assert bool(layers) == checkpointing
     assert_equal(policy)
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl"])
+def test_a_frozen_tower_encodes_an_image_once_and_changes_nothing(family: Family) -> None:
+    """In rollouts and updates alike."""
+    policy = load_policy(tiny_config(family, freeze=("vision", "projector")), corpus=CORPUS)
+    patches: list[int] = []
+    hook = policy.trunk.seeing.visual.patch_embed.register_forward_hook(
+        lambda m, args, out: patches.append(len(args[0]))
+    )
+    items, mask = mixed_items(policy)
+    requests = [Request(id="s", prompt=item.prompt, seeds=(0, 1)) for item in items]
+    HfEngine(policy).generate(requests[3:], Sampling(max_tokens=2))
+    for _ in range(2):
+        packed_logprobs(policy, items, mask=mask, temperature=1.0)
+    hook.remove()
+    distinct = {image.key: image for item in items for image in item.prompt.images}
+    assert sum(patches) == sum(len(image.values) for image in distinct.values())
+    assert_equal(policy)
+
+
+def test_a_tower_whose_projector_is_trained_is_no_frozen_one() -> None:
+    policy = load_policy(tiny_config("qwen2_vl", freeze=("vision",)), corpus=CORPUS)
+    assert_equal(policy)
+
+
+def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trunk, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
+    policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
+    assert_equal(policy)
+    assert 0 < policy.trunk._known.bytes <= trunk.FEATURE_BYTES
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

@@ -39,17 +39,18 @@ def freeze(model: nn.Module, names: Sequence[str]) -> None:
 
 
 def _is_projector(name: str) -> bool:
-    return ".merger." in name and _in_tower(name)
+    return ".merger." in name and in_tower(name)
 
 
-def _in_tower(name: str) -> bool:
+def in_tower(name: str) -> bool:
+    """Whether a parameter is of the vision tower, what maps its features into the language model included."""
     return "visual." in name
 
 
 PARTS: dict[str, Callable[[str], bool]] = {
-    "vision": lambda name: _in_tower(name) and not _is_projector(name),
+    "vision": lambda name: in_tower(name) and not _is_projector(name),
     "projector": _is_projector,
-    "language": lambda name: not _in_tower(name),
+    "language": lambda name: not in_tower(name),
 }
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vlrft.chat import Chat
 from vlrft.config import ConfigError, PolicyConfig
-from vlrft.policy.adapt import add_lora, freeze, merged
+from vlrft.policy.adapt import add_lora, freeze, in_tower, merged
 from vlrft.policy.build import build_model, build_tokenizer
 from vlrft.policy.logprobs import Scorer
 from vlrft.policy.source import load_model, load_tokenizer
@@ -54,7 +54,7 @@ class Policy:
 
     @cached_property
     def trunk(self) -> Trunk:
-        return Trunk(self.model)
+        return Trunk(self.model, frozen_vision=not any(map(in_tower, self.trained_names)))
 
     @cached_property
     def scorer(self) -> Scorer:

@@ -12,8 +12,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vlrft.bounded import Bounded
 from vlrft.schema import DataError, Pixels, Prompt
 
+FEATURE_BYTES = 2**30  # of the images' features that a frozen tower keeps, on the policy's device
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
 SPARE_POSITIONS = 64  # positions come in multiples of it, so that a longer row seldom asks anew
 
@@ -25,14 +27,17 @@ class Trunk:
     where a model sees, else 1; L positions of a row, K positions that are attended to, H hidden, F features.
     """
 
-    def __init__(self, model: Any) -> None:
-        """`model`: a transformers causal model or a peft model around one."""
+    def __init__(self, model: Any, *, frozen_vision: bool = False) -> None:
+        """`model`: a transformers causal model or a peft model around one. `frozen_vision`: nothing of its vision tower
+        is ever trained, so that an image's features are kept."""
         causal = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.decoder: Any = causal.get_decoder()
         self.head: Any = causal.get_output_embeddings()
         self.seeing: Any = causal.base_model if sees(causal) else None
         self.axes = 1 if self.seeing is None else 3
         self.image_token_id: int = -1 if self.seeing is None else causal.config.image_token_id
+        self._known = Bounded[Tensor](FEATURE_BYTES if frozen_vision else 0)
+        self._frozen = frozen_vision
         self._layouts: OrderedDict[object, Int[Tensor, "A L"]] = OrderedDict()
 
     @property
@@ -45,12 +50,29 @@ class Trunk:
         embeds: Tensor = self.decoder.get_input_embeddings()(ids)
         if not seen.images:
             return embeds
-        values = torch.cat([image.values for image in seen.images]).to(embeds.device)
-        grids = torch.tensor([image.grid for image in seen.images], device=embeds.device)
-        made = self.seeing.get_image_features(values, grids, return_dict=True).pooler_output
-        features = torch.cat(tuple(made)).to(embeds.dtype)
+        features = (self._kept if self._frozen else self._encoded)(seen.images).to(embeds.dtype)
         places = (ids == self.image_token_id)[..., None]
         return embeds.masked_scatter(places, features[seen.order.to(embeds.device)])
+
+    def _encoded(self, images: Sequence[Pixels]) -> Float[Tensor, "F H"]:
+        """The features of images, one after another."""
+        values = torch.cat([image.values for image in images]).to(self.device)
+        grids = torch.tensor([image.grid for image in images], device=self.device)
+        made = self.seeing.get_image_features(values, grids, return_dict=True).pooler_output
+        return torch.cat(tuple(made))
+
+    def _kept(self, images: Sequence[Pixels]) -> Float[Tensor, "F H"]:
+        """The same, and no image that is still known is encoded again."""
+        known = {image.key: self._known.get(image.key) for image in images}
+        fresh = [image for image in images if known[image.key] is None]
+        if fresh:
+            with torch.no_grad():
+                made = torch.split(self._encoded(fresh), [self.features(i) for i in fresh])
+            for image, features in zip(fresh, made, strict=True):
+                known[image.key] = features
+                own = features.clone()  # not a view that keeps the others alive
+                self._known.put(image.key, own, own.nbytes)
+        return torch.cat([found for found in known.values() if found is not None])
 
     def run(
         self,
