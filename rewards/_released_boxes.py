@@ -10,7 +10,7 @@ from typing import Any
 from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
 
-from ._visual_rft import tagged
+from ._visual_rft import refuse_frame, tagged
 
 # Linear: each attempt begins at a bracket and ends at the next but one.
 _BOX = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*,\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
@@ -29,11 +29,7 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "box"):
         return None
-    if "frame" in sample.info:
-        raise DataError(
-            f"sample {sample.id}: boxes.visual_rft reads thousandths, the answers are in pixels of the "
-            "resized image; use boxes or boxes.giou"
-        )
+    refuse_frame(sample)
     gold = _four(sample, sample.answer)
     found = tagged(completion, lines=True)
     said = (completion if found is None else found).strip()

@@ -6,8 +6,18 @@ import importlib
 from typing import Any
 
 from vlrft.grading import bounded_worker
+from vlrft.schema import DataError, Sample
 
 SECONDS = 10.0  # for one completion: two default limits of math-verify
+
+
+def refuse_frame(sample: Sample) -> None:
+    """Raises DataError where answers are in pixels of a frame: the released rewards take them for thousandths."""
+    if "frame" in sample.info:
+        raise DataError(
+            f"sample {sample.id}: Visual-RFT's rewards read thousandths, the answers are in pixels of the resized "
+            "image; use boxes, boxes.giou or boxes.detected"
+        )
 
 
 def tagged(text: str, *, lines: bool) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,11 +12,25 @@ from vlrft.boxes import giou as generalised
 from vlrft.grading import expects, read_answer, read_box
 from vlrft.schema import DataError, Sample
 
+from ._detections import read_detections
 from ._released_boxes import visual_rft, visual_rft_eval
+from ._released_detection import visual_rft_confidence, visual_rft_iou
 
-__all__ = ["boxes", "giou", "matched", "visual_rft", "visual_rft_eval"]
+__all__ = [
+    "boxes",
+    "detected",
+    "giou",
+    "matched",
+    "visual_rft",
+    "visual_rft_confidence",
+    "visual_rft_eval",
+    "visual_rft_iou",
+]
+
+Framed = tuple[Box, tuple[float, float]]  # a box and the width and height of its frame
 
 _BETWEEN = re.compile(r"[;\n]")
+_HIT = 0.5  # a box is right above this IoU with its partner, as in Visual-RFT
 
 
 def boxes(completion: str, sample: Sample) -> float | None:
@@ -59,24 +73,52 @@ def matched(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "boxes"):
         return None
-    given: Any = sample.answer
-    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise DataError(f"sample {sample.id}: gold answer {given!r} is no list of boxes")
-    golds = [_gold(sample, one) for one in given]
+    golds = _golds(sample)
     answer = read_answer(completion)
     said = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
     found = [box for box in said if box is not None]
     if not found or len(found) < len(said):
         return 0.0
+    return sum(_overlaps(found, golds)) / max(len(found), len(golds))
+
+
+def detected(completion: str, sample: Sample) -> Mapping[str, float] | None:
+    """Several boxes, each with a confidence: the scores `iou`, as `matched`, and `confidence`, both in [0, 1].
+
+    The answer tag holds `[{'Position': [x1, y1, x2, y2], 'Confidence': c}, …]`, with c in [0, 1]. A box is right (h = 1)
+    above an IoU of 0.5 with its partner, else wrong (h = 0); over n boxes said and m gold ones
+
+        confidence = max(0, Σ (2·c·h − c²)) / max(n, m)
+
+    which is highest in the mean where c is the chance of being right, gives nothing for a wrong box that claims
+    nothing, and 1 for all boxes, right and sure. 0.0 for a list that cannot be read or is empty. Gold answers are as
+    for `matched`, and so is what raises. Source: after Visual-RFT (arXiv 2503.01785), whose confidence reward pays for wrong
+    boxes: `visual_rft_confidence`.
+    """
+    if not expects(sample, "boxes"):
+        return None
+    golds = _golds(sample)
+    said = read_detections(read_answer(completion) or "")
+    if not said:
+        return {"iou": 0.0, "confidence": 0.0}
+    found = _overlaps([box for box, _ in said], golds)
+    whole = max(len(said), len(golds))
+    sure = sum(2 * c * (v > _HIT) - c * c for v, (_, c) in zip(found, said, strict=True))
+    return {"iou": sum(found) / whole, "confidence": max(0.0, sure) / whole}
+
+
+def _overlaps(said: Sequence[Box], golds: Sequence[Framed]) -> list[float]:
+    """IoU of each box with its partner in the best one-to-one matching; 0 without one."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:
         raise ImportError("boxes.matched needs scipy: pip install scipy") from None
 
-    table = [[iou(box, gold, *frame) for gold, frame in golds] for box in found]
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    total = sum(table[r][c] for r, c in zip(rows, columns, strict=True))
-    return float(total) / max(len(found), len(golds))
+    table = [[iou(box, gold, *frame) for gold, frame in golds] for box in said]
+    found = [0.0] * len(said)
+    for row, column in zip(*linear_sum_assignment(table, maximize=True), strict=True):
+        found[row] = table[row][column]
+    return found
 
 
 def _said(completion: str) -> Box | None:
@@ -84,7 +126,14 @@ def _said(completion: str) -> Box | None:
     return None if answer is None else read_box(answer)
 
 
-def _gold(sample: Sample, given: Any) -> tuple[Box, tuple[float, float]]:
+def _golds(sample: Sample) -> list[Framed]:
+    given: Any = sample.answer
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise DataError(f"sample {sample.id}: gold answer {given!r} is no list of boxes")
+    return [_gold(sample, one) for one in given]
+
+
+def _gold(sample: Sample, given: Any) -> Framed:
     """The gold box and the frame that it and the answer are in."""
     if isinstance(given, Sequence) and len(given) == 4:
         numbers = [float(v) for v in given if isinstance(v, Real) and not isinstance(v, bool)]

@@ -73,7 +73,7 @@ def test_the_released_graders_do_not_take_pixels_for_thousandths(raw: Path) -> N
     here = samples("lisa", "test", raw, boxes="resized")[0]
     text = find_task("lisa").gold(here)
     assert visual_rft_eval(text, here) is None
-    with pytest.raises(DataError, match=r"sample test/7_1/0: .* reads thousandths"):
+    with pytest.raises(DataError, match=r"sample test/7_1/0: .* read thousandths"):
         visual_rft(text, here)
     there = samples("lisa", "test", raw)[0]
     assert visual_rft(find_task("lisa").gold(there), there) == 2.0
