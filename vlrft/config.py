@@ -131,7 +131,9 @@ class PolicyConfig:
     build: BuildConfig | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
     """auto: bfloat16 on a GPU that has it, float32 elsewhere."""
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"] = "sdpa"
+    """flash_attention_2: of the vision tower, the rest sdpa; flex_attention (GPU): packed rows without a mask of their
+    length squared."""
     activation_checkpointing: bool = False
     freeze: tuple[str, ...] = ()
     """`vision`, `projector`, `language`, or a pattern of parameter names such as `*.layers.0.*`."""

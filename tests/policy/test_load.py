@@ -227,6 +227,13 @@ def test_flash_attention_that_is_not_installed_is_a_line() -> None:
         load_policy(tiny_config("qwen2_vl", attention="flash_attention_2"), corpus=CORPUS)
 
 
+def test_flex_attention_is_refused_where_it_cannot_train() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^policy.attention: flex_attention cannot train on a CPU"
+    ):
+        load_policy(tiny_config("qwen2_vl", attention="flex_attention"), corpus=CORPUS)
+
+
 def test_a_model_with_a_sliding_window_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     from transformers import MistralConfig, MistralForCausalLM
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 
 from tests.conftest import Tiny
 from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
@@ -30,6 +31,7 @@ from vlrft.policy.logprobs import (
 )
 from vlrft.policy.packed import PackItem
 from vlrft.policy.token_scores import token_scores
+from vlrft.policy.trunk import attending
 from vlrft.rollout import Request, Sampling
 from vlrft.rollout.hf import HfEngine
 from vlrft.schema import IMAGE
@@ -137,6 +139,29 @@ def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
     assert 0 < policy.trunk._known.bytes <= trunk.FEATURE_BYTES
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("family", get_args(Family))
+def test_flex_attention_gives_the_same_log_probs(
+    tiny: Tiny, family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without gradients, which it has not on a CPU; and not compiled, which takes a minute."""
+    monkeypatch.setattr(
+        "transformers.integrations.flex_attention.compile_friendly_flex_attention",
+        lambda q, k, v, training, **rest: flex_attention(q, k, v, **rest),
+    )
+    policy = tiny(family)
+    items, mask = mixed_items(policy)
+    requests = [Request(id="s", prompt=item.prompt, seeds=(0, 1)) for item in items]
+    with torch.no_grad():
+        expected = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
+        sampled = HfEngine(policy).generate(requests, Sampling(max_tokens=4))
+        with attending(policy.trunk.decoder.config, "flex_attention"):
+            found = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
+            again = HfEngine(policy).generate(requests, Sampling(max_tokens=4))
+    assert float((found - expected).abs().max()) <= TOLERANCE
+    assert again == sampled
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -288,7 +313,7 @@ def test_self_check_passes_and_names_the_row_that_differs(
     def all_causal(segments: Tensor) -> Tensor:
         return torch.ones(*segments.shape, segments.shape[1], dtype=torch.bool).tril()
 
-    monkeypatch.setattr("vlrft.policy.logprobs.block_mask", all_causal)
+    monkeypatch.setattr("vlrft.policy.trunk.block_mask", all_causal)
     with pytest.raises(SelfCheckError, match=r"^sample/\d+: packed and replicated .* 0.0001"):
         self_check(policy, items, mask=mask, temperature=1.0, names=names)
 

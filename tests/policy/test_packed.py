@@ -7,7 +7,8 @@ import torch
 
 from tests.conftest import Tiny
 from tests.fakes import ask, noise_image
-from vlrft.policy.packed import PackItem, block_mask, pack
+from vlrft.policy.packed import PackItem, pack
+from vlrft.policy.trunk import block_mask
 from vlrft.schema import IMAGE, DataError, Prompt
 
 

@@ -28,6 +28,19 @@ from vlrft.policy.vision import (
     prepare_torchvision,
 )
 
+PARTS_ATTEND = {
+    "flash_attention_2": {
+        "": "sdpa",
+        "text_config": "sdpa",
+        "vision_config": "flash_attention_2",
+    },
+    "flex_attention": {
+        "": "flex_attention",
+        "text_config": "flex_attention",
+        "vision_config": "sdpa",
+    },
+}
+
 
 class Policy:
     """A model with its chat. `model` is a transformers causal model, or a peft model around one."""
@@ -133,7 +146,7 @@ def load_policy(
         raise ConfigError(["policy: give one of model (a hub id or a folder) and build"])
     prepare_torchvision()
     dtype = pick_dtype(config.dtype, device)
-    attention = _attention(config)
+    attention = _attention(config, device)
     if config.build is not None:
         tokenizer = build_tokenizer(corpus, config.build.vocab_size)
         try:
@@ -178,13 +191,14 @@ def checkpoint_activations(model: Any) -> None:
     (enable or model.gradient_checkpointing_enable)()
 
 
-def _attention(config: PolicyConfig) -> Any:
+def _attention(config: PolicyConfig, device: str) -> Any:
     """FlashAttention takes no block mask: it serves the vision tower, the packed decoder runs sdpa."""
-    if config.attention != "flash_attention_2":
-        return config.attention
-    if config.build is not None and config.build.family == "qwen2":
+    if config.attention == "flex_attention" and device == "cpu":
+        raise ConfigError(["policy.attention: flex_attention cannot train on a CPU; use sdpa"])
+    only_seeing = config.attention == "flash_attention_2"
+    if only_seeing and config.build is not None and config.build.family == "qwen2":
         raise ConfigError(["policy.attention: flash_attention_2 is for vision towers; use sdpa"])
-    return {"": "sdpa", "text_config": "sdpa", "vision_config": "flash_attention_2"}
+    return PARTS_ATTEND.get(config.attention, config.attention)
 
 
 def _chat(model: nn.Module, tokenizer: Any, processor: Any) -> Chat:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vlrft.policy.packed import Packed, PackItem, block_mask, pack
+from vlrft.policy.packed import Packed, PackItem, pack
 from vlrft.policy.token_scores import scores_of, token_scores
 from vlrft.policy.trunk import Trunk
 from vlrft.schema import VlrftError
@@ -58,7 +58,7 @@ class Scorer(nn.Module):
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
         """Log-prob and entropy of each scored token."""
         embeds = self.trunk.embed(packed.ids, packed.seen)
-        states = self.trunk.run(embeds, packed.positions, block_mask(packed.segments))
+        states = self.trunk.run_packed(embeds, packed.positions, packed.segments)
         states = states.flatten(0, 1)[packed.hidden]
         head = self.trunk.head
         return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)

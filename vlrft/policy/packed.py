@@ -98,14 +98,6 @@ def pack(
     )
 
 
-def block_mask(segments: Int[Tensor, "R L"]) -> Bool[Tensor, "R L L"]:
-    """Which keys (last axis) a position attends to: those before it in the prompt and in its own segment."""
-    length = segments.shape[1]
-    causal = torch.ones(length, length, dtype=torch.bool, device=segments.device).tril()
-    query, key = segments[:, :, None], segments[:, None, :]
-    return causal & ((key == 0) | (key == query))
-
-
 def _fitting(
     items: Sequence[PackItem], mask: Tensor
 ) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from vlrft.schema import DataError, Pixels, Prompt
 
 FEATURE_BYTES = 2**30  # of the images' features that a frozen tower keeps, on the policy's device
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
+DENSE = {"flex_attention": "sdpa"}  # what takes a mask of tensors in the place of one that does not
 SPARE_POSITIONS = 64  # positions come in multiples of it, so that a longer row seldom asks anew
 
 
@@ -82,8 +84,26 @@ class Trunk:
         cache: Any = None,
     ) -> Float[Tensor, "B L H"]:
         """Hidden states behind the last norm. `allowed`: which keys a position attends to; at least one each."""
-        mask = self._mask(allowed[:, None], embeds.dtype)
-        return self.decode(embeds, positions, attention_mask=mask, past_key_values=cache)
+        with attending(self.decoder.config, DENSE.get(self.attention, self.attention)):
+            mask = self._mask(allowed[:, None], embeds.dtype)
+            return self.decode(embeds, positions, attention_mask=mask, past_key_values=cache)
+
+    def run_packed(
+        self,
+        embeds: Float[Tensor, "B L H"],
+        positions: Int[Tensor, "A B L"],
+        segments: Int[Tensor, "B L"],
+    ) -> Float[Tensor, "B L H"]:
+        """The same for packed rows; with flex_attention no mask of L x L entries is ever made."""
+        if self.attention == "flex_attention":
+            return self.decode(embeds, positions, attention_mask=sparse_mask(segments))
+        return self.run(embeds, positions, block_mask(segments))
+
+    @property
+    def attention(self) -> str:
+        """The decoder's attention, as transformers names it."""
+        name: str = self.decoder.config._attn_implementation
+        return name
 
     def decode(
         self, embeds: Float[Tensor, "B L H"], positions: Int[Tensor, "A B L"], **options: Any
@@ -99,7 +119,7 @@ class Trunk:
         return hidden
 
     def _mask(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
-        if self.decoder.config._attn_implementation == "sdpa":
+        if self.attention == "sdpa":
             return allowed
         least = torch.finfo(dtype).min
         return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, least)
@@ -164,6 +184,37 @@ class Trunk:
                 end += count
             order.append(torch.arange(starts[image.key], starts[image.key] + count))
         return Seen(images=tuple(images), order=torch.cat(order) if order else torch.empty(0))
+
+
+def block_mask(segments: Int[Tensor, "R L"]) -> Bool[Tensor, "R L L"]:
+    """Which keys (last axis) a position attends to: those before it in the prompt and in its own segment."""
+    length = segments.shape[1]
+    causal = torch.ones(length, length, dtype=torch.bool, device=segments.device).tril()
+    query, key = segments[:, :, None], segments[:, None, :]
+    return causal & ((key == 0) | (key == query))
+
+
+def sparse_mask(segments: Int[Tensor, "R L"]) -> Any:
+    """The same for flex_attention, which skips the blocks of 128 x 128 that nothing attends to."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def allowed(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        own = segments[row, key]
+        return (query >= key) & ((own == 0) | (own == segments[row, query]))
+
+    rows, length = segments.shape
+    return create_block_mask(allowed, rows, None, length, length, device=segments.device.type)
+
+
+@contextmanager
+def attending(config: Any, name: str) -> Iterator[None]:
+    """Within it the model of this config attends by the function that transformers knows by `name`."""
+    before = config._attn_implementation
+    config._attn_implementation = name
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,6 @@ B·P + N·T keys instead of N·(P + T), and a step copies none of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -17,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vlrft.policy.trunk import Trunk
+from vlrft.policy.trunk import Trunk, attending
 from vlrft.schema import DataError
 
 ATTENTION = "vlrft_shared_prefix"  # its name among transformers' attention functions
@@ -135,22 +133,11 @@ def decode(
     prefix: Prefix,
 ) -> Float[Tensor, "N 1 H"]:
     """Hidden states of one new token a row; its keys and values are added to `own`, the rows' cache."""
-    with _named(trunk.decoder.config):
+    _register()
+    with attending(trunk.decoder.config, ATTENTION):
         return trunk.decode(
             embeds, positions, attention_mask=prefix.bias, past_key_values=own, prefix=prefix
         )
-
-
-@contextmanager
-def _named(config: Any) -> Iterator[None]:
-    """Within it the decoder of this config attends by this module's function."""
-    _register()
-    before = config._attn_implementation
-    config._attn_implementation = ATTENTION
-    try:
-        yield
-    finally:
-        config._attn_implementation = before
 
 
 @cache
