@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import weakref
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image, ImageOps
 
 from tests.conftest import Tiny
 from tests.fakes import ask, noise_image
+from vlrft.chat import Chat
 from vlrft.images import upright_rgb
 from vlrft.schema import IMAGE, DataError, Message
 
@@ -70,6 +72,17 @@ def test_an_image_is_processed_once_for_each_content(tiny: Tiny) -> None:
     assert other.images[0].key != first.images[0].key
     same_bytes = Image.frombytes("RGB", (42, 168), noise_image(84, 84, 5).tobytes())
     assert chat.render(ask(IMAGE), [same_bytes]).images[0].key != first.images[0].key
+
+
+def test_an_image_that_somebody_holds_is_not_processed_again(tiny: Tiny) -> None:
+    chat = Chat(
+        tiny("qwen2_vl").chat.tokenizer, tiny("qwen2_vl").chat.image_processor, cache_bytes=0
+    )
+    held = chat.see(noise_image(84, 84, 5))
+    assert chat.see(noise_image(84, 84, 5)) is held
+    gone = weakref.ref(held)
+    del held
+    assert gone() is None  # the chat keeps nothing beyond its bytes
 
 
 def test_transparency_lies_on_white_and_exif_turns_the_image() -> None:

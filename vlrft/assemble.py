@@ -19,6 +19,7 @@ from vlrft.log import RunLog
 from vlrft.objectives import Advising
 from vlrft.policy.load import load_policy
 from vlrft.policy.vision import resize_of
+from vlrft.profiler import OFF, StepProfiler
 from vlrft.rollout import build as build_rollout
 from vlrft.run import Run, Stage, pick_device
 from vlrft.selection.prompt_state import PromptStates
@@ -55,6 +56,9 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
     )
     for bound in tasks:
         bound.refuse_other_resize(resize_of(policy.chat.image_processor))
+    if config.image_threads and policy.chat.image_processor is not None:
+        for stage in stages:
+            stage.prompts.get_ahead(policy.chat.see, config.image_threads)
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "config.yaml").write_text(dump_config(config))
@@ -83,6 +87,7 @@ def open_run(config: Config, out: Path, *, resume: bool, overwrite: bool) -> Run
         log=log,
         checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
         eval_task=eval_task,
+        profiler=StepProfiler(out) if config.profile else OFF,
         states=states,
     )
     if resume:
@@ -163,7 +168,7 @@ def refuse_changes(old: Config, new: Config, where: Path) -> None:
 
     Raises ConfigError naming the sections that differ.
     """
-    free = ("device", "log", "save", "self_check")
+    free = ("device", "image_threads", "log", "profile", "save", "self_check")
     changed = [
         f.name
         for f in fields(old)

@@ -6,10 +6,13 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from vlrft.bounded import Bounded
 from vlrft.images import upright_rgb
+from vlrft.phases import phase
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt
 
 if TYPE_CHECKING:
@@ -54,9 +57,12 @@ class Chat:
         self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
         self._texts: OrderedDict[tuple[Message, ...], tuple[int, ...]] = OrderedDict()
         self._pixels = Bounded[Pixels](cache_bytes)
+        self._held: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
+        self._lock = Lock()
         settings = image_processor.to_json_string() if image_processor else ""
         self._settings = hashlib.sha256(settings.encode()).digest()
 
+    @phase("render")
     def render(
         self, messages: Sequence[Message], images: Sequence[PilImage] = (), *, name: str = ""
     ) -> Prompt:
@@ -73,9 +79,7 @@ class Chat:
         ids = self._text_ids(tuple(messages))
         if self.image_token_id is None:
             return Prompt(ids=ids)
-        pixels = tuple(
-            self._pixels_of(image, f"{where}image {i}") for i, image in enumerate(images)
-        )
+        pixels = tuple(self.see(image, f"{where}image {i}") for i, image in enumerate(images))
         return Prompt(ids=self._with_places(ids, pixels, where), images=pixels)
 
     def answer_ids(self, text: str) -> tuple[int, ...]:
@@ -153,13 +157,17 @@ class Chat:
         merged: int = self.image_processor.merge_size**2
         return time * height * width // merged
 
-    def _pixels_of(self, image: PilImage, where: str) -> Pixels:
+    @phase("images")
+    def see(self, image: PilImage, where: str = "image") -> Pixels:
+        """An image as the policy takes it; processed once while anybody holds it, or it is among those used last. May
+        be called from any thread. Raises DataError, naming it by `where`, when it cannot be used."""
         image = upright_rgb(image, where)
         content = hashlib.sha256(self._settings)
         content.update(repr(image.size).encode())
         content.update(image.tobytes())
         key = content.hexdigest()
-        known = self._pixels.get(key)
+        with self._lock:
+            known = self._pixels.get(key) or self._held.get(key)
         if known is not None:
             return known
         try:
@@ -168,7 +176,9 @@ class Chat:
             raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
         time, height, width = made["image_grid_thw"][0].tolist()
         pixels = Pixels(key=key, grid=(time, height, width), values=made["pixel_values"])
-        self._pixels.put(key, pixels, pixels.values.nbytes)
+        with self._lock:
+            self._held[key] = pixels
+            self._pixels.put(key, pixels, pixels.values.nbytes)
         return pixels
 
 

@@ -277,8 +277,12 @@ class Config:
     log: LogConfig = LogConfig()
     seed: Annotated[int, Field(strict=True)] = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    image_threads: Natural = 2
+    """Threads that open and process the images of the step to come; 0: none."""
     permute_rewards: bool = False
     """Deal each group's rewards to other rollouts: a control run that must not learn."""
     published: Published | None = None
     self_check: bool = True
     """The first batch's packed forward must equal the replicated one."""
+    profile: bool = False
+    """Write where the time goes: profile.md, and a trace of two steps of each stage (see `profiler.py`)."""

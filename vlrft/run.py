@@ -23,7 +23,9 @@ from vlrft.env import play, seed_from
 from vlrft.evaluate import evaluate
 from vlrft.lesson import RowAdvantages, advantages_of, lesson
 from vlrft.log import RunLog
+from vlrft.phases import phase
 from vlrft.policy.load import Policy
+from vlrft.profiler import OFF, Profiler
 from vlrft.ranks import Ranks
 from vlrft.results import unmeasured
 from vlrft.rollout import RolloutEngine, Sampling
@@ -67,6 +69,7 @@ class Run:
     log: RunLog
     checkpoints: Checkpoints
     eval_task: BoundTask
+    profiler: Profiler = OFF
     states: PromptStates = field(default_factory=PromptStates)
     step: int = 0  # optimisation steps that are done
     resumed: TrainerState | None = None
@@ -101,6 +104,7 @@ class Run:
         play = player(stage.bound, self.rollout, self.policy.chat, stage.config.rollout)
         return [g.rewards[0] for g in play([g.sample for g in groups])]
 
+    @phase("advantages")
     def lesson(
         self, stage: Stage, groups: Sequence[Group], ranks: Ranks
     ) -> tuple[list[Group], list[RowAdvantages]]:
@@ -158,6 +162,7 @@ class Run:
         """Whether something that happens every so many steps happens now; 0: never."""
         return every > 0 and self.step % every == 0
 
+    @phase("evaluation")
     def evaluate(self, stage: str) -> None:
         """Answers to the evaluation split; logged under the stage's name."""
         config = self.config
@@ -170,11 +175,14 @@ class Run:
         self.log.evaluation(stage, self.step, config.eval.split, found, samples)
 
     def close(self) -> None:
-        """Ends what the run started: the log, and the processes of its rewards."""
+        """Ends what the run started: the log, threads, and the processes of its rewards."""
         self.log.close()
+        for stage in self.stages:
+            stage.prompts.close()
         for bound in (self.eval_task, *(stage.bound for stage in self.stages)):
             bound.close()
 
+    @phase("save")
     def save(self, engine: TrainEngine, stage: Stage, reference: Policy | None) -> Path:
         """A checkpoint of the present step."""
         moments, counters = engine.state()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -13,8 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from vlrft.config import ConfigError
 from vlrft.mistakes import explain
 from vlrft.schema import DataError, Sample
+from vlrft.selection.ahead import Ahead
 from vlrft.selection.preferences import PREFERENCES, Preference, Uniform
 from vlrft.selection.prompt_state import PromptStates
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
@@ -57,7 +61,18 @@ class PromptSampler:
         self.batches = 0
         self._last: list[str] = []  # ids of the latest draw
         self._order: tuple[int, np.ndarray] | None = None
+        self._ahead: Ahead | None = None
         self._ids: dict[int, str] = {}  # a sample may be composed each time it is asked for
+
+    def get_ahead(self, process: Callable[[Image], object], threads: int) -> None:
+        """From now on the samples that probably come next are opened, and their images processed, by threads."""
+        self._ahead = Ahead(self.samples, process, threads)
+        self.samples = self._ahead
+
+    def close(self) -> None:
+        """Ends the threads, if there are any."""
+        if self._ahead is not None:
+            self._ahead.close()
 
     @property
     def epoch(self) -> float:
@@ -73,6 +88,8 @@ class PromptSampler:
         self.batches += 1
         found += [self._next() for _ in range(size - len(found))]
         self._last = [s.id for s in found]
+        if self._ahead is not None:
+            self._ahead.announce(map(self._index, range(self.drawn, self.drawn + size)))
         return found
 
     def _next(self) -> Sample:
