@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # From the bottom up; modules of one layer may import each other where that makes no circle.
 LAYERS = (
-    {"arguments", "schema", "shipped"},
+    {"arguments", "phases", "schema", "shipped"},
     {"bounded", "images", "references"},
     {"workers", "serving", "signatures"},
     {"boxes", "config", "masks"},
@@ -22,7 +22,7 @@ LAYERS = (
     {"engine", "env", "binding", "selection"},
     {"algorithms", "evaluate", "flaws", "probing", "sft"},
     {"lesson", "batch", "checkpoint", "log"},
-    {"adapters", "comparison", "measures", "report", "results", "update"},
+    {"adapters", "comparison", "measures", "profiler", "report", "results", "update"},
     {"run"},
     {"assemble"},
     {"train"},
@@ -49,6 +49,7 @@ WITHOUT_TORCH = {
     "advantages",
     "loading",
     "mistakes",
+    "phases",
 } | {
     "binding",
     "comparison",

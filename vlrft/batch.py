@@ -17,6 +17,7 @@ from vlrft.advantages import Floats
 from vlrft.algorithms import Algorithm
 from vlrft.lesson import RowAdvantages
 from vlrft.objectives import Denominators, LossBatch, Needs, make_loss_batch
+from vlrft.phases import phase
 from vlrft.policy.packed import PackItem
 from vlrft.ranks import ALONE, Ranks
 from vlrft.schema import Group, Prompt
@@ -97,6 +98,7 @@ class Batch:
         return sorted(runs, key=self._packed_length)
 
 
+@phase("batch")
 def make_batches(
     groups: Sequence[Group],
     advantages: Sequence[RowAdvantages],

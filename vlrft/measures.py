@@ -12,6 +12,7 @@ import torch
 
 from vlrft.batch import Batch
 from vlrft.lesson import RowAdvantages
+from vlrft.phases import phase
 from vlrft.schema import Group
 from vlrft.scoring import NamedReward
 from vlrft.selection.collect import Collected
@@ -27,10 +28,12 @@ class Clock:
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
-        yield
+        with phase(name):
+            yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
+@phase("measures")
 def step_metrics(
     found: Collected,
     advantages: Sequence[RowAdvantages],

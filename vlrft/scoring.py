@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any, Literal
 
 from vlrft.calls import Answer, Outcome, calls_of, start
+from vlrft.phases import phase
 from vlrft.schema import DataError, RewardError, Rollout
 from vlrft.signatures import Form, form_of
 from vlrft.workers import Workers, WorkerTimeout
@@ -54,6 +55,7 @@ def score(rollout: Rollout, rewards: Sequence[NamedReward]) -> Rollout:
     return score_groups([[rollout]], rewards)[0][0]
 
 
+@phase("reward")
 def score_groups(
     groups: Sequence[Sequence[Rollout]], rewards: Sequence[NamedReward]
 ) -> list[list[Rollout]]:

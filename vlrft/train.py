@@ -41,7 +41,7 @@ def train_stage(run: Run, stage: Stage) -> None:
     algorithm, config = stage.algorithm, stage.config
     engine, reference = run.engine(stage), run.reference(stage)
     bad = 0
-    for step in range(run.step + 1, stage.last + 1):
+    for step in run.profiler.over(stage.name, range(run.step + 1, stage.last + 1)):
         clock = Clock()
         with clock("rollout"):
             play = partial(run.groups, stage, step)

@@ -15,6 +15,7 @@ from vlrft.advantages import Choice, Estimator, find_estimator
 from vlrft.config import Share, strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.regularize import Regularizer
+from vlrft.phases import phase
 from vlrft.selection.keep import Keep, KeepAll
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollouts import Selector
@@ -102,6 +103,7 @@ class Algorithm:
             parts[part] = replace(owner, **{key: schedule.at(done)})
         return replace(self, **parts)
 
+    @phase("loss")
     def loss(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> tuple[Tensor, Terms]:
         """The share of the step's loss that the given rows contribute, and the terms behind it."""
         own = guard(logprobs, batch.mask, "log-probs")

@@ -20,4 +20,6 @@ def run(args: argparse.Namespace) -> None:
     train(config, out=out, resume=args.resume, overwrite=args.overwrite)
     print(summary_table(out))
     print(f"report: {out / 'report.html'}")
+    if config.profile:
+        print(f"profile: {out / 'profile.md'}")
     print(f"model:  {out / 'checkpoints' / 'last'}")

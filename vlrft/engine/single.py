@@ -10,6 +10,7 @@ from torch import Tensor
 
 from vlrft.config import UpdateConfig
 from vlrft.objectives import NonFiniteError
+from vlrft.phases import phase
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packed import PackItem
@@ -65,9 +66,11 @@ class SingleEngine:
             entropy_gradient=entropy_gradient,
         )
 
+    @phase("backward")
     def backward(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
 
+    @phase("optimiser")
     def step(self) -> dict[str, float]:
         rate = learning_rate(self.config, self.steps, self.total_steps)
         self.ranks.sum_gradients(self.parameters)

@@ -15,6 +15,7 @@ from vlrft.evaluate import Evaluation, earned
 from vlrft.log.console import Console
 from vlrft.log.files import Pictures, append, cut, read_summary, write_summary
 from vlrft.log.trackers import build as build_trackers
+from vlrft.phases import phase
 from vlrft.schema import IMAGE, Group, Record, Rollout, Sample
 
 PICTURED_RECORDS = 40  # evaluation records of a kind whose images are kept for the report
@@ -65,6 +66,7 @@ class RunLog:
             self.summary["seconds"] = old["seconds"]
             self.summary["evals"] = [e for e in old["evals"] if e["step"] <= step]
 
+    @phase("log")
     def step(
         self,
         stage: str,

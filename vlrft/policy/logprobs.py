@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from vlrft.phases import phase
 from vlrft.policy.packed import Packed, PackItem, pack
 from vlrft.policy.token_scores import scores_of, token_scores
 from vlrft.policy.trunk import Trunk
@@ -64,6 +65,7 @@ class Scorer(nn.Module):
         return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)
 
 
+@phase("forward")
 def packed_logprobs(
     policy: Policy,
     items: Sequence[PackItem],
@@ -114,6 +116,7 @@ def replicated_logprobs(
     return _spread(*found, slots.to(policy.device), mask.shape)
 
 
+@phase("self_check")
 def self_check(
     policy: Policy,
     items: Sequence[PackItem],

@@ -38,6 +38,7 @@ def write_report(run: Path) -> Path:
     below = [r for r in ranked if earned(r["scores"]) < earned(ranked[0]["scores"])]
     html = pages.get_template("page.html").render(
         data=data,
+        profiled=(run / "profile.md").exists(),
         charts=[(chart.title, draw(chart)) for chart in charts(data)],
         rollouts=[card(run, row) for row in pick(data.rollouts, GALLERY)],
         worst=[card(run, row) for row in below[::-1][:RANKED]],

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vlrft.phases import phase
+
 
 def uniforms(seeds: Sequence[int], length: int) -> Float[Tensor, "N L"]:
     """Numbers in [0, 1) for each row from a generator of its own, so that a row's tokens do not depend on others."""
@@ -19,6 +21,7 @@ def uniforms(seeds: Sequence[int], length: int) -> Float[Tensor, "N L"]:
     return drawn
 
 
+@phase("choose")
 def choose(
     logits: Float[Tensor, "N V"],
     uniform: Float[Tensor, " N"],

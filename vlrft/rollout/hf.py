@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vlrft.phases import phase
 from vlrft.policy.load import Policy
 from vlrft.policy.trunk import Trunk
 from vlrft.rollout import Request, Sampling
@@ -94,8 +95,10 @@ class HfEngine:
         ended = torch.zeros(len(seeds), dtype=torch.bool, device=device)
         live = torch.arange(len(seeds), device=device)  # the rows still in the batch, ended or not
         for t in range(steps):
+            with phase("head"):
+                logits = trunk.head(rows.states)
             now, logprob = choose(
-                trunk.head(rows.states),
+                logits,
                 drawn[live, t if sampling.temperature else 0],
                 policy.banned,
                 temperature=sampling.temperature,
@@ -161,6 +164,7 @@ class Rows:
             prefix=self.prefix.take(index),
         )
 
+    @phase("decode")
     def advance(self, trunk: Trunk, tokens: Int[Tensor, " N"], step: int) -> Rows:
         """The rows behind `tokens`, the `step`-th of their completions (from 0)."""
         embeds = trunk.decoder.get_input_embeddings()(tokens[:, None])
@@ -169,6 +173,7 @@ class Rows:
         return replace(self, states=states[:, 0])
 
 
+@phase("prefill")
 def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: int) -> Rows:
     """The prompts run once each, padded on the left; a row a seed, with room for `steps` tokens."""
     from transformers import DynamicCache
