@@ -45,10 +45,14 @@ def test_time_belongs_to_the_innermost_phase(clock: Time) -> None:
 
 
 def test_a_phase_that_fails_is_over(clock: Time) -> None:
+    @phase("broken")
+    def broken() -> None:
+        clock.now += 1
+        raise KeyError
+
     with Phases().watching() as found:
-        with pytest.raises(KeyError), phase("broken"):
-            clock.now += 1
-            raise KeyError
+        with pytest.raises(KeyError):
+            broken()
         clock.now += 2
     assert found.seconds == {"broken": 1, ROOT: 2}
 
