@@ -109,7 +109,9 @@ def _labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | D
     known = {_folder_key(name): name for name in listed}
     names = source.names()
     if not names or any(_is_table(n, split) for n in names):
-        yield from _of_table(source, split, listed, known)
+        own = f"{dataset}_{split}"  # in a folder with the tables of several sets
+        table = own if any(PurePosixPath(n).stem == own for n in names) else split
+        yield from _of_table(source, table, split, listed, known)
         return
     for name in names:
         path = PurePosixPath(name)
@@ -123,12 +125,12 @@ def _labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | D
 
 
 def _of_table(
-    source: Source, split: str, listed: tuple[str, ...], known: Mapping[str, str]
+    source: Source, table: str, split: str, listed: tuple[str, ...], known: Mapping[str, str]
 ) -> Iterator[Labelled | Defect]:
     files: dict[str, list[str]] = {}
     for name in source.names():
         files.setdefault(PurePosixPath(name).name, []).append(name)
-    for number, cells in enumerate(source.rows(split)):
+    for number, cells in enumerate(source.rows(table)):
         shown = cells.get("image")
         name = shown if isinstance(shown, str) else f"{split}/{number}"
         try:

@@ -150,3 +150,14 @@ def test_label_files_are_scored_without_their_images() -> None:
         "finegrained", "test", SHARED / "classification/cars196_test.jsonl", dataset="cars196"
     )
     assert len(found) == 8041
+
+
+def test_a_folder_of_several_sets_gives_the_one_that_is_asked_for(tmp_path: Path) -> None:
+    for name, label in (("pets37", "Persian"), ("cars196", "Audi TT")):
+        (tmp_path / f"{name}_classes.txt").write_text(f"{label}\n")
+        (tmp_path / f"{name}_test.jsonl").write_text('{"image": "1.jpg", "label": 0}\n')
+    found = find_task("finegrained")
+    for name, label in (("pets37", "Persian"), ("cars196", "Audi TT")):
+        options = found.options(dataset=name, data=str(tmp_path))
+        (only,) = found.load("test", options).without_images()
+        assert only.answer == label
