@@ -159,5 +159,6 @@ def test_a_folder_of_several_sets_gives_the_one_that_is_asked_for(tmp_path: Path
     found = find_task("finegrained")
     for name, label in (("pets37", "Persian"), ("cars196", "Audi TT")):
         options = found.options(dataset=name, data=str(tmp_path))
-        (only,) = found.load("test", options).without_images()
+        split: Any = found.load("test", options)
+        (only,) = split.without_images()
         assert only.answer == label
