@@ -39,6 +39,7 @@ class Case:
 
 
 QWEN_VOCABULARY = 151_936
+WHEN_ASKED = ("P6r",)  # cases that run only when they are named
 P1 = Case(
     name="P1", what="update, a 448 × 448 image", measure="update",
     side=448, words=20, length=64, group=8, prompts=2, goal=4.0,
