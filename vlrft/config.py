@@ -179,6 +179,9 @@ class UpdateConfig:
     without a signal does not move the policy as far as a signal does."""
     max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
     """Gradients are clipped to this norm; null: never."""
+    master_weights: bool = True
+    """Half-precision weights are trained through float32 copies; false: as they are, and what is below their last bit
+    is lost: for learning rates well above 1e-5, where memory is short."""
     updates_per_batch: Positive = 1
     """Optimiser steps a batch of rollouts, over disjoint mini-batches of groups."""
     max_tokens_per_micro_batch: Positive = 16384

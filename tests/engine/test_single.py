@@ -23,16 +23,17 @@ def test_schedules_by_hand() -> None:
     assert rates(4, warmup_steps=2, schedule="linear") == [0.5, 1.0, 1.0, 0.5]
 
 
-def engine(**settings: object) -> SingleEngine:
-    policy = load_policy(tiny_config("qwen2"), corpus=CORPUS, seed=0)
-    made = build(UpdateConfig(lr=1e-2, **settings), policy, 10)  # type: ignore[arg-type]
+def engine(dtype: str = "float32", **settings: object) -> SingleEngine:
+    policy = load_policy(tiny_config("qwen2", dtype=dtype), corpus=CORPUS, seed=0)
+    made = build(UpdateConfig(**{"lr": 1e-2, **settings}), policy, 10)  # type: ignore[arg-type]
     assert isinstance(made, SingleEngine)
     return made
 
 
 def give_gradients(made: SingleEngine, value: float) -> None:
-    for parameter in made.parameters:
-        parameter.grad = torch.full_like(parameter, value)
+    """Of a loss whose gradient is `value` everywhere."""
+    loss = torch.stack([parameter.float().sum() for parameter in made.parameters]).sum()
+    made.backward(loss * value)
 
 
 def test_gradients_are_clipped_to_the_norm_and_the_norm_before_is_told() -> None:
@@ -53,7 +54,7 @@ def test_a_step_without_a_finite_gradient_changes_nothing() -> None:
     made = engine()
     before = [p.detach().clone() for p in made.parameters]
     give_gradients(made, 1.0)
-    made.parameters[0].grad = torch.full_like(made.parameters[0], float("nan"))
+    made.weights[0].grad = torch.full_like(made.weights[0], float("nan"))
     with pytest.raises(NonFiniteError, match="gradient norm is nan"):
         made.step()
     made.discard()
@@ -87,3 +88,48 @@ def test_epsilon_makes_steps_shrink_with_the_gradient() -> None:
         moved[eps] = float((made.parameters[0].detach() - before).abs().max())
     assert moved[1e-8] == pytest.approx(1e-2, rel=1e-2)
     assert moved[1.0] == pytest.approx(1e-5, rel=1e-2)
+
+
+def test_small_steps_of_bf16_weights_add_up() -> None:
+    """Twenty steps of 1e-5 are 2e-4; one alone is below the last bit of most weights."""
+    made, exact = engine("bfloat16", lr=1e-5), engine(lr=1e-5)
+    lost = engine("bfloat16", lr=1e-5, master_weights=False)
+    before = [p.detach().clone() for p in made.parameters]
+    with torch.no_grad():
+        for twin in exact, lost:
+            for parameter, own in zip(twin.parameters, before, strict=True):
+                parameter.copy_(own)
+    for _ in range(20):
+        for each in made, exact, lost:
+            give_gradients(each, 1.0)
+            each.step()
+    for parameter, wanted in zip(made.parameters, exact.parameters, strict=True):
+        assert parameter.dtype == torch.bfloat16
+        assert torch.equal(parameter, wanted.bfloat16())
+    large = before[0].abs() > 0.05
+    assert bool((made.parameters[0] != before[0])[large].any())
+    assert torch.equal(lost.parameters[0][large], before[0][large])
+
+
+def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
+    """1 + 256 · 2⁻⁹ = 1.5; in bf16 each small one would be lost."""
+    made = engine("bfloat16", max_grad_norm=None)
+    give_gradients(made, 1.0)
+    for _ in range(256):
+        give_gradients(made, 2.0**-9)
+    assert all(p.grad is None for p in made.parameters)
+    gradients = [w.grad for w in made.weights]
+    assert all(g is not None and bool((g == 1.5).all()) for g in gradients)
+
+
+def test_float32_copies_are_part_of_the_state() -> None:
+    one, other = engine("bfloat16", lr=1e-5), engine("bfloat16", lr=1e-5)
+    for made in (one, other):
+        give_gradients(made, 0.3)
+        made.step()
+    fresh = build(one.config, other.policy, 10)
+    tensors, values = one.state()
+    fresh.load_state({k: v.clone() for k, v in tensors.items()}, values)
+    assert isinstance(fresh, SingleEngine)
+    assert all(torch.equal(a, b) for a, b in zip(one.weights, fresh.weights, strict=True))
+    assert not torch.equal(one.weights[0], one.parameters[0].float())

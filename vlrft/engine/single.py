@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig
 from vlrft.objectives import NonFiniteError
@@ -15,6 +15,8 @@ from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packed import PackItem
 from vlrft.ranks import ALONE, Ranks
+
+HALF = (torch.bfloat16, torch.float16)
 
 
 def learning_rate(config: UpdateConfig, step: int, total: int) -> float:
@@ -30,7 +32,11 @@ def learning_rate(config: UpdateConfig, step: int, total: int) -> float:
 
 
 class SingleEngine:
-    """Holds the optimiser of one stage of a run. Several ranks each hold the whole policy and sum their gradients."""
+    """Holds the optimiser of one stage of a run. Several ranks each hold the whole policy and sum their gradients.
+
+    Parameters in half precision are trained through float32 copies, in which gradients are summed too: near 0.02 bf16
+    has steps of 1.2e-4, and an update of 1e-6 would be lost (Micikevicius et al. 2018, arXiv 1710.03740, section 3.1).
+    """
 
     def __init__(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks = ALONE
@@ -43,13 +49,25 @@ class SingleEngine:
         named = [(n, p) for n, p in policy.model.named_parameters() if p.requires_grad]
         self.names = [n for n, _ in named]
         self.parameters = [p for _, p in named]
+        self.weights = [self._weight(p) for p in self.parameters]  # what the optimiser moves
         self.optimizer = torch.optim.AdamW(
-            self.parameters,
+            self.weights,
             lr=config.lr,
             betas=config.betas,
             eps=config.eps,
             weight_decay=config.weight_decay,
         )
+
+    def _weight(self, parameter: nn.Parameter) -> nn.Parameter:
+        """The parameter itself, or its float32 copy."""
+        if parameter.dtype in HALF and self.config.master_weights:
+            return nn.Parameter(parameter.detach().float())
+        return parameter
+
+    def _copies(self) -> Iterator[tuple[nn.Parameter, nn.Parameter]]:
+        """Parameters with their float32 copies, where they have one."""
+        pairs = zip(self.parameters, self.weights, strict=True)
+        return ((parameter, weight) for parameter, weight in pairs if parameter is not weight)
 
     def logprobs(
         self,
@@ -69,18 +87,26 @@ class SingleEngine:
     @phase("backward")
     def backward(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
+        for parameter, weight in self._copies():
+            if parameter.grad is not None:
+                found = parameter.grad.float()
+                weight.grad = found if weight.grad is None else weight.grad.add_(found)
+                parameter.grad = None
 
     @phase("optimiser")
     def step(self) -> dict[str, float]:
         rate = learning_rate(self.config, self.steps, self.total_steps)
-        self.ranks.sum_gradients(self.parameters)
+        self.ranks.sum_gradients(self.weights)
         limit = self.config.max_grad_norm or math.inf
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, limit))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.weights, limit))
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm}")
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
+        with torch.no_grad():
+            for parameter, weight in self._copies():
+                parameter.copy_(weight)
         self.discard()
         self.steps += 1
         return {"grad_norm": norm, "lr": rate}
@@ -89,18 +115,23 @@ class SingleEngine:
         self.optimizer.zero_grad(set_to_none=True)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Optimiser moments as `parameter/moment` tensors, and counters."""
-        tensors = {
-            f"{name}/{key}": value
-            for name, parameter in zip(self.names, self.parameters, strict=True)
-            for key, value in self.optimizer.state[parameter].items()
-        }
+        """Optimiser moments as `parameter/moment`, float32 copies as `parameter/weight`, and counters."""
+        tensors: dict[str, Tensor] = {}
+        for name, parameter, weight in self._named():
+            tensors |= {f"{name}/{k}": v for k, v in self.optimizer.state[weight].items()}
+            if weight is not parameter:
+                tensors[f"{name}/weight"] = weight.detach()
         return tensors, {"steps": self.steps}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
-        for name, parameter in zip(self.names, self.parameters, strict=True):
+        for name, parameter, weight in self._named():
             found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
-            self.optimizer.state[parameter] = {
-                k: v if k == "step" else v.to(parameter.device) for k, v in found.items()
+            if weight is not parameter:
+                weight.data.copy_(found.pop("weight"))
+            self.optimizer.state[weight] = {
+                k: v if k == "step" else v.to(weight.device) for k, v in found.items()
             }
         self.steps = int(values["steps"])
+
+    def _named(self) -> Iterator[tuple[str, nn.Parameter, nn.Parameter]]:
+        return zip(self.names, self.parameters, self.weights, strict=True)
