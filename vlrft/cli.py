@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import vlrft
 from vlrft.arguments import EVERY
-from vlrft.config import ConfigError
-from vlrft.plugins import PluginError
 from vlrft.schema import VlrftError
 
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # commands of two words, by the first
@@ -73,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.debug:
             raise
         print(f"vlrft: {e}", file=sys.stderr)
-        return 2 if isinstance(e, ConfigError | PluginError) else 1
+        return e.exit_code
     except KeyboardInterrupt:
         print("vlrft: stopped", file=sys.stderr)
         return 1

@@ -19,6 +19,8 @@ from vlrft.schema import VlrftError
 class ConfigError(VlrftError, ValueError):
     """Everything that is wrong with a configuration, a line each."""
 
+    exit_code = 2
+
     def __init__(self, mistakes: Sequence[str]) -> None:
         super().__init__("\n".join(mistakes))
         self.mistakes = list(mistakes)

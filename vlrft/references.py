@@ -17,6 +17,8 @@ from vlrft.schema import VlrftError
 class PluginError(VlrftError, LookupError):
     """A name that leads nowhere, or to the wrong kind of thing; says what was tried and what there is."""
 
+    exit_code = 2
+
 
 def load_attribute(reference: str) -> object:
     """What `package.module:attribute` or `./file.py:attribute` names. Raises PluginError."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 class VlrftError(Exception):
     """Root of the errors that vlrft raises on purpose; each kind also inherits the standard one it refines."""
+
+    exit_code: ClassVar[int] = 1  # of the command; 2: what it was told is wrong
 
 
 class DataError(VlrftError, ValueError):

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from textwrap import shorten
 from typing import Any
 
-from vlrft.loading import load_config
 from vlrft.plugins import find_reward, find_task, reward_names, task_names
 from vlrft.shipped import shipped_configs
 
@@ -54,6 +53,8 @@ def algorithms() -> Entries:
 
 def configs() -> Entries:
     """What each shipped config trains, and what its paper reports."""
+    from vlrft.loading import load_config
+
     out: dict[str, dict[str, Any]] = {}
     for name, path in shipped_configs().items():
         config = load_config(path)
