@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -147,29 +148,27 @@ def make_batch(
             rollout += 1
     ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
     width = max(map(len, ids), default=0)
-    mask = torch.zeros(len(rows), width, dtype=torch.bool)
-    sampled = torch.zeros(len(rows), width, dtype=torch.float64)
-    for b, (row, *_) in enumerate(rows):
+    mask = np.zeros((len(rows), width), dtype=bool)
+    sampled, spread = np.zeros((2, len(rows), width))
+    for b, (row, _, _, own_tokens, _) in enumerate(rows):
         at = 0
         for piece in row.pieces:
             end = at + len(piece.ids)
             mask[b, at:end] = piece.sampled
             if piece.logprobs:
-                sampled[b, at:end] = torch.tensor(piece.logprobs, dtype=torch.float64)
+                sampled[b, at:end] = piece.logprobs
             elif piece.sampled:
-                sampled[b, at:end] = torch.nan  # given, not sampled
+                sampled[b, at:end] = np.nan  # given, not sampled
             at = end
-    spread = torch.zeros(len(rows), width, dtype=torch.float64)
-    for b, (*_, own_tokens, _) in enumerate(rows):
-        spread[b, mask[b]] = torch.from_numpy(own_tokens)
+        spread[b, mask[b]] = own_tokens
     loss = make_loss_batch(
-        mask=mask,
-        advantages=spread,
+        mask=torch.from_numpy(mask),
+        advantages=torch.from_numpy(spread),
         group=torch.tensor([g for _, g, *_ in rows], dtype=torch.long),
         rollout=torch.tensor([r for _, _, r, *_ in rows], dtype=torch.long),
         valid=tuple(is_valid(g) for g in groups),
         max_tokens=max_tokens,
-        sampled_logprobs=sampled
+        sampled_logprobs=torch.from_numpy(sampled)
         if any(p.logprobs for row, *_ in rows for p in row.pieces)
         else None,
         replayed=torch.tensor(replayed, dtype=torch.bool),
