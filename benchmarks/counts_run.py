@@ -15,11 +15,14 @@ import yaml
 from PIL import Image
 
 from benchmarks.counts_meter import Meter, Work
-from vlrft import train as loop
+from vlrft.assemble import open_run
 from vlrft.loading import load_config
 from vlrft.rollout.hf import HfEngine
 from vlrft.run import Run
 from vlrft.schema import IMAGE, Message, Sample, Task
+from vlrft.selection.collect import collect
+from vlrft.train import train
+from vlrft.update import update
 
 SIDES = (112, 140, 84, 168)  # pixels of the images, in turn
 ENDING = 6  # one token in so many ends an answer, where answers are to differ in length
@@ -113,12 +116,11 @@ def config(case: Case) -> dict[str, Any]:
 def count(case: Case, folder: Path) -> Counted:
     """Trains for one step in `folder`."""
     meter, played = Meter(), list[Played]()
-    opened = loop.open_run
     generate = HfEngine.generate
     calls: list[AbstractContextManager[None]] = []
 
-    def open_run(*given: Any, **named: Any) -> Run:
-        run = opened(*given, **named)
+    def opened(*given: Any, **named: Any) -> Run:
+        run = open_run(*given, **named)
         chat = run.policy.chat
         chat.banned_ids |= chat.end_ids
         ordinary = (i for i in range(len(run.policy.banned)) if not run.policy.banned[i])
@@ -148,12 +150,12 @@ def count(case: Case, folder: Path) -> Counted:
     path.write_text(yaml.safe_dump(config(case)))
     try:
         with (
-            patch.object(loop, "open_run", open_run),
+            patch("vlrft.train.open_run", opened),
             patch.object(HfEngine, "generate", sampled),
-            patch.object(loop, "collect", within("rollout", loop.collect)),
-            patch.object(loop, "update", within("update", loop.update)),
+            patch("vlrft.train.collect", within("rollout", collect)),
+            patch("vlrft.train.update", within("update", update)),
         ):
-            loop.train(load_config(str(path), ("image_threads=0",)), out=folder / "run", overwrite=True)  # fmt: skip
+            train(load_config(str(path), ("image_threads=0",)), out=folder / "run", overwrite=True)  # fmt: skip
     finally:
         for context in calls:
             context.__exit__(None, None, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
@@ -15,15 +14,13 @@ class Time:
 
     now = 0.0
 
-    def perf_counter(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
-    found = Time()
-    monkeypatch.setattr(time, "perf_counter", found.perf_counter)
-    return found
+def clock() -> Time:
+    return Time()
 
 
 def test_time_belongs_to_the_innermost_phase(clock: Time) -> None:
@@ -31,7 +28,7 @@ def test_time_belongs_to_the_innermost_phase(clock: Time) -> None:
     def work(seconds: float) -> None:
         clock.now += seconds
 
-    with Phases().watching() as found:
+    with Phases(clock).watching() as found:
         clock.now += 1
         with phase("outer"):
             clock.now += 2
@@ -50,7 +47,7 @@ def test_a_phase_that_fails_is_over(clock: Time) -> None:
         clock.now += 1
         raise KeyError
 
-    with Phases().watching() as found:
+    with Phases(clock).watching() as found:
         with pytest.raises(KeyError):
             broken()
         clock.now += 2
@@ -58,8 +55,8 @@ def test_a_phase_that_fails_is_over(clock: Time) -> None:
 
 
 def test_a_watcher_within_another_keeps_what_it_sees(clock: Time) -> None:
-    with Phases().watching() as outer:
-        with Phases().watching() as inner, phase("a"):
+    with Phases(clock).watching() as outer:
+        with Phases(clock).watching() as inner, phase("a"):
             clock.now += 1
         with phase("b"):
             clock.now += 2
@@ -76,7 +73,7 @@ def test_what_a_device_still_does_is_waited_for_and_phases_are_marked(clock: Tim
         marks.append(path)
         return nullcontext()
 
-    with Phases(settle, mark).watching() as found, phase("a"), phase("b"):
+    with Phases(clock, settle, mark).watching() as found, phase("a"), phase("b"):
         pass
     assert marks == ["a", "a/b"]
     assert found.seconds == {ROOT: 2, "a": 2, "a/b": 1}

@@ -21,12 +21,13 @@ class Phases:
 
     def __init__(
         self,
+        clock: Callable[[], float] = time.perf_counter,
         settle: Callable[[], None] = lambda: None,
         mark: Callable[[str], AbstractContextManager[object]] = lambda path: nullcontext(),
     ) -> None:
-        """`settle` waits for what a device still has to do; `mark` is entered for as long as a phase lasts."""
+        """`clock` gives seconds; `settle` waits for what a device still has to do; `mark` is entered for as long as a phase lasts."""
         self.seconds: dict[str, float] = {}
-        self._settle, self._mark = settle, mark
+        self._clock, self._settle, self._mark = clock, settle, mark
         self._open: list[tuple[str, AbstractContextManager[object]]] = []
         self._last = 0.0
 
@@ -44,7 +45,7 @@ class Phases:
     def _book(self) -> None:
         """Gives the time since the last entry to the innermost phase."""
         self._settle()
-        now = time.perf_counter()
+        now = self._clock()
         path = self._open[-1][0] if self._open else ROOT
         self.seconds[path] = self.seconds.get(path, 0.0) + now - self._last
         self._last = now
@@ -52,7 +53,7 @@ class Phases:
     @contextmanager
     def watching(self) -> Iterator[Phases]:
         """Within it the phases of this thread are booked here, and on no other watcher."""
-        self._last = time.perf_counter()
+        self._last = self._clock()
         token = _WATCHER.set(self)
         try:
             yield self

@@ -56,7 +56,7 @@ class StepProfiler:
         for step in steps:
             if step == traced[0]:
                 trace.start()
-            phases = Phases(settle, trace.mark)
+            phases = Phases(settle=settle, mark=trace.mark)
             with phases.watching():
                 yield step
             if step == traced[-1]:
