@@ -120,6 +120,6 @@ def test_two_rewards_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_two_places_offer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     other = EntryPoint(name="choice", value="elsewhere:choice", group="vlrft.rewards")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [other])
+    monkeypatch.setattr(plugins, "_entry_points", lambda kind: [other])
     with pytest.raises(PluginError, match="found twice"):
         find_reward("choice")

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
@@ -149,5 +150,7 @@ def _is_reward(thing: object) -> bool:
     return True
 
 
-def _entry_points(kind: str) -> Iterable[EntryPoint]:
-    return entry_points(group=f"vlrft.{kind}")
+@cache
+def _entry_points(kind: str) -> tuple[EntryPoint, ...]:
+    """Looks through every installed package, which takes as long as importing a pack."""
+    return tuple(entry_points(group=f"vlrft.{kind}"))
