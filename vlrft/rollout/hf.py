@@ -154,6 +154,7 @@ class Rows:
     prefix: Prefix
     own: OwnTokens
 
+    @phase("decode")
     def take(self, index: Int[Tensor, " M"]) -> Rows:
         """The rows of an ascending `index` alone."""
         self.own.take(index)

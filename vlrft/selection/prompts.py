@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import ConfigError
 from vlrft.mistakes import explain
+from vlrft.phases import phase
 from vlrft.schema import DataError, Sample
 from vlrft.selection.ahead import Ahead
 from vlrft.selection.preferences import PREFERENCES, Preference, Uniform
@@ -78,6 +79,7 @@ class PromptSampler:
     def epoch(self) -> float:
         return self.drawn / len(self.samples)
 
+    @phase("data")
     def draw(self, size: int) -> list[Sample]:
         """The next `size` samples; in turn, one may come twice only across the border of two epochs."""
         if self.epoch >= 1:  # before, no prompt could be passed over
