@@ -30,7 +30,7 @@ from vlrft.policy.logprobs import (
     self_check,
 )
 from vlrft.policy.packed import PackItem
-from vlrft.policy.token_scores import token_scores
+from vlrft.policy.token_scores import scores_of, token_scores
 from vlrft.policy.trunk import attending
 from vlrft.rollout import Request, Sampling
 from vlrft.rollout.hf import HfEngine
@@ -286,9 +286,49 @@ def test_chunks_change_neither_values_nor_gradients(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "CHUNK_LOGITS", 250)
     parts = run()
     hook.remove()
-    assert max(sizes) == 5
-    assert len(sizes) == 10  # five chunks, each made again in the backward pass
+    assert sizes == [5, 5, 5, 5, 3]
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("trained", [("states",), ("weight",), ("states", "weight")])
+def test_its_own_backward_pass_is_autograds(
+    trained: tuple[str, ...], bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A head without a bias has one of our own; what is not trained gets no gradient."""
+    random = torch.Generator().manual_seed(0)
+    head = nn.Linear(8, 50, bias=bias, dtype=torch.float64)
+    states = torch.randn(23, 8, generator=random, dtype=torch.float64)
+    targets = torch.randint(0, 40, (23,), generator=random)
+    banned = torch.arange(50) >= 40
+    inputs = [{"states": states, "weight": head.weight}[name] for name in trained]
+    for name, tensor in (("states", states), ("weight", head.weight)):
+        tensor.requires_grad_(name in trained)
+    weights = torch.randn(23, generator=random, dtype=torch.float64)
+    monkeypatch.setattr(module, "CHUNK_LOGITS", 300)
+    found, entropy = token_scores(head, states, targets, banned, 0.7)
+    expected, plain = scores_of(head(states), targets, banned, 0.7)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(entropy, plain, rtol=0, atol=1e-12)
+    own = torch.autograd.grad((found * weights).sum(), inputs)
+    theirs = torch.autograd.grad((expected * weights).sum(), inputs)
+    torch.testing.assert_close(own, theirs, rtol=0, atol=1e-12)
+    assert not entropy.requires_grad
+
+
+def test_no_logits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = nn.Linear(8, 5000, bias=False)
+    states = torch.randn(64, 8, requires_grad=True)
+    targets = torch.zeros(64, dtype=torch.long)
+    kept: list[int] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        token_scores(head, states, targets, torch.zeros(5000, dtype=torch.bool), 1.0)
+    assert sum(kept) <= states.numel() + head.weight.numel() + 5000 + 2 * 64
 
 
 def test_log_probs_by_hand() -> None:

@@ -56,6 +56,7 @@ class SingleEngine:
             betas=config.betas,
             eps=config.eps,
             weight_decay=config.weight_decay,
+            fused=True,
         )
 
     def _weight(self, parameter: nn.Parameter) -> nn.Parameter:
@@ -128,9 +129,7 @@ class SingleEngine:
             found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
             if weight is not parameter:
                 weight.data.copy_(found.pop("weight"))
-            self.optimizer.state[weight] = {
-                k: v if k == "step" else v.to(weight.device) for k, v in found.items()
-            }
+            self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in found.items()}
         self.steps = int(values["steps"])
 
     def _named(self) -> Iterator[tuple[str, nn.Parameter, nn.Parameter]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-CHUNK_LOGITS = 2**26  # logits that are held at once: 256 MiB in float32
+CHUNK_LOGITS = 2**24  # logits that are held at once: 64 MiB in float32
+GPU_FACTOR = 8  # so many times more on a GPU, whose matrix products want them
 
 
 def token_scores(
@@ -18,8 +22,17 @@ def token_scores(
     temperature: float,
     entropy_gradient: bool = False,
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Log-probs and entropies of `targets`, logits a chunk at a time and none of them kept when there are several."""
-    size = max(CHUNK_LOGITS // len(banned), 1)
+    """Log-probs and entropies of `targets`, logits a chunk at a time and none of them kept.
+
+    The entropy has a gradient only when asked for. What the backward pass needs of the logits is made again.
+    """
+    factor = GPU_FACTOR if states.is_cuda else 1
+    size = max(CHUNK_LOGITS * factor // len(banned), 1)
+    if type(head) is nn.Linear and head.bias is None and not entropy_gradient:
+        found: tuple[Tensor, Tensor] = _TokenScores.apply(
+            states, head.weight, head, targets, banned, temperature, size
+        )
+        return found
 
     def scores(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
         return scores_of(head(part), wanted, banned, temperature, entropy_gradient)
@@ -30,6 +43,66 @@ def token_scores(
     chunks = [checkpoint(scores, part, wanted, use_reentrant=False) for part, wanted in pairs]
     logprobs, entropy = zip(*chunks, strict=True)
     return torch.cat(logprobs), torch.cat(entropy)
+
+
+class _TokenScores(torch.autograd.Function):
+    """Of a head that is a plain matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
+
+    Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) made again a chunk at a time. Buffers are
+    worked on in place, and W's gradient is summed in one.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        head: nn.Module,
+        targets: Tensor,
+        banned: Tensor,
+        temperature: float,
+        size: int,
+    ) -> tuple[Tensor, Tensor]:
+        kind = torch.promote_types(states.dtype, torch.float32)
+        logprobs, entropy, total = states.new_empty(3, len(targets), dtype=kind)
+        for rows in _chunks(len(targets), size):
+            z = _scaled(head(states[rows]), banned, temperature)
+            total[rows] = z.logsumexp(1)
+            logprobs[rows] = z.gather(1, targets[rows, None])[:, 0] - total[rows]
+            p = z.sub_(total[rows, None]).exp_()
+            entropy[rows] = torch.special.entr(p, out=p).sum(1)
+        ctx.save_for_backward(states, weight, targets, banned, total)
+        ctx.temperature, ctx.size = temperature, size
+        ctx.mark_non_differentiable(entropy)
+        return logprobs, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight, targets, banned, total = ctx.saved_tensors
+        outer = gradients[0] / ctx.temperature
+        of_states = torch.zeros_like(states) if ctx.needs_input_grad[0] else None
+        of_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        for rows in _chunks(len(targets), ctx.size):
+            z = _scaled(F.linear(states[rows], weight), banned, ctx.temperature)
+            of_z = z.sub_(total[rows, None]).exp_().mul_(-outer[rows, None])
+            own = outer[rows].masked_fill(banned[targets[rows]], 0.0)
+            of_z.scatter_add_(1, targets[rows, None], own[:, None])
+            of_logits = of_z.to(states.dtype)
+            if of_states is not None:
+                torch.mm(of_logits, weight, out=of_states[rows])
+            if of_weight is not None:
+                of_weight.addmm_(of_logits.T, states[rows])
+        return of_states, of_weight, None, None, None, None, None
+
+
+def _chunks(count: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _scaled(logits: Tensor, banned: Tensor, temperature: float) -> Tensor:
+    """z = logits / τ in float32 at least, −inf at banned tokens; a buffer of its own."""
+    kind = torch.promote_types(logits.dtype, torch.float32)
+    return logits.to(kind).div_(temperature).masked_fill_(banned, -torch.inf)
 
 
 def scores_of(
