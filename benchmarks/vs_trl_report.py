@@ -51,8 +51,8 @@ def _settings() -> list[str]:
 
     shown = ", ".join(f"{name}={value!r}" for name, value in SETTINGS.items())
     return [
-        f"TRL: {shown}, attention {ATTENTION}, no Liger (it needs a GPU). Completions a micro-batch: the fastest of 1, 2, "
-        "4, 8, 16 (P6 and P6r: a group, as on our side; P6s: 1). Off GPUs TRL 1.16 runs the language-model head over prompts too and "
+        f"TRL: {shown}, attention {ATTENTION}, no Liger (it needs a GPU). Completions a micro-batch: the fastest of 1, 4, "
+        "16 (P6 and P6r: a group, as on our side; P6s: 1). Off GPUs TRL 1.16 runs the language-model head over prompts too and "
         "throws that away; here it is spared that, as on GPUs, except in P6r.",
         "",
         "vlrft: `dr_grpo`, whose loss is the same, its own defaults, the same AdamW rate, decay and clipping.",

@@ -1,7 +1,7 @@
 """TRL's side of vs_trl.py: `GRPOTrainer.train`, with recorded completions in place of sampled ones where a case says so.
 
 Settings, chosen to be TRL's fastest that compute the same: SETTINGS below, and
-- `trl_rows` completions a micro-batch, the fastest of 1, 2, 4, 8, 16 (P6 and P6r: a group, as on our side);
+- `trl_rows` completions a micro-batch, the fastest of 1, 4, 16 (P6 and P6r: a group, as on our side);
 - `trl_head`: off GPUs TRL 1.16 runs the language-model head over prompts too and throws that away. `completions` spares
   it this, as its GPU path does; `released` leaves it.
 """
