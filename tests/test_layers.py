@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # From the bottom up; modules of one layer may import each other where that makes no circle.
 LAYERS = (
     {"arguments", "phases", "schema", "shipped"},
-    {"bounded", "images", "references"},
+    {"bounded", "images", "planning", "references"},
     {"workers", "serving", "signatures"},
     {"boxes", "config", "masks"},
     {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"},
@@ -24,7 +24,7 @@ LAYERS = (
     {"lesson", "batch", "checkpoint", "log"},
     {"adapters", "comparison", "measures", "profiler", "report", "results", "update"},
     {"run"},
-    {"assemble"},
+    {"assemble", "sizing"},
     {"train"},
     {"commands", "templates"},
     {"cli"},
@@ -50,6 +50,7 @@ WITHOUT_TORCH = {
     "loading",
     "mistakes",
     "phases",
+    "planning",
 } | {
     "binding",
     "comparison",

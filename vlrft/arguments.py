@@ -87,7 +87,16 @@ def looking(command: Command) -> None:
     show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
     show.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
 
-    command("doctor", "versions, device, what works here and what to install")
+    doctor = command("doctor", "versions, device, what to install; of a config its peak memory")
+    doctor.add_argument(
+        "config", nargs="?", help="a YAML file, or a name that vlrft list configs prints"
+    )
+    doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+    doctor.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="what the run may have, such as 80GiB; with device=cuda for a GPU that is not here (default: the machine's)",
+    )
 
 
 def making(command: Command) -> None:

@@ -1,4 +1,4 @@
-"""vlrft doctor"""
+"""vlrft doctor: what is installed, and with a config what its run would hold."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"{package:13s} {found or f'not installed (pip install vlrft[{extra}])'}   {use}")
     if find_spec("torch") is not None:
         _devices()
+    if args.config is not None:
+        from vlrft.sizing.page import show
+
+        print()
+        show(args.config, args.overrides, args.memory)
     return 1 if missing else 0
 
 

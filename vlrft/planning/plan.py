@@ -1,0 +1,61 @@
+"""A plan: for each phase of a run what is held at its fullest moment, by part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PARTS = (
+    "weights",
+    "reference weights",
+    "gradients",
+    "optimiser moments",
+    "activations",
+    "logits",
+    "keys and values",
+    "pixels and features",
+)
+MARGIN = 0.9  # of a device's memory that a plan may fill: the rest is the libraries' own and lost between blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Bytes by part at the fullest moment of a phase; parts that hold nothing are left out."""
+
+    name: str
+    moment: str  # which moment that is
+    parts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The phases of a stage."""
+
+    phases: tuple[Phase, ...]
+
+    @property
+    def peak(self) -> Phase:
+        return max(self.phases, key=lambda phase: phase.total)
+
+    def fits(self, memory: int) -> bool:
+        return self.peak.total <= MARGIN * memory
+
+
+def fullest(name: str, moments: Mapping[str, Mapping[str, int]]) -> Phase:
+    """The phase at the moment that holds most."""
+    moment = max(moments, key=lambda m: sum(moments[m].values()))
+    kept = {part: size for part, size in moments[moment].items() if size}
+    return Phase(name=name, moment=moment, parts=kept)
+
+
+def in_words(size: float) -> str:
+    """`1.25 GiB`, `310 MiB`: three figures or so."""
+    if size >= 2**30:
+        return f"{size / 2**30:.2f} GiB"
+    if size >= 2**20:
+        return f"{size / 2**20:.0f} MiB" if size >= 10 * 2**20 else f"{size / 2**20:.1f} MiB"
+    return f"{size / 2**10:.0f} KiB"

@@ -1,0 +1,101 @@
+"""What `vlrft doctor CONFIG` prints: a table a stage, and what to change when the run does not fit."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+import torch
+
+from vlrft.config import Config, ConfigError
+from vlrft.loading import load_config
+from vlrft.planning.plan import MARGIN, PARTS, Plan, in_words
+from vlrft.run import pick_device
+from vlrft.sizing.plans import Change, Planned, Planner, peak, suggestions
+
+UNITS = {"": 1, "b": 1}
+UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}
+UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
+
+
+def show(config: str, overrides: Sequence[str], memory: str | None) -> None:
+    """Prints the plan. Raises ConfigError for a config that does not load or a model that is not at hand."""
+    found = load_config(config, overrides)
+    device = pick_device(found.device)
+    size, where = available(memory, device)
+    planner = Planner(found, device)
+    for line in page(found, planner, size, where):
+        print(line)
+
+
+def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]:
+    """The lines: stages whose tables are equal are told once."""
+    planned = planner.plans(config)
+    lines = [f"Peak memory on {where}, estimated from shapes alone (no weights are read)"]
+    for one in planned:
+        lines += ["", f"stage {one.name}; prompts: {one.origin}", *table(one.plan), _peak_line(one)]
+    largest = peak(planned)
+    lines.append("")
+    if largest <= MARGIN * memory:
+        return [*lines, f"fits: {in_words(largest)} of {in_words(memory)}"]
+    lines.append(
+        f"does not fit: {in_words(largest)}, and a tenth of {in_words(memory)} is best left free. Settings that help, "
+        "each alone:"
+    )
+    told = suggestions(config, planner)
+    return [*lines, *_told(told, memory)] if told else [*lines, "  none that is known here"]
+
+
+def table(plan: Plan) -> list[str]:
+    """Parts downwards, phases across."""
+    parts = [part for part in PARTS if any(part in phase.parts for phase in plan.phases)]
+    rows = [["", *(phase.name for phase in plan.phases)]]
+    for part in parts:
+        sizes = [phase.parts.get(part, 0) for phase in plan.phases]
+        rows.append([part, *(in_words(size) if size else "-" for size in sizes)])
+    rows.append(["together", *(in_words(phase.total) for phase in plan.phases)])
+    wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  " + "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])])
+        for row in rows
+    ]
+
+
+def _peak_line(one: Planned) -> str:
+    fullest = one.plan.peak
+    return f"  peak: {fullest.name} ({fullest.moment}), {in_words(fullest.total)}"
+
+
+def _told(changes: Sequence[Change], memory: int) -> list[str]:
+    wide = max(len(change.setting) for change in changes)
+    return [
+        f"  {change.setting.ljust(wide)}  {in_words(change.peak):>10}"
+        + ("  fits" if change.peak <= MARGIN * memory else "")
+        for change in changes
+    ]
+
+
+def available(memory: str | None, device: str) -> tuple[int, str]:
+    """Bytes that a run may have, and whose: what was asked for, else the GPU's or the machine's."""
+    kind = "a GPU" if device.startswith("cuda") else "a CPU"
+    if memory is not None:
+        size = parse_size(memory)
+        return size, f"{kind} with {in_words(size)}"
+    if device.startswith("cuda"):
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                ["device=cuda, but there is no GPU here: say --memory, such as 80GiB"]
+            )
+        found = torch.cuda.get_device_properties(0)
+        return int(found.total_memory), f"{found.name} with {in_words(found.total_memory)}"
+    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return size, f"this CPU with {in_words(size)}"
+
+
+def parse_size(text: str) -> int:
+    """`80GiB`, `24 GB`, `512MiB`, or bytes. Raises ConfigError for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if found is None or found[2].lower() not in UNITS or float(found[1]) == 0:
+        raise ConfigError([f"--memory {text}: expected a size such as 80GiB or 24GB"])
+    return int(float(found[1]) * UNITS[found[2].lower()])

@@ -1,0 +1,185 @@
+"""A config -> what each of its stages holds at its fullest, and what would make it fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vlrft.algorithms import find_algorithm
+from vlrft.config import Config, LoraConfig, PolicyConfig, RolloutConfig, StageConfig, UpdateConfig
+from vlrft.evaluate import EVAL_CHUNK
+from vlrft.planning.phases import plan
+from vlrft.planning.plan import Plan
+from vlrft.planning.shapes import Model
+from vlrft.planning.work import Sampling, Work
+from vlrft.sizing.model import shapes
+from vlrft.sizing.prompts import (
+    Prompts,
+    bounds,
+    chat_of,
+    prompts_of,
+    stand_in_tokenizer,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A stage with its plan, and what its prompt lengths rest on."""
+
+    name: str
+    plan: Plan
+    origin: str
+
+
+class Planner:
+    """Reads what does not change with the settings once: tokenizer and prompts."""
+
+    def __init__(self, config: Config, device: str) -> None:
+        """`device`: where the run would train. Raises ConfigError for a model whose config cannot be had."""
+        self.device = device
+        self.tokenizer: Any = None
+        if config.policy.build is not None:
+            self.tokenizer = stand_in_tokenizer(config.policy, config.stages[0])
+        self.model = self._shapes(config.policy)
+        sees = self.model.tower is not None
+        chat = chat_of(config, self.tokenizer, sees=sees)
+        self.stages = [
+            prompts_of(
+                s.task, "train", chat, bounds(config, s.rollout.max_prompt_tokens, sees=sees)
+            )
+            for s in config.stages
+        ]
+        limit = bounds(config, config.rollout.max_prompt_tokens, sees=sees)
+        self.evaluation = prompts_of(config.task, config.eval.split, chat, limit)
+
+    def _shapes(self, policy: PolicyConfig) -> Model:
+        return shapes(policy, tokenizer=self.tokenizer, device=self.device)
+
+    def plans(self, config: Config) -> list[Planned]:
+        """A plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
+        model = self._shapes(config.policy)
+        evaluation = evaluated(config, self.evaluation)
+        return [
+            Planned(
+                name=stage.name or "",
+                plan=plan(model, replace(work(config, stage, own), evaluation=evaluation)),
+                origin=own.origin,
+            )
+            for stage, own in zip(config.stages, self.stages, strict=True)
+        ]
+
+
+def work(config: Config, stage: StageConfig, own: Prompts) -> Work:
+    """A step of a stage: every group is taught, every completion as long as may be."""
+    assert stage.algorithm is not None
+    algorithm = find_algorithm(stage.algorithm)
+    sampled = algorithm.answers == "sampled"
+    rollout, prompts = stage.rollout, own.some(stage.prompts_per_step)
+    return Work(
+        prompts=prompts,
+        group=rollout.group_size if sampled else 1,
+        tokens=rollout.max_tokens,
+        micro_tokens=stage.update.max_tokens_per_micro_batch,
+        updates=stage.update.updates_per_batch,
+        reference=algorithm.needs.ref_logprobs,
+        rollout=Sampling(
+            prompts=prompts,
+            answers=rollout.group_size,
+            tokens=rollout.max_tokens,
+            truncated=rollout.top_p < 1 or rollout.top_k > 0,
+            max_rows=rollout.max_rows,
+            max_cache_tokens=rollout.max_cache_tokens,
+        )
+        if sampled
+        else None,
+        self_check=config.self_check,
+        ahead=config.image_threads > 0,
+        images=own.samples,
+    )
+
+
+def evaluated(config: Config, own: Prompts) -> Sampling:
+    """A chunk of an evaluation."""
+    asked, rollout = config.eval, config.rollout
+    count = min(EVAL_CHUNK, asked.limit or EVAL_CHUNK, own.samples or EVAL_CHUNK)
+    return Sampling(
+        prompts=own.some(count),
+        answers=asked.answers,
+        tokens=asked.max_tokens or rollout.max_tokens,
+        greedy=asked.temperature == 0,
+        truncated=asked.top_p < 1,
+        max_rows=rollout.max_rows,
+        max_cache_tokens=rollout.max_cache_tokens,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A setting as it is written, and the peak it would lead to."""
+
+    setting: str
+    peak: int
+
+
+def suggestions(config: Config, planner: Planner) -> list[Change]:
+    """Settings that make the fullest stage smaller, alone, the most helpful first; those that do not help are left out."""
+    now = peak(planner.plans(config))
+    found: list[Change] = []
+    for setting, changed in changes(config, sees=planner.model.tower is not None):
+        size = peak(planner.plans(changed))
+        if size < 0.98 * now:
+            found.append(Change(setting=setting, peak=size))
+    return sorted(found, key=lambda change: change.peak)
+
+
+def peak(planned: list[Planned]) -> int:
+    return max(one.plan.peak.total for one in planned)
+
+
+def changes(config: Config, *, sees: bool) -> list[tuple[str, Config]]:
+    """One thing changed at a time."""
+    policy = config.policy
+    found: list[tuple[str, Config]] = []
+
+    def put(setting: str, **options: Any) -> None:
+        found.append((setting, replace(config, policy=replace(policy, **options))))
+
+    if not policy.activation_checkpointing:
+        put("policy.activation_checkpointing=true", activation_checkpointing=True)
+    if policy.dtype != "bfloat16":
+        put("policy.dtype=bfloat16", dtype="bfloat16")
+    if sees and "vision" not in policy.freeze and policy.lora is None:
+        put("policy.freeze=[vision, projector]", freeze=(*policy.freeze, "vision", "projector"))
+    if policy.lora is None:
+        put("policy.lora={rank: 16}", lora=LoraConfig(rank=16))
+    budget = config.update.max_tokens_per_micro_batch
+    for share in (2, 4, 8):
+        found.append(_smaller_update(config, budget // share))
+    keys = config.rollout.max_cache_tokens
+    for share in (4, 16):
+        found.append(_smaller_rollout(config, keys // share))
+    return found
+
+
+def _smaller_update(config: Config, budget: int) -> tuple[str, Config]:
+    """Micro-batches of `budget` tokens, where a stage has no less."""
+
+    def less(update: UpdateConfig) -> UpdateConfig:
+        return replace(
+            update, max_tokens_per_micro_batch=min(budget, update.max_tokens_per_micro_batch)
+        )
+
+    stages = tuple(replace(stage, update=less(stage.update)) for stage in config.stages)
+    changed = replace(config, update=less(config.update), stages=stages)
+    return f"update.max_tokens_per_micro_batch={budget}", changed
+
+
+def _smaller_rollout(config: Config, keys: int) -> tuple[str, Config]:
+    """Keys and values of `keys` tokens at once, where a stage has no less."""
+
+    def less(rollout: RolloutConfig) -> RolloutConfig:
+        return replace(rollout, max_cache_tokens=min(keys, rollout.max_cache_tokens))
+
+    stages = tuple(replace(stage, rollout=less(stage.rollout)) for stage in config.stages)
+    changed = replace(config, rollout=less(config.rollout), stages=stages)
+    return f"rollout.max_cache_tokens={keys}", changed

@@ -1,0 +1,141 @@
+"""How long prompts are: the first real ones where the task's data are at hand, else the config's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from vlrft.binding import BoundTask, bind
+from vlrft.chat import Chat
+from vlrft.config import Config, ConfigError, PolicyConfig, StageConfig, TaskConfig
+from vlrft.planning.shapes import PromptSize
+from vlrft.policy.build import build_tokenizer
+from vlrft.policy.vision import bound_pixels, build_image_processor, load_image_processor
+from vlrft.schema import VlrftError
+
+LOOKED_AT = 32  # prompts of a task
+CORPUS_SAMPLES = 256  # as `assemble` takes for a built tokenizer
+RELEASED_MAX_PIXELS = 12_845_056  # of the Qwen processors, where nothing says otherwise
+PATCH, MERGED = 14, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """Sizes of a task's prompts, and where they come from."""
+
+    sizes: tuple[PromptSize, ...]
+    origin: str
+    samples: int | None = None  # of the split
+
+    def some(self, count: int) -> tuple[PromptSize, ...]:
+        """As many as asked for: all sizes in turn."""
+        return tuple(self.sizes[k % len(self.sizes)] for k in range(count))
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within it the hub's client uses what it has stored and asks nobody."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def try_bind(task: TaskConfig, split: str) -> BoundTask | str:
+    """The task with its data, or why they are not at hand. Nothing is downloaded."""
+    try:
+        with offline():
+            return bind(task, split)
+    except ConfigError:
+        raise
+    except VlrftError as e:
+        return str(e).splitlines()[0]
+
+
+def stand_in_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
+    """A built policy's tokenizer: trained on the task's text, or where that is missing one of as many tokens as may be."""
+    assert config.build is not None
+    bound = try_bind(stage.task, "train")
+    if isinstance(bound, str):
+        return Counted(config.build.vocab_size)
+    return build_tokenizer(bound.text(CORPUS_SAMPLES), config.build.vocab_size)
+
+
+class Counted:
+    """What `build_model` asks of a tokenizer, by size alone."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
+        """The last ids: special tokens stand there."""
+        if isinstance(tokens, str):
+            return self.size - 1
+        return [self.size - 1 - k for k in range(len(tokens))]
+
+
+def chat_of(config: Config, tokenizer: Any, *, sees: bool) -> Chat | str:
+    """A chat without a model, or why there is none."""
+    policy = config.policy
+    try:
+        if policy.build is None:
+            from vlrft.policy.source import load_tokenizer
+
+            source = str(Path(str(policy.model)).expanduser())
+            with offline():
+                tokenizer = load_tokenizer(source, trust_remote_code=policy.trust_remote_code)
+                processor = load_image_processor(source) if sees else None
+        elif isinstance(tokenizer, Counted):
+            return "no text to make a tokenizer from"
+        else:
+            processor = build_image_processor() if sees else None
+    except (VlrftError, OSError, ValueError) as e:
+        return str(e).splitlines()[0]
+    if processor is None:
+        return Chat(tokenizer)
+    bound_pixels(processor, policy.min_pixels, policy.max_pixels)
+    place = tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    return Chat(tokenizer, processor, image_token_id=place)
+
+
+def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSize) -> Prompts:
+    """The sizes of the first rendered prompts, or `bounds`."""
+    if isinstance(chat, str):
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({chat})")
+    bound = try_bind(task, split)
+    if isinstance(bound, str):
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({bound})")
+    sizes: list[PromptSize] = []
+    try:
+        for sample in islice(iter(bound.samples), LOOKED_AT):
+            prompt = chat.render(sample.messages, sample.images, name=sample.id)
+            patches = sum(t * h * w for t, h, w in (image.grid for image in prompt.images))
+            sizes.append(PromptSize(tokens=len(prompt.ids), patches=patches))
+    except VlrftError as e:
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
+    low, high = min(s.tokens for s in sizes), max(s.tokens for s in sizes)
+    spread = f"{low}" if low == high else f"{low} to {high}"
+    return Prompts(
+        sizes=tuple(sizes),
+        origin=f"the first {len(sizes)} of {task.name}/{split}: {spread} tokens",
+        samples=len(bound.samples),
+    )
+
+
+def bounds(config: Config, limit: int, *, sees: bool) -> PromptSize:
+    """The longest prompt that a run takes, all of it one image where the policy sees and pixels allow."""
+    if not sees:
+        return PromptSize(tokens=limit)
+    pixels = config.policy.max_pixels or RELEASED_MAX_PIXELS
+    return PromptSize(tokens=limit, patches=min(limit * MERGED, pixels // PATCH**2))
