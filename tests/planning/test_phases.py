@@ -44,6 +44,7 @@ def test_what_is_held_all_along_by_hand() -> None:
     pixels = 4 * 16 * 10 * 4
     assert held == {
         "weights": 1000,
+        "float32 copies": 0,
         "reference weights": 1000,
         "optimiser moments": 2000,
         "pixels and features": pixels,
@@ -51,6 +52,19 @@ def test_what_is_held_all_along_by_hand() -> None:
     lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100))
     assert always(lora, replace(WORK, reference=True))["reference weights"] == 0
     assert save(lora, {}).parts == {"weights": 1100}
+
+
+def test_half_precision_is_trained_through_float32_copies() -> None:
+    half = replace(MODEL, weights=replace(WEIGHTS, half=1000), element=2)
+    held = always(half, WORK)
+    assert held["float32 copies"] == 2000
+    assert held["optimiser moments"] == 4000  # as wide as the copies
+    alone = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
+    heavy = replace(WEIGHTS, trained=10**9, half=10**9, embedding=0)
+    found = update(replace(half, weights=heavy, head_trained=False), alone, {})
+    assert found.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
+    in_place = always(half, replace(WORK, master_weights=False))
+    assert (in_place["float32 copies"], in_place["optimiser moments"]) == (0, 2000)
 
 
 def test_the_optimisers_step_holds_all_gradients() -> None:

@@ -34,13 +34,16 @@ def plan(model: Model, work: Work) -> Plan:
 
 
 def always(model: Model, work: Work) -> dict[str, int]:
-    """Weights, a reference's (LoRA has none of its own), two moments a trained number, images."""
+    """Weights, float32 copies of trained half-precision ones, a reference's (LoRA has none of its own), two moments a
+    trained number, as wide as what the optimiser moves, images."""
     weights = model.weights
+    half = weights.half if work.master_weights else 0
     lora = weights.base < weights.total
     return {
         "weights": weights.total,
         "reference weights": weights.total if work.reference and not lora else 0,
-        "optimiser moments": 2 * weights.trained,
+        "float32 copies": 2 * half,
+        "optimiser moments": 2 * (weights.trained + half),
         **pixels(model, work.prompts, work),
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 PARTS = (
     "weights",
+    "float32 copies",
     "reference weights",
     "gradients",
     "optimiser moments",

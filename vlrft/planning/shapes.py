@@ -78,6 +78,7 @@ class Weights:
     embedding: int  # the input embedding's, when it is trained, else 0
     tower: int = 0  # trained ones of the tower
     base: int = 0  # without adapters; what a merged copy takes
+    half: int = 0  # trained ones in half precision
 
 
 @dataclass(frozen=True, kw_only=True)

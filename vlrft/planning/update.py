@@ -16,11 +16,14 @@ Moments = dict[str, Mapping[str, int]]
 def update(model: Model, work: Work, held: Mapping[str, int]) -> Phase:
     """The fullest moment of all micro-batches and of the optimiser step. `held`: what is there all along."""
     groups = [work.prompts[k :: work.updates] for k in range(work.updates)]
-    moments: Moments = {"the optimiser's step": _with(held, _step(model))}
+    half = model.weights.half if work.master_weights else 0
+    step = {"gradients": model.weights.trained + half}
+    moments: Moments = {"the optimiser's step": _with(held, step)}
     for prompts in groups:
         micros = micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
         for micro in micros:
-            for name, parts in _moments(model, micro, len(micros) > 1, work.reference).items():
+            several = len(micros) > 1
+            for name, parts in _moments(model, micro, several, work.reference, half).items():
                 found = _with(held, parts)
                 if name not in moments or sum(moments[name].values()) < sum(found.values()):
                     moments[name] = found
@@ -31,15 +34,11 @@ def _with(held: Mapping[str, int], parts: Mapping[str, int]) -> dict[str, int]:
     return {part: held.get(part, 0) + parts.get(part, 0) for part in {**held, **parts}}
 
 
-def _step(model: Model) -> dict[str, int]:
-    """Fused AdamW holds all gradients and no copies."""
-    return {"gradients": model.weights.trained}
-
-
-def _moments(model: Model, micro: Micro, several: bool, reference: bool) -> Moments:
+def _moments(model: Model, micro: Micro, several: bool, reference: bool, half: int) -> Moments:
     """Forward's end, and the start of the backward pass through each part.
 
-    `several`: micro-batches before this one have left gradients; otherwise they come as activations go.
+    `several`: micro-batches before this one have left gradients; otherwise they come as activations go. `half`: bytes
+    of weights with float32 copies; their gradients come anew, beside the copies' sums, and are added at the end.
     """
     weights, d = model.weights, model.decoder
     length, square = micro.positions, micro.square
@@ -47,7 +46,7 @@ def _moments(model: Model, micro: Micro, several: bool, reference: bool) -> Mome
     hidden = (
         micro.positions * d.hidden * model.element
     )  # embeddings, which the forward's caller holds
-    trained = weights.trained if several else 0
+    trained = weights.trained + half if several else 0
     # The head's gradient is summed beside what it has already.
     head = d.hidden * d.vocab * model.element if model.head_trained else 0
     layer = passing.decoder_backward(model, length, square)
@@ -69,11 +68,15 @@ def _moments(model: Model, micro: Micro, several: bool, reference: bool) -> Mome
             "activations": kept + seen + layer + recomputed,
         },
         "backward of the embeddings": {
-            "gradients": weights.trained
+            "gradients": (half + trained if half else weights.trained)
             + (head + weights.embedding if several else weights.embedding),
             "activations": hidden,
         },
     }
+    if half:
+        moments["summing gradients in float32"] = {
+            "gradients": (half if several else 0) + weights.trained + half
+        }
     if reference:
         forward = passing.decoder_forward(model, length, square)
         for name, parts in {
@@ -89,7 +92,12 @@ def _moments(model: Model, micro: Micro, several: bool, reference: bool) -> Mome
         if seen and model.checkpointing and model.tower.gradient != "none":
             again = saved.tower_layer(model, model.tower, micro.patches, saved.squares(micro))
         moments["backward of the vision tower"] = {
-            "gradients": max(trained, weights.trained - weights.tower) + head,
+            "gradients": head
+            + (
+                trained + half - weights.tower
+                if half
+                else max(trained, weights.trained - weights.tower)
+            ),
             "activations": seen + again + last,
         }
         moments["forward of the vision tower"] = {

@@ -144,6 +144,7 @@ def _weights(causal: Any, named: list[tuple[str, nn.Parameter]]) -> Weights:
         embedding=embedding.nbytes if embedding.requires_grad else 0,
         tower=sum(p.nbytes for n, p in trained if in_tower(n)),
         base=sum(p.nbytes for n, p in named if ".lora_" not in n),
+        half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
     )
 
 

@@ -81,6 +81,7 @@ def work(config: Config, stage: StageConfig, own: Prompts) -> Work:
         tokens=rollout.max_tokens,
         micro_tokens=stage.update.max_tokens_per_micro_batch,
         updates=stage.update.updates_per_batch,
+        master_weights=stage.update.master_weights,
         reference=algorithm.needs.ref_logprobs,
         rollout=Sampling(
             prompts=prompts,
