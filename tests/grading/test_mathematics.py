@@ -75,6 +75,7 @@ SAME: dict[str, list[str]] = {
     r"$m n-\lfloor m / 2\rfloor$": [r"mn - \lfloor \frac{m}{2} \rfloor"],
     "$2^{1009}$": ["2^1009"],
     r"$\frac{100!}{2^{50}}$": [r"\frac{100!}{2^{50}}"],
+    "-2": [r"\sqrt[3]{-8}", r"-\sqrt[3]{8}"],
     r"$\frac{8}{\sqrt[3]{7}}$": [r"8 \cdot 7^{-1/3}"],
     "$1/3$": [r"\frac{1}{3}"],
     r"41.8^\circ": ["41.8"],

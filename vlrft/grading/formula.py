@@ -258,8 +258,11 @@ class _Reader:
         if self._next == "[":
             index = self._grouped(self._take())
         inner = self._argument()
-        exponent = _HALF if index is None else _inverse(index)
-        return ("pow", inner, exponent)
+        if index is None:
+            return ("pow", inner, _HALF)
+        if index[0] == "num" and index[1] % 2 == 1 and _is_negative(inner):
+            return _negative(("pow", _negative(inner), _inverse(index)))  # ∛(−8) is the real −2
+        return ("pow", inner, _inverse(index))
 
     def _function(self, name: str) -> Expr:
         power: Expr | None = None
@@ -314,6 +317,11 @@ def _inverse(found: Expr) -> Expr:
 
 def _negative(found: Expr) -> Expr:
     return ("num", -found[1]) if found[0] == "num" else ("mul", ("num", Fraction(-1)), found)
+
+
+def _is_negative(found: Expr) -> bool:
+    """By how it is written: −8, −x."""
+    return (found[0] == "num" and found[1] < 0) or found[:2] == ("mul", ("num", Fraction(-1)))
 
 
 def _with_sign(sign: str, found: Expr) -> Expr:
