@@ -8,25 +8,11 @@ from typing import Any
 
 from benchmarks.counts_meter import Meter, Work
 from benchmarks.counts_run import Case, Counted, Options, Played, config, load
+from benchmarks.trl_processor import processor
 from vlrft.assemble import CORPUS_SAMPLES
 from vlrft.binding import bind
 from vlrft.config import BuildConfig, PolicyConfig, TaskConfig
 from vlrft.policy.load import load_policy
-
-
-def processor(chat: Any) -> Any:
-    """A whole processor without the video part, which wants torchvision."""
-    from transformers import ProcessorMixin, Qwen2VLProcessor
-
-    class Images(Qwen2VLProcessor):  # type: ignore[misc]
-        def __init__(self, image_processor: Any, tokenizer: Any, chat_template: Any) -> None:
-            for kind in ("image", "video"):
-                token = f"<|{kind}_pad|>"
-                setattr(self, f"{kind}_token", token)
-                setattr(self, f"{kind}_token_id", tokenizer.convert_tokens_to_ids(token))
-            ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
-
-    return Images(chat.image_processor, chat.tokenizer, chat.tokenizer.chat_template)
 
 
 def count(case: Case, folder: Path) -> Counted:
@@ -90,7 +76,7 @@ def count(case: Case, folder: Path) -> Counted:
             disable_tqdm=True,
         ),
         train_dataset=Dataset.from_list(rows),
-        processing_class=processor(policy.chat),
+        processing_class=processor(policy.chat.image_processor, policy.chat.tokenizer),
     )
     meter.watch(policy.model, policy.chat.pad_id)
     with meter.calls(policy.chat.image_processor):

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.trl_processor import processor
 from benchmarks.vs_trl_cases import Case, Job
 from benchmarks.vs_trl_data import Question, ordinary_tokens, question, variety
 from benchmarks.vs_trl_gate import Gate
@@ -152,21 +153,6 @@ class Roller(Trainer):
         self.meter.wait()
 
 
-def processor(folder: str, tokenizer: Any) -> Any:
-    """A whole processor without the video part, which wants torchvision; its image processor is the one that we use."""
-    from transformers import ProcessorMixin, Qwen2VLProcessor
-
-    class Images(Qwen2VLProcessor):  # type: ignore[misc]
-        def __init__(self, image_processor: Any, tokenizer: Any, chat_template: Any) -> None:
-            for kind in ("image", "video"):
-                token = f"<|{kind}_pad|>"
-                setattr(self, f"{kind}_token", token)
-                setattr(self, f"{kind}_token_id", tokenizer.convert_tokens_to_ids(token))
-            ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
-
-    return Images(load_image_processor(folder), tokenizer, tokenizer.chat_template)
-
-
 def dataset(questions: Sequence[Question]) -> Any:
     from datasets import Dataset
 
@@ -219,7 +205,7 @@ def serve(job: Job, meter: Meter) -> None:
         reward_funcs=reward,
         args=config(job.case, job, sorted(chat.banned_ids | chat.end_ids)),
         train_dataset=dataset(questions),
-        processing_class=processor(str(job.folder), chat.tokenizer) if job.case.side else chat.tokenizer,
+        processing_class=processor(load_image_processor(str(job.folder)), chat.tokenizer) if job.case.side else chat.tokenizer,
         callbacks=[turns],
     )  # fmt: skip
     turns.trainer = trainer

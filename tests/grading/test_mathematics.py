@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from vlrft.grading import read_math, same_math
+from tests.grading.judged import same
+from vlrft.grading import read_math
 
 SAME: dict[str, list[str]] = {
     "140°": [
@@ -187,13 +188,6 @@ OTHER: dict[str, list[str]] = {
     "x^2+1": ["x^2-1", "x^2+1+10^{-12}"],
     "5x-7y=0": ["0=0", "5x-7y"],
 }
-
-
-def same(gold: str, answer: str) -> bool:
-    known, said = read_math(gold), read_math(answer)
-    assert known is not None
-    assert known.forms
-    return said is not None and same_math(known, said)
 
 
 @pytest.mark.parametrize("gold", SAME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlrft.grading import read_math, same_math
+from tests.grading.judged import same
 
 SAME: dict[str, list[str]] = {
     # numbers
@@ -79,13 +79,6 @@ OTHER: dict[str, list[str]] = {
     r"\text{(C)}": ["A C", "the D"],
     r"\text{east}": ["the west"],
 }
-
-
-def same(gold: str, answer: str) -> bool:
-    known, said = read_math(gold), read_math(answer)
-    assert known is not None
-    assert known.forms
-    return said is not None and same_math(known, said)
 
 
 @pytest.mark.parametrize("gold", SAME)

@@ -114,7 +114,9 @@ def test_filled_boxes_take_no_picture(
         raise AssertionError("a picture was opened")
 
     monkeypatch.setattr(vlrft.data.dataset, "open_image", refuse)
-    scored()
+    figures, records = scored()
+    assert len(records) == 2 * len(BOXES)
+    assert 0 < figures["cIoU"]["score"] < 1
 
 
 def test_what_is_no_sam_model_is_told_before_anything_is_read(
