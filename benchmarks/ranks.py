@@ -38,7 +38,7 @@ from vlrft.update import update
 METHODS = ("gpg", "gmpo", "gvpo", "cw_grpo")
 PLAYERS: Mapping[str, tuple[int, ...]] = {  # of the five groups; the fourth teaches nothing
     "mixed": (0, 0, 1, 1, 0),
-    "images on one rank": (0, 1, 0, 0, 1),
+    "images on one rank": (0, 1, 0, 1, 1),
     "no signal on one rank": (0, 0, 0, 1, 0),
 }
 Dtype = Literal["float32", "bfloat16"]

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor
-from torch.multiprocessing.spawn import spawn
 
 from tests.fakes import CORPUS, group_of, tiny_config
+from tests.processes import side_by_side
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.batch import make_batches
 from vlrft.config import ConfigError, UpdateConfig
@@ -77,12 +76,9 @@ def gradient(own: Policy, groups: Sequence[Group], algorithm: Algorithm, ranks: 
     return kept[0]
 
 
-def work(rank: int, folder: Path) -> None:
-    """One of two processes: its share of the groups, every method; gradients and decisions go to a file."""
-    torch.set_num_threads(1)
-    rendezvous = f"file://{folder / 'rendezvous'}"
-    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
-    ranks, own = Ranks.joined(), policy()
+def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
+    """One of two processes: gradients of its share of the groups by every method, and decisions."""
+    own = policy()
     groups = played(own)
     found: dict[str, Any] = {}
     for split, players in SPLITS.items():
@@ -91,8 +87,7 @@ def work(rank: int, folder: Path) -> None:
             found[f"{split}/{name}"] = gradient(own, dealt, ALGORITHMS[name], ranks)
     found["first"] = from_first(ranks)
     found["broken"] = broken(own, groups, ranks)
-    torch.save(found, folder / f"{rank}.pt")
-    dist.destroy_process_group()
+    return found
 
 
 def broken(own: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
@@ -142,9 +137,7 @@ def refuse(*mistakes: str) -> None:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("ranks")
-    spawn(work, args=(folder,), nprocs=2)  # type: ignore[no-untyped-call]
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in (0, 1)]
+    return side_by_side(work, tmp_path_factory.mktemp("ranks"))
 
 
 @cache

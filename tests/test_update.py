@@ -38,6 +38,8 @@ class Recorder:
         self.state = engine.state
         self.load_state = engine.load_state
         self.whole = engine.whole
+        self.whole_on_first = engine.whole_on_first
+        self.sampling = engine.sampling
         self.close = engine.close
         self.gradients: list[dict[str, Tensor]] = []
 

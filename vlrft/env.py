@@ -63,6 +63,7 @@ def play(
         return completions(going, prompts, engine, sampling)
 
     advance(episodes, host, chat, say, limits or EnvConfig(), limit)
+    engine.finish()
     played = iter([e.rollout(policy_step) for e in episodes])
     found = score_groups([[next(played) for _ in given] for given in seeds], rewards)
     return [Group(sample=s, rollouts=tuple(rs)) for s, rs in zip(samples, found, strict=True)]

@@ -10,17 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from PIL import Image
-
 from vlrft.batch import Batch
 from vlrft.objectives import NonFiniteError
 from vlrft.policy.load import Policy
+from vlrft.policy.pace import short_prompt
 from vlrft.policy.packed import PackItem
 from vlrft.ranks import Ranks
-from vlrft.schema import IMAGE, Message
 
 T = TypeVar("T")
-FILLER_SIDE = 56  # pixels: a few patches of any vision tower
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +50,7 @@ def parts(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[P
 
 def filler(policy: Policy, shown: bool) -> PackItem:
     """A short prompt with one token behind it; with an image where it is `shown` one."""
-    text = Message(role="user", content=(IMAGE,) if shown else ("",))
-    images = [Image.new("RGB", (FILLER_SIDE, FILLER_SIDE))] if shown else []
-    prompt = policy.chat.render((text,), images, name="what ranks without work run")
-    return PackItem(prompt=prompt, rows=((policy.chat.pad_id,),))
+    return PackItem(prompt=short_prompt(policy.chat, shown), rows=((policy.chat.pad_id,),))
 
 
 def agreed(ranks: Ranks, work: Callable[[], T], samples: Sequence[str]) -> T:

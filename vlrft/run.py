@@ -223,7 +223,7 @@ class Run:
     def save(self, engine: TrainEngine, reference: Policy | None) -> Path:
         """A checkpoint of the present step, written by the first rank; every rank learns whether that went well."""
         moments, counters = engine.state()
-        with engine.whole():
+        with engine.whole_on_first():
             return self.ranks.from_first(lambda: self._write(reference, moments, counters))
 
     def _write(

@@ -48,7 +48,7 @@ def train_stage(run: Run, stage: Stage) -> None:
     for step in run.profiler.over(stage.name, range(run.step + 1, stage.last + 1)):
         clock = Clock()
         working_on((), step)
-        with clock("rollout"), engine.whole():
+        with clock("rollout"), engine.sampling():
             play = partial(run.groups, stage, step)
             found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
             groups, advantages = run.lesson(stage, found.groups)
@@ -79,7 +79,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
         last = step == stage.last
         if last or run.due(run.config.eval.every):
-            with engine.whole():
+            with engine.sampling():
                 run.evaluate(stage.name)
         if last or run.due(run.config.save.every):
             run.save(engine, reference)

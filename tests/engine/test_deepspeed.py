@@ -4,7 +4,6 @@ ranks without work, references, steps that break, and states that go from one en
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor
-from torch.multiprocessing.spawn import spawn
 
 from tests.fakes import CORPUS, group_of, image_group, tiny_config
+from tests.processes import side_by_side
 from vlrft.algorithms import ALGORITHMS
 from vlrft.batch import Batch, make_batches
 from vlrft.config import LoraConfig, UpdateConfig
@@ -34,7 +32,7 @@ pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vl
 # Adam's ε as large as a gradient's noise: entries whose gradient is 0 but for rounding would move by ± lr.
 UPDATE = UpdateConfig(lr=1e-3, weight_decay=0.1, max_grad_norm=0.5, eps=1e-3)
 BUDGET = 60  # tokens of a micro-batch: several a step, text alone first
-STEPS = 2
+DULL = 3  # the group that teaches nothing
 TOLERANCE = 1e-5  # relative, of each tensor
 
 
@@ -47,11 +45,13 @@ class Case:
     players: tuple[int, ...] = (0, 0, 1, 1, 0)
     policy: dict[str, Any] = field(default_factory=dict[str, Any])
     breaks: bool = False  # a step before them is not finite
-    hands_over: bool = False  # another engine goes on from the state after the first step
+    then: dict[str, Any] | None = (
+        None  # the engine that goes on from the state after the first step
+    )
 
 
 IDLE = (0, 0, 0, 0, 0)
-ONE_SEES = (0, 1, 0, 0, 1)
+ONE_SEES = (0, 1, 0, 1, 1)
 CASES = {
     "stage 1": Case({"stage": 1}, "cw_grpo"),
     "stage 2, whole groups, a rank without work": Case({"stage": 2}, "gvpo", IDLE),
@@ -62,7 +62,8 @@ CASES = {
     ),
     "stage 3, images late, a rank without work": Case({"stage": 3}, "grpo", IDLE),
     "stage 3, adapters": Case({"stage": 3}, "grpo", policy={"lora": LoraConfig(rank=4)}),
-    "stage 2, then stage 1": Case({"stage": 2}, hands_over=True),
+    "stage 2, then stage 1": Case({"stage": 2}, then={"stage": 1}),
+    "stage 1, then stage 3": Case({"stage": 1}, then={"stage": 3}),
 }
 
 
@@ -73,7 +74,7 @@ def played(own: Policy) -> list[Group]:
         group_of(chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
         image_group(chat, "which?", [1.0, 0.25], ["x", "yes"]),
         group_of(chat, "how many?", [0.0, 1.0, 0.0, 0.0], ["1", "2", "three", "4 5"]),
-        group_of(chat, "none?", [0.5, 0.5], ["no", "none"]),
+        image_group(chat, "none?", [0.5, 0.5], ["no", "none"]),
         image_group(chat, "two?", [0.0, 1.0, 0.0], ["x", "yes it is", "no"], images=2),
     ]
 
@@ -84,11 +85,20 @@ def batches(groups: Sequence[Group], method: str, ranks: Ranks) -> list[Batch]:
     return make_batches(groups, advantages, algorithm, temperature=0.9, max_tokens=8, ranks=ranks)
 
 
-def trained(
-    case: Case, engine: TrainEngine, groups: Sequence[Group], reference: Policy, ranks: Ranks
+def course(groups: Sequence[Group]) -> list[Sequence[Group]]:
+    """What each step learns from; the second one learns nothing."""
+    return [groups, groups[DULL : DULL + 1], groups]
+
+
+def learn(
+    case: Case,
+    engine: TrainEngine,
+    steps: Sequence[Sequence[Group]],
+    reference: Policy,
+    ranks: Ranks,
 ) -> dict[str, Tensor]:
     """Weights and optimiser after the steps."""
-    for _ in range(STEPS):
+    for groups in steps:
         made = batches(groups, case.method, ranks)
         _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET, reference)
         assert not skipped
@@ -118,7 +128,7 @@ def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
     start = {name: tensor.clone() for name, tensor in own.trained().items()}
     groups = played(own)
     reference = own.reference()
-    expected = trained(case, build(UPDATE, own, 4), groups, reference, Ranks())
+    expected = learn(case, build(UPDATE, own, 4), course(groups), reference, Ranks())
     own.load_weights(start)
     dealt = [replace(g, rank=r) for g, r in zip(groups, case.players, strict=True)]
     config = {"config": str(file)} if case.engine["stage"] == 3 else {}
@@ -127,16 +137,15 @@ def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
     shards = {p.numel() for p in own.model.parameters()}
     if case.breaks:
         break_once(engine, case, dealt, ranks)
-    if case.hands_over:
-        update(engine, batches(dealt, case.method, ranks), ALGORITHMS[case.method], BUDGET)
+    steps = course(dealt)
+    if case.then is not None:
+        learn(case, engine, steps[:1], reference, ranks)
         (state,) = ranks.gather([engine.state()])[0]
         engine.close()
-        engine = build(UPDATE, own, 4, ranks, {"name": "deepspeed", "stage": 1})
+        engine = build(UPDATE, own, 4, ranks, {"name": "deepspeed", **case.then})
         engine.load_state(*state)
-        update(engine, batches(dealt, case.method, ranks), ALGORITHMS[case.method], BUDGET)
-        found = own.trained() | engine.state()[0]
-    else:
-        found = trained(case, engine, dealt, reference, ranks)
+        steps = steps[1:]
+    found = learn(case, engine, steps, reference, ranks)
     engine.close()
     left = [n for p in own.model.parameters() for n in vars(p) if n.startswith("ds_")]
     with torch.no_grad():
@@ -149,25 +158,15 @@ def distance(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm().clamp(min=1e-12))
 
 
-def work(rank: int, folder: Path) -> None:
-    torch.set_num_threads(1)
-    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
-    os.environ.update({name: str(value) for name, value in places.items()})
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'rendezvous'}", rank=rank, world_size=2
-    )
+def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
     file = folder / "deepspeed.json"
     file.write_text(json.dumps({"zero_optimization": {"stage3_param_persistence_threshold": 0}}))
-    found = {name: run(case, Ranks.joined(), file) for name, case in CASES.items()}
-    torch.save(found, folder / f"{rank}.pt")
-    dist.destroy_process_group()
+    return {name: run(case, ranks, file) for name, case in CASES.items()}
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("deepspeed")
-    spawn(work, args=(folder,), nprocs=2)  # type: ignore[no-untyped-call]
-    first: dict[str, Any] = torch.load(folder / "0.pt", weights_only=True)
+    first: dict[str, Any] = side_by_side(work, tmp_path_factory.mktemp("deepspeed"))[0]
     return first
 
 

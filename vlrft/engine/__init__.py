@@ -52,6 +52,14 @@ class TrainEngine(Protocol):
         """Within it every rank holds all weights, and may run the policy alone; they are not to be changed."""
         ...
 
+    def whole_on_first(self) -> AbstractContextManager[None]:
+        """Within it rank 0 holds all weights, on its device or in its memory, to be read and written."""
+        ...
+
+    def sampling(self) -> AbstractContextManager[None]:
+        """Within it the rollout engine may be asked for completions; the weights are not to be changed."""
+        ...
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Tensors by `parameter/name`, whole whatever the number of ranks, and counters; rank 0's are written."""
         ...

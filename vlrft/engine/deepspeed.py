@@ -11,7 +11,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from vlrft.objectives import NonFiniteError
 from vlrft.phases import phase
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
+from vlrft.policy.pace import Free, InStep
 from vlrft.policy.packed import PackItem
 from vlrft.ranks import Ranks
 
@@ -42,6 +43,9 @@ class DeepSpeed:
     """cpu: the optimiser's state and its step are the processor's."""
     config: str | None = None
     """A DeepSpeed JSON file with settings besides ours; what it says otherwise than this config is an error."""
+    rollout: Literal["gather", "hooks"] = "gather"
+    """What stage 3 samples with: each rank with all weights, or with those of the layer that runs, gathered anew for
+    each token while all ranks sample together."""
 
     def build(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
@@ -71,13 +75,15 @@ class DeepSpeedEngine:
     ) -> None:
         """Raises ConfigError for what DeepSpeed cannot do, and when it is not installed."""
         half = policy.dtype == torch.bfloat16
-        _refuse(config, policy, half)
+        _refuse(kind, config, policy, half)
         deepspeed = _module(policy.device.type)
         tree = settings(update=config, stage=kind.stage, offload=kind.offload == "cpu", half=half)
         self.config, self.policy, self.ranks = config, policy, ranks
         self.total_steps = total_steps * config.updates_per_batch
-        self.steps = 0
+        self.steps = 0  # of the schedule; AdamW takes none where no rank has a gradient
+        self.moved = 0  # AdamW's own
         self.sharded = kind.stage == 3
+        self.by_layer = kind.rollout == "hooks"
         self._gathered = 0  # backward passes since the last step
         policy.banned  # noqa: B018  as long as the head has a shape
         named = dict(policy.model.named_parameters())
@@ -109,12 +115,19 @@ class DeepSpeedEngine:
             deepspeed.zero.register_external_parameter(policy.scorer, policy.trunk.head.weight)
         self._fresh_moments()
 
+    def _shards(self) -> list[Tensor]:
+        """This rank's parts of what AdamW moves."""
+        if self.sharded:
+            found: list[Tensor] = self.engine.optimizer.fp32_partitioned_groups_flat
+            return found
+        return [shard for group in self.optimizer.param_groups for shard in group["params"]]
+
     def _fresh_moments(self) -> None:
-        """AdamW's state from the start. ZeRO-1 and 2 link a parameter to its part of it once, after the first step, and
-        would find nothing where that step is not taken."""
-        for shard in (shard for group in self.optimizer.param_groups for shard in group["params"]):
+        """AdamW's state from the start, to be saved or loaded before the first step. ZeRO-1 and 2 link a parameter to
+        its part of it once, after the first step, and would find nothing where that step is not taken."""
+        for shard in self._shards():
             moments = {key: torch.zeros_like(shard) for key in MOMENTS}
-            step = torch.tensor(float(self.steps), device=shard.device)
+            step = torch.tensor(0.0, device=shard.device)
             self.optimizer.state[shard] = {"step": step, **moments}
         if not self.sharded:
             self.engine.optimizer._lazy_init_hp_params_optimizer_state()
@@ -145,6 +158,9 @@ class DeepSpeedEngine:
     @phase("optimiser")
     def step(self) -> dict[str, float]:
         rate = learning_rate(self.config, self.steps, self.total_steps)
+        if not self._gathered:  # on no rank: DeepSpeed would move by the moments alone, or fail
+            self.steps += 1
+            return {"grad_norm": 0.0, "lr": rate}
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self._step()
@@ -152,6 +168,7 @@ class DeepSpeedEngine:
         if self.engine.optimizer.overflow or not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm}")
         self.steps += 1
+        self.moved += 1
         return {"grad_norm": norm, "lr": rate}
 
     def discard(self) -> None:
@@ -168,7 +185,7 @@ class DeepSpeedEngine:
         self.engine.step()
         self._gathered = 0
         zero = vars(self.engine.optimizer)
-        kept = [s.grad for group in self.optimizer.param_groups for s in group["params"]]
+        kept = [shard.grad for shard in self._shards()]
         kept += [zero.get("grad_partitions_flat_buffer")]
         kept += zero.get("accumulated_grads_in_cpu", {}).values()
         for buffer in kept:
@@ -176,13 +193,24 @@ class DeepSpeedEngine:
                 buffer.zero_()
         zero.get("norm_for_param_grads", {}).clear()
 
+    def whole(self) -> AbstractContextManager[None]:
+        return zero3.whole(self.engine) if self.sharded else nullcontext()
+
+    def whole_on_first(self) -> AbstractContextManager[None]:
+        return zero3.read_by(self.engine, self.ranks.first) if self.sharded else nullcontext()
+
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        if self.sharded:
-            with zero3.whole(self.engine):
+    def sampling(self) -> Iterator[None]:
+        if not self.by_layer:
+            with self.whole():
                 yield
-        else:
-            yield
+            return
+        self.policy.pace = InStep(self.ranks)
+        try:
+            with zero3.by_layer(self.engine):
+                yield
+        finally:
+            self.policy.pace = Free()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
         """As the single engine's; only rank 0 keeps the tensors that all gather."""
@@ -197,15 +225,16 @@ class DeepSpeedEngine:
                 found["weight"] = safe_get_full_fp32_param(parameter)
             if self.ranks.first:
                 tensors |= {f"{name}/{k}": v.detach().cpu() for k, v in found.items()}
-                tensors[f"{name}/step"] = torch.tensor(float(self.steps))
+                tensors[f"{name}/step"] = torch.tensor(float(self.moved))
         return tensors, {"steps": self.steps}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
         from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
 
         self.steps = int(values["steps"])
-        for state in self.optimizer.state.values():
-            state["step"].fill_(float(self.steps))
+        self.moved = int(max(tensors[f"{name}/step"] for name in self.parameters))
+        for shard in self._shards():
+            self.optimizer.state[shard]["step"].fill_(float(self.moved))
         for name, parameter in self.parameters.items():
             for key in MOMENTS:
                 safe_set_full_optimizer_state(parameter, tensors[f"{name}/{key}"], key)
@@ -220,7 +249,14 @@ class DeepSpeedEngine:
             self.engine.destroy()
 
 
-def _refuse(config: UpdateConfig, policy: Policy, half: bool) -> None:
+def _refuse(kind: DeepSpeed, config: UpdateConfig, policy: Policy, half: bool) -> None:
+    if kind.rollout == "hooks" and kind.stage != 3:
+        raise ConfigError(
+            [
+                f"engine.rollout: hooks gathers sharded weights, but stage {kind.stage} shards none; "
+                "use stage 3, or leave it out"
+            ]
+        )
     if not half and policy.dtype != torch.float32:
         raise ConfigError([f"engine: deepspeed trains float32 and bfloat16, not {policy.dtype}"])
     if half and not config.master_weights:

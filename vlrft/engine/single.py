@@ -120,6 +120,8 @@ class SingleEngine:
     def whole(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    whole_on_first = sampling = whole  # it always is
+
     def close(self) -> None:
         """The policy is as it was."""
 

@@ -19,6 +19,7 @@ from vlrft.config import ConfigError, PolicyConfig
 from vlrft.policy.adapt import add_lora, freeze, in_tower, merged
 from vlrft.policy.build import build_model, build_tokenizer
 from vlrft.policy.logprobs import Scorer
+from vlrft.policy.pace import Free, Pace
 from vlrft.policy.source import load_model, load_tokenizer
 from vlrft.policy.trunk import Trunk, sees
 from vlrft.policy.vision import (
@@ -53,6 +54,7 @@ class Policy:
         self.chat = chat
         self.adapters = adapters
         self.sharing = sharing
+        self.pace: Pace = Free()  # of sampling
         self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
 
     @property

@@ -56,6 +56,10 @@ class RolloutEngine(Protocol):
         """
         ...
 
+    def finish(self) -> None:
+        """Behind the last `generate` of a play: where ranks sample together, waits until all of them are done."""
+        ...
+
     def load_weights(self, weights: Any, step: int) -> None:
         """Takes over the weights of optimisation step `step`; nothing to do where the module is shared."""
         ...

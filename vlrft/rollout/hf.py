@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from vlrft.phases import phase
 from vlrft.policy.load import Policy
+from vlrft.policy.pace import short_prompt
 from vlrft.policy.trunk import Trunk
 from vlrft.rollout import Request, Sampling
 from vlrft.rollout.choose import choose, uniforms
@@ -56,7 +58,7 @@ class HfEngine:
         for request in requests:
             self._check_length(request)
         pieces: list[list[Piece]] = [[] for _ in requests]
-        with torch.no_grad(), evaluating(self.policy.model), self.policy.in_use():
+        with self._sampling():
             for part in portions(
                 requests,
                 steps=sampling.max_tokens,
@@ -67,6 +69,21 @@ class HfEngine:
                 for index, request in part:
                     pieces[index] += [next(found) for _ in request.seeds]
         return [tuple(own) for own in pieces]
+
+    def finish(self) -> None:
+        """See `RolloutEngine.finish`."""
+        with self._sampling():
+            self.policy.pace.finish(self._fill)
+
+    @contextmanager
+    def _sampling(self) -> Iterator[None]:
+        with torch.no_grad(), evaluating(self.policy.model), self.policy.in_use():
+            yield
+
+    def _fill(self, sees: bool) -> None:
+        """What other ranks wait for: the modules' calls alone."""
+        prompt = short_prompt(self.policy.chat, sees)
+        begin(self.policy, [Request(id="", prompt=prompt, seeds=(0,))], steps=1)
 
     def _check_length(self, request: Request) -> None:
         length, limit = len(request.prompt.ids), self.max_prompt_tokens
@@ -79,7 +96,7 @@ class HfEngine:
 
     def _sample(self, requests: Sequence[Request], sampling: Sampling) -> list[Piece]:
         """A piece a seed, requests in order."""
-        policy, trunk = self.policy, self.policy.trunk
+        policy = self.policy
         device = policy.device
         seeds = [seed for request in requests for seed in request.seeds]
         steps = sampling.max_tokens
@@ -88,15 +105,15 @@ class HfEngine:
         ends[[i for i in policy.chat.end_ids if i < len(ends)]] = True
         stops = StopStrings(sampling.stop, policy.chat, len(ends)) if sampling.stop else None
 
-        rows = prefill(trunk, requests, pad_id=policy.chat.pad_id, steps=steps)
+        sees = any(request.prompt.images for request in requests)
+        first = partial(begin, policy, requests, steps)
+        rows, logits = policy.pace.run(first, sees=sees, fill=self._fill)
         tokens = torch.zeros(len(seeds), steps, dtype=torch.long, device=device)
         logprobs = torch.zeros(len(seeds), steps, dtype=torch.float64, device=device)
         lengths = torch.full((len(seeds),), steps, device=device)
         ended = torch.zeros(len(seeds), dtype=torch.bool, device=device)
         live = torch.arange(len(seeds), device=device)  # the rows still in the batch, ended or not
         for t in range(steps):
-            with phase("head"):
-                logits = trunk.head(rows.states)
             now, logprob = choose(
                 logits,
                 drawn[live, t if sampling.temperature else 0],
@@ -119,7 +136,8 @@ class HfEngine:
             if left < KEEP_SHARE * len(live):
                 keep = going.nonzero()[:, 0]
                 live, now, rows = live[keep], now[keep], rows.take(keep)
-            rows = rows.advance(trunk, now, t)
+            further = partial(go_on, policy.trunk, rows, now, t)
+            logits = policy.pace.run(further, sees=False, fill=self._fill)
         return self._pieces(tokens, logprobs, lengths, ended, sampling.stop)
 
     def _pieces(
@@ -147,9 +165,8 @@ class HfEngine:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Completions in the making. Axes: N rows, A rotary axes, H hidden."""
+    """Completions in the making. Axes: N rows, A rotary axes."""
 
-    states: Float[Tensor, "N H"]  # behind the latest token
     next: Int[Tensor, "A N"]  # position of the first token behind the prompt
     prefix: Prefix
     own: OwnTokens
@@ -158,25 +175,38 @@ class Rows:
     def take(self, index: Int[Tensor, " M"]) -> Rows:
         """The rows of an ascending `index` alone."""
         self.own.take(index)
-        return replace(
-            self,
-            states=self.states[index],
-            next=self.next[:, index],
-            prefix=self.prefix.take(index),
-        )
+        return replace(self, next=self.next[:, index], prefix=self.prefix.take(index))
 
-    @phase("decode")
-    def advance(self, trunk: Trunk, tokens: Int[Tensor, " N"], step: int) -> Rows:
-        """The rows behind `tokens`, the `step`-th of their completions (from 0)."""
+
+def begin(
+    policy: Policy, requests: Sequence[Request], steps: int
+) -> tuple[Rows, Float[Tensor, "N V"]]:
+    """A row a seed, with room for `steps` tokens, and the logits of its first one."""
+    rows, states = prefill(policy.trunk, requests, pad_id=policy.chat.pad_id, steps=steps)
+    return rows, head(policy.trunk, states)
+
+
+def go_on(trunk: Trunk, rows: Rows, tokens: Int[Tensor, " N"], step: int) -> Float[Tensor, "N V"]:
+    """The logits behind `tokens`, the `step`-th of the rows' completions (from 0), which the rows keep."""
+    with phase("decode"):
         embeds = trunk.decoder.get_input_embeddings()(tokens[:, None])
-        positions = self.next[..., None] + step
-        states = decode(trunk, embeds, positions, self.own, self.prefix)
-        return replace(self, states=states[:, 0])
+        positions = rows.next[..., None] + step
+        states = decode(trunk, embeds, positions, rows.own, rows.prefix)
+    return head(trunk, states[:, 0])
+
+
+@phase("head")
+def head(trunk: Trunk, states: Float[Tensor, "N H"]) -> Float[Tensor, "N V"]:
+    logits: Tensor = trunk.head(states)
+    return logits
 
 
 @phase("prefill")
-def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: int) -> Rows:
-    """The prompts run once each, padded on the left; a row a seed, with room for `steps` tokens."""
+def prefill(
+    trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: int
+) -> tuple[Rows, Float[Tensor, "N H"]]:
+    """The prompts run once each, padded on the left; a row a seed, with room for `steps` tokens, and the states behind
+    the prompts."""
     from transformers import DynamicCache
 
     prompts: list[Prompt] = [request.prompt for request in requests]
@@ -199,13 +229,13 @@ def prefill(trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: in
     embeds = trunk.embed(ids, trunk.see(prompts))
     states = trunk.run(embeds, positions[..., :-1], allowed, cache)
     times = torch.tensor([len(request.seeds) for request in requests], device=device)
-    rows = torch.arange(len(requests), device=device).repeat_interleave(times)
-    return Rows(
-        states=states[rows, -1],
-        next=positions[:, rows, -1],
+    prompt = torch.arange(len(requests), device=device).repeat_interleave(times)
+    rows = Rows(
+        next=positions[:, prompt, -1],
         prefix=Prefix.of(cache, real, times),
         own=OwnTokens(len(cache.layers), steps),
     )
+    return rows, states[prompt, -1]
 
 
 @contextmanager

@@ -22,6 +22,9 @@ class ScriptedEngine:
     def load_weights(self, weights: Any, step: int) -> None:
         """Nothing to do: there are none."""
 
+    def finish(self) -> None:
+        """Nothing to do: nobody waits."""
+
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`; log-probs are 0, as of something that is certain."""
         return [
