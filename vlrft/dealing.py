@@ -9,28 +9,63 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from vlrft.phases import working_on
+from vlrft.policy.vision import resize_of
 from vlrft.ranks import Ranks
 from vlrft.schema import Group, Piece, Prompt, Sample
 
+CHARACTERS = 4  # of a token, about
+
 
 def dealt(
-    samples: Sequence[Sample], play: Callable[[Sequence[int]], Sequence[Group]], ranks: Ranks
+    samples: Sequence[Sample],
+    play: Callable[[Sequence[int]], Sequence[Group]],
+    ranks: Ranks,
+    sizes: Sequence[float],
 ) -> list[Group]:
-    """A group a sample, in order. `play` gets the places of this rank's own samples and returns a group for each."""
-    own = range(ranks.rank, len(samples), ranks.size)
+    """A group a sample, in order. `play` gets the places of this rank's own samples and returns a group for each.
+    `sizes`: about how many tokens each sample takes, the same on every rank."""
+    places = shares(sizes, ranks.size)
+    own = places[ranks.rank]
     working_on([samples[place].id for place in own])
     played = [replace(group, rank=ranks.rank) for group in play(own)]
     if ranks.size == 1:
         return played
     found: list[Group | None] = [None] * len(samples)
     for rank, part in enumerate(ranks.gather([_figures_only(group) for group in played])):
-        for place, group in zip(range(rank, len(samples), ranks.size), part, strict=True):
+        for place, group in zip(places[rank], part, strict=True):
             found[place] = _of_sample(group, samples[place])
     for place, group in zip(own, played, strict=True):
         found[place] = group
     return [group for group in found if group is not None]
+
+
+def shares(sizes: Sequence[float], ranks: int) -> list[list[int]]:
+    """The places that each rank gets, ascending: the largest first, to the rank that has least (Graham 1969, LPT)."""
+    held = [0.0] * ranks
+    found: list[list[int]] = [[] for _ in range(ranks)]
+    for place in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+        least = min(range(ranks), key=lambda rank: (held[rank], len(found[rank])))
+        held[least] += sizes[place]
+        found[least].append(place)
+    return [sorted(own) for own in found]
+
+
+def prompt_size(sample: Sample, processor: Any) -> float:
+    """About how many tokens its first prompt has, by its characters and its images' areas; nothing is rendered.
+    `processor`: the policy's of images, None where it has none."""
+    texts = [
+        part for message in sample.messages for part in message.content if isinstance(part, str)
+    ]
+    tokens = sum(map(len, texts)) / CHARACTERS
+    resize = None if processor is None else resize_of(processor)
+    if resize is not None:
+        areas = (image.width * image.height for image in sample.images)
+        shown = (min(max(area, resize.min_pixels), resize.max_pixels) for area in areas)
+        tokens += sum(shown) / resize.factor**2
+    return tokens
 
 
 def _figures_only(group: Group) -> Group:

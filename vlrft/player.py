@@ -8,7 +8,7 @@ from dataclasses import replace
 from vlrft.binding import BoundTask
 from vlrft.chat import Chat
 from vlrft.config import EvalConfig, RolloutConfig
-from vlrft.dealing import dealt
+from vlrft.dealing import dealt, prompt_size
 from vlrft.env import play, seed_from, settled
 from vlrft.ranks import ALONE, Ranks
 from vlrft.rollout import RolloutEngine, Sampling
@@ -52,7 +52,8 @@ def player(
                 limits=bound.env,
             )
 
-        groups = dealt(samples, play_own, ranks)
+        sizes = [prompt_size(sample, chat.image_processor) for sample in samples]
+        groups = dealt(samples, play_own, ranks, sizes)
         if bound.env.on_error == "raise":
             settled(groups, bound.env)
         return groups

@@ -17,7 +17,7 @@ from vlrft.bounded import Bounded
 from vlrft.checkpoint import Checkpoints, TrainerState
 from vlrft.config import Config, StageConfig
 from vlrft.control import permuted
-from vlrft.dealing import dealt
+from vlrft.dealing import dealt, prompt_size
 from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
 from vlrft.env import play, seed_from, settled
@@ -84,10 +84,14 @@ class Run:
         self, stage: Stage, step: int, samples: Sequence[Sample], attempt: int
     ) -> list[Group]:
         """A group a sample: the gold answers, or rollouts of the present policy."""
+        prompts = [prompt_size(s, self.policy.chat.image_processor) for s in samples]
         if stage.algorithm.answers == "gold":
-            return dealt(
-                samples, lambda own: self.golds(stage, [samples[i] for i in own]), self.ranks
-            )
+
+            def own_golds(own: Sequence[int]) -> list[Group]:
+                return self.golds(stage, [samples[i] for i in own])
+
+            return dealt(samples, own_golds, self.ranks, prompts)
+        lengths = self.states.lengths([s.id for s in samples], stage.config.rollout.max_tokens)
         seed = (self.config.seed, stage.name, step, attempt)
         sizes = range(stage.config.rollout.group_size)
 
@@ -105,7 +109,8 @@ class Run:
                 limits=stage.bound.env,
             )
 
-        groups = dealt(samples, play_own, self.ranks)
+        tokens = [p + len(sizes) * own for p, own in zip(prompts, lengths, strict=True)]
+        groups = dealt(samples, play_own, self.ranks, tokens)
         self.log.failures(groups)
         broken = sum(ENVIRONMENT in r.errors for g in groups for r in g.rollouts)
         self.broken = broken + (self.broken if attempt else 0)

@@ -95,6 +95,13 @@ def test_prompt_states_remember_and_resume() -> None:
     assert other.records == states.records
 
 
+def test_a_rollout_is_expected_to_be_as_long_as_those_before_it() -> None:
+    states = PromptStates()
+    assert states.lengths(["a"], default=64) == [64]
+    states.observe([group("a", MIXED, [[1], [2, 3, 4]]), group("b", MIXED, [[1] * 4, [1] * 8])])
+    assert states.lengths(["b", "a", "new"], default=64) == [6, 2, 4]
+
+
 def test_dynamic_sampling_refills_until_the_step_is_full_of_mixed_groups() -> None:
     found = collect(prompts(), Script([2, 0, 3]), DynamicSampling(), 4)
     assert found.attempts == 3

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, pvariance
 
-from vlrft.schema import Group
+from vlrft.schema import Group, Rollout
 from vlrft.selection.keep import is_valid
 
 
@@ -18,6 +18,7 @@ class PromptRecord:
     reward: float = 0.0  # mean of its last group
     stale: int = 0  # consecutive groups without reward spread
     variance: float = 0.0  # of its last group's rewards (population)
+    length: float = 0.0  # mean of its last group's rollouts, in tokens behind their prompts
 
 
 class PromptStates:
@@ -34,7 +35,14 @@ class PromptStates:
                 reward=fmean(group.rewards),
                 stale=0 if is_valid(group) else old.stale + 1,
                 variance=pvariance(group.rewards),
+                length=fmean(map(_length, group.rollouts)),
             )
+
+    def lengths(self, names: Sequence[str], default: float) -> list[float]:
+        """How long a rollout of each prompt probably is: as last time, or as those of other prompts, or `default`."""
+        met = self.records
+        usual = fmean(r.length for r in met.values()) if met else default
+        return [met[name].length if name in met else usual for name in names]
 
     def stale_share(self) -> float:
         """Share of the prompts met so far whose last group taught nothing."""
@@ -51,6 +59,11 @@ class PromptStates:
                 reward=float(r["reward"]),
                 stale=int(r["stale"]),
                 variance=float(r["variance"]),
+                length=float(r["length"]),
             )
             for key, r in state.items()
         }
+
+
+def _length(rollout: Rollout) -> int:
+    return sum(len(piece.ids) for row in rollout.sequences for piece in row.pieces)
