@@ -149,6 +149,8 @@ class Policy:
         """A folder that AutoModelForImageTextToText (text: AutoModelForCausalLM) and AutoProcessor (AutoTokenizer)
         load. LoRA is merged in; the adapters are besides in `path/adapter`."""
         path.mkdir(parents=True, exist_ok=True)
+        if self.device.type == "cpu":  # transformers asks DeepSpeed, which looks for GPUs aloud
+            os.environ.setdefault("DS_ACCELERATOR", "cpu")
         model = merged(self.model) if self.has_lora else self.model
         model.save_pretrained(path)
         self.chat.save(path)
