@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,21 @@ def test_a_place_follows_the_phases() -> None:
     assert read(store, 1) is None
 
 
+def test_the_place_of_a_failure_is_the_innermost_phase() -> None:
+    place, store = Place(), Kept()
+    with following(place), suppress(ValueError):
+        working_on((), step=2)
+        with phase("rollout"):
+            with phase("decode"):
+                pass
+            with phase("reward"), phase("read"):
+                raise ValueError
+    store.set(key_of(0), place.told(1))
+    found = read(store, 0)
+    assert found is not None
+    assert where(found) == "step 2, rollout/reward/read"
+
+
 def rank_of(process: int) -> str:
     """The RANK that a process was started with."""
     named = Path(f"/proc/{process}/environ").read_text().split("\0")
@@ -127,3 +143,27 @@ def test_a_run_whose_rank_is_killed_ends_with_its_name_and_goes_on_with_another_
     subprocess.run(alone, check=True, capture_output=True)
     rows = [json.loads(line) for line in steps.read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, 7))
+
+
+def test_a_rank_that_fails_alone_is_named_with_its_error_and_its_place(tmp_path: Path) -> None:
+    reward = tmp_path / "bad.py"
+    reward.write_text(BAD)
+    command = [sys.executable, "-m", "vlrft", "launch", "--ranks", "2", str(CONFIG)]
+    command += [f"task.rewards={{{reward}:bad: 1.0}}", "--out", str(tmp_path / "run")]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 1
+    error, place = found.stderr.splitlines()[-2:]
+    assert error.startswith("rank 1: vlrft: sample digits/")
+    assert error.endswith("reward bad raised ValueError: cannot read it")
+    assert place.startswith("vlrft: rank 1 failed: step 1, rollout")
+    assert "samples ['digits/" in place
+
+
+BAD = """
+import os
+
+def bad(completion, sample):
+    if os.environ["RANK"] == "1" and "/train/" in sample.id:
+        raise ValueError("cannot read it")
+    return 0.0
+"""

@@ -86,18 +86,18 @@ def _watched(
 def _told(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
     """Says what became of the first rank that failed: killed ones first, for others fail because of them."""
     killed = [rank for rank, code in enumerate(codes) if code and code < 0]
-    if killed:
-        rank = killed[0]
-        name = signal.Signals(-(codes[rank] or 0)).name
-        told = read(store, rank)
-        place = "before its first step" if told is None else where(told)
-        print(f"vlrft: rank {rank} was ended by {name}: {place}; {GO_ON}", file=sys.stderr)
-        return 1
-    failed = [rank for rank, code in enumerate(codes) if code]
-    if failed[0] != 0:  # the first rank has spoken for itself
-        lines = outputs[failed[0]].read_text(errors="replace").splitlines()[-TAIL:]
-        print("\n".join(f"rank {failed[0]}: {line}" for line in lines), file=sys.stderr)
-    return codes[failed[0]] or 1
+    failed = killed or [rank for rank, code in enumerate(codes) if code]
+    rank, code = failed[0], codes[failed[0]] or 1
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else "failed"
+    if rank != 0 and code > 0:  # the first rank has spoken for itself
+        lines = outputs[rank].read_text(errors="replace").splitlines()[-TAIL:]
+        print("\n".join(f"rank {rank}: {line}" for line in lines), file=sys.stderr)
+    told = read(store, rank)
+    if told is not None:
+        print(f"vlrft: rank {rank} {how}: {where(told)}; {GO_ON}", file=sys.stderr)
+    elif code < 0:
+        print(f"vlrft: rank {rank} {how} before its first step", file=sys.stderr)
+    return max(code, 1)
 
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -46,27 +46,33 @@ class Place:
 
     step: int = 0
     phases: list[str] = field(default_factory=list[str])
+    past: tuple[str, ...] = ()  # the innermost phases that ended last: where a rank was that fails
     samples: tuple[str, ...] = ()
     moved: float = field(default_factory=time.monotonic)
     news: threading.Event = field(default_factory=threading.Event)  # something that is told at once
+    _inner: bool = False  # whether no phase has ended within the present one
 
     def begin(self, name: str) -> None:
         self.phases.append(name)
+        self._inner = True
         self.moved = time.monotonic()
 
     def end(self) -> None:
+        if self._inner:
+            self.past, self._inner = tuple(self.phases), False
         self.phases.pop()
         self.moved = time.monotonic()
 
     def about(self, samples: Sequence[str], step: int | None = None) -> None:
         self.samples = tuple(dict.fromkeys(samples))
-        self.step = self.step if step is None else step
+        if step is not None:
+            self.step, self.past = step, ()
         self.moved = time.monotonic()
         self.news.set()
 
     def told(self, beat: int) -> str:
         """As it is put into the store."""
-        phases = list(self.phases)
+        phases = list(self.phases) or self.past
         return json.dumps(
             {
                 "beat": beat,
