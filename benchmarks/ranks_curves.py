@@ -1,10 +1,11 @@
 """Runs of one config on different numbers of ranks, side by side: their first rollouts, their figures, their curves.
 
-    python benchmarks/ranks_curves.py RUN=LABEL [RUN=LABEL …] [--out FOLDER]
+    python benchmarks/ranks_curves.py RUN=LABEL [RUN=LABEL …] [--picture FILE.svg]
 
-The first run is what the others are compared with. Prints, a row a run, the largest difference of a loss in the first
-stage, the rollouts of the first steps with sampling that are the same token by token (log.rollouts_per_step must keep
-them all), mean rewards and evaluations; writes `ranks_curves.svg`: the running mean of the rewards.
+The first run is what the others are compared with. Prints, a row a run, the relative difference of the loss at the first
+step and the largest of all steps, the rollouts that are the same token by token in the first step with sampling and in all
+(of those that log.rollouts_per_step keeps), the mean reward of the first ten and the last twenty steps with sampling, and
+the evaluations; draws the running mean of the rewards.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from operator import eq
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -44,20 +46,23 @@ def rewards(run: Path) -> list[tuple[int, float]]:
 def compared(run: Path, base: Path) -> list[str]:
     """The cells of a row."""
     own, other = rows(run, "metrics.jsonl"), rows(base, "metrics.jsonl")
-    stage = other[0]["stage"]
-    gaps = [
-        abs(a["loss"] - b["loss"]) for a, b in zip(own, other, strict=False) if b["stage"] == stage
-    ]
+    pairs = list(zip(own, other, strict=True))
+    gaps = [abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in pairs if b["loss"]]
     mine, theirs = sampled(run), sampled(base)
     first = min(theirs)
-    pairs = list(zip(mine.get(first, []), theirs[first], strict=False))
-    same = sum(a == b for a, b in pairs)
+    same = {step: sum(map(eq, mine[step], said)) for step, said in theirs.items()}
     curve = [value for _, value in rewards(run)]
-    tail = fmean(curve[-20:]) if curve else float("nan")
-    evals = json.loads((run / "summary.json").read_text())["evals"][-1]["scores"]
-    scores = ", ".join(f"{k} {100 * v['score']:.1f}" for k, v in evals.items())
-    begins = f"{gaps[0]:.1e} → {max(gaps):.1e}"
-    return [begins, f"{same}/{len(pairs)}", f"{curve[0]:.3f} → {tail:.3f}", scores]
+    evals = json.loads((run / "summary.json").read_text())["evals"]
+    scores = {
+        k: [f"{100 * e['scores'][k]['score']:.1f}" for e in evals] for k in evals[-1]["scores"]
+    }
+    return [
+        f"{gaps[0]:.1e} → {max(gaps):.1e}",
+        f"{same[first]}/{len(theirs[first])}",
+        f"{sum(same.values())}/{sum(map(len, theirs.values()))}",
+        f"{fmean(curve[:10]):.3f} → {fmean(curve[-20:]):.3f}",
+        "; ".join(f"{kind} {' → '.join(found)}" for kind, found in scores.items()),
+    ]
 
 
 def picture(runs: dict[str, Path]) -> str:
@@ -88,15 +93,16 @@ def picture(runs: dict[str, Path]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN=LABEL")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--picture", type=Path)
     args = parser.parse_args()
     runs = {label: Path(run) for run, _, label in (item.partition("=") for item in args.runs)}
     base = next(iter(runs.values()))
-    print("| ranks | Δ loss, first stage | same rollouts, first step | reward | evaluation |")
-    print("| --- | ---: | ---: | ---: | --- |")
+    print("| ranks | Δ loss | same, first step | same, all steps | reward | evaluations |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
     for label, run in runs.items():
         print(f"| {label} | {' | '.join(compared(run, base))} |")
-    (args.out / "ranks_curves.svg").write_text(picture(runs))
+    if args.picture is not None:
+        args.picture.write_text(picture(runs))
 
 
 if __name__ == "__main__":
