@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from operator import eq
 from pathlib import Path
@@ -66,27 +67,39 @@ def compared(run: Path, base: Path) -> list[str]:
 
 
 def picture(runs: dict[str, Path]) -> str:
+    """The running means of the rewards, a line a run."""
     curves = {label: rewards(run) for label, run in runs.items()}
+    smooth = {label: running_mean([value for _, value in c]) for label, c in curves.items()}
     steps = [step for curve in curves.values() for step, _ in curve]
     low, high = min(steps), max(max(steps), min(steps) + 1)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">']
-    parts.append(f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>')
+    least = math.floor(10 * min(min(values) for values in smooth.values())) / 10
 
-    def at(step: float, value: float) -> str:
+    def at(step: float, value: float) -> tuple[float, float]:
         across = EDGE + (step - low) / (high - low) * (WIDTH - 2 * EDGE)
-        return f"{across:.1f},{HEIGHT - EDGE - value * (HEIGHT - 2 * EDGE):.1f}"
+        return across, HEIGHT - EDGE - (value - least) / (1 - least) * (HEIGHT - 2 * EDGE)
 
-    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, y = at(low, value).split(",")
-        parts.append(f'<path d="M{x},{y}H{WIDTH - EDGE}" stroke="#ddd"/>')
-        parts.append(f'<text x="8" y="{float(y) + 4:.1f}" font-size="11">{value}</text>')
+    def words(x: float, y: float, text: object, colour: str = "#333") -> str:
+        return f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" fill="{colour}">{text}</text>'
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        words(EDGE, EDGE - 16, "mean reward of a step's rollouts, running mean"),
+        words(WIDTH / 2, HEIGHT - 8, "step"),
+    ]
+    for tenth in range(round(10 * least), 11):
+        x, y = at(low, tenth / 10)
+        parts.append(f'<path d="M{x:.1f},{y:.1f}H{WIDTH - EDGE}" stroke="#ddd"/>')
+        parts.append(words(12, y + 4, tenth / 10))
+    for step in (low, high):
+        parts.append(words(at(step, 0)[0] - 8, HEIGHT - EDGE + 16, step))
     for k, (label, curve) in enumerate(curves.items()):
-        smooth = running_mean([value for _, value in curve])
-        line = "L".join(at(step, v) for (step, _), v in zip(curve, smooth, strict=True))
+        places = [at(step, v) for (step, _), v in zip(curve, smooth[label], strict=True)]
+        line = "L".join(f"{x:.1f},{y:.1f}" for x, y in places)
         colour = COLOURS[k % len(COLOURS)]
-        parts.append(f'<path d="M{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        words = f'<text x="{EDGE + 10}" y="{EDGE + 16 * k}" fill="{colour}" font-size="13">'
-        parts.append(f"{words}{label}</text>")
+        dashes = f' stroke-dasharray="{6 * k} {6 * k}"' if k else ""  # equal lines stay seen
+        parts.append(f'<path d="M{line}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        parts.append(words(EDGE + 10, EDGE + 14 * (k + 1), label, colour))
     return "".join([*parts, "</svg>"])
 
 
