@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.test_env import TASK
+from tests.test_env import TASK, Count
 from vlrft.binding import BoundTask
 from vlrft.commands.data import gold_check
 from vlrft.data import Dataset, Row, Samples
-from vlrft.schema import Sample, Task
+from vlrft.schema import DataError, Sample, Task
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,19 @@ ROW = Row(id="game", question="", answer="plain")
 
 
 def test_golds_that_only_a_play_can_grade_do_not_keep_a_run_from_beginning() -> None:
+    begun: list[Sample] = []
+
+    def env(sample: Sample) -> Count:
+        begun.append(sample)
+        return Count(sample)
+
     samples = Samples([ROW], made, Options())
-    BoundTask(task=task(["1"]), samples=samples, rewards=()).refuse_unreadable_golds()
+    played = BoundTask(task=replace(task(["1"]), env=env), samples=samples, rewards=())
+    played.refuse_unreadable_golds()
+    assert not begun
+    read = replace(played, task=replace(played.task, graders={"strict": ("count",)}))
+    with pytest.raises(DataError, match="1 of 1 gold answers cannot be read"):
+        read.refuse_unreadable_golds()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from vlrft.tasks.alfworld import task
+from vlrft.tasks.alfworld import engine, task
 from vlrft.tasks.alfworld.env import AlfworldEnv
+from vlrft.tasks.alfworld.native import release_library
 from vlrft.tasks.alfworld.projection import project
 from vlrft.tasks.alfworld.wording import Past, Scene, released, released_next, short, task_of
 
@@ -190,5 +191,27 @@ def test_a_play_depends_on_what_is_said_alone(sample: Sample) -> None:
     assert play() == play()
 
 
-def test_closing_an_environment_that_never_began(sample: Sample) -> None:
+@pytest.fixture
+def released_libraries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Copies of the engine's library that games have left to others."""
+    left: list[Any] = []
+    monkeypatch.setattr(engine, "release_library", left.append)
+    return left
+
+
+def test_closing_an_environment_that_never_began(
+    sample: Sample, released_libraries: list[Any]
+) -> None:
     AlfworldEnv(sample).close()
+    assert released_libraries == []
+
+
+def test_closing_twice_leaves_the_library_once(
+    sample: Sample, released_libraries: list[Any]
+) -> None:
+    """Left twice, two games would share it."""
+    env, _ = opened(sample)
+    env.close()
+    env.close()
+    assert len(released_libraries) == 1
+    release_library(released_libraries[0])
