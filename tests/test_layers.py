@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"arguments", "phases", "schema", "shipped"},
     {"bounded", "images", "planning", "references"},
-    {"workers", "serving", "signatures"},
+    {"processes", "workers", "serving", "signatures"},
     {"boxes", "config", "masks"},
     {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"} | {"watchdog"},
     {"chat", "calls", "episode", "probes", "scoring", "advantages", "golds", "grades"}
@@ -45,6 +45,7 @@ LAYERS = (
 WITHOUT_TORCH = {
     "schema",
     "references",
+    "processes",
     "workers",
     "serving",
     "signatures",

@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
+from vlrft.processes import START_SECONDS, death_of, end, kill_group, launch
 from vlrft.schema import VlrftError
-
-START_SECONDS = 120.0  # to start Python and to import what is called: not the call's own time
 
 
 class WorkerError(VlrftError, RuntimeError):
@@ -99,8 +96,7 @@ class Worker:
         """Ends the process under a call that another thread waits for, which then raises WorkerDied."""
         process = self._process
         if process is not None and process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process)
 
     def _load(self, names: Sequence[str]) -> None:
         """Imports what the names refer to. A new process that ends or hangs over it cannot do its work at all: that is
@@ -138,7 +134,7 @@ class Worker:
 
     def _start(self) -> Connection[Any, Any]:
         self._process, self._pipe = launch("vlrft.serving:serve", self.memory)
-        self._end = weakref.finalize(self, kill, self._process, self._pipe, os.getpid())
+        self._end = weakref.finalize(self, end, self._process, self._pipe, os.getpid())
         return self._pipe
 
     def _stop(self) -> None:
@@ -212,45 +208,3 @@ def reference_of(function: Callable[..., Any]) -> str:
     file = getattr(place, "__file__", None)
     from_file = module == "__main__" or str(module).startswith("vlrft_file_")
     return f"{file}:{name}" if from_file and file else f"{module}:{name}"
-
-
-def launch(
-    server: str, *arguments: float | str | None, environment: Mapping[str, str] | None = None
-) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
-    """A process of ours, and our end of the pipe to it. It runs `module:function` with the descriptor of its own end,
-    our process's id, and the arguments. `environment`: variables that it has besides ours."""
-    ours, theirs = Pipe()
-    module, _, function = server.partition(":")
-    given = ", ".join(map(repr, (theirs.fileno(), os.getpid(), *arguments)))
-    code = (
-        f"import sys; sys.path[:] = {sys.path!r}\n"
-        f"from {module} import {function}; {function}({given})"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
-        pass_fds=[theirs.fileno()],
-        start_new_session=True,  # what it starts itself is killed with it
-        env=None if environment is None else {**os.environ, **environment},
-    )
-    theirs.close()
-    return process, ours
-
-
-def death_of(process: subprocess.Popen[bytes]) -> str:
-    """How a process ended, in brackets; nothing while it has not."""
-    try:
-        code = process.wait(1.0)
-    except subprocess.TimeoutExpired:
-        return ""
-    return f" ({signal.Signals(-code).name})" if code < 0 else f" (exit code {code})"
-
-
-def kill(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: int) -> None:
-    """Ends the process and what it started; not in a copy of the caller that was forked."""
-    if os.getpid() != caller:
-        return
-    pipe.close()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -13,8 +13,8 @@ from vlrft.hosting.inside import Call
 from vlrft.hosting.process import EnvProcess, Lost
 from vlrft.hosting.records import Record, deal
 from vlrft.hosting.standing import Answered, Begun, Failed, warn
+from vlrft.processes import START_SECONDS
 from vlrft.schema import Observation, Sample, Step
-from vlrft.workers import START_SECONDS
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TextIO
 
 from vlrft.hosting.standing import Failed, Standing, about, environment_of, moment, told
 from vlrft.plugins import find_task
+from vlrft.processes import START_SECONDS
 from vlrft.schema import Observation, Sample, Step
 from vlrft.serving import GRACE_SECONDS, messages
-from vlrft.workers import START_SECONDS
 
 
 class Call(NamedTuple):

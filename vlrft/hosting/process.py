@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from vlrft.hosting.inside import Call
 from vlrft.hosting.standing import Failed, about
-from vlrft.workers import START_SECONDS, death_of, kill, launch
+from vlrft.processes import START_SECONDS, death_of, end, launch
 
 HASH_SEED = "0"  # sets of strings are ordered alike in each process, so a play can be repeated
 
@@ -124,7 +124,7 @@ class EnvProcess:
         except OSError as e:  # `hear` tells
             self._refused, self.deadline = str(e), 0.0
             return
-        self._end = weakref.finalize(self, kill, self._process, self.pipe, os.getpid())
+        self._end = weakref.finalize(self, end, self._process, self.pipe, os.getpid())
 
     def _send(self) -> None:
         assert self.pipe is not None
