@@ -198,7 +198,7 @@ def test_a_picture_half_written_by_a_killed_run_is_not_taken_for_whole(
 def test_records_of_a_kind_are_pictured_up_to_a_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vlrft.log.PICTURED_RECORDS", 2)
+    monkeypatch.setattr("vlrft.log.rows.PICTURED_RECORDS", 2)
     kinds = ["x", "x", "x", "y"]
     records = tuple(Record(id="a", output="", scores={}, tags={"kind": k}) for k in kinds)
     figure = evaluation(0.5).scores["classify"]
@@ -284,7 +284,7 @@ def test_an_answer_that_json_has_no_form_for_is_written_as_text(tmp_path: Path) 
 def test_the_records_that_are_pictured_are_the_worst_and_the_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vlrft.log.PICTURED_RECORDS", 2)
+    monkeypatch.setattr("vlrft.log.rows.PICTURED_RECORDS", 2)
     records = tuple(
         Record(id="a", output="", scores={"iou": score, "count": None}, tags={"kind": "x"})
         for score in (0.5, 0.6, 0.9, 0.1)
@@ -359,7 +359,7 @@ def test_each_play_that_failed_is_told_and_a_reward_once(
 def test_plays_are_pictured_by_their_grade_and_not_by_how_long_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vlrft.log.PICTURED_RECORDS", 2)
+    monkeypatch.setattr("vlrft.log.rows.PICTURED_RECORDS", 2)
     records = [
         Record(
             id="a",

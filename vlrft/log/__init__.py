@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from vlrft.evaluate import Evaluation, earned
-from vlrft.grades import STRICT
+from vlrft.evaluate import Evaluation
 from vlrft.log.console import Console
 from vlrft.log.files import Pictures, append, cut, read_summary, write_summary
+from vlrft.log.rows import record_rows, rollout_rows
 from vlrft.log.trackers import build as build_trackers
 from vlrft.phases import phase
-from vlrft.schema import ENVIRONMENT, IMAGE, Group, Record, Rollout, Sample, Turn
+from vlrft.schema import ENVIRONMENT, Group, Sample
 
-PICTURED_RECORDS = 40  # evaluation records of a kind whose images are kept for the report
 PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
 
 
@@ -83,24 +82,8 @@ class RunLog:
         if self.rank:
             return
         append(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
-        rows: list[dict[str, Any]] = []
-        for p, group in enumerate(groups[: self.rollouts_per_step]):
-            for g, rollout in enumerate(group.rollouts):
-                said = [(piece.text, piece.turn) for piece in rollout.said if piece.turn]
-                turns = _turn_rows(said, self.pictures)
-                for turn, advantage in zip(turns, by_turn[p][g] if turns else (), strict=True):
-                    turn["advantage"] = float(advantage)
-                rows.append(
-                    {
-                        "stage": stage,
-                        "step": step,
-                        **_sample_row(group.sample, self.pictures),
-                        **_rollout_row(rollout),
-                        "advantage": float(advantages[p][g]),
-                        **({"turns": turns} if turns else {}),
-                    }
-                )
-        append(self.run / "rollouts.jsonl", rows)
+        rows = rollout_rows(groups[: self.rollouts_per_step], advantages, by_turn, self.pictures)
+        append(self.run / "rollouts.jsonl", [{"stage": stage, "step": step, **r} for r in rows])
         for tracker in self.trackers:
             tracker.log(metrics, step)
         self.console.step(stage, step, metrics)
@@ -117,36 +100,12 @@ class RunLog:
         self._spent("evaluation")
         if self.rank:
             return
-        pictured = _pictured(found.records)
-        answers = len(found.records) // len(samples)
-        rows: list[dict[str, Any]] = []
-        for number, sample in enumerate(samples):
-            for place in range(number * answers, (number + 1) * answers):
-                record = found.records[place]
-                rows.append(
-                    {
-                        "stage": stage,
-                        "step": step,
-                        "split": split,
-                        **_sample_row(sample, self.pictures if place in pictured else None),
-                        "output": record.output,
-                        "extracted": record.extracted,
-                        "grades": dict(record.grades),
-                        "scores": dict(record.scores),
-                        "truncated": record.truncated,
-                        **_played_row(record, self.pictures if place in pictured else None),
-                    }
-                )
-        append(self.run / "evals.jsonl", rows)
+        head = {"stage": stage, "step": step, "split": split}
+        rows = record_rows(samples, found.records, self.pictures)
+        append(self.run / "evals.jsonl", [{**head, **row} for row in rows])
         values = {name: f.values for name, f in found.scores.items()}
-        append(
-            self.run / "values.jsonl",
-            [{"stage": stage, "step": step, "split": split, "values": values}],
-        )
-        scores = found.to_json()
-        self.summary["evals"].append(
-            {"stage": stage, "step": step, "split": split, "scores": scores}
-        )
+        append(self.run / "values.jsonl", [{**head, "values": values}])
+        self.summary["evals"].append({**head, "scores": found.to_json()})
         write_summary(self.run, self.summary)
         for tracker in self.trackers:
             tracker.log({f"eval/{k}": f.score for k, f in found.scores.items()}, step)
@@ -184,73 +143,6 @@ class RunLog:
         seconds[what] = round(seconds.get(what, 0.0) + now - self.marked, 3)
         seconds["total"] = round(seconds.get("total", 0.0) + now - self.marked, 3)
         self.marked = now
-
-
-def _pictured(records: Sequence[Record]) -> set[int]:
-    """The records whose images are kept: of each kind, one half earned least, the other most."""
-    kinds: dict[str, list[int]] = {}
-    for number, record in enumerate(records):
-        kinds.setdefault(record.tags.get("kind", ""), []).append(number)
-    kept: set[int] = set()
-    for numbers in kinds.values():
-        rising = sorted(numbers, key=lambda k: _worth(records[k]))
-        least = rising[: PICTURED_RECORDS // 2]
-        rest = sorted(rising[len(least) :], key=lambda k: (-_worth(records[k]), k))
-        kept.update(least, rest[: PICTURED_RECORDS - len(least)])
-    return kept
-
-
-def _worth(record: Record) -> float:
-    """Of a play the strict grade, for its scores are of several kinds, such as the turns it took."""
-    return record.grades.get(STRICT, 0.0) if record.turns else earned(record.scores)
-
-
-def _sample_row(sample: Sample, pictures: Pictures | None) -> dict[str, Any]:
-    texts = [
-        "".join("<image>" if part is IMAGE else str(part) for part in message.content)
-        for message in sample.messages
-    ]
-    return {
-        "id": sample.id,
-        "prompt": "\n".join(texts),
-        "images": [pictures.keep(image) for image in sample.images] if pictures else [],
-        "answer": sample.answer,
-        "tags": dict(sample.tags),
-    }
-
-
-def _turn_rows(said: Sequence[tuple[str, Turn]], pictures: Pictures | None) -> list[dict[str, Any]]:
-    """What was shown and said, turn by turn."""
-    return [
-        {
-            "shown": turn.shown,
-            "images": [pictures.keep(image) for image in turn.images] if pictures else [],
-            "said": text,
-            "reward": turn.reward - turn.penalty,
-            "valid": turn.valid,
-        }
-        for text, turn in said
-    ]
-
-
-def _played_row(record: Record, pictures: Pictures | None) -> dict[str, Any]:
-    """What only records of plays have."""
-    turns = _turn_rows(record.turns, pictures)
-    errors = {"errors": dict(record.errors)} if record.errors else {}
-    return {**({"turns": turns} if turns else {}), **errors}
-
-
-def _rollout_row(rollout: Rollout) -> dict[str, Any]:
-    return {
-        "completion": rollout.text,
-        "reward": rollout.reward,
-        "scores": dict(rollout.scores),
-        **({"errors": dict(rollout.errors)} if rollout.errors else {}),
-        "tokens": rollout.tokens,
-        "finish": "length" if rollout.truncated else "stop",
-        "origin": rollout.origin,
-        **({"ended": rollout.ended} if rollout.turns else {}),
-    }
 
 
 def _versions() -> dict[str, str]:
