@@ -15,7 +15,8 @@ LAYERS = (
     {"bounded", "images", "planning", "references"},
     {"processes", "workers", "serving", "signatures"},
     {"boxes", "config", "masks"},
-    {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"} | {"watchdog"},
+    {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"}
+    | {"trees", "watchdog"},
     {"chat", "calls", "episode", "probes", "scoring", "advantages", "golds", "grades"}
     | {"hosting", "loading"},
     {"policy"},
@@ -61,6 +62,7 @@ WITHOUT_TORCH = {
     "scoring",
     "advantages",
     "loading",
+    "trees",
     "mistakes",
     "phases",
     "planning",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -22,9 +21,7 @@ from vlrft.config import (
 from vlrft.mistakes import INHERITED, explain
 from vlrft.plugins import PluginError, find_task
 from vlrft.shipped import find_config
-
-Tree = dict[str, Any]
-WHOLE = ("rewards", "published")  # sections that are replaced, not merged
+from vlrft.trees import Tree, merge, override, read_tree
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -36,11 +33,11 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     where it has none. Raises ConfigError with all mistakes, the file and the keys named.
     """
     where = str(path)
-    tree = _extended(find_config(path))
+    tree = read_tree(find_config(path))
     mistakes: list[str] = []
     for item in overrides:
         try:
-            _override(tree, item)
+            override(tree, item)
         except ConfigError as e:
             mistakes += e.mistakes
     tree = _with_stages(tree)
@@ -76,7 +73,7 @@ def _sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type]) ->
     """The task, then a section of each kind."""
     tree: Tree = {"name": name}
     for item in overrides:
-        _override(tree, item)
+        override(tree, item)
     parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]
     mistakes = _options_mistakes(tree)
     found: list[Any] = []
@@ -102,105 +99,6 @@ def dump_config(config: Config) -> str:
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and reads 1e-6 as a number."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
-    merge = "tag:yaml.org,2002:merge"  # `<<: *other` may stand for keys that are given again
-    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != merge]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} stands twice", node.start_mark
-            )
-    return {str(k): v for k, v in loader.construct_mapping(node, deep=True).items()}
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
-
-
-def _parse(text: str) -> Any:
-    return yaml.load(text, _Loader)  # a SafeLoader
-
-
-def _read(path: Path) -> Tree:
-    try:
-        found = _parse(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise ConfigError([f"{path}: cannot be read ({e.strerror})"]) from None
-    except (yaml.YAMLError, ValueError) as e:  # ValueError: not UTF-8, or a date such as 2026-13-45
-        raise ConfigError([f"{path}: not valid YAML: {' '.join(str(e).split())}"]) from None
-    if not isinstance(found, dict):
-        kind = "is empty" if found is None else f"holds a {type(found).__name__}"
-        raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
-    return found
-
-
-def _extended(path: Path, above: tuple[Path, ...] = ()) -> Tree:
-    """The file's tree, merged into that of the file which it extends."""
-    tree = _read(path)
-    base = tree.pop("extends", None)
-    if base is None:
-        return tree
-    if not isinstance(base, str):
-        raise ConfigError([f"{path}: extends: expected the name of a file, got {base!r}"])
-    chain = (*above, path.resolve())
-    other = path.parent / base
-    if other.resolve() in chain:
-        raise ConfigError([f"{path}: extends: {base} extends this file in turn"])
-    return cast(Tree, _merge(_extended(other, chain), tree))
-
-
-def _override(tree: Tree, item: str) -> None:
-    """Sets `a.b.0.c=value` in the tree. Setting policy.model clears policy.build, and the other way round."""
-    path, equals, text = item.partition("=")
-    if not equals or not all(path.split(".")):
-        raise ConfigError([f"{item}: expected key.path=value"])
-    try:
-        value = _parse(text)
-    except (yaml.YAMLError, ValueError):
-        raise ConfigError([f"{item}: the value is not valid YAML"]) from None
-    *parents, last = path.split(".")
-    node: Any = tree
-    for k, part in enumerate(parents):
-        node = _child(node, part, ".".join(parents[: k + 1]))
-    if isinstance(node, list):
-        node[_index(node, last, path)] = value
-    elif isinstance(node, dict):
-        node[last] = value
-    else:
-        raise ConfigError([f"{item}: {'.'.join(parents)} holds no keys"])
-    for one, other in (("model", "build"), ("build", "model")):
-        if path.split(".")[:2] == ["policy", one] and value is not None:
-            tree["policy"].pop(other, None)
-
-
-def _child(node: Any, part: str, path: str) -> Any:
-    if isinstance(node, list):
-        return node[_index(node, part, path)]
-    if not isinstance(node, dict):
-        raise ConfigError([f"{path}: there is no such key to set something in"])
-    if node.get(part) is None:
-        node[part] = {}
-    if isinstance(node[part], str):  # `task: digits` and the like have a name only
-        node[part] = {"name": node[part]}
-    return node[part]
-
-
-def _index(node: list[Any], part: str, path: str) -> int:
-    if not node:
-        raise ConfigError([f"{path}: the list is empty"])
-    if not part.isdecimal() or int(part) >= len(node):
-        raise ConfigError([f"{path}: expected a number from 0 to {len(node) - 1}"])
-    return int(part)
-
-
 def _with_stages(tree: Tree) -> Tree:
     """The tree with each stage's inherited parts merged in."""
     tree = deepcopy(tree)
@@ -215,26 +113,13 @@ def _with_stages(tree: Tree) -> Tree:
             continue
         for key in INHERITED:
             if key in tree or key in stage:
-                stage[key] = _merge(tree.get(key, {}), stage.get(key) or {})
+                stage[key] = merge(tree.get(key, {}), stage.get(key) or {})
         if stage.get("algorithm") is None:
             stage["algorithm"] = tree.get("algorithm", Config.algorithm)
         if stage.get("name") is None:
             stage["name"] = _unique(_label(stage["algorithm"]), names)
         names.append(stage["name"])
     return tree
-
-
-def _merge(base: Any, changes: Any) -> Any:
-    if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
-        return deepcopy(changes)
-    keys = [*base, *(k for k in changes if k not in base)]
-    out: Tree = {}
-    for k in keys:
-        if k not in changes:
-            out[k] = deepcopy(base[k])
-        else:
-            out[k] = _merge(None if k in WHOLE else base.get(k), changes[k])
-    return out
 
 
 def _label(algorithm: Any) -> str:

@@ -1,0 +1,129 @@
+"""YAML files and `key=value` overrides as trees of keys, which nobody has checked yet (see `loading`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from vlrft.config import ConfigError
+
+Tree = dict[str, Any]
+WHOLE = ("rewards", "published")  # sections that are replaced, not merged
+
+
+def read_tree(path: Path, above: tuple[Path, ...] = ()) -> Tree:
+    """The file's tree, merged into that of the file which it extends. Raises ConfigError for what cannot be read."""
+    tree = _read(path)
+    base = tree.pop("extends", None)
+    if base is None:
+        return tree
+    if not isinstance(base, str):
+        raise ConfigError([f"{path}: extends: expected the name of a file, got {base!r}"])
+    chain = (*above, path.resolve())
+    other = path.parent / base
+    if other.resolve() in chain:
+        raise ConfigError([f"{path}: extends: {base} extends this file in turn"])
+    return cast(Tree, merge(read_tree(other, chain), tree))
+
+
+def override(tree: Tree, item: str) -> None:
+    """Sets `a.b.0.c=value` in the tree. Setting policy.model clears policy.build, and the other way round."""
+    path, equals, text = item.partition("=")
+    if not equals or not all(path.split(".")):
+        raise ConfigError([f"{item}: expected key.path=value"])
+    try:
+        value = _parse(text)
+    except (yaml.YAMLError, ValueError):
+        raise ConfigError([f"{item}: the value is not valid YAML"]) from None
+    *parents, last = path.split(".")
+    node: Any = tree
+    for k, part in enumerate(parents):
+        node = _child(node, part, ".".join(parents[: k + 1]))
+    if isinstance(node, list):
+        node[_index(node, last, path)] = value
+    elif isinstance(node, dict):
+        node[last] = value
+    else:
+        raise ConfigError([f"{item}: {'.'.join(parents)} holds no keys"])
+    for one, other in (("model", "build"), ("build", "model")):
+        if path.split(".")[:2] == ["policy", one] and value is not None:
+            tree["policy"].pop(other, None)
+
+
+def merge(base: Any, changes: Any) -> Any:
+    """The changes over the base, key by key; what is no section of keys is replaced whole."""
+    if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
+        return deepcopy(changes)
+    keys = [*base, *(k for k in changes if k not in base)]
+    out: Tree = {}
+    for k in keys:
+        if k not in changes:
+            out[k] = deepcopy(base[k])
+        else:
+            out[k] = merge(None if k in WHOLE else base.get(k), changes[k])
+    return out
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice and reads 1e-6 as a number."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
+    merged = "tag:yaml.org,2002:merge"  # `<<: *other` may stand for keys that are given again
+    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != merged]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} stands twice", node.start_mark
+            )
+    return {str(k): v for k, v in loader.construct_mapping(node, deep=True).items()}
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+def _parse(text: str) -> Any:
+    return yaml.load(text, _Loader)  # a SafeLoader
+
+
+def _read(path: Path) -> Tree:
+    try:
+        found = _parse(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        raise ConfigError([f"{path}: cannot be read ({e.strerror})"]) from None
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: not UTF-8, or a date such as 2026-13-45
+        raise ConfigError([f"{path}: not valid YAML: {' '.join(str(e).split())}"]) from None
+    if not isinstance(found, dict):
+        kind = "is empty" if found is None else f"holds a {type(found).__name__}"
+        raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
+    return found
+
+
+def _child(node: Any, part: str, path: str) -> Any:
+    if isinstance(node, list):
+        return node[_index(node, part, path)]
+    if not isinstance(node, dict):
+        raise ConfigError([f"{path}: there is no such key to set something in"])
+    if node.get(part) is None:
+        node[part] = {}
+    if isinstance(node[part], str):  # `task: digits` and the like have a name only
+        node[part] = {"name": node[part]}
+    return node[part]
+
+
+def _index(node: list[Any], part: str, path: str) -> int:
+    if not node:
+        raise ConfigError([f"{path}: the list is empty"])
+    if not part.isdecimal() or int(part) >= len(node):
+        raise ConfigError([f"{path}: expected a number from 0 to {len(node) - 1}"])
+    return int(part)
