@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import comb, factorial, floor
 
-from vlrft.grading.formula import Expr
+from vlrft.grading.expression import Expr
 
 MAX_BITS = 20_000  # of a number on the way: 2^1009 and 100! are small, 10^10^10 is refused
 MAX_FACTORIAL = 1_000

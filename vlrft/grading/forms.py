@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlrft.grading.formula import Expr
+from vlrft.grading.expression import Expr
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""Reads tokens as one mathematical expression: a tree of plain tuples, or None.
-
-    3\\sqrt{x} + 1   ("add", ("mul", ("num", 3), ("pow", ("sym", "x"), ("num", 1/2))), ("num", 1))
+"""Reads tokens as one mathematical expression (see `expression`), or None.
 
 Every token must have its place; nothing is skipped. Letters side by side are multiplied, `2\\frac12`
 is a mixed number, `e` is Euler's number and `i` the imaginary unit. A letter before parentheses is
@@ -10,11 +8,9 @@ multiplied as well: `f(x)` and `x f` are one; but `f(0)` is a name. `\\log` with
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
+from vlrft.grading.expression import Expr, inverse, is_negative, negative, with_sign
 from vlrft.grading.numerals import Unreadable, number, read_number, starts_number
-
-Expr = tuple[Any, ...]  # (kind, operand, …)
 
 MAX_TOKENS = 400
 MAX_DEPTH = 40
@@ -25,6 +21,8 @@ _GREEK = {
     "rho", "sigma", "tau", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi",
     "Sigma", "Phi", "Psi", "Omega", "hbar", "ell", "emptyset",
 }  # fmt: skip
+_MARKS = {"dot", "ddot", "bar", "hat", "vec", "overline", "mathrm"}  # on a symbol
+_COMMANDS = FUNCTIONS | _GREEK | _MARKS | {"frac", "sqrt", "binom", "pi", "infty"}
 _CLOSING = {
     "(": ")",
     "[": "]",
@@ -76,19 +74,19 @@ class _Reader:
         terms = [self._signed()]
         while self._next in ("+", "-", "±", "∓"):
             sign = self._take()
-            terms.append(_with_sign(sign, self._product()))
+            terms.append(with_sign(sign, self._product()))
         return terms[0] if len(terms) == 1 else ("add", *terms)
 
     def _signed(self) -> Expr:
         sign = self._take() if self._next in ("+", "-", "±", "∓") else "+"
-        return _with_sign(sign, self._product())
+        return with_sign(sign, self._product())
 
     def _product(self) -> Expr:
         factors = [self._power()]
         while True:
             if self._next == "/":
                 self._take()
-                factors.append(_inverse(self._operand()))
+                factors.append(inverse(self._operand()))
             elif self._next == r"\cdot":
                 self._take()
                 factors.append(self._operand())
@@ -101,7 +99,7 @@ class _Reader:
         """A factor behind an operator, which may carry a minus sign."""
         if self._next == "-":
             self._take()
-            return _negative(self._power())
+            return negative(self._power())
         return self._power()
 
     def _starts_atom(self) -> bool:
@@ -113,7 +111,7 @@ class _Reader:
         if token[:1].isdigit():  # `n 2^n`, but not `6 7` or `x10`
             before, *after = self._tokens[self._place - 1 : self._place + 2]
             return after[1:] == ["^"] and not before[0].isdigit()
-        return token.isalpha() or _is_command(token)
+        return token.isalpha() or (token[:1] == "\\" and token[1:] in _COMMANDS)
 
     def _power(self) -> Expr:
         base = self._atom()
@@ -141,7 +139,7 @@ class _Reader:
     def _exponent(self) -> Expr:
         if self._next in ("-", "+"):
             sign = self._take()
-            return _with_sign(sign, self._power())
+            return with_sign(sign, self._power())
         if self._next in ("{", "("):
             return self._power()
         found = self._atom()
@@ -223,7 +221,7 @@ class _Reader:
     def _command(self, name: str) -> Expr:
         if name == "frac":
             top, bottom = self._argument(digit=True), self._argument(digit=True)
-            return ("mul", top, _inverse(bottom))
+            return ("mul", top, inverse(bottom))
         if name == "sqrt":
             return self._root()
         if name == "binom":
@@ -232,7 +230,7 @@ class _Reader:
             return self._function(name)
         if name in ("pi", "infty"):
             return ("const", name)
-        if name in ("dot", "ddot", "bar", "hat", "vec", "overline", "mathrm"):
+        if name in _MARKS:
             inner = self._argument()
             if inner[0] == "sym":
                 return self._symbol(inner[1] if name == "mathrm" else f"{name} {inner[1]}")
@@ -260,9 +258,9 @@ class _Reader:
         inner = self._argument()
         if index is None:
             return ("pow", inner, _HALF)
-        if index[0] == "num" and index[1] % 2 == 1 and _is_negative(inner):
-            return _negative(("pow", _negative(inner), _inverse(index)))  # ∛(−8) is the real −2
-        return ("pow", inner, _inverse(index))
+        if index[0] == "num" and index[1] % 2 == 1 and is_negative(inner):
+            return negative(("pow", negative(inner), inverse(index)))  # ∛(−8) is the real −2
+        return ("pow", inner, inverse(index))
 
     def _function(self, name: str) -> Expr:
         power: Expr | None = None
@@ -284,47 +282,5 @@ class _Reader:
         if base is not None:
             if name != "log":
                 raise Unreadable(name)
-            found = ("mul", ("fn", "ln", inner), _inverse(("fn", "ln", base)))
+            found = ("mul", ("fn", "ln", inner), inverse(("fn", "ln", base)))
         return found if power is None else ("pow", found, power)
-
-
-def _is_command(token: str) -> bool:
-    name = token.removeprefix("\\")
-    return token.startswith("\\") and (
-        name in FUNCTIONS
-        or name in _GREEK
-        or name
-        in (
-            "frac",
-            "sqrt",
-            "binom",
-            "pi",
-            "infty",
-            "dot",
-            "ddot",
-            "bar",
-            "hat",
-            "vec",
-            "overline",
-            "mathrm",
-        )
-    )
-
-
-def _inverse(found: Expr) -> Expr:
-    return ("pow", found, ("num", Fraction(-1)))
-
-
-def _negative(found: Expr) -> Expr:
-    return ("num", -found[1]) if found[0] == "num" else ("mul", ("num", Fraction(-1)), found)
-
-
-def _is_negative(found: Expr) -> bool:
-    """By how it is written: −8, −x."""
-    return (found[0] == "num" and found[1] < 0) or found[:2] == ("mul", ("num", Fraction(-1)))
-
-
-def _with_sign(sign: str, found: Expr) -> Expr:
-    if sign in ("±", "∓"):
-        return ("pm", sign, found)
-    return _negative(found) if sign == "-" else found

@@ -21,8 +21,9 @@ from functools import cache, lru_cache
 from vlrft.grading.answers import read_math
 from vlrft.grading.bounded import Bounded
 from vlrft.grading.exact import exact_value
+from vlrft.grading.expression import Expr
 from vlrft.grading.forms import Answer, Form, Many, Named, Quantity, Relation, Words
-from vlrft.grading.formula import Expr, read_formula
+from vlrft.grading.formula import read_formula
 from vlrft.grading.notation import tokens
 from vlrft.grading.numeric import agree, proportional
 from vlrft.grading.points import point, solutions, spread

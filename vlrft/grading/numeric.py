@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from vlrft.grading.formula import Expr
+from vlrft.grading.expression import Expr
 
 DIGITS = 60  # of working precision
 AGREED = 40  # digits that must be the same

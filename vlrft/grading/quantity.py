@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
+from vlrft.grading.expression import Expr, negative
 from vlrft.grading.forms import Many, Quantity
-from vlrft.grading.formula import Expr, read_formula
+from vlrft.grading.formula import read_formula
 from vlrft.grading.units import split_unit
 
 
@@ -27,5 +26,5 @@ def _signs(expr: Expr, positive: str) -> Expr:
     """The expression with each ± read as + (and ∓ as -), or the other way round."""
     if expr[0] == "pm":
         inner = _signs(expr[2], positive)
-        return inner if expr[1] == positive else ("mul", ("num", Fraction(-1)), inner)
+        return inner if expr[1] == positive else negative(inner)
     return tuple(_signs(part, positive) if isinstance(part, tuple) else part for part in expr)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 
 from vlrft.grading.brackets import split
+from vlrft.grading.expression import Expr, negative
 from vlrft.grading.forms import Form, Many, Named, Quantity, Relation
-from vlrft.grading.formula import Expr, read_formula
+from vlrft.grading.formula import read_formula
 from vlrft.grading.names import is_length, is_name, name_of
 from vlrft.grading.quantity import read_quantity
 
 _RELATIONS = ("=", "<", ">", "≤", "≥", "≠", r"\in")
 _FLIP = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
 _INFINITY: Expr = ("const", "infty")
-_BELOW: Expr = ("mul", ("num", Fraction(-1)), _INFINITY)
+_BELOW: Expr = negative(_INFINITY)
 
 
 def read_relation(
@@ -114,4 +114,4 @@ def _hole(bound: Form) -> Many:
 
 
 def _less(a: Expr, b: Expr) -> Expr:
-    return ("add", a, ("mul", ("num", Fraction(-1)), b))
+    return ("add", a, negative(b))
