@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+Tell = Callable[[dict[str, Any]], Iterator[str]]  # a part's figures in words
 
-def written(folder: Path) -> None:
+
+def write(folder: Path, parts: Mapping[str, Tell]) -> None:
+    """The page of what was measured so far, part by part."""
     found = json.loads((folder / "alfworld.json").read_text(encoding="utf-8"))
-    parts = [SECTIONS[name](found[name]) for name in SECTIONS if name in found]
+    told = [tell(found[name]) for name, tell in parts.items() if name in found]
     known = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
     head = [
         "# ALFWorld on the real engine",
@@ -20,7 +23,7 @@ def written(folder: Path) -> None:
         "The games are ours: genuine for the engine, not those of ALFRED, so success rates do not "
         "compare with papers'.",
     ]
-    lines = [*head, *(line for part in parts for line in part)]
+    lines = [*head, *(line for part in told for line in part)]
     (folder / "alfworld.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -102,13 +105,3 @@ def workers(f: dict[str, Any]) -> Iterator[str]:
             )
     yield ""
     yield f"Load of the machine when it ended: {f['load']:.1f}."
-
-
-SECTIONS = {
-    "generation": generation,
-    "stock": stock,
-    "players": players,
-    "traces": traces,
-    "memory": memory,
-    "workers": workers,
-}
