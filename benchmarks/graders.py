@@ -28,8 +28,9 @@ from vlrft.rewards import math_answer as rewards
 
 from benchmarks import graders_by_hand, graders_unseen
 from benchmarks.graders_geoqa import misread, verdicts
+from benchmarks.graders_gold import read
 from benchmarks.graders_math_verify import verified
-from benchmarks.graders_variants import near_misses, read, rewritings
+from benchmarks.graders_variants import near_misses, rewritings
 from vlrft.grading import bounded_worker
 from vlrft.schema import DataError, Sample
 

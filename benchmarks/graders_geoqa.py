@@ -11,9 +11,9 @@ from typing import Any
 
 from vlrft.rewards.math_answer import answer_text, math_answer, r1v_eval
 
+from benchmarks.graders_gold import read
 from benchmarks.graders_math_verify import value
 from benchmarks.graders_values import values
-from benchmarks.graders_variants import read
 from vlrft.grading import bounded_worker, read_math
 from vlrft.schema import Sample
 
