@@ -1,4 +1,4 @@
-"""Reading: images, tables, folders, zips."""
+"""Reading: images, tables, folders, zips; samples made when asked for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 from tests.fakes import noise_image
-from vlrft.data import open_image, open_source
+from vlrft.data import Made, open_image, open_source
 from vlrft.data.source import picture, read
 from vlrft.data.tables import hub_rows
-from vlrft.schema import DataError
+from vlrft.schema import DataError, Sample
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 
@@ -192,3 +192,20 @@ def test_a_folder_of_a_hub_data_set_is_read_alone(
     with pytest.raises(DataError, match="owner/zoo: cannot load the train split from the hub"):
         list(hub_rows("owner/zoo", "harder/", "train"))
     assert open_source("some/zoo:hard/").label == "some/zoo"
+
+
+def test_samples_are_made_when_they_are_asked_for() -> None:
+    made: list[int] = []
+
+    def make(place: int) -> Sample:
+        made.append(place)
+        return Sample(id=str(place), messages=())
+
+    found = Made(make, range(6))
+    later = found[1:][::2]
+    assert (len(found), len(later), made) == (6, 3, [])
+    assert [sample.id for sample in later] == ["1", "3", "5"]
+    assert later[-2].id == "3"
+    with pytest.raises(IndexError):
+        later[3]
+    assert made == [1, 3, 5, 3]

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import overload
 
 from pydantic import TypeAdapter
 
 from vlrft.config import ConfigError, EnvConfig, RewardConfig, TaskConfig
-from vlrft.data import Samples
+from vlrft.data import Made, Samples
 from vlrft.golds import golds, walk
 from vlrft.grades import STRICT, Graders
 from vlrft.hosting import Host, Hosts
@@ -59,7 +58,7 @@ class BoundTask:
 
     def head(self, limit: int | None) -> Sequence[Sample]:
         """The first `limit` samples; all when None. Each is made when it is asked for."""
-        return Head(self.samples, range(len(self.samples))[:limit])
+        return Made(self.samples.__getitem__, range(len(self.samples))[:limit])
 
     def completed(self, samples: Sequence[Sample], records: Sequence[Record]) -> Sequence[Record]:
         """The records as they are measured and kept."""
@@ -106,26 +105,6 @@ class BoundTask:
                 for message in seen.messages:
                     yield from (part for part in message.content if isinstance(part, str))
             yield from said
-
-
-@dataclass(frozen=True)
-class Head(Sequence[Sample]):
-    """Some of the samples, made when they are asked for."""
-
-    samples: Sequence[Sample]
-    places: range
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> Head: ...
-    def __getitem__(self, index: int | slice) -> Sample | Head:
-        if isinstance(index, slice):
-            return Head(self.samples, self.places[index])
-        return self.samples[self.places[index]]
 
 
 def bind(config: TaskConfig, split: str) -> BoundTask:

@@ -13,7 +13,7 @@ from vlrft.schema import Measure, Record, Sample, Task
 
 from .options import SUBTASKS, Options
 from .scans import SPLITS
-from .scenes import Scenes
+from .scenes import load
 
 FOUND = 0.5  # IoU from which on a digit counts as found
 
@@ -43,7 +43,7 @@ task = Task(
     doc="Scanned digits in scenes: classify, count, relation, ground. Built in, no download.",
     options=Options,
     splits=SPLITS,
-    load=Scenes,
+    load=load,
     rewards={"choice": 1.0, "count": 1.0, "boxes": 1.0, "format": 0.1},
     graders={"strict": ("choice", "count", "boxes")},
     measures=measures,

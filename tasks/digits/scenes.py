@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from vlrft.boxes import to_thousandths
+from vlrft.data import Made
 from vlrft.schema import IMAGE, Message, Sample
 
 from .options import Options
@@ -35,49 +36,29 @@ class Question:
     tags: dict[str, str]
 
 
-class Scenes(Sequence[Sample]):
-    """A split's samples, each composed when it is asked for."""
+def load(split: str, options: Options) -> Made:
+    """A split's scenes, each composed when it is asked for."""
+    composed = lru_cache(maxsize=CACHED)(partial(scene, split, options))
+    return Made(composed, range(getattr(options, split)))
 
-    def __init__(self, split: str, options: Options) -> None:
-        self.split = split
-        self.options = options
-        self.length: int = getattr(options, split)
-        self._compose = lru_cache(maxsize=CACHED)(self._sample)
 
-    def __len__(self) -> int:
-        return self.length
-
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sample]: ...
-    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"scene {index} of {len(self)}")
-        return self._compose(index % len(self))
-
-    def _sample(self, index: int) -> Sample:
-        options = self.options
-        name = f"digits/{self.split}/{index}"
-        rng = random.Random(name)
-        width, height = rng.choice(options.canvas), rng.choice(options.canvas)
-        rows, columns = options.across(height), options.across(width)
-        cells = [(column, row) for row in range(rows) for column in range(columns)]
-        kind = options.subtasks[index % len(options.subtasks)]
-        question = ASK[kind](rng, cells, options)
-        image, squares = draw(question, self.split, (width, height), rng, options)
-        box = to_thousandths(squares[0], width, height)
-        return Sample(
-            id=name,
-            messages=(
-                Message(role="user", content=(IMAGE, prompt(kind).format(**question.fields))),
-            ),
-            images=(image,),
-            answer=box if question.answer is None else question.answer,
-            tags={"kind": kind, **question.tags},
-        )
+def scene(split: str, options: Options, index: int) -> Sample:
+    name = f"digits/{split}/{index}"
+    rng = random.Random(name)
+    width, height = rng.choice(options.canvas), rng.choice(options.canvas)
+    rows, columns = options.across(height), options.across(width)
+    cells = [(column, row) for row in range(rows) for column in range(columns)]
+    kind = options.subtasks[index % len(options.subtasks)]
+    question = ASK[kind](rng, cells, options)
+    image, squares = draw(question, split, (width, height), rng, options)
+    box = to_thousandths(squares[0], width, height)
+    return Sample(
+        id=name,
+        messages=(Message(role="user", content=(IMAGE, prompt(kind).format(**question.fields))),),
+        images=(image,),
+        answer=box if question.answer is None else question.answer,
+        tags={"kind": kind, **question.tags},
+    )
 
 
 @cache

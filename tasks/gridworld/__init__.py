@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import overload
 
 import numpy as np
 
+from vlrft.data import Made
 from vlrft.metrics import accuracy, per_tag
 from vlrft.schema import Measure, Record, Sample, Task
 
@@ -22,41 +22,28 @@ from .world import draw_rooms
 SPLITS = ("train", "test")
 
 
-class Rooms(Sequence[Sample]):
+def rooms(split: str, options: Options) -> Made:
     """The rooms of a split; a picture is drawn when its room is asked for."""
+    drawn = draw_rooms(
+        np.random.default_rng(SPLITS.index(split)),
+        options.train if split == "train" else options.test,
+        options.size,
+        options.walls,
+        (options.least, options.max_steps),
+        held_out=split == "test",
+    )
 
-    def __init__(self, split: str, options: Options) -> None:
-        self.split, self.options = split, options
-        self.rooms = draw_rooms(
-            np.random.default_rng(SPLITS.index(split)),
-            options.train if split == "train" else options.test,
-            options.size,
-            options.walls,
-            (options.least, options.max_steps),
-            held_out=split == "test",
-        )
-
-    def __len__(self) -> int:
-        return len(self.rooms)
-
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sample]: ...
-    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"room {index} of {len(self)}")
-        index %= len(self)
-        room, distance = self.rooms[index]
+    def sample(index: int) -> Sample:
+        room, distance = drawn[index]
         return Sample(
-            id=f"gridworld/{self.split}/{index}",
+            id=f"gridworld/{split}/{index}",
             messages=ask(),
-            images=(picture(room, self.options.cell),),
+            images=(picture(room, options.cell),),
             tags={"kind": "gridworld", "distance": str(distance)},
-            info={"room": room, "options": self.options},
+            info={"room": room, "options": options},
         )
+
+    return Made(sample, range(len(drawn)))
 
 
 def gold(sample: Sample) -> list[str]:
@@ -83,7 +70,7 @@ task = Task(
     doc="A grid room as a picture each turn: move to the goal. Built in, no download.",
     options=Options,
     splits=SPLITS,
-    load=Rooms,
+    load=rooms,
     rewards={},
     graders={"strict": ("won",)},
     measures=measures,

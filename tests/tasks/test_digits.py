@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from vlrft.rewards.format import format as form
 from vlrft.tasks.digits import task
 from vlrft.tasks.digits.options import SUBTASKS, Options
 from vlrft.tasks.digits.scans import SPLITS, scans_of
-from vlrft.tasks.digits.scenes import Scenes
 
 from vlrft.boxes import to_pixels
 from vlrft.golds import gold_text
@@ -32,11 +32,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def scenes(split: str = "train", **options: Any) -> Scenes:
-    return Scenes(split, Options(**options))
+def scenes(split: str = "train", **options: Any) -> Sequence[Sample]:
+    return task.load(split, Options(**options))
 
 
-def by_kind(found: Scenes, kind: str, number: int = 40) -> list[Sample]:
+def by_kind(found: Sequence[Sample], kind: str, number: int = 40) -> list[Sample]:
     return list(itertools.islice((s for s in found if s.tags["kind"] == kind), number))
 
 

@@ -4,12 +4,14 @@ Source     where files and tables are            open_source("~/data/geo.zip"), 
 Row        one question as the pack understands it, its images still encoded
 Defect     a row that cannot be used, and why
 Dataset    a pack's `load`: reads rows, makes samples
+Made       samples that a function makes, for a pack without rows
 prepare    raw form -> a folder of validated rows, once
 generate   the data of a task that makes its own
 """
 
 from vlrft.data.dataset import Dataset, Samples
 from vlrft.data.generate import generate
+from vlrft.data.made import Made
 from vlrft.data.prepare import Prepared, prepare
 from vlrft.data.prompt import content, read_prompt
 from vlrft.data.qa import qa_rows, untagged
@@ -21,6 +23,7 @@ from vlrft.images import open_image
 __all__ = [
     "Dataset",
     "Defect",
+    "Made",
     "Picture",
     "Prepared",
     "Row",
