@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
-FAMILIES = (
+Family = Literal[
     "pick_and_place_simple",
     "look_at_obj_in_light",
     "pick_clean_then_place_in_recep",
     "pick_heat_then_place_in_recep",
     "pick_cool_then_place_in_recep",
     "pick_two_obj_and_place",
-)
+]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 SPLITS = ("train", "valid_seen", "valid_unseen")
 # Numbers of the scenes of each room: ALFRED trains in 7 to 30 and keeps 1 to 6 apart.
 SCENES = {"train": range(7, 31), "valid_seen": range(7, 31), "valid_unseen": range(1, 7)}

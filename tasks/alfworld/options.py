@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .families import FAMILIES
-
-Family = Literal[
-    "pick_and_place_simple",
-    "look_at_obj_in_light",
-    "pick_clean_then_place_in_recep",
-    "pick_heat_then_place_in_recep",
-    "pick_cool_then_place_in_recep",
-    "pick_two_obj_and_place",
-]
+from .families import FAMILIES, Family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +16,7 @@ class Options:
 
     data: str | None = None
     """The folder that holds train, valid_seen and valid_unseen."""
-    families: tuple[Family, ...] = FAMILIES  # type: ignore[assignment]
+    families: tuple[Family, ...] = FAMILIES
     """The games of these alone; ids stay as they are."""
     prompt: Literal["released", "short"] = "released"
     """verl-agent's words, or few of them for small models."""
