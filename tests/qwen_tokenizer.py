@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from vlrft.chat import Chat
-from vlrft.policy.build import END_OF_TEXT, IM_END, SPECIAL_TOKENS
+from vlrft.policy.build import make_tokenizer
 from vlrft.policy.vision import bound_pixels, build_image_processor
 from vlrft.schema import Sample
 
@@ -35,23 +34,10 @@ needs_qwen = pytest.mark.skipif(PACKAGE is None, reason="dashscope carries the Q
 @cache
 def qwen_tokenizer() -> Any:
     """`Qwen2Tokenizer` with the released ids: `Hello world` is 9707, 1879; `<|image_pad|>` is 151655."""
-    from transformers import Qwen2Tokenizer
-
     ranks = _ranks()
     vocab = {_letters(token): rank for token, rank in ranks.items()}
     merges = [(_letters(left), _letters(right)) for left, right in _merges(ranks)]
-    vocab |= {token: len(ranks) + k for k, token in enumerate(SPECIAL_TOKENS)}
-    make: Any = Qwen2Tokenizer
-    return make(
-        vocab=vocab,
-        merges=merges,
-        unk_token=None,
-        pad_token=END_OF_TEXT,
-        eos_token=IM_END,
-        extra_special_tokens=list(SPECIAL_TOKENS),
-        padding_side="left",
-        chat_template=files("vlrft.policy").joinpath("qwen2_vl.jinja").read_text("utf-8"),
-    )
+    return make_tokenizer(vocab, merges)
 
 
 @cache

@@ -6,7 +6,7 @@ is 16 tokens), Qwen's special tokens in their order, digits one token each, Qwen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -44,20 +44,23 @@ def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
         show_progress=False,
     )
     learned.train_from_iterator([TEMPLATE_WORDS, *corpus], trainer)
-    vocab, merges = _vocab_and_merges(learned)
-    for token in SPECIAL_TOKENS:
-        vocab[token] = len(vocab)
-    template = files("vlrft.policy").joinpath("qwen2_vl.jinja").read_text("utf-8")
+    return make_tokenizer(*_vocab_and_merges(learned))
+
+
+def make_tokenizer(vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> Any:
+    """A Qwen2 tokenizer of these tokens and, behind them, the special ones; with the released chat template."""
+    from transformers import Qwen2Tokenizer
+
     make: Any = Qwen2Tokenizer
     return make(
-        vocab=vocab,
+        vocab={**vocab, **{token: len(vocab) + k for k, token in enumerate(SPECIAL_TOKENS)}},
         merges=merges,
         unk_token=None,
         pad_token=END_OF_TEXT,
         eos_token=IM_END,
         extra_special_tokens=list(SPECIAL_TOKENS),
         padding_side="left",
-        chat_template=template,
+        chat_template=files("vlrft.policy").joinpath("qwen2_vl.jinja").read_text("utf-8"),
     )
 
 
