@@ -5,15 +5,14 @@ Our own writing of what each does, in the worker with a limit on time and memory
 
 from __future__ import annotations
 
-import importlib
 import re
 from string import ascii_uppercase
-from typing import Any
 
 from vlrft.grading import bounded_worker, expects
 from vlrft.schema import DataError, Sample
 
-from ._visual_rft import SECONDS, math_agrees, tagged
+from ._math_verify import NEEDS, SECONDS, library, parse, verify
+from ._visual_rft import math_agrees, tagged
 
 _STANDING = re.compile(r"(?:^|\s|\[|\()([A-H])(?:\s|\]|\)|$)")
 _LETTERS = "ABCDEF"
@@ -58,7 +57,7 @@ def cvbench(completion: str, sample: Sample) -> float | None:
     found = tagged_line(completion)
     said = completion if found is None else found
     arguments = (said, letter, text, tuple(options))
-    return bounded_worker().call(_cvbench, arguments, SECONDS) or 0.0
+    return bounded_worker().call(_cvbench, arguments, SECONDS, NEEDS) or 0.0
 
 
 def tagged_line(text: str) -> str | None:
@@ -78,23 +77,18 @@ def tagged_line(text: str) -> str | None:
 
 
 def _cvbench(said: str, letter: str, text: str, options: tuple[str, ...]) -> float:
-    try:
-        library: Any = importlib.import_module("math_verify")
-    except ImportError:
-        raise ImportError(
-            "the released graders need math-verify: pip install 'vlrft[math]'"
-        ) from None
+    found = library()
     letters = [form for c in _LETTERS for form in (c, c.lower(), f"({c})", f"({c.lower()})")]
     styles = [
-        library.LatexExtractionConfig(),
-        library.ExprExtractionConfig(),
-        library.StringExtractionConfig(strings=(*letters, *options)),
+        found.LatexExtractionConfig(),
+        found.ExprExtractionConfig(),
+        found.StringExtractionConfig(strings=(*letters, *options)),
     ]
-    parsed = library.parse(said, extraction_config=styles, parsing_timeout=None)
+    parsed = parse(said, extraction_config=styles)
     right = [text.lower(), text]
     if letter:
         right += [letter, letter.lower(), f"({letter.lower()})", f"({letter})"]
-    return float(bool(library.verify(right, parsed, timeout_seconds=None)))
+    return float(verify(right, parsed))
 
 
 def _gold(sample: Sample) -> tuple[str, list[str]]:

@@ -7,18 +7,14 @@ originals use SIGALRM (main thread only) or nothing. A comparison that breaks th
 from __future__ import annotations
 
 import importlib
-import logging
 import re
 from collections.abc import Callable
-from typing import Any
 
 from vlrft.grading import bounded_worker, expects, gold_texts
 from vlrft.schema import Sample
 
+from ._math_verify import NEEDS, SECONDS, library, parse, verify
 from ._prm800k import same_answer
-
-SECONDS = 10.0  # for one completion: two default limits of math-verify
-NEEDS = ("math_verify:parse", "mpmath:mp")
 
 _ANSWER = re.compile(r"<answer>(.*?)</answer>")  # without DOTALL, as released
 _TAG_SPACE = re.compile(r"\s*(<|>|/)\s*")
@@ -101,16 +97,15 @@ def _r1v(completion: str, golds: tuple[str, ...]) -> float:
     said = found[1].strip() if found else completion.strip()
     return float(
         any(
-            _verified(_parse(completion), _parse(f"<answer> {gold} </answer>"))
-            or said == gold.strip()
+            verify(parse(completion), parse(f"<answer> {gold} </answer>")) or said == gold.strip()
             for gold in golds
         )
     )
 
 
 def _r1v_eval(completion: str, golds: tuple[str, ...]) -> float:
-    parsed = _parse(completion)
-    return float(any(_verified(parsed, _parse(gold)) for gold in golds))
+    parsed = parse(completion)
+    return float(any(verify(parsed, parse(gold)) for gold in golds))
 
 
 def _mathruler(completion: str, golds: tuple[str, ...]) -> float:
@@ -125,8 +120,8 @@ def _dr_grpo(completion: str, golds: tuple[str, ...]) -> float:
 
 
 def _open_r1(completion: str, golds: tuple[str, ...]) -> float:
-    library = _math_verify()
-    style = library.LatexExtractionConfig(
+    found = library()
+    style = found.LatexExtractionConfig(
         normalization_config=importlib.import_module("latex2sympy2_extended").NormalizationConfig(
             basic_latex=True,
             units=True,
@@ -137,26 +132,26 @@ def _open_r1(completion: str, golds: tuple[str, ...]) -> float:
         boxed_match_priority=0,
         try_extract_without_anchor=False,
     )
-    said = _parse(completion, extraction_config=[style], extraction_mode="first_match")
-    plain = [library.LatexExtractionConfig()]
+    said = parse(completion, extraction_config=[style], extraction_mode="first_match")
+    plain = [found.LatexExtractionConfig()]
     for gold in golds:
-        known = _parse(gold, extraction_config=plain, extraction_mode="first_match")
-        if not known or _verified(said, known):
+        known = parse(gold, extraction_config=plain, extraction_mode="first_match")
+        if not known or verify(said, known):
             return 1.0
     return 0.0
 
 
 def _lighteval(completion: str, golds: tuple[str, ...]) -> float:
-    library = _math_verify()
-    plain = library.ExprExtractionConfig()
-    said = _parse(
+    found = library()
+    plain = found.ExprExtractionConfig()
+    said = parse(
         completion,
-        extraction_config=[plain, library.LatexExtractionConfig(boxed_match_priority=0)],
+        extraction_config=[plain, found.LatexExtractionConfig(boxed_match_priority=0)],
     )
-    known = [library.LatexExtractionConfig(), plain]
+    known = [found.LatexExtractionConfig(), plain]
     return float(
         any(
-            _verified(_parse(_latex(gold), extraction_config=known), said, float_rounding=5)
+            verify(parse(_latex(gold), extraction_config=known), said, float_rounding=5)
             for gold in golds
         )
     )
@@ -182,17 +177,3 @@ def _last_box(text: str, openings: tuple[str, ...]) -> str | None:
         if depth == 0:
             return text[start + len(opening) : place]
     return None
-
-
-def _math_verify() -> Any:
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of the lack of SIGALRM
-    return importlib.import_module("math_verify")  # has no types
-
-
-def _parse(text: str, **settings: Any) -> list[Any]:
-    found: list[Any] = _math_verify().parse(text, parsing_timeout=None, **settings)
-    return found
-
-
-def _verified(first: list[Any], second: list[Any], **settings: Any) -> bool:
-    return bool(_math_verify().verify(first, second, timeout_seconds=None, **settings))
