@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Dataset, Defect, Row, Source, content, qa_rows, read_prompt, untagged
+from vlrft.data import Dataset, Defect, Row, Source, asked, content, qa_rows, read_prompt, untagged
 from vlrft.grading import read_answer, read_integer
 from vlrft.metrics import sampled_measures
-from vlrft.schema import Measure, Message, Record, Sample, Task
+from vlrft.schema import Measure, Record, Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,7 @@ def number(cells: Mapping[str, Any]) -> int:
 def sample(row: Row, options: Options) -> Sample:
     name = options.prompt if options.prompt == "clean" else f"released_{row.info['split']}"
     text = read_prompt(__file__, name).replace("{question}", row.question)
-    asked = Message(role="user", content=content(text))
-    return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags, info=row.info)
+    return asked(row, content(text))
 
 
 def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:

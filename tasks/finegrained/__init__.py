@@ -11,8 +11,8 @@ question besides the image.
 
 from __future__ import annotations
 
-from vlrft.data import Dataset, Row, read_prompt
-from vlrft.schema import IMAGE, DataError, Message, Sample, Task
+from vlrft.data import Dataset, Row, asked, read_prompt
+from vlrft.schema import IMAGE, DataError, Sample, Task
 
 from .labels import HOMES, Options, read
 
@@ -35,8 +35,7 @@ def sample(row: Row, options: Options) -> Sample:
         text = f"<image>\n{text}"
     elif released and row.info["problem"]:
         text = row.info["problem"]  # the set's own
-    asked = Message(role="user", content=(IMAGE, text))
-    return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags, info=row.info)
+    return asked(row, (IMAGE, text))
 
 
 task = Task(

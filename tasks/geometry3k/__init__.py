@@ -8,14 +8,24 @@ right choice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Dataset, Defect, Row, Source, content, parse_json, qa_rows, read_prompt
+from vlrft.data import (
+    Dataset,
+    Defect,
+    Row,
+    Source,
+    asked,
+    content,
+    parse_json,
+    qa_rows,
+    read_prompt,
+)
 from vlrft.data import picture as picture_of
 from vlrft.data import read as read_file
-from vlrft.schema import DataError, Message, Sample, Task
+from vlrft.schema import DataError, Sample, Task
 
 MARK = "<image>"
 
@@ -72,11 +82,8 @@ def right_choice(cells: Mapping[str, Any]) -> str:
 def sample(row: Row, options: Options) -> Sample:
     question = row.question if MARK in row.question else MARK * len(row.pictures) + row.question
     text = read_prompt(__file__, options.prompt).replace("{question}", question)
-    asked = Message(role="user", content=content(text))
     form = {"form": "boxed"} if options.prompt == "released" else {}
-    return Sample(
-        id=row.id, messages=(asked,), answer=row.answer, tags={**row.tags, **form}, info=row.info
-    )
+    return asked(replace(row, tags={**row.tags, **form}), content(text))
 
 
 def gold(sample: Sample) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from vlrft.data import Dataset, Defect, Row, Source, content, qa_rows, read_prompt
-from vlrft.schema import Message, Sample, Task
+from vlrft.data import Dataset, Defect, Row, Source, asked, content, qa_rows, read_prompt
+from vlrft.schema import Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +34,7 @@ def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]
 def sample(row: Row, options: Options) -> Sample:
     name = options.prompt if options.prompt == "clean" else f"released_{row.info['split']}"
     text = read_prompt(__file__, name).replace("{question}", row.question)
-    asked = Message(role="user", content=content(text))
-    return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags, info=row.info)
+    return asked(row, content(text))
 
 
 task = Task(

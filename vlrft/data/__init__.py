@@ -13,7 +13,7 @@ from vlrft.data.dataset import Dataset, Samples
 from vlrft.data.generate import generate
 from vlrft.data.made import Made
 from vlrft.data.prepare import Prepared, prepare
-from vlrft.data.prompt import content, read_prompt
+from vlrft.data.prompt import asked, content, read_prompt
 from vlrft.data.qa import qa_rows, untagged
 from vlrft.data.row import Defect, Picture, Row
 from vlrft.data.source import Source, Within, open_source, picture, read
@@ -30,6 +30,7 @@ __all__ = [
     "Samples",
     "Source",
     "Within",
+    "asked",
     "content",
     "generate",
     "open_image",

@@ -1,11 +1,12 @@
-"""Prompts as text files of a pack, word for word; `<image>` marks where a picture stands."""
+"""Prompts as text files of a pack, word for word; `<image>` marks where a picture stands. And what a row then asks."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
-from vlrft.schema import IMAGE, Slot
+from vlrft.data.row import Row
+from vlrft.schema import IMAGE, Message, Sample, Slot
 
 MARK = "<image>"
 
@@ -23,3 +24,9 @@ def content(text: str) -> tuple[str | Slot, ...]:
     for k, piece in enumerate(text.split(MARK)):
         parts += ([IMAGE] if k else []) + ([piece] if piece else [])
     return tuple(parts)
+
+
+def asked(row: Row, said: tuple[str | Slot, ...]) -> Sample:
+    """The row as a sample, without its images: the user says one thing."""
+    message = Message(role="user", content=said)
+    return Sample(id=row.id, messages=(message,), answer=row.answer, tags=row.tags, info=row.info)
