@@ -22,6 +22,8 @@ from vlrft.policy.vision import bound_pixels, build_image_processor
 from vlrft.schema import Sample
 
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
+USER = f"<|im_start|>user\n{PICTURE}"  # who shows one
 ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
 MARKER = "<|image_pad|>"
 CHECKPOINT_PIXELS = 12845056  # the bound in the released models' preprocessor_config.json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,18 @@ from vlrft.schema import Sample
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"  # published outputs, where they are at hand
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no published outputs at hand")
+
+
+def made(make: Callable[[Path], object]) -> Any:
+    """A fixture: a folder of raw forms in small, made once a module."""
+
+    @pytest.fixture(scope="module")
+    def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        found = tmp_path_factory.mktemp("made")
+        make(found)
+        return found
+
+    return folder
 
 
 def samples(pack: str, split: str, data: Path, **options: Any) -> Sequence[Sample]:

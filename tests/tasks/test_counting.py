@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.data.makers.counting import COUNTS, QUESTION, make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, image_tokens, needs_qwen, rendered
+from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, image_tokens, needs_qwen, rendered
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
     assert_same,
+    made,
     needs_shared,
     prepare,
     published_samples,
@@ -22,16 +23,9 @@ from vlrft.evaluate import measure
 from vlrft.grades import Graders
 from vlrft.plugins import find_reward, find_task
 
-USER = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 TEST_QUESTION = "How many different items are there in the image?"
 OUTPUTS = SHARED / "counting/published_outputs_qwen2vl2b_grpo100.jsonl"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("counting")
-    make(folder)
-    return folder
+data = made(make)
 
 
 @needs_qwen

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.data.makers.finegrained import NAMES, PROBLEM, make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, needs_qwen, rendered
+from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, needs_qwen, rendered
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
     assert_same,
+    made,
     needs_shared,
     prepare,
     samples,
@@ -24,15 +25,8 @@ from vlrft.grades import Graders
 from vlrft.plugins import find_task
 from vlrft.schema import DataError, Sample
 
-USER = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 SETS = {"flowers102": 102, "pets37": 37, "fgvc_aircraft100": 100, "cars196": 196}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("finegrained")
-    make(folder)
-    return folder
+data = made(make)
 
 
 def pets(split: str, data: Path, **options: Any) -> Any:

@@ -7,22 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.data.makers.geometry3k import make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, image_tokens, needs_qwen, rendered
-from tests.tasks.loaded import assert_gold_earns_all, assert_same, prepare, samples
+from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, image_tokens, needs_qwen, rendered
+from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
 from vlrft.evaluate import measure
 from vlrft.grades import Graders
 from vlrft.plugins import find_task
 from vlrft.schema import IMAGE, DataError
 
-USER = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 SPLITS = ("train", "validation", "test")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("geometry3k")
-    make(folder)
-    return folder
+data = made(make)
 
 
 @pytest.fixture(scope="module")

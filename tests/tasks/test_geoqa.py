@@ -13,6 +13,7 @@ from tests.qwen_tokenizer import (
     ASSISTANT,
     RELEASED_PIXELS,
     SYSTEM,
+    USER,
     image_tokens,
     needs_qwen,
     rendered,
@@ -21,6 +22,7 @@ from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
     assert_same,
+    made,
     needs_shared,
     prepare,
     published_samples,
@@ -30,17 +32,10 @@ from vlrft.cli import main
 from vlrft.plugins import find_reward
 from vlrft.schema import DataError
 
-USER = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 ASKED = (
     "As shown in the figure, DE parallel BC, angle A = 80.0, angle B = 60.0, then angle CED is ()"
 )
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("geoqa")
-    make(folder)
-    return folder
+data = made(make)
 
 
 @needs_qwen

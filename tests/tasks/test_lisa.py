@@ -16,6 +16,7 @@ from tests.qwen_tokenizer import (
     ASSISTANT,
     RELEASED_PIXELS,
     SYSTEM,
+    USER,
     image_tokens,
     needs_qwen,
     rendered,
@@ -27,7 +28,6 @@ from vlrft.grades import Graders
 from vlrft.plugins import find_reward, find_task
 from vlrft.schema import DataError, Record, Sample
 
-USER = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 WHERE = ["/7_1/0", "/7_2/0", "/7_3/0", "/7_4/0"]
 
 

@@ -8,27 +8,19 @@ import pytest
 from vlrft.tasks.sat.figures import cvbench
 
 from tests.data.makers.sat import BENCH, make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, needs_qwen, rendered
-from tests.tasks.loaded import assert_gold_earns_all, assert_same, prepare, samples
+from tests.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, rendered
+from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
 from vlrft.evaluate import measure
 from vlrft.grades import Graders
 from vlrft.plugins import find_task
 from vlrft.schema import Record
 
-PLACE = "<|vision_start|><|image_pad|><|vision_end|>"
-USER = f"<|im_start|>user\n{PLACE}"
 BASE = (
     "A conversation between User and Assistant. The user asks a question about the image, and the "
     "Assistant solves it. The assistant first thinks about the reasoning process in the mind and then "
     "provides the user with the answer.\nUser: {} \nAssistant: Let me solve this step by step.\n<think>"
 )
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sat")
-    make(folder)
-    return folder
+data = made(make)
 
 
 @needs_qwen
@@ -44,13 +36,13 @@ def test_released_prompts_word_for_word(data: Path) -> None:
         f"{SYSTEM}{USER}{asked}  Output the thinking process in <think> </think> and final answer "
         f"(option) in <answer> </answer> tags.{ASSISTANT}"
     )
-    assert shown("train", "base") == f"{PLACE}<image>{BASE.format(' ' + asked)}"
+    assert shown("train", "base") == f"{PICTURE}<image>{BASE.format(' ' + asked)}"
     bench = "How many balls are in the image? Select from the following choices.\n(A) 3\n(B) 1\n(C) 2\n(D) 0"
     assert shown("test", "chat") == (
         f"{SYSTEM}{USER}{bench}\nOutput the thinking process in <think> </think> and final answer in "
         f"<answer> </answer> tags.{ASSISTANT}"
     )
-    assert shown("test", "base") == f"{PLACE}<image>{BASE.format(bench)}"
+    assert shown("test", "base") == f"{PICTURE}<image>{BASE.format(bench)}"
 
 
 @needs_qwen
@@ -61,7 +53,7 @@ def test_clean_prompts(data: Path) -> None:
         f"</think>. Then give the letter of the right option between <answer> and </answer>.{ASSISTANT}"
     )
     base = rendered(samples("sat", "train", data / "raw", form="base")[0])
-    assert base.startswith(f"{PLACE}A conversation between User and Assistant.")
+    assert base.startswith(f"{PICTURE}A conversation between User and Assistant.")
     assert base.endswith(f"\nUser: Is the ball left or right?\n{options}\nAssistant: <think>")
 
 

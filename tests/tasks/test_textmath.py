@@ -14,6 +14,7 @@ from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
     assert_same,
+    made,
     needs_shared,
     prepare,
     samples,
@@ -73,13 +74,7 @@ GOLD: dict[str, list[Any]] = {
     "deepscaler": ["-\\frac{2}{3}"],
 }
 TESTS = ("gsm8k", "math", "countdown", "aime24", "amc23_40", "math500", "minerva", "olympiadbench")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("textmath")
-    make(folder)
-    return folder
+data = made(make)
 
 
 @needs_qwen
