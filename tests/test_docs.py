@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.pages import files, read_page
 from vlrft.algorithms import policy_loss
 
-PAGE = Path(__file__).parent.parent / "docs" / "policy_loss.md"
-BLOCKS = {
-    name: text
-    for text in re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
-    for name in re.findall(r"\A# ([\w.]+)", text)
-}
+BLOCKS = files(read_page("docs/policy_loss.md"))
 
 
 def run(name: str, **changed: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.pages import commands, files, read_page, write_files
 from vlrft.advantages.choose import ESTIMATORS, STEPS
 from vlrft.algorithms import find_algorithm
 from vlrft.cli import main, parse
@@ -22,18 +22,9 @@ from vlrft.plugins import find_task
 from vlrft.references import load_file
 from vlrft.train import train
 
-PAGE = (Path(__file__).parent.parent / "docs" / "environments.md").read_text("utf-8")
-BLOCKS = {
-    name: text
-    for text in re.findall(r"^```(?:python|yaml)\n(.*?)^```", PAGE, re.S | re.M)
-    for name in re.findall(r"\A# ([\w.]+)", text)
-}
-COMMANDS = [
-    shlex.split(line, comments=True)[1:]
-    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.S | re.M)
-    for line in block.splitlines()
-    if line.startswith("vlrft")
-]
+PAGE = read_page("docs/environments.md")
+BLOCKS = files(PAGE)
+COMMANDS = [command[1:] for command in commands(PAGE)]
 SHORT = (
     "stages.0.steps=1",
     "stages.1.steps=1",
@@ -48,8 +39,7 @@ SHORT = (
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in BLOCKS.items():
-        (tmp_path / name).write_text(text)
+    write_files(PAGE, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

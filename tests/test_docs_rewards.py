@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.pages import files, read_page, write_files
 from vlrft.binding import named_rewards
 from vlrft.cli import main, parser
 from vlrft.config import TaskConfig
@@ -19,18 +20,13 @@ from vlrft.schema import DataError, Message, Piece, Prompt, Rollout, Sample
 from vlrft.schema import Sequence as Row
 from vlrft.scoring import score_groups
 
-PAGE = (Path(__file__).parent.parent / "docs" / "rewards.md").read_text("utf-8")
-BLOCKS = {
-    name: text
-    for text in re.findall(r"^```(?:python|yaml)\n(.*?)^```", PAGE, re.S | re.M)
-    for name in re.findall(r"\A# ([\w.]+)", text)
-}
+PAGE = read_page("docs/rewards.md")
+BLOCKS = files(PAGE)
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in BLOCKS.items():
-        (tmp_path / name).write_text(text)
+    write_files(PAGE, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

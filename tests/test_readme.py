@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from tests.pages import ROOT, blocks, commands, files, read_page, write_files
 from vlrft.cli import main, parse
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = read_page("README.md")
 SHORT = (
     "stages.0.steps=1",
     "stages.1.steps=1",
@@ -25,31 +24,10 @@ SHORT = (
 SMALL = ("eval.limit=4", "rollout.group_size=2", "rollout.max_tokens=4", "policy.build.layers=1")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.S | re.M)
-
-
-def named(language: str) -> dict[str, str]:
-    """File name (the block's first comment) -> text."""
-    found = {m[1]: text for text in blocks(language) if (m := re.match(r"# ([\w.]+)", text))}
-    assert found
-    return found
-
-
-def commands(word: str) -> list[list[str]]:
-    lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
-    return [
-        shlex.split(line, comments=True)
-        for line in lines
-        if line.startswith("vlrft") and word in line
-    ]
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the README's files, its configs and some data of one's own."""
-    for name, text in {**named("python"), **named("yaml")}.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    write_files(README, tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").mkdir()
     for split in ("train", "test"):
@@ -63,16 +41,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def the_command(words: str) -> list[str]:
+    (found,) = [c for c in commands(README) if words in " ".join(c)]
+    return found[1:]
+
+
 def test_blocks_are_short() -> None:
-    for name, text in named("python").items():
+    python = {name: text for name, text in files(README).items() if name.endswith(".py")}
+    assert python
+    for name, text in python.items():
         code = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
         assert len(code) < 25, name
 
 
 @pytest.mark.parametrize("word", ["terse.py", "spo.py", "train signs.yaml"])
 def test_a_changed_reward_task_and_method_train(here: Path, word: str) -> None:
-    (command,) = commands(word)
-    assert main([*command[1:], *SHORT, *SMALL, "--out", "run"]) == 0
+    assert main([*the_command(word), *SHORT, *SMALL, "--out", "run"]) == 0
     lines = Path("run/rollouts.jsonl").read_text().splitlines()
     assert all(json.loads(line)["completion"] for line in lines[:4])
     assert (Path("run") / "report.html").exists()
@@ -81,8 +65,7 @@ def test_a_changed_reward_task_and_method_train(here: Path, word: str) -> None:
 def test_the_task_of_ones_own_passes_its_check(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (command,) = commands("check ./signs.py")
-    assert main(command[1:]) == 0
+    assert main(the_command("check ./signs.py")) == 0
     assert "4 of 4 gold answers earn full marks" in capsys.readouterr().out
 
 
@@ -93,12 +76,12 @@ def test_the_loss_core_runs_in_a_trainer_of_ones_own(here: Path) -> None:
 
 
 def test_every_printed_command_is_one_the_program_takes() -> None:
-    for command in commands("vlrft"):
+    for command in commands(README):
         assert parse(command[1:]).module
 
 
 def test_every_file_of_the_tree_exists() -> None:
-    tree = next(block for block in blocks("text") if block.startswith("vlrft/"))
+    tree = next(block for block in blocks(README, "text") if block.startswith("vlrft/"))
     inside = [line.split()[0] for line in tree.splitlines() if line.startswith("  ")]
     top = [line.split()[0] for line in tree.splitlines() if not line.startswith("  ")]
     assert all((ROOT / "vlrft" / name).exists() for name in inside)
