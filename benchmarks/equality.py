@@ -24,6 +24,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fakes import CORPUS, ask, noise_image
+from tests.rollout.test_hf import plain_generate
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy import token_scores
 from vlrft.policy.load import Policy, load_policy
@@ -44,6 +45,7 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "frozen vision, checkpointing": {"freeze": FROZEN, "activation_checkpointing": True},
     "logits in chunks": {},
 }
+TOKENS = 24  # of a sampled answer at most
 LENGTHS = (23, 1, 40, 7, 31, 16, 2, 28)  # ragged, G = 8
 Case = tuple[list[PackItem], Tensor]
 
@@ -134,16 +136,16 @@ def sampled(policy: Policy) -> tuple[int, int, float]:
     prompts = {item.prompt.key: item.prompt for _, (items, _) in cases(policy) for item in items}
     requests = [Request(id="s", prompt=p, seeds=(0, 1, 2)) for p in prompts.values()]
     engine = HfEngine(policy)
-    greedy = engine.generate(requests, Sampling(max_tokens=24, temperature=0.0))
+    greedy = engine.generate(requests, Sampling(max_tokens=TOKENS, temperature=0.0))
     same = sum(
-        pieces[0].ids == generated(policy, request.prompt)
+        pieces[0].ids == plain_generate(policy, request.prompt, TOKENS)
         for request, pieces in zip(requests, greedy, strict=True)
     )
     worst = 0.0
-    drawn = engine.generate(requests, Sampling(max_tokens=24))
+    drawn = engine.generate(requests, Sampling(max_tokens=TOKENS))
     for request, pieces in zip(requests, drawn, strict=True):
         items = [PackItem(prompt=request.prompt, rows=tuple(p.ids for p in pieces))]
-        mask = torch.zeros(len(pieces), 24, dtype=torch.bool)
+        mask = torch.zeros(len(pieces), TOKENS, dtype=torch.bool)
         own = torch.zeros(mask.shape, dtype=torch.float64)
         for b, piece in enumerate(pieces):
             mask[b, : len(piece.ids)] = True
@@ -152,21 +154,6 @@ def sampled(policy: Policy) -> tuple[int, int, float]:
             plain = replicated_logprobs(policy, items, mask=mask, temperature=1.0).logprobs
         worst = max(worst, float((plain.double().cpu() - own)[mask].abs().max()))
     return same, len(requests), worst
-
-
-def generated(policy: Policy, prompt: Prompt) -> tuple[int, ...]:
-    ids = torch.tensor([prompt.ids])
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if prompt.images:
-        inputs["mm_token_type_ids"] = (ids == policy.trunk.image_token_id).int()
-        inputs["image_grid_thw"] = torch.tensor([image.grid for image in prompt.images])
-        inputs["pixel_values"] = torch.cat([image.values for image in prompt.images])
-    policy.model.eval()
-    banned = sorted(policy.chat.banned_ids)
-    moved = {name: value.to(policy.device) for name, value in inputs.items()}
-    out = policy.model.generate(**moved, do_sample=False, max_new_tokens=24, suppress_tokens=banned)
-    policy.model.train()
-    return tuple(out[0, ids.shape[1] :].tolist())
 
 
 def main() -> None:

@@ -40,6 +40,7 @@ from benchmarks.gpu_ways import Way, advantages, gate, packed, replicated
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.load import Policy, checkpoint_activations
+from vlrft.policy.logprobs import plain_inputs
 from vlrft.policy.packed import PackItem
 from vlrft.policy.trunk import attending
 from vlrft.rollout import Request, Sampling
@@ -112,14 +113,8 @@ def rollouts(policy: Policy, item: PackItem, case: Case, repeats: int) -> Iterat
     policy.chat.end_ids = frozenset()
     request = Request(id=case.name, prompt=item.prompt, seeds=tuple(range(GROUP)))
     sampling = Sampling(max_tokens=case.length)
-    ids = torch.tensor([item.prompt.ids], device=policy.device)
-    inputs = {
-        "input_ids": ids,
-        "attention_mask": torch.ones_like(ids),
-        "mm_token_type_ids": (ids == policy.trunk.image_token_id).int(),
-        "image_grid_thw": torch.tensor([i.grid for i in item.prompt.images], device=policy.device),
-        "pixel_values": torch.cat([i.values for i in item.prompt.images]).to(policy.device),
-    }
+    ids = torch.tensor([item.prompt.ids])
+    inputs = plain_inputs(policy, ids, torch.ones_like(ids), item.prompt.images)
     limits = {"min_new_tokens": case.length, "max_new_tokens": case.length}
 
     def generate() -> None:

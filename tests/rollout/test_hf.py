@@ -13,7 +13,7 @@ from tests.conftest import Tiny
 from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, RolloutConfig
 from vlrft.policy.load import Policy, load_policy
-from vlrft.policy.logprobs import replicated_logprobs
+from vlrft.policy.logprobs import plain_inputs, replicated_logprobs
 from vlrft.policy.packed import PackItem
 from vlrft.rollout import Request, Sampling, build, portions
 from vlrft.rollout.hf import HfEngine
@@ -50,11 +50,7 @@ def ids_of(groups: Sequence[Sequence[Piece]]) -> list[list[tuple[int, ...]]]:
 def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
     """What transformers' own greedy generate gives for one unpadded prompt."""
     ids = torch.tensor([prompt.ids])
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if prompt.images:
-        inputs["mm_token_type_ids"] = (ids == policy.trunk.image_token_id).int()
-        inputs["image_grid_thw"] = torch.tensor([image.grid for image in prompt.images])
-        inputs["pixel_values"] = torch.cat([image.values for image in prompt.images])
+    inputs = plain_inputs(policy, ids, torch.ones_like(ids), prompt.images)
     out = policy.model.eval().generate(
         **inputs,
         do_sample=False,

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vlrft.phases import phase
 from vlrft.policy.packed import Packed, PackItem, pack
 from vlrft.policy.token_scores import scores_of, token_scores
 from vlrft.policy.trunk import Trunk
-from vlrft.schema import VlrftError
+from vlrft.schema import Pixels, VlrftError
 
 if TYPE_CHECKING:
     from vlrft.policy.load import Policy
@@ -107,13 +107,7 @@ def replicated_logprobs(
     for b, row in enumerate(rows):
         ids[b, : len(row.ids)] = torch.tensor(row.ids)
         real[b, : len(row.ids)] = 1
-    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": real}
-    images = [image for row in rows for image in row.images]
-    if images:
-        inputs["mm_token_type_ids"] = (ids == policy.trunk.image_token_id).int()
-        inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
-        inputs["pixel_values"] = torch.cat([image.values for image in images])
-    inputs = {name: value.to(policy.device) for name, value in inputs.items()}
+    inputs = plain_inputs(policy, ids, real, [image for row in rows for image in row.images])
     with policy.in_use():
         logits = policy.model(**inputs, use_cache=False).logits
     slots = mask.cpu().flatten().nonzero()[:, 0]
@@ -123,6 +117,18 @@ def replicated_logprobs(
     picked = logits[own.to(policy.device), at.to(policy.device) - 1]
     found = scores_of(picked, targets, policy.banned, temperature)
     return _spread(*found, slots.to(policy.device), mask.shape)
+
+
+def plain_inputs(
+    policy: Policy, ids: Int[Tensor, "B T"], real: Int[Tensor, "B T"], images: Sequence[Pixels]
+) -> dict[str, Tensor]:
+    """What transformers' own forward and `generate()` take, on the policy's device. `real`: 0 at padding."""
+    inputs = {"input_ids": ids, "attention_mask": real}
+    if images:
+        inputs["mm_token_type_ids"] = (ids == policy.trunk.image_token_id).int()
+        inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
+        inputs["pixel_values"] = torch.cat([image.values for image in images])
+    return {name: value.to(policy.device) for name, value in inputs.items()}
 
 
 @phase("self_check")
