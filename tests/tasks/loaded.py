@@ -21,14 +21,14 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"  # published outputs, whe
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no published outputs at hand")
 
 
-def made(make: Callable[[Path], object]) -> Any:
-    """A fixture: a folder of raw forms in small, made once a module."""
+def made(make: Callable[[Path], object], inside: str = ".") -> Any:
+    """A fixture: a folder of raw forms in small, or the one `inside` it, made once a module."""
 
     @pytest.fixture(scope="module")
     def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         found = tmp_path_factory.mktemp("made")
         make(found)
-        return found
+        return found / inside
 
     return folder
 
@@ -73,13 +73,13 @@ def published(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def published_samples(path: str) -> list[tuple[Sample, str, bool]]:
-    """Published outputs with their gold answers, and whether the authors' scorer took each for right."""
-    return [
-        (
-            Sample(id=r["id"], messages=(), answer=r["ground_truth"]),
-            r["output"],
-            r["published_correct"],
-        )
-        for r in published(path)
+def assert_published_verdicts(path: str, reward: str, right: int, of: int) -> None:
+    """The official grader takes for right what the authors' scorer did, in each of their published outputs."""
+    grade = find_reward(reward)
+    rows = published(path)
+    given = [
+        grade(r["output"], Sample(id=r["id"], messages=(), answer=r["ground_truth"])) == 1.0
+        for r in rows
     ]
+    assert given == [r["published_correct"] for r in rows]
+    assert (sum(given), len(given)) == (right, of)

@@ -11,17 +11,17 @@ from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, image_tokens, needs_qw
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
+    assert_published_verdicts,
     assert_same,
     made,
     needs_shared,
     prepare,
-    published_samples,
     samples,
 )
 from vlrft.cli import main
 from vlrft.evaluate import measure
 from vlrft.grades import Graders
-from vlrft.plugins import find_reward, find_task
+from vlrft.plugins import find_task
 
 TEST_QUESTION = "How many different items are there in the image?"
 OUTPUTS = SHARED / "counting/published_outputs_qwen2vl2b_grpo100.jsonl"
@@ -75,11 +75,7 @@ def test_accuracy_and_mean_absolute_error_by_hand(data: Path) -> None:
 
 @needs_shared
 def test_the_official_grader_agrees_with_each_published_verdict() -> None:
-    rows = published_samples(str(OUTPUTS))
-    r1v_eval = find_reward("count.r1v_eval")
-    given = [r1v_eval(output, sample) == 1.0 for sample, output, _ in rows]
-    assert given == [verdict for _, _, verdict in rows]
-    assert (sum(given), len(given)) == (165, 200)
+    assert_published_verdicts(str(OUTPUTS), "count.r1v_eval", 165, 200)
 
 
 @needs_shared

@@ -21,15 +21,14 @@ from tests.qwen_tokenizer import (
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
+    assert_published_verdicts,
     assert_same,
     made,
     needs_shared,
     prepare,
-    published_samples,
     samples,
 )
 from vlrft.cli import main
-from vlrft.plugins import find_reward
 from vlrft.schema import DataError
 
 ASKED = (
@@ -129,11 +128,8 @@ def test_rows_that_cannot_be_used_are_listed_or_stop_the_loading(
 
 @needs_shared
 def test_the_official_grader_agrees_with_each_published_verdict() -> None:
-    rows = published_samples("geoqa/published_outputs_qwen2vl7b_grpo.jsonl")
-    r1v_eval = find_reward("math_answer.r1v_eval")
-    given = [r1v_eval(output, sample) == 1.0 for sample, output, _ in rows]
-    assert given == [verdict for _, _, verdict in rows]
-    assert (sum(given), len(given)) == (292, 754)
+    path = "geoqa/published_outputs_qwen2vl7b_grpo.jsonl"
+    assert_published_verdicts(path, "math_answer.r1v_eval", 292, 754)
 
 
 @needs_shared

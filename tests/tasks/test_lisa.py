@@ -21,7 +21,7 @@ from tests.qwen_tokenizer import (
     needs_qwen,
     rendered,
 )
-from tests.tasks.loaded import assert_gold_earns_all, assert_same, prepare, samples
+from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
 from vlrft.boxes import to_pixels
 from vlrft.evaluate import measure
 from vlrft.grades import Graders
@@ -30,12 +30,7 @@ from vlrft.schema import DataError, Record, Sample
 
 WHERE = ["/7_1/0", "/7_2/0", "/7_3/0", "/7_4/0"]
 
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lisa")
-    make(folder)
-    return folder / "raw"
+data = made(make, "raw")
 
 
 @pytest.fixture(scope="module")

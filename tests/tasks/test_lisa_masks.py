@@ -14,6 +14,7 @@ import pytest
 import vlrft.data.dataset
 from tests.conftest import Tiny
 from tests.data.makers.lisa import SQUARE, WITHIN, make, shape
+from tests.tasks.loaded import made
 from tests.tiny_sam import masks_of, save
 from vlrft.cli import main
 from vlrft.masks import overlap, paint
@@ -21,12 +22,7 @@ from vlrft.masks import overlap, paint
 SIZE = (640, 427)
 BOXES = ["(156,117),(470,588)", "(625,117),(783,354)", "nothing", "(0,0),(1000,1000)"]
 
-
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lisa")
-    make(folder)
-    return folder / "raw"
+raw = made(make, "raw")
 
 
 @pytest.fixture(scope="module")
