@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,10 +11,8 @@ from tests.conftest import Tiny
 from tests.fakes import sample
 from tests.test_env import TASK
 from vlrft.binding import BoundTask
-from vlrft.bounded import Bounded
-from vlrft.run import Run
-from vlrft.schema import DataError, Group
-from vlrft.sft import gold_groups
+from vlrft.schema import DataError
+from vlrft.sft import KnownGolds, gold_groups
 
 
 @pytest.mark.parametrize("said", [["1", "2"], []])
@@ -37,7 +33,5 @@ def test_a_gold_play_that_ends_too_early_is_refused(tiny: Tiny) -> None:
 def test_samples_of_one_name_each_have_their_own_answer(tiny: Tiny) -> None:
     task = replace(TASK, env=None, gold=lambda sample: str(sample.answer))
     bound = BoundTask(task=task, samples=[], rewards=())
-    run: Any = SimpleNamespace(policy=tiny("qwen2"))
-    stage: Any = SimpleNamespace(bound=bound, golds=Bounded[Group](1000))
-    groups = Run.golds(run, stage, [sample("a", "1"), sample("a", "2")])
+    groups = KnownGolds().groups([sample("a", "1"), sample("a", "2")], bound, tiny("qwen2").chat)
     assert [g.rollouts[0].text for g in groups] == ["1", "2"]

@@ -21,10 +21,9 @@ from vlrft.control import permuted
 from vlrft.grading import read_answer
 from vlrft.lesson import RowAdvantages
 from vlrft.loading import load_config
-from vlrft.run import size_of
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, Turn
 from vlrft.schema import Sequence as Row
-from vlrft.sft import gold_groups
+from vlrft.sft import gold_groups, size_of
 from vlrft.train import train
 
 TINY = """
@@ -277,7 +276,7 @@ def test_gold_plays_are_played_once_while_there_is_room(
             put(self, key, value, size)
 
     put = Bounded.put
-    monkeypatch.setattr("vlrft.run.gold_groups", counted)
+    monkeypatch.setattr("vlrft.sft.gold_groups", counted)
     if room == "none":
         monkeypatch.setattr(Bounded, "put", lambda *args: None)
     run = train(sft_only(tmp_path), out=tmp_path / "run")
@@ -295,7 +294,7 @@ def test_gold_of_a_single_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
         asked.append(len(samples))
         return gold_groups(samples, *rest)
 
-    monkeypatch.setattr("vlrft.run.gold_groups", counted)
+    monkeypatch.setattr("vlrft.sft.gold_groups", counted)
     digits = "task={name: digits, options: {train: 4}}"
     train(sft_only(tmp_path, digits), out=tmp_path / "run")
     assert asked == [4, 4, 4]

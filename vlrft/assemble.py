@@ -19,12 +19,13 @@ from vlrft.hosting import Hosts
 from vlrft.loading import dump_config, load_config
 from vlrft.log import RunLog
 from vlrft.objectives import Advising
+from vlrft.policy.device import pick_device
 from vlrft.policy.load import load_policy
 from vlrft.policy.vision import resize_of
 from vlrft.profiler import OFF, StepProfiler
 from vlrft.ranks import ALONE, Ranks
 from vlrft.rollout import build as build_rollout
-from vlrft.run import Run, Stage, pick_device
+from vlrft.run import Run, Stage
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler, find_preference
 from vlrft.selection.replay import ReplayStore

@@ -39,6 +39,11 @@ class TrainerState:
     tensors: dict[str, torch.Tensor]
     values: dict[str, Any]
 
+    def under(self, prefix: str) -> dict[str, torch.Tensor]:
+        """The tensors stored below `prefix/`, by their names there."""
+        whole = f"{prefix}/"
+        return {k.removeprefix(whole): v for k, v in self.tensors.items() if k.startswith(whole)}
+
 
 class Checkpoints:
     """The checkpoints of one run."""

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from vlrft.algorithms import Algorithm
 from vlrft.binding import BoundTask
-from vlrft.bounded import Bounded
 from vlrft.checkpoint import Checkpoints, TrainerState
 from vlrft.config import Config, StageConfig
 from vlrft.control import permuted
@@ -35,9 +34,7 @@ from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 from vlrft.selection.replay import ReplayStore
-from vlrft.sft import gold_groups
-
-GOLD_BYTES = 256 * 2**20  # of gold plays that a stage keeps
+from vlrft.sft import KnownGolds
 
 
 @dataclass(kw_only=True)
@@ -52,7 +49,7 @@ class Stage:
     replay: ReplayStore | None
     first: int
     last: int
-    golds: Bounded[Group] = field(default_factory=lambda: Bounded[Group](GOLD_BYTES))
+    golds: KnownGolds = field(default_factory=KnownGolds)
 
     @property
     def temperature(self) -> float:
@@ -88,7 +85,8 @@ class Run:
         if stage.algorithm.answers == "gold":
 
             def own_golds(own: Sequence[int]) -> list[Group]:
-                return self.golds(stage, [samples[i] for i in own])
+                chat, bound = self.policy.chat, stage.bound
+                return stage.golds.groups([samples[i] for i in own], bound, chat)
 
             return dealt(samples, own_golds, self.ranks, prompts)
         lengths = self.states.lengths([s.id for s in samples], stage.config.rollout.max_tokens)
@@ -119,17 +117,6 @@ class Run:
             groups = [permuted(g, seed_from(*seed, g.sample.id)) for g in groups]
         self.states.observe(groups)
         return groups
-
-    def golds(self, stage: Stage, samples: Sequence[Sample]) -> list[Group]:
-        """The gold answers; what gold plays in an environment is played once while there is room to keep it."""
-        if stage.bound.task.env is None:
-            return gold_groups(samples, stage.bound, self.policy.chat)
-        known = {s.id: stage.golds.get(s.id) for s in samples}
-        fresh = [s for s in {s.id: s for s in samples}.values() if known[s.id] is None]
-        found = {g.sample.id: g for g in gold_groups(fresh, stage.bound, self.policy.chat)}
-        for group in found.values():
-            stage.golds.put(group.sample.id, group, size_of(group))
-        return [known[s.id] or found[s.id] for s in samples]
 
     def greedy(self, stage: Stage, groups: Sequence[Group]) -> list[float]:
         """The reward of one answer without chance to each group's sample [P]."""
@@ -163,7 +150,7 @@ class Run:
         kind = self.config.engine
         engine = build_engine(stage.config.update, self.policy, steps, self.ranks, kind)
         if self.resumed is not None and stage.first < self.step < stage.last:
-            moments = under(self.resumed.tensors, "optimizer")
+            moments = self.resumed.under("optimizer")
             engine.load_state(moments, self.resumed.values["optimizer"])
         return engine
 
@@ -173,7 +160,7 @@ class Run:
             return None
         reference = self.policy.reference()
         if self.resumed is not None and stage.first < self.step < stage.last:
-            reference.load_weights(under(self.resumed.tensors, "reference"))
+            reference.load_weights(self.resumed.under("reference"))
         return reference
 
     def follow(self, stage: Stage, engine: TrainEngine, reference: Policy | None) -> None:
@@ -260,7 +247,7 @@ class Run:
         state = self.checkpoints.load_state(path)
         self.resumed, self.step = state, int(state.values["step"])
         self.score = state.values["score"]
-        self.policy.load_weights(under(state.tensors, "weights"))
+        self.policy.load_weights(state.under("weights"))
         for stage in self.stages:
             stage.prompts.load_state_dict(state.values["prompts"][stage.name])
             if stage.replay is not None:
@@ -269,26 +256,3 @@ class Run:
         torch.set_rng_state(state.tensors["torch_generator"])
         if torch.cuda.is_available() and "cuda_generator" in state.tensors:
             torch.cuda.set_rng_state(state.tensors["cuda_generator"])
-
-
-def size_of(group: Group) -> int:
-    """Bytes of its tokens and images, about."""
-    rows = [row for r in group.rollouts for row in r.sequences]
-    ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)
-    images = [
-        i for row in rows for i in (*row.prompt.images, *(i for p in row.pieces for i in p.images))
-    ]
-    distinct = {image.key: image for image in images}
-    return 8 * ids + sum(int(image.values.nbytes) for image in distinct.values())
-
-
-def pick_device(name: str) -> str:
-    """`auto` is the GPU where there is one."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return name
-
-
-def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors stored below `prefix/`, by their names there."""
-    return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{prefix}/")}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlrft.binding import BoundTask
+from vlrft.bounded import Bounded
 from vlrft.chat import Chat
 from vlrft.config import EnvConfig
 from vlrft.env import advance, begin
 from vlrft.episode import Episode
 from vlrft.golds import golds
 from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
+
+GOLD_BYTES = 256 * 2**20  # of gold plays that a stage keeps
 
 
 def gold_groups(samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Group]:
@@ -43,3 +46,32 @@ def _finished(episode: Episode, said: Sequence[str]) -> Rollout:
         raise DataError(f"{episode.sample.id}: its gold play ends before its last turn")
     episode.reward = 1.0
     return episode.rollout(origin="injected")
+
+
+class KnownGolds:
+    """Gold groups; what gold plays in an environment is played once while there is room to keep it."""
+
+    def __init__(self) -> None:
+        self._known = Bounded[Group](GOLD_BYTES)
+
+    def groups(self, samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Group]:
+        """See `gold_groups`."""
+        if bound.task.env is None:
+            return gold_groups(samples, bound, chat)
+        known = {s.id: self._known.get(s.id) for s in samples}
+        fresh = [s for s in {s.id: s for s in samples}.values() if known[s.id] is None]
+        found = {g.sample.id: g for g in gold_groups(fresh, bound, chat)}
+        for group in found.values():
+            self._known.put(group.sample.id, group, size_of(group))
+        return [known[s.id] or found[s.id] for s in samples]
+
+
+def size_of(group: Group) -> int:
+    """Bytes of its tokens and images, about."""
+    rows = [row for r in group.rollouts for row in r.sequences]
+    ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)
+    images = [
+        i for row in rows for i in (*row.prompt.images, *(i for p in row.pieces for i in p.images))
+    ]
+    distinct = {image.key: image for image in images}
+    return 8 * ids + sum(int(image.values.nbytes) for image in distinct.values())

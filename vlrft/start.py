@@ -10,8 +10,8 @@ from typing import Any
 import torch.distributed as dist
 
 from vlrft.config import Config
+from vlrft.policy.device import pick_device
 from vlrft.ranks import Ranks, join
-from vlrft.run import pick_device
 from vlrft.schema import VlrftError
 from vlrft.watchdog import Watchdog
 

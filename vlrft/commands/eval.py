@@ -37,10 +37,10 @@ def run(args: argparse.Namespace) -> None:
     from transformers.utils import logging as transformers_logging
 
     from vlrft.player import player
+    from vlrft.policy.device import pick_device
     from vlrft.policy.load import load_policy
     from vlrft.policy.vision import resize_of
     from vlrft.rollout import build
-    from vlrft.run import pick_device
 
     transformers_logging.disable_progress_bar()
     bound = bind(task, decoding.split)

@@ -18,6 +18,7 @@ from vlrft.chat import Chat
 from vlrft.config import ConfigError, PolicyConfig
 from vlrft.policy.adapt import add_lora, freeze, in_tower, merged
 from vlrft.policy.build import build_model, build_tokenizer
+from vlrft.policy.device import pick_dtype
 from vlrft.policy.logprobs import Scorer
 from vlrft.policy.pace import Free, Pace
 from vlrft.policy.source import load_model, load_tokenizer
@@ -197,15 +198,6 @@ def load_policy(
         checkpoint_activations(model.get_base_model() if config.lora else model)
     model.train()
     return Policy(model, chat)
-
-
-def pick_dtype(name: str, device: str) -> torch.dtype:
-    """`auto` is bfloat16 on a GPU that computes in it, else float32."""
-    if name == "auto":
-        half = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
-        return torch.bfloat16 if half else torch.float32
-    found = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
-    return found[name]
 
 
 def checkpoint_activations(model: Any) -> None:

@@ -14,7 +14,7 @@ from vlrft.config import ConfigError, PolicyConfig
 from vlrft.planning.shapes import GRADIENT, Adapters, Decoder, Model, Tower, Weights
 from vlrft.policy.adapt import PEFT_PREFIX, add_lora, freeze, in_tower
 from vlrft.policy.build import build_model
-from vlrft.policy.load import pick_dtype
+from vlrft.policy.device import pick_dtype
 from vlrft.policy.trunk import sees
 from vlrft.policy.vision import prepare_torchvision
 

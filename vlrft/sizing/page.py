@@ -11,7 +11,7 @@ import torch
 from vlrft.config import Config, ConfigError
 from vlrft.loading import load_config
 from vlrft.planning.plan import MARGIN, PARTS, Plan, in_words
-from vlrft.run import pick_device
+from vlrft.policy.device import pick_device
 from vlrft.sizing.plans import Change, Planned, Planner, peak, suggestions
 
 UNITS = {"": 1, "b": 1}
