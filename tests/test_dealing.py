@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from tests.threads import on_ranks
 from vlrft.dealing import dealt, prompt_size, shares
 from vlrft.policy.vision import bound_pixels, build_image_processor
 from vlrft.ranks import Ranks
-from vlrft.schema import Group, Sample
+from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import collect
 from vlrft.selection.keep import Accumulate, DynamicSampling, Keep, KeepAll
 from vlrft.selection.prompts import PromptSampler
@@ -92,3 +93,14 @@ def test_a_prompts_size_is_that_of_its_text_and_of_its_resized_images() -> None:
     )
     assert prompt_size(asked, processor) == 2 + 9 + 4 + 6
     assert prompt_size(asked, None) == 2
+
+
+def test_ranks_that_have_other_data_are_told() -> None:
+    def play(ranks: Ranks) -> str:
+        asked = [sample(f"{n}{ranks.rank}") for n in "ab"]
+        with pytest.raises(DataError) as e:
+            dealt(asked, lambda own: [group(asked[i].id, [1.0]) for i in own], ranks, [1.0, 1.0])
+        return str(e.value)
+
+    told = "rank 0 has a0 where this one has a1: give all ranks the same data, in the same order"
+    assert on_ranks(2, play)[1] == told

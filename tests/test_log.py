@@ -11,12 +11,14 @@ import pytest
 from PIL import Image
 
 from tests.fakes import group, noise_image, sample
+from tests.threads import on_ranks
 from vlrft.evaluate import Evaluation, Figure
 from vlrft.log import RunLog
 from vlrft.log import trackers as trackers_module
 from vlrft.log.console import Console
 from vlrft.log.files import Pictures
 from vlrft.log.trackers import TrackerError
+from vlrft.ranks import Ranks
 from vlrft.schema import Group, Piece, Prompt, Record, Rollout, Turn
 from vlrft.schema import Sequence as Row
 
@@ -101,11 +103,29 @@ def test_resuming_forgets_what_came_after_and_a_half_written_line(tmp_path: Path
 
 
 def test_other_ranks_write_nothing(tmp_path: Path) -> None:
-    run = log(tmp_path, rank=1)
+    run = log(tmp_path, ranks=Ranks(rank=1))
     run.step("gpg", 1, {"lr": 1.0}, [group("a", [1.0])], [[0.0]])
     run.message("hello")
     run.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pictures_of_turns_are_kept_by_the_ranks_that_played_them(tmp_path: Path) -> None:
+    def played(rank: int, here: bool) -> Group:
+        seen = (noise_image(8, 8, seed=rank),) if here else ()
+        piece = Piece(ids=(1,), text="up", turn=Turn(shown="room", images=seen))
+        row = Row(prompt=Prompt(ids=()), pieces=(piece,))
+        asked = sample(f"room {rank}")
+        return Group(sample=asked, rollouts=(Rollout(sample=asked, sequences=(row,)),), rank=rank)
+
+    def step(ranks: Ranks) -> None:
+        groups = [played(rank, rank == ranks.rank) for rank in (0, 1)]
+        log(tmp_path, ranks=ranks).step("gpg", 1, {}, groups, [[0.0]] * 2, [[[0.0]]] * 2)
+
+    on_ranks(2, step)
+    shown = [row["turns"][0]["images"] for row in lines(tmp_path, "rollouts.jsonl")]
+    assert len(set(map(tuple, shown))) == 2
+    assert all((tmp_path / name).is_file() for (name,) in shown)
 
 
 def test_tensorboard_gets_the_figures(tmp_path: Path) -> None:
@@ -209,7 +229,7 @@ def test_records_of_a_kind_are_pictured_up_to_a_number(
 
 def test_resuming_on_another_rank_touches_no_file(tmp_path: Path) -> None:
     log(tmp_path).step("gpg", 5, {"lr": 1.0}, [], [])
-    log(tmp_path, rank=1).resume_from(1, fresh=False)
+    log(tmp_path, ranks=Ranks(rank=1)).resume_from(1, fresh=False)
     assert len(lines(tmp_path, "metrics.jsonl")) == 1
 
 

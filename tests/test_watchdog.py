@@ -68,10 +68,21 @@ def test_of_ranks_that_do_not_move_the_one_that_others_wait_for_is_named() -> No
     store.set(key_of(2), told(1, still=30.0))
     verdict = first.verdict(0.0)
     assert verdict is not None
-    assert verdict.startswith("rank 2 has not moved for 30 s")
+    assert verdict == (
+        "rank 1 has not moved for 11 s: step 7, rollout/decode, samples ['a']; "
+        "rank 2 has not moved for 30 s: step 7, rollout/decode, samples ['a']; "
+        "the run stops, --resume goes on from its last checkpoint"
+    )
     store.set(key_of(1), told(2, still=9.0))
     store.set(key_of(2), told(2, still=9.0))
     assert first.verdict(1.0) is None
+
+
+def test_a_rank_that_loads_may_take_any_time() -> None:
+    store, first = judge(0)
+    for rank in range(3):
+        store.set(key_of(rank), Place(moved=time.monotonic() - 99.0).told(1))
+    assert first.verdict(0.0) is None
 
 
 def test_the_second_rank_judges_the_first_and_others_nobody() -> None:

@@ -73,7 +73,7 @@ def open_run(
         total_steps=stages[-1].last,
         trackers=config.log.trackers,
         rollouts_per_step=config.log.rollouts_per_step,
-        rank=ranks.rank,
+        ranks=ranks,
     )
     for line in advice(stages):
         log.message(line)

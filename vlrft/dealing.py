@@ -14,7 +14,7 @@ from typing import Any
 from vlrft.phases import working_on
 from vlrft.policy.vision import resize_of
 from vlrft.ranks import Ranks
-from vlrft.schema import Group, Piece, Prompt, Sample
+from vlrft.schema import DataError, Group, Piece, Prompt, Sample
 
 CHARACTERS = 4  # of a token, about
 
@@ -36,9 +36,9 @@ def dealt(
     found: list[Group | None] = [None] * len(samples)
     for rank, part in enumerate(ranks.gather([_figures_only(group) for group in played])):
         for place, group in zip(places[rank], part, strict=True):
-            found[place] = _of_sample(group, samples[place])
+            found[place] = _of_sample(group, samples[place], rank)
     for place, group in zip(own, played, strict=True):
-        found[place] = group
+        found[place] = group  # with prompts and images
     return [group for group in found if group is not None]
 
 
@@ -89,8 +89,12 @@ def _without_images(piece: Piece) -> Piece:
     return replace(piece, images=(), turn=turn)
 
 
-def _of_sample(group: Group, sample: Sample) -> Group:
-    """The group with this rank's own copy of the sample."""
+def _of_sample(group: Group, sample: Sample, rank: int) -> Group:
+    """The group with this rank's own copy of the sample. Raises DataError where the ranks' data differ."""
+    if group.sample.id != sample.id:
+        raise DataError(
+            f"rank {rank} has {group.sample.id} where this one has {sample.id}: give all ranks the same data, in the same order"
+        )
     return replace(
         group, sample=sample, rollouts=tuple(replace(r, sample=sample) for r in group.rollouts)
     )

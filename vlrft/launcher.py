@@ -84,18 +84,21 @@ def _watched(
 
 
 def _told(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
-    """Says what became of the first rank that failed: killed ones first, for others fail because of them."""
+    """Says what became of the first rank that failed: first those that were killed, or that left as if all were well, for
+    others fail because of them."""
     killed = [rank for rank, code in enumerate(codes) if code and code < 0]
-    failed = killed or [rank for rank, code in enumerate(codes) if code]
-    rank, code = failed[0], codes[failed[0]] or 1
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else "failed"
+    left = [rank for rank, code in enumerate(codes) if code == 0]
+    failed = killed or left or [rank for rank, code in enumerate(codes) if code]
+    rank, code = failed[0], codes[failed[0]] or 0
+    how = "left before the others" if code == 0 else "failed"
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else how
     if rank != 0 and code > 0:  # the first rank has spoken for itself
         lines = outputs[rank].read_text(errors="replace").splitlines()[-TAIL:]
         print("\n".join(f"rank {rank}: {line}" for line in lines), file=sys.stderr)
     told = read(store, rank)
     if told is not None:
         print(f"vlrft: rank {rank} {how}: {where(told)}; {GO_ON}", file=sys.stderr)
-    elif code < 0:
+    elif code <= 0:
         print(f"vlrft: rank {rank} {how} before its first step", file=sys.stderr)
     return max(code, 1)
 

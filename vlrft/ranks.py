@@ -88,12 +88,12 @@ class Ranks:
         there = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32)
         with phase(WAIT):
             dist.all_reduce(there)
-        for parameter in (p for p, n in zip(trained, there, strict=True) if n):
-            gradient: Tensor = (
-                torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            )
-            dist.all_reduce(gradient)
-            parameter.grad = gradient
+            for parameter in (p for p, n in zip(trained, there, strict=True) if n):
+                gradient: Tensor = (
+                    torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                )
+                dist.all_reduce(gradient)
+                parameter.grad = gradient
 
 
 ALONE = Ranks()

@@ -68,7 +68,8 @@ def update(
             figures.put(engine.step())
         except NonFiniteError as e:
             engine.discard()
-            skipped.append(Skipped(reason=str(e), samples=e.samples or batch.distinct_samples()))
+            samples = e.samples or [s for p in ranks.gather(batch.distinct_samples()) for s in p]
+            skipped.append(Skipped(reason=str(e), samples=tuple(samples)))
     return figures.summary(ranks), skipped
 
 
@@ -170,7 +171,9 @@ def _with_stats(
     ref = filled["ref"] if needs.ref_logprobs else None
     whole = replace(batch.loss, old_logprobs=filled["old"], ref_logprobs=ref)
     coupled = cast(GroupCoupled, algorithm.objective)
-    return replace(batch, loss=replace(whole, stats=coupled.group_stats(filled["now"], whole)))
+    work = partial(coupled.group_stats, filled["now"], whole)
+    stats = agreed(engine.ranks, work, batch.distinct_samples())
+    return replace(batch, loss=replace(whole, stats=stats))
 
 
 def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:

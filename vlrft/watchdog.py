@@ -77,7 +77,7 @@ class Place:
             {
                 "beat": beat,
                 "step": self.step,
-                "phase": "/".join(p for p in phases if p != WAIT) or "start",
+                "phase": "/".join(p for p in phases if p != WAIT) or START,
                 "samples": list(self.samples[:SHOWN_SAMPLES]),
                 "waits": WAIT in phases,
                 "still": time.monotonic() - self.moved,
@@ -159,7 +159,7 @@ class Watchdog:
     def verdict(self, now: float) -> str | None:
         """What ends the run, of the ranks that this one judges; None: nothing."""
         judged = {0: range(self.ranks.size), 1: (0,)}.get(self.ranks.rank, ())
-        hung: list[tuple[float, str]] = []
+        still: dict[int, dict[str, Any]] = {}
         for rank in judged:
             told = read(self.store, rank)
             if told is None:
@@ -171,10 +171,17 @@ class Watchdog:
                 return (
                     f"rank {rank} has been silent for {now - since:.0f} s: {where(told)}; {GO_ON}"
                 )
-            if not told["waits"] and told["still"] > self.stuck and self.ranks.first:
-                still = f"rank {rank} has not moved for {told['still']:.0f} s"
-                hung.append((told["still"], f"{still}: {where(told)}; {GO_ON}"))
-        return max(hung)[1] if hung else None
+            if not told["waits"] and told["phase"] != START:
+                still[rank] = told
+        if not self.ranks.first or all(t["still"] <= self.stuck for t in still.values()):
+            return None
+        # an engine's own exchange is not known as a wait: who waits in one is named with whom it waits for
+        named = {rank: told for rank, told in still.items() if told["still"] > self.stuck / 2}
+        places = [
+            f"rank {r} has not moved for {t['still']:.0f} s: {where(t)}" for r, t in named.items()
+        ]
+        return f"{'; '.join(places)}; {GO_ON}"
 
 
+START = "start"  # the phase of a rank that loads, which may take any time
 GO_ON = "the run stops, --resume goes on from its last checkpoint"

@@ -14,16 +14,18 @@ import numpy as np
 from vlrft.evaluate import Evaluation
 from vlrft.log.console import Console
 from vlrft.log.files import Pictures, append, cut, read_summary, write_summary
-from vlrft.log.rows import record_rows, rollout_rows
+from vlrft.log.rows import record_rows, rollout_rows, with_all_pictures
 from vlrft.log.trackers import build as build_trackers
 from vlrft.phases import phase
+from vlrft.ranks import ALONE, Ranks
 from vlrft.schema import ENVIRONMENT, Group, Sample
 
 PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
 
 
 class RunLog:
-    """The traces of one run. On ranks other than 0 it writes nothing, so that the loop need not know its rank."""
+    """The traces of one run. Ranks other than 0 write no more than the pictures of what they played, so that the loop need
+    not know its rank."""
 
     def __init__(
         self,
@@ -35,15 +37,15 @@ class RunLog:
         total_steps: int,
         trackers: Sequence[str] = (),
         rollouts_per_step: int = 4,
-        rank: int = 0,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.run = run
-        self.rank = rank
+        self.ranks = ranks
         self.rollouts_per_step = rollouts_per_step
         self.failed = set[str]()  # rewards that failed at least once
         self.pictures = Pictures(run / "images")
-        self.console = Console(total_steps, quiet=rank != 0)
-        self.trackers = build_trackers(trackers, run) if rank == 0 else []
+        self.console = Console(total_steps, quiet=not ranks.first)
+        self.trackers = build_trackers(trackers, run) if ranks.first else []
         self.started = self.marked = time.perf_counter()
         self.summary: dict[str, Any] = {
             "task": task,
@@ -56,7 +58,7 @@ class RunLog:
 
     def resume_from(self, step: int, *, fresh: bool) -> None:
         """Forgets everything after `step`, so that what follows is written once. `fresh`: forgets all."""
-        if self.rank:
+        if not self.ranks.first:
             return
         keep = -1 if fresh else step
         for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
@@ -79,10 +81,11 @@ class RunLog:
         """One training step: a line of metrics, the rollouts of a few groups. `advantages`: a rollout's [P][G]; `by_turn`:
         those of its turns [P][G][K], for plays of an environment."""
         self._spent(stage)
-        if self.rank:
+        rows = rollout_rows(groups[: self.rollouts_per_step], advantages, by_turn, self.pictures)
+        rows = with_all_pictures(rows, self.ranks)
+        if not self.ranks.first:
             return
         append(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
-        rows = rollout_rows(groups[: self.rollouts_per_step], advantages, by_turn, self.pictures)
         append(self.run / "rollouts.jsonl", [{"stage": stage, "step": step, **r} for r in rows])
         for tracker in self.trackers:
             tracker.log(metrics, step)
@@ -98,10 +101,11 @@ class RunLog:
     ) -> None:
         """An evaluation: every record, its figures in summary.json. A stage's time does not include it."""
         self._spent("evaluation")
-        if self.rank:
+        rows = record_rows(samples, found.records, self.pictures)
+        rows = with_all_pictures(rows, self.ranks)
+        if not self.ranks.first:
             return
         head = {"stage": stage, "step": step, "split": split}
-        rows = record_rows(samples, found.records, self.pictures)
         append(self.run / "evals.jsonl", [{**head, **row} for row in rows])
         values = {name: f.values for name, f in found.scores.items()}
         append(self.run / "values.jsonl", [{**head, "values": values}])
@@ -130,7 +134,7 @@ class RunLog:
     def close(self) -> None:
         """Writes the summary and lets go of console and trackers."""
         self._spent("other")
-        if self.rank == 0:
+        if self.ranks.first:
             write_summary(self.run, self.summary)
         for tracker in self.trackers:
             tracker.close()

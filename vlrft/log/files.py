@@ -69,7 +69,7 @@ class Pictures:
         name = f"{digest.hexdigest()[:16]}.png"
         if not (self.folder / name).exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            draft = self.folder / f".{name}"
+            draft = self.folder / f".{os.getpid()}_{name}"  # another rank may keep it, too
             image.save(draft, format="PNG")
             os.replace(draft, self.folder / name)
         return f"{self.folder.name}/{name}"

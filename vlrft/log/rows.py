@@ -10,6 +10,7 @@ import numpy as np
 from vlrft.evaluate import earned
 from vlrft.grades import STRICT
 from vlrft.log.files import Pictures
+from vlrft.ranks import Ranks
 from vlrft.schema import IMAGE, Group, Record, Rollout, Sample, Turn
 
 PICTURED_RECORDS = 40  # evaluation records of a kind whose images are kept for the report
@@ -61,6 +62,16 @@ def record_rows(
             }
         )
     return rows
+
+
+def with_all_pictures(rows: Sequence[dict[str, Any]], ranks: Ranks) -> list[dict[str, Any]]:
+    """The rows with the pictures of turns that other ranks have played, and kept."""
+    own = [[turn["images"] for turn in row.get("turns", ())] for row in rows]
+    parts = ranks.gather([own])
+    for k, row in enumerate(rows):
+        for t, turn in enumerate(row.get("turns", ())):
+            turn["images"] = max((given[k][t] for (given,) in parts), key=len)
+    return list(rows)
 
 
 def _pictured(records: Sequence[Record]) -> set[int]:
