@@ -59,6 +59,8 @@ def open_run(
         seed=config.seed,
         device=pick_device(config.device),
     )
+    if not ranks.first:  # the dropout of adapters differs from rank to rank
+        torch.manual_seed(seed_from(config.seed, ranks.rank))
     for bound in tasks:
         bound.refuse_other_resize(resize_of(policy.chat.image_processor))
     if config.image_threads and policy.chat.image_processor is not None:

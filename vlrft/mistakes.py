@@ -62,7 +62,9 @@ def _hint(key: str, known: Sequence[str], at: str) -> str:
         return f"; did you mean {'.'.join(filter(None, [section, near[0]]))}?"
     anywhere = get_close_matches(name, [k.rpartition(".")[2] for k in known], 1)
     full = next((k for k in known if anywhere and k.rpartition(".")[2] == anywhere[0]), None)
-    return f"; did you mean {full}?" if full else f"; allowed: {', '.join(siblings)}"
+    if full:
+        return f"; did you mean {full}?"
+    return f"; allowed: {', '.join(siblings)}" if siblings else "; there are none here"
 
 
 def _keys(kind: Any, prefix: str = "") -> Iterator[str]:

@@ -253,6 +253,9 @@ class Run:
             if stage.replay is not None:
                 stage.replay.load_state_dict(state.values["replay"][stage.name])
         self.states.load_state_dict(state.values["prompt_states"])
-        torch.set_rng_state(state.tensors["torch_generator"])
-        if torch.cuda.is_available() and "cuda_generator" in state.tensors:
-            torch.cuda.set_rng_state(state.tensors["cuda_generator"])
+        if self.ranks.first:
+            torch.set_rng_state(state.tensors["torch_generator"])
+            if torch.cuda.is_available() and "cuda_generator" in state.tensors:
+                torch.cuda.set_rng_state(state.tensors["cuda_generator"])
+        else:
+            torch.manual_seed(seed_from(self.config.seed, self.ranks.rank, self.step))

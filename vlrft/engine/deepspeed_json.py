@@ -8,9 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config import ConfigError, UpdateConfig
+from vlrft.references import near
 
 Tree = dict[str, Any]
-OURS = ("optimizer", "scheduler")  # what a file may not choose: `update` does
+NO_DEVICE = {"device": "none"}  # what DeepSpeed takes where nothing is said
+FREE = (  # what a file may set besides ours: speed, memory and reports, and no number
+    "aio",
+    "comms_logger",
+    "dump_state",
+    "flops_profiler",
+    "memory_breakdown",
+    "steps_per_print",
+    "wall_clock_breakdown",
+    "zero_optimization.allgather_bucket_size",
+    "zero_optimization.log_trace_cache_warnings",
+    "zero_optimization.offload_optimizer.pin_memory",
+    "zero_optimization.reduce_bucket_size",
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+    "zero_optimization.stage3_max_live_parameters",
+    "zero_optimization.stage3_max_reuse_distance",
+    "zero_optimization.stage3_param_persistence_threshold",
+    "zero_optimization.stage3_prefetch_bucket_size",
+    "zero_optimization.sub_group_size",
+)
 MAX_BUCKET = 500_000_000  # elements, DeepSpeed's own
 AUTO = "auto"  # as transformers writes for "whatever the trainer says"
 
@@ -41,16 +61,17 @@ def settings(*, update: UpdateConfig, stage: int, offload: bool, half: bool) -> 
         "bf16": {"enabled": half, "check_grad_overflow": True} if half else {"enabled": False},
         "communication_data_type": "fp32",
         "data_types": {"grad_accum_dtype": "fp32"},
-        "steps_per_print": 2**31,
-        "wall_clock_breakdown": False,
     }
     return tree
 
 
 def advised(parameters: int) -> Tree:
     """What a file may say otherwise: no larger buckets than the trained parameters fill, for ZeRO-3 takes their memory
-    from the start."""
-    return {"zero_optimization": {"reduce_bucket_size": min(MAX_BUCKET, parameters)}}
+    from the start; no lines of progress."""
+    return {
+        "zero_optimization": {"reduce_bucket_size": min(MAX_BUCKET, parameters)},
+        "steps_per_print": 2**31,
+    }
 
 
 def with_file(own: Tree, path: str | None, advice: Tree) -> Tree:
@@ -68,7 +89,7 @@ def with_file(own: Tree, path: str | None, advice: Tree) -> Tree:
     mistakes = [f"engine.config={path}: {line}" for line in conflicts(own, given)]
     if mistakes:
         raise ConfigError(mistakes)
-    return _merged(_merged(advice, given), own)
+    return _merged(_merged(advice, _decided(given)), own)
 
 
 SAYS = {
@@ -80,28 +101,45 @@ SAYS = {
     "gradient_accumulation_steps": "update.max_tokens_per_micro_batch",
     "train_micro_batch_size_per_gpu": "update.max_tokens_per_micro_batch",
 }
+INSTEAD = {  # what does in vlrft what the file would
+    "activation_checkpointing": "policy.activation_checkpointing",
+    "optimizer": "update",
+    "scheduler": "update.schedule",
+    "train_batch_size": "prompts_per_step",
+}
 
 
 def conflicts(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each key of the file that would change what the config says."""
-    for key in OURS:
-        if key in given:
-            yield f"{key}: is chosen by `update` in the config; take it out"
-    if given.get("train_batch_size", AUTO) != AUTO:
-        yield "train_batch_size: follows from prompts_per_step; take it out"
-    offload = given.get("zero_optimization", {}).get("offload_optimizer", {}).get("device", "none")
-    if offload != "none" and "offload_optimizer" not in own["zero_optimization"]:
-        yield f"zero_optimization.offload_optimizer.device: {offload!r}, but engine.offload says 'none'"
+    """A line for each key of the file that says otherwise than the config, or that may change numbers."""
+    zero = {"offload_optimizer": NO_DEVICE, **own["zero_optimization"]}
+    ours = {**own, "zero_optimization": zero}
     for path, value in _leaves(given):
-        wanted = _at(own, path)
-        if wanted is not None and value not in (wanted, AUTO):
+        wanted = _at(ours, path)
+        section = path.split(".")[0]
+        empty = value == {} and isinstance(wanted, Mapping)
+        if value == AUTO or empty or path in FREE or section in FREE:
+            continue
+        if section in INSTEAD:
+            yield f"{path}: {INSTEAD[section]} in the config says it; take it out"
+        elif isinstance(wanted, Mapping):
+            yield f"{path}: expected an object, got {value!r}"
+        elif wanted is None:
+            hint = near(path, [*FREE, *(known for known, _ in _leaves(ours))])
+            yield f"{path}: not known to leave all numbers as they are{hint or '; take it out'}"
+        elif value != wanted:
             owner = SAYS.get(path, "vlrft")
             yield f"{path}: {value!r}, but {owner} says {wanted!r}; take it out or change one"
 
 
+def _decided(tree: Mapping[str, Any]) -> Tree:
+    """Without what the file leaves to others."""
+    kept = {key: value for key, value in tree.items() if value != AUTO}
+    return {k: _decided(v) if isinstance(v, Mapping) else v for k, v in kept.items()}
+
+
 def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
