@@ -25,6 +25,7 @@ from vlrft.batch import make_batch
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine import TrainEngine
 from vlrft.engine import build as build_engine
+from vlrft.engine.single import Single
 from vlrft.lesson import advantages_of
 from vlrft.planning.phases import always, sampling
 from vlrft.planning.plan import Phase
@@ -172,12 +173,13 @@ def estimate(case: Case, device: str) -> dict[str, Phase]:
         reference=find_algorithm(case.algorithm).needs.ref_logprobs,
         images=case.prompts,
     )
-    held = always(model, work)
+    share = Single().holds(UpdateConfig(), model, 1)
+    held = always(model, work, share)
     if "update" not in case.phases:
         held["optimiser moments"] = 0
     asked = Sampling(prompts=prompts, answers=case.group, tokens=case.tokens)
     return {
-        "update": plan_update(model, work, held),
+        "update": plan_update(model, work, share, held),
         "rollout": sampling("rollout", model, asked, held, ending=False),
     }
 

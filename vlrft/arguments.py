@@ -104,6 +104,9 @@ def looking(command: Command) -> None:
         metavar="SIZE",
         help="what the run may have, such as 80GiB; with device=cuda for a GPU that is not here (default: the machine's)",
     )
+    doctor.add_argument(
+        "--ranks", type=int, default=1, metavar="N", help="plan for one of N ranks (default: 1)"
+    )
 
 
 def making(command: Command) -> None:

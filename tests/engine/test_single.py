@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tests.fakes import CORPUS, tiny_config
+from tests.planning.shapes import MODEL
 from vlrft.config import UpdateConfig
 from vlrft.engine import build
 from vlrft.engine.schedule import learning_rate
-from vlrft.engine.single import SingleEngine
+from vlrft.engine.single import Single, SingleEngine
 from vlrft.objectives import NonFiniteError
+from vlrft.planning.shapes import Weights
+from vlrft.planning.share import Gradients
 from vlrft.policy.load import load_policy
 
 
@@ -126,3 +131,19 @@ def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
     assert all(p.grad is None for p in made.parameters)
     gradients = [w.grad for w in made.weights]
     assert all(g is not None and bool((g == 1.5).all()) for g in gradients)
+
+
+def test_every_rank_holds_all() -> None:
+    half = Weights(total=200, trained=200, embedding=0, base=200, half=200, sizes=(60, 40))
+    model = replace(MODEL, element=2, weights=half)
+    share = Single().holds(UpdateConfig(), model, 8)
+    assert share.held == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
+    # What autograd gives in bfloat16 lies beside the sums in float32.
+    assert share.gradients == Gradients(fresh=200, summed=400, in_place=False)
+    assert share.step == {"gradients": 400}
+    assert share.saving == {}  # of a CPU tensors are written as they are
+    saved = Single().holds(UpdateConfig(), replace(model, gpu=True), 8).saving
+    assert saved == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
+    plain = Single().holds(UpdateConfig(master_weights=False), model, 8)
+    assert plain.held == {"weights": 200, "float32 copies": 0, "optimiser moments": 400}
+    assert plain.gradients == Gradients(fresh=200, summed=200, in_place=True)

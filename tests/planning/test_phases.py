@@ -7,10 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.planning.shapes import DECODER, MODEL, WEIGHTS
+from vlrft.config import UpdateConfig
+from vlrft.engine.single import Single
 from vlrft.planning import passing
 from vlrft.planning.phases import always, plan, sampling, save
 from vlrft.planning.plan import Phase, Plan, in_words
 from vlrft.planning.shapes import Model, PromptSize
+from vlrft.planning.share import Share
 from vlrft.planning.update import update
 from vlrft.planning.work import Sampling, Work
 
@@ -28,19 +31,24 @@ WORK = Work(
 )
 
 
+def alone(model: Model, *, master_weights: bool = True) -> Share:
+    return Single().holds(UpdateConfig(master_weights=master_weights), model, 1)
+
+
 def peak(model: Model = MODEL, work: Work = WORK) -> int:
-    return plan(model, work).peak.total
+    return plan(model, work, alone(model)).peak.total
 
 
 def test_a_plan_has_every_phase_and_its_peak_is_the_largest() -> None:
-    found = plan(MODEL, WORK)
+    found = plan(MODEL, WORK, alone(MODEL))
     names = [phase.name for phase in found.phases]
     assert names == ["self-check", "rollout", "update", "evaluation", "save"]
     assert found.peak.total == max(phase.total for phase in found.phases)
 
 
 def test_what_is_held_all_along_by_hand() -> None:
-    held = always(MODEL, replace(WORK, reference=True))
+    work = replace(WORK, reference=True)
+    held = always(MODEL, work, alone(MODEL))
     pixels = 4 * 16 * 10 * 4
     assert held == {
         "weights": 1000,
@@ -50,28 +58,29 @@ def test_what_is_held_all_along_by_hand() -> None:
         "pixels and features": pixels,
     }
     lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100))
-    assert always(lora, replace(WORK, reference=True))["reference weights"] == 0
-    assert save(lora, {}).parts == {"weights": 1100}
+    assert always(lora, work, alone(lora))["reference weights"] == 0
+    assert save(lora, work, alone(lora), {}).parts == {"weights": 1100}
 
 
 def test_half_precision_is_trained_through_float32_copies() -> None:
     half = replace(MODEL, weights=replace(WEIGHTS, half=1000), element=2)
-    held = always(half, WORK)
+    held = always(half, WORK, alone(half))
     assert held["float32 copies"] == 2000
     assert held["optimiser moments"] == 4000  # as wide as the copies
-    alone = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
+    little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
     heavy = replace(WEIGHTS, trained=10**9, half=10**9, embedding=0)
-    found = update(replace(half, weights=heavy, head_trained=False), alone, {})
+    wide = replace(half, weights=heavy, head_trained=False)
+    found = update(wide, little, alone(wide), {})
     assert found.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
-    in_place = always(half, replace(WORK, master_weights=False))
+    in_place = always(half, WORK, alone(half, master_weights=False))
     assert (in_place["float32 copies"], in_place["optimiser moments"]) == (0, 2000)
 
 
 def test_the_optimisers_step_holds_all_gradients() -> None:
-    alone = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
+    little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
     heavy = replace(MODEL, head_trained=False)
     heavy = replace(heavy, weights=replace(WEIGHTS, trained=10**9, embedding=0))
-    assert update(heavy, alone, {}).parts["gradients"] == 10**9
+    assert update(heavy, little, alone(heavy), {}).parts["gradients"] == 10**9
 
 
 def test_sampling_by_hand() -> None:

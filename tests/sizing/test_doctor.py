@@ -15,12 +15,15 @@ import torch
 from tests.fakes import CORPUS, tiny_config
 from vlrft.cli import main
 from vlrft.config import ConfigError, LoraConfig
+from vlrft.engine import choices
 from vlrft.loading import load_config
+from vlrft.planning.shapes import PromptSize
 from vlrft.policy.build import build_tokenizer
 from vlrft.policy.load import load_policy
 from vlrft.sizing.model import read, shapes
 from vlrft.sizing.page import available, parse_size
 from vlrft.sizing.plans import Planner, changes
+from vlrft.sizing.prompts import Prompts
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 QUICK = ["task.options={subtasks: [classify], train: 40}", "rollout.max_tokens=4"]
@@ -166,3 +169,59 @@ def test_a_gpu_that_is_not_here_needs_a_size() -> None:
     with pytest.raises(ConfigError, match="say --memory"):
         available(None, "cuda")
     assert available("80GiB", "cuda") == (80 * 2**30, "a GPU with 80.00 GiB")
+
+
+def test_a_plan_for_ranks_is_that_of_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = "engine={name: deepspeed, stage: 3}"
+    given = ["doctor", "quickstart", *QUICK, engine, "device=cuda", "--memory", "8GiB"]
+    assert main([*given, "--ranks", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "Peak memory of one of 4 ranks on a GPU with 8.00 GiB" in out
+    assert "gathered weights" in out
+    assert "communication buckets" in out
+
+
+@pytest.mark.parametrize("ranks", ["0", "-2"])
+def test_no_ranks_are_refused(capsys: pytest.CaptureFixture[str], ranks: str) -> None:
+    assert main(["doctor", "quickstart", "--ranks", ranks]) == 2
+    assert f"--ranks: {ranks}; at least 1" in capsys.readouterr().err
+
+
+def test_an_engine_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "quickstart", *QUICK, "engine=deepsped", "--ranks", "2"]) == 2
+    assert "did you mean deepspeed" in capsys.readouterr().err
+
+
+def test_a_rank_gets_its_part_of_the_prompts() -> None:
+    config = load_config("quickstart", QUICK)
+    one, four = (Planner(config, "cpu", ranks).plans(config) for ranks in (1, 4))
+    for alone, rank in zip(one, four, strict=True):
+        assert rank.plan.peak.total < alone.plan.peak.total
+
+
+def test_the_longest_prompts_may_be_one_ranks() -> None:
+    sizes = tuple(PromptSize(tokens=n) for n in (3, 9, 5, 7, 1))
+    own = Prompts(sizes=sizes, origin="")
+    assert [p.tokens for p in own.dealt(5, 1)] == [3, 9, 5, 7, 1]
+    assert [p.tokens for p in own.dealt(5, 2)] == [9, 7, 5]
+    assert [p.tokens for p in own.dealt(2, 8)] == [9]
+    assert len(replace(own, turns=3).dealt(4, 4)) == 3
+
+
+def test_several_ranks_are_told_of_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["doctor", "quickstart", *QUICK, "--memory", "1MiB", "device=cuda"]
+    assert main([*given, "--ranks", "8"]) == 0
+    assert "engine={name: deepspeed, stage: 2}" in capsys.readouterr().out
+    config = load_config("quickstart")
+    alone = [setting for setting, _ in changes(config, sees=True)]
+    told = changes(config, sees=True, ranks=2)[len(alone) :]
+    assert [setting for setting, _ in told if not setting.startswith("engine=")] == []
+    assert [changed.engine for _, changed in told] == choices()
+    assert [load_config("quickstart", [setting]).engine for setting, _ in told] == choices()
+
+
+def test_ranks_share_the_memory_of_a_cpu() -> None:
+    alone, _ = available(None, "cpu")
+    half, where = available(None, "cpu", 2)
+    assert half == alone // 2
+    assert where.endswith(", which 2 ranks share")

@@ -8,6 +8,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from vlrft.config import ConfigError
+
 CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
 EXTRAS = {
     "digits": ("scikit-learn", "the pack that needs no download"),
@@ -24,6 +26,8 @@ EXTRAS = {
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.ranks < 1:
+        raise ConfigError([f"--ranks: {args.ranks}; at least 1"])
     print(f"python        {platform.python_version()} on {platform.system()} {platform.machine()}")
     missing = [name for name in CORE if _version(name) is None]
     for name in CORE:
@@ -37,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         from vlrft.sizing.page import show
 
         print()
-        show(args.config, args.overrides, args.memory)
+        show(args.config, args.overrides, args.memory, args.ranks)
     return 1 if missing else 0
 
 

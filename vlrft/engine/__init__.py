@@ -13,6 +13,8 @@ from vlrft.config import ConfigError, UpdateConfig
 from vlrft.engine.deepspeed import DeepSpeed
 from vlrft.engine.single import Single
 from vlrft.mistakes import explain
+from vlrft.planning.shapes import Model
+from vlrft.planning.share import Share
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores
 from vlrft.policy.packed import PackItem
@@ -80,6 +82,10 @@ class EngineKind(Protocol):
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
     ) -> TrainEngine: ...
 
+    def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+        """What one of so many ranks would hold of the model and its training: for a plan, nothing is built."""
+        ...
+
 
 ENGINES: Mapping[str, type[Single] | type[DeepSpeed]] = {"single": Single, "deepspeed": DeepSpeed}
 
@@ -97,6 +103,11 @@ def find_engine(choice: str | Mapping[str, Any]) -> EngineKind:
         return TypeAdapter[EngineKind](ENGINES[name]).validate_python(given)
     except ValidationError as e:
         raise ConfigError(explain(e, ENGINES[name], "engine")) from None
+
+
+def choices() -> list[dict[str, Any]]:
+    """The engines with the settings on which it depends what a rank holds, as a config would have them."""
+    return [{"name": name, **given} for name, kind in ENGINES.items() for given in kind.CHOICES]
 
 
 def build(

@@ -13,17 +13,19 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from io import StringIO
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from vlrft.config import ConfigError, UpdateConfig, strict
-from vlrft.engine import zero3
-from vlrft.engine.deepspeed_json import advised, settings, with_file
+from vlrft.engine import deepspeed_memory, zero3
+from vlrft.engine.deepspeed_json import Tree, advised, settings, with_file
 from vlrft.engine.schedule import learning_rate
 from vlrft.objectives import NonFiniteError
 from vlrft.phases import phase
+from vlrft.planning.shapes import Model
+from vlrft.planning.share import Share
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.pace import Free, InStep
@@ -47,10 +49,32 @@ class DeepSpeed:
     """What stage 3 samples with: each rank with all weights, or with those of the layer that runs, gathered anew for
     each token while all ranks sample together."""
 
+    CHOICES: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"stage": 1},
+        {"stage": 2},
+        {"stage": 2, "offload": "cpu"},
+        {"stage": 3},
+        {"stage": 3, "rollout": "hooks"},
+        {"stage": 3, "offload": "cpu"},
+    )
+
     def build(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
     ) -> DeepSpeedEngine:
         return DeepSpeedEngine(self, config, policy, total_steps, ranks)
+
+    def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+        half = model.element == 2
+        _refuse(self, config, torch.bfloat16 if half else torch.float32)
+        tree = self.tree(config, half, sum(model.weights.sizes))
+        by_layer = self.rollout == "hooks"
+        return deepspeed_memory.share(tree["zero_optimization"], model, ranks, by_layer)
+
+    def tree(self, config: UpdateConfig, half: bool, trained: int) -> Tree:
+        """What DeepSpeed runs by, for so many trained numbers. Raises ConfigError for a file that says otherwise."""
+        offload = self.offload == "cpu"
+        own = settings(update=config, stage=self.stage, offload=offload, half=half)
+        return with_file(own, self.config, advised(trained))
 
 
 class GuardedAdamW(torch.optim.AdamW):
@@ -75,9 +99,8 @@ class DeepSpeedEngine:
     ) -> None:
         """Raises ConfigError for what DeepSpeed cannot do, and when it is not installed."""
         half = policy.dtype == torch.bfloat16
-        _refuse(kind, config, policy, half)
+        _refuse(kind, config, policy.dtype)
         deepspeed = _module(policy.device.type)
-        tree = settings(update=config, stage=kind.stage, offload=kind.offload == "cpu", half=half)
         self.config, self.policy, self.ranks = config, policy, ranks
         self.total_steps = total_steps * config.updates_per_batch
         self.steps = 0  # of the schedule; AdamW takes none where no rank has a gradient
@@ -101,7 +124,7 @@ class DeepSpeedEngine:
         if self.sharded:
             policy.trunk.keeps_features = False  # every rank runs the tower, or none
         count = sum(parameter.numel() for parameter in self.parameters.values())
-        config_json = with_file(tree, kind.config, advised(count))
+        config_json = kind.tree(config, half, count)
         with redirect_stdout(StringIO()):  # where results go, not what DeepSpeed has to tell
             self.engine: Any = deepspeed.initialize(
                 model=policy.scorer, optimizer=self.optimizer, config=config_json
@@ -249,7 +272,7 @@ class DeepSpeedEngine:
             self.engine.destroy()
 
 
-def _refuse(kind: DeepSpeed, config: UpdateConfig, policy: Policy, half: bool) -> None:
+def _refuse(kind: DeepSpeed, config: UpdateConfig, dtype: torch.dtype) -> None:
     if kind.rollout == "hooks" and kind.stage != 3:
         raise ConfigError(
             [
@@ -257,9 +280,9 @@ def _refuse(kind: DeepSpeed, config: UpdateConfig, policy: Policy, half: bool) -
                 "use stage 3, or leave it out"
             ]
         )
-    if not half and policy.dtype != torch.float32:
-        raise ConfigError([f"engine: deepspeed trains float32 and bfloat16, not {policy.dtype}"])
-    if half and not config.master_weights:
+    if dtype not in (torch.float32, torch.bfloat16):
+        raise ConfigError([f"engine: deepspeed trains float32 and bfloat16, not {dtype}"])
+    if dtype == torch.bfloat16 and not config.master_weights:
         raise ConfigError(
             ["update.master_weights: false, but DeepSpeed always keeps float32 copies of bfloat16"]
         )

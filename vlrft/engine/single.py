@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from vlrft.config import UpdateConfig, strict
 from vlrft.engine.schedule import learning_rate
 from vlrft.objectives import NonFiniteError
 from vlrft.phases import phase
+from vlrft.planning.shapes import Model
+from vlrft.planning.share import Gradients, Share
 from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packed import PackItem
@@ -25,10 +28,26 @@ HALF = (torch.bfloat16, torch.float16)
 class Single:
     """Each rank holds the whole policy and the whole optimiser; gradients are summed."""
 
+    CHOICES: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+
     def build(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
     ) -> SingleEngine:
         return SingleEngine(config, policy, total_steps, ranks)
+
+    def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+        """All of it, on however many ranks: float32 copies of trained half-precision weights, and two moments a trained
+        number, as wide as what the optimiser moves."""
+        weights = model.weights
+        half = weights.half if config.master_weights else 0
+        moved = weights.trained + half
+        optimiser = {"float32 copies": 2 * half, "optimiser moments": 2 * moved}
+        return Share(
+            held={"weights": weights.total, **optimiser},
+            gradients=Gradients(fresh=weights.trained, summed=moved, in_place=not half),
+            step={"gradients": moved},
+            saving={"weights": weights.trained, **optimiser} if model.gpu else {},
+        )
 
 
 class SingleEngine:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vlrft.planning import passing
 from vlrft.planning.plan import Phase, Plan, fullest
 from vlrft.planning.shapes import Model, PromptSize
+from vlrft.planning.share import Parts, Share, added, on_one_memory
 from vlrft.planning.update import self_check, update
 from vlrft.planning.work import Portion, Sampling, Work, portions
 
@@ -17,35 +19,33 @@ COPIED = (
 )
 
 
-def plan(model: Model, work: Work) -> Plan:
-    """Every phase of a stage in its steady state: the optimiser has its moments."""
-    held = always(model, work)
+def plan(model: Model, work: Work, share: Share) -> Plan:
+    """Every phase of a stage in its steady state: the optimiser has its moments. `share`: what the engine gives a rank."""
+    share = share if model.gpu else on_one_memory(share)
+    held = always(model, work, share)
+    samples = added(held, share.sampling)
     phases = []
     if work.self_check:
-        phases.append(self_check(model, work, held | {"optimiser moments": 0}))
+        whole = added(held, share.whole)
+        first = whole if share.begun else whole | {"optimiser moments": 0}
+        phases.append(self_check(model, work, first))
     if work.rollout is not None:
-        phases.append(sampling("rollout", model, work.rollout, held))
-    phases.append(update(model, work, held))
+        phases.append(sampling("rollout", model, work.rollout, samples))
+    phases.append(update(model, work, share, held))
     if work.evaluation is not None:
-        before = held | pixels(model, work.evaluation.prompts, work)
+        before = samples | pixels(model, work.evaluation.prompts, work)
         phases.append(sampling("evaluation", model, work.evaluation, before))
-    phases.append(save(model, held))
-    return Plan(tuple(phases))
+    told = [replace(phase, host=share.host) for phase in phases]
+    return Plan((*told, save(model, work, share, held)))
 
 
-def always(model: Model, work: Work) -> dict[str, int]:
-    """Weights, float32 copies of trained half-precision ones, a reference's (LoRA has none of its own), two moments a
-    trained number, as wide as what the optimiser moves, images."""
+def always(model: Model, work: Work, share: Share) -> dict[str, int]:
+    """What the engine holds, a reference's weights, whole on each rank (LoRA has none of its own), images."""
     weights = model.weights
-    half = weights.half if work.master_weights else 0
     lora = weights.base < weights.total
-    return {
-        "weights": weights.total,
-        "reference weights": weights.total if work.reference and not lora else 0,
-        "float32 copies": 2 * half,
-        "optimiser moments": 2 * (weights.trained + half),
-        **pixels(model, work.prompts, work),
-    }
+    reference = weights.total if work.reference and not lora else 0
+    own = {"reference weights": reference, **pixels(model, work.prompts, work)}
+    return added(share.held, own)
 
 
 def pixels(model: Model, prompts: tuple[PromptSize, ...], work: Work) -> dict[str, int]:
@@ -118,15 +118,20 @@ def _portion(
     }
     if portion.rows < 2 or not ending:
         del moments["rows that ended leave"]
-    return fullest(name, {m: _sum(held, parts) for m, parts in moments.items()})
+    return fullest(name, {m: added(held, parts) for m, parts in moments.items()})
 
 
-def _sum(held: Mapping[str, int], parts: Mapping[str, int]) -> dict[str, int]:
-    return {part: held.get(part, 0) + parts.get(part, 0) for part in {**held, **parts}}
-
-
-def save(model: Model, held: Mapping[str, int]) -> Phase:
-    """What is held; with LoRA a merged copy of the model besides. Files are written from the tensors themselves."""
+def save(model: Model, work: Work, share: Share, held: Parts) -> Phase:
+    """What is held, and with LoRA a merged copy of the model, or what an engine gathers. Files are written from the
+    tensors themselves; a GPU's that resuming needs are the first rank's in the machine's memory meanwhile."""
     weights = model.weights
-    copy = weights.total if weights.base < weights.total else 0
-    return fullest("save", {"merged copy" if copy else "writing": _sum(held, {"weights": copy})})
+    lora = weights.base < weights.total
+    moments = {
+        "merged copy" if lora else "writing": added(held, {"weights": weights.total * lora}),
+        "gathering": added(held, share.gathering),
+    }
+    if not model.gpu:
+        return fullest("save", {name: added(m, share.saving) for name, m in moments.items()})
+    reference = weights.trained if work.reference and not lora else 0
+    host = added(share.host, share.saving, {"reference weights": reference})
+    return replace(fullest("save", moments), host={k: size for k, size in host.items() if size})

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 PARTS = (
     "weights",
+    "gathered weights",
     "float32 copies",
     "reference weights",
     "gradients",
+    "communication buckets",
     "optimiser moments",
     "activations",
     "logits",
@@ -26,6 +28,7 @@ class Phase:
     name: str
     moment: str  # which moment that is
     parts: Mapping[str, int] = field(default_factory=dict[str, int])
+    host: Mapping[str, int] = field(default_factory=dict[str, int])  # in the machine's memory
 
     @property
     def total(self) -> int:

@@ -71,7 +71,7 @@ class Tower:
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Bytes of parameters."""
+    """Bytes of parameters, and how many numbers each trained one has."""
 
     total: int
     trained: int
@@ -79,6 +79,7 @@ class Weights:
     tower: int = 0  # trained ones of the tower
     base: int = 0  # without adapters; what a merged copy takes
     half: int = 0  # trained ones in half precision
+    sizes: tuple[int, ...] = ()  # elements of each trained parameter
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,112 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from vlrft.planning import passing, saved
 from vlrft.planning.plan import Phase, fullest
-from vlrft.planning.shapes import Micro, Model
+from vlrft.planning.shapes import Micro, Model, Tower
+from vlrft.planning.share import Parts, Share, added
 from vlrft.planning.work import Work, micro_batches
 
 REPLICATED_LOGITS = 2**28  # of `policy.logprobs`: a test holds the two equal
-Moments = dict[str, Mapping[str, int]]
+Moments = dict[str, Parts]
 
 
-def update(model: Model, work: Work, held: Mapping[str, int]) -> Phase:
+def update(model: Model, work: Work, share: Share, held: Parts) -> Phase:
     """The fullest moment of all micro-batches and of the optimiser step. `held`: what is there all along."""
     groups = [work.prompts[k :: work.updates] for k in range(work.updates)]
-    half = model.weights.half if work.master_weights else 0
-    step = {"gradients": model.weights.trained + half}
-    moments: Moments = {"the optimiser's step": _with(held, step)}
+    moments: Moments = {"the optimiser's step": added(held, share.step)}
     for prompts in groups:
         micros = micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
         for micro in micros:
             several = len(micros) > 1
-            for name, parts in _moments(model, micro, several, work.reference, half).items():
-                found = _with(held, parts)
+            forth = _forward(model, micro, share, several, work.reference)
+            for name, parts in (forth | _backward(model, micro, share, several)).items():
+                found = added(held, parts)
                 if name not in moments or sum(moments[name].values()) < sum(found.values()):
                     moments[name] = found
     return fullest("update", moments)
 
 
-def _with(held: Mapping[str, int], parts: Mapping[str, int]) -> dict[str, int]:
-    return {part: held.get(part, 0) + parts.get(part, 0) for part in {**held, **parts}}
-
-
-def _moments(model: Model, micro: Micro, several: bool, reference: bool, half: int) -> Moments:
-    """Forward's end, and the start of the backward pass through each part.
-
-    `several`: micro-batches before this one have left gradients; otherwise they come as activations go. `half`: bytes
-    of weights with float32 copies; their gradients come anew, beside the copies' sums, and are added at the end.
-    """
-    weights, d = model.weights, model.decoder
-    length, square = micro.positions, micro.square
+def _forward(
+    model: Model, micro: Micro, share: Share, several: bool, reference: bool
+) -> dict[str, Parts]:
+    """Forward's end, and what goes before it. `several`: micro-batches before this one have left gradients."""
+    before = {"gradients": share.gradients.summed if several else 0}
     kept, seen = saved.decoder(model, micro), saved.tower(model, micro)
-    hidden = (
-        micro.positions * d.hidden * model.element
-    )  # embeddings, which the forward's caller holds
-    trained = weights.trained + half if several else 0
+    logits = passing.logits_forward(model, micro.scored)
+    moments: Moments = {
+        "forward of the logits": {**before, "activations": kept + seen, "logits": logits}
+    }
+    tower = passing.tower_forward(model, micro.patches)
+    if reference:
+        forward = passing.decoder_forward(model, micro.positions, micro.square)
+        moments["the reference's forward"] = {
+            **before,
+            "activations": kept + seen + max(forward, tower),
+        }
+    if model.tower is not None and micro.patches:
+        moments["forward of the vision tower"] = {**before, "activations": seen + tower}
+    return {name: added(parts, share.passes) for name, parts in moments.items()}
+
+
+def _backward(model: Model, micro: Micro, share: Share, several: bool) -> dict[str, Parts]:
+    """The start of the backward pass through each part, and what becomes of gradients: they come as activations go, into
+    the sum of those before or beside it, as the engine has it.
+    """
+    weights, d, found = model.weights, model.decoder, share.gradients
+    before = found.summed if several else 0
+    end = found.at_end(before)
+    kept, seen = saved.decoder(model, micro), saved.tower(model, micro)
     # The head's gradient is summed beside what it has already.
     head = d.hidden * d.vocab * model.element if model.head_trained else 0
-    layer = passing.decoder_backward(model, length, square)
-    recomputed = saved.decoder_layer(model, micro) if model.checkpointing else 0
-    last = passing.tower_backward(model, micro.patches) if seen else 0
+    within = passing.decoder_backward(model, micro.positions, micro.square)
+    if model.checkpointing:
+        within += saved.decoder_layer(model, micro)
+    # Embeddings, which the forward's caller holds.
+    hidden = micro.positions * d.hidden * model.element
     moments: Moments = {
-        "forward of the logits": {
-            "gradients": trained,
-            "activations": kept + seen,
-            "logits": passing.logits_forward(model, micro.scored),
-        },
         "backward of the logits": {
-            "gradients": trained + head,
+            "gradients": before + head,
             "activations": kept + seen,
             "logits": passing.logits_backward(model, micro.scored),
         },
         "backward of the decoder": {
-            "gradients": trained + head,
-            "activations": kept + seen + layer + recomputed,
+            "gradients": before + head,
+            "activations": kept + seen + within,
         },
         "backward of the embeddings": {
-            "gradients": (half + trained if half else weights.trained)
-            + (head + weights.embedding if several else weights.embedding),
+            "gradients": end + (head if several else 0) + weights.embedding,
             "activations": hidden,
         },
     }
-    if half:
-        moments["summing gradients in float32"] = {
-            "gradients": (half if several else 0) + weights.trained + half
-        }
-    if reference:
-        forward = passing.decoder_forward(model, length, square)
-        for name, parts in {
-            "the reference's logits": {"logits": passing.logits_forward(model, micro.scored)},
-            "the reference's forward": {
-                "activations": max(forward, passing.tower_forward(model, micro.patches))
-            },
-        }.items():
-            own = {"gradients": trained, "activations": kept + seen}
-            moments[name] = _with(own, parts)
+    if not found.in_place:
+        again = found.fresh if several else 0
+        moments["summing gradients"] = {"gradients": again + found.summed}
     if model.tower is not None and micro.patches:
-        again = 0
-        if seen and model.checkpointing and model.tower.gradient != "none":
-            again = saved.tower_layer(model, model.tower, micro.patches, saved.squares(micro))
+        own = found.fresh * weights.tower // max(weights.trained, 1)
+        there = max(before, end - own)
         moments["backward of the vision tower"] = {
-            "gradients": head
-            + (
-                trained + half - weights.tower
-                if half
-                else max(trained, weights.trained - weights.tower)
-            ),
-            "activations": seen + again + last,
+            "gradients": head + there,
+            "activations": seen + _in_tower(model, model.tower, micro, seen),
         }
-        moments["forward of the vision tower"] = {
-            "gradients": trained,
-            "activations": seen + passing.tower_forward(model, micro.patches),
-        }
-    return moments
+    moments = {name: added(parts, share.passes) for name, parts in moments.items()}
+    if share.reducing:
+        left = 1 - share.filled  # of the backward pass
+        full = {"gradients": end, "activations": max(int((kept + seen + within) * left), hidden)}
+        passes = {name: int(size * left) for name, size in share.passes.items()}
+        moments["reducing gradients"] = added(full, passes, share.reducing)
+    return {name: added(parts, share.backward) for name, parts in moments.items()}
 
 
-def self_check(model: Model, work: Work, held: Mapping[str, int]) -> Phase:
+def _in_tower(model: Model, tower: Tower, micro: Micro, seen: int) -> int:
+    """Within a layer of the tower: its gradients, and what checkpointing computes again."""
+    if not seen:
+        return 0
+    last = passing.tower_backward(model, micro.patches)
+    if model.checkpointing and tower.gradient != "none":
+        return last + saved.tower_layer(model, tower, micro.patches, saved.squares(micro))
+    return last
+
+
+def self_check(model: Model, work: Work, held: Parts) -> Phase:
     """The first micro-batch by a plain forward of some whole rows: logits of each position, T V s, and of the scored
     ones again, N V (s + 4 w)."""
     micros = micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
@@ -125,4 +127,4 @@ def self_check(model: Model, work: Work, held: Mapping[str, int]) -> Phase:
         "plain forward": {"activations": max(forward, passing.tower_forward(model, patches))},
         "packed forward": {"activations": packed},
     }
-    return fullest("self-check", {name: _with(held, parts) for name, parts in moments.items()})
+    return fullest("self-check", {name: added(held, parts) for name, parts in moments.items()})

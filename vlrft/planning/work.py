@@ -34,7 +34,6 @@ class Work:
     tokens: int  # the longest completion
     micro_tokens: int  # update.max_tokens_per_micro_batch
     updates: int = 1  # optimiser steps over disjoint parts of the prompts
-    master_weights: bool = True  # half-precision weights are trained through float32 copies
     reference: bool = False  # the method reads a reference's log-probs
     rollout: Sampling | None = None  # None: the answers are given
     evaluation: Sampling | None = None

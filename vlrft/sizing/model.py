@@ -145,6 +145,7 @@ def _weights(causal: Any, named: list[tuple[str, nn.Parameter]]) -> Weights:
         tower=sum(p.nbytes for n, p in trained if in_tower(n)),
         base=sum(p.nbytes for n, p in named if ".lora_" not in n),
         half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
+        sizes=tuple(p.numel() for _, p in trained),
     )
 
 

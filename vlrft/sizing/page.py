@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -19,12 +19,13 @@ UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}
 UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
 
 
-def show(config: str, overrides: Sequence[str], memory: str | None) -> None:
-    """Prints the plan. Raises ConfigError for a config that does not load or a model that is not at hand."""
+def show(config: str, overrides: Sequence[str], memory: str | None, ranks: int) -> None:
+    """Prints the plan of one of the ranks. Raises ConfigError for a config that does not load or a model that is not at
+    hand."""
     found = load_config(config, overrides)
     device = pick_device(found.device)
-    size, where = available(memory, device)
-    planner = Planner(found, device)
+    size, where = available(memory, device, ranks)
+    planner = Planner(found, device, ranks)
     for line in page(found, planner, size, where):
         print(line)
 
@@ -32,7 +33,8 @@ def show(config: str, overrides: Sequence[str], memory: str | None) -> None:
 def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]:
     """The lines: stages whose tables are equal are told once."""
     planned = planner.plans(config)
-    lines = [f"Peak memory on {where}, estimated from shapes alone (no weights are read)"]
+    whose = "" if planner.ranks == 1 else f" of one of {planner.ranks} ranks"
+    lines = [f"Peak memory{whose} on {where}, estimated from shapes alone (no weights are read)"]
     for one in planned:
         lines += ["", f"stage {one.name}; prompts: {one.origin}", *table(one.plan), _peak_line(one)]
     largest = peak(planned)
@@ -48,18 +50,27 @@ def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]
 
 
 def table(plan: Plan) -> list[str]:
-    """Parts downwards, phases across."""
-    parts = [part for part in PARTS if any(part in phase.parts for phase in plan.phases)]
+    """Parts downwards, phases across; below them what lies in the machine's memory."""
     rows = [["", *(phase.name for phase in plan.phases)]]
-    for part in parts:
-        sizes = [phase.parts.get(part, 0) for phase in plan.phases]
-        rows.append([part, *(in_words(size) if size else "-" for size in sizes)])
-    rows.append(["together", *(in_words(phase.total) for phase in plan.phases)])
+    rows += _rows([phase.parts for phase in plan.phases])
+    if any(phase.host for phase in plan.phases):
+        rows += [["machine's memory", *("" for _ in plan.phases)]]
+        rows += _rows([phase.host for phase in plan.phases])
     wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
-        "  " + "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])])
+        "  " + "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])]).rstrip()
         for row in rows
     ]
+
+
+def _rows(phases: Sequence[Mapping[str, int]]) -> list[list[str]]:
+    parts = [part for part in PARTS if any(part in sizes for sizes in phases)]
+    rows = [[part, *(_cell(sizes.get(part, 0)) for sizes in phases)] for part in parts]
+    return [*rows, ["together", *(_cell(sum(sizes.values())) for sizes in phases)]]
+
+
+def _cell(size: int) -> str:
+    return in_words(size) if size else "-"
 
 
 def _peak_line(one: Planned) -> str:
@@ -76,8 +87,8 @@ def _told(changes: Sequence[Change], memory: int) -> list[str]:
     ]
 
 
-def available(memory: str | None, device: str) -> tuple[int, str]:
-    """Bytes that a run may have, and whose: what was asked for, else the GPU's or the machine's."""
+def available(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str]:
+    """Bytes that a rank may have, and whose: what was asked for, else a GPU's, or its part of the machine's."""
     kind = "a GPU" if device.startswith("cuda") else "a CPU"
     if memory is not None:
         size = parse_size(memory)
@@ -90,7 +101,8 @@ def available(memory: str | None, device: str) -> tuple[int, str]:
         found = torch.cuda.get_device_properties(0)
         return int(found.total_memory), f"{found.name} with {in_words(found.total_memory)}"
     size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return size, f"this CPU with {in_words(size)}"
+    shared = "" if ranks == 1 else f", which {ranks} ranks share"
+    return size // ranks, f"this CPU with {in_words(size)}{shared}"
 
 
 def parse_size(text: str) -> int:

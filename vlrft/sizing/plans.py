@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vlrft.algorithms import find_algorithm
 from vlrft.config import Config, LoraConfig, PolicyConfig, RolloutConfig, StageConfig, UpdateConfig
+from vlrft.engine import choices, find_engine
 from vlrft.evaluate import EVAL_CHUNK
 from vlrft.planning.phases import plan
 from vlrft.planning.plan import Plan
@@ -34,9 +36,10 @@ class Planned:
 class Planner:
     """Reads what does not change with the settings once: tokenizer and prompts."""
 
-    def __init__(self, config: Config, device: str) -> None:
-        """`device`: where the run would train. Raises ConfigError for a model whose config cannot be had."""
+    def __init__(self, config: Config, device: str, ranks: int = 1) -> None:
+        """`device`: where each of the ranks would train. Raises ConfigError for a model whose config cannot be had."""
         self.device = device
+        self.ranks = ranks
         self.tokenizer: Any = None
         if config.policy.build is not None:
             self.tokenizer = stand_in_tokenizer(config.policy, config.stages[0])
@@ -56,35 +59,34 @@ class Planner:
         return shapes(policy, tokenizer=self.tokenizer, device=self.device)
 
     def plans(self, config: Config) -> list[Planned]:
-        """A plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
+        """A rank's plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
         model = self._shapes(config.policy)
-        evaluation = evaluated(config, self.evaluation)
-        return [
-            Planned(
-                name=stage.name or "",
-                plan=plan(model, replace(work(config, stage, own), evaluation=evaluation)),
-                origin=own.origin,
-            )
-            for stage, own in zip(config.stages, self.stages, strict=True)
-        ]
+        engine = find_engine(config.engine)
+        evaluation = evaluated(config, self.evaluation, self.ranks)
+        found: list[Planned] = []
+        for stage, own in zip(config.stages, self.stages, strict=True):
+            asked = replace(work(config, stage, own, self.ranks), evaluation=evaluation)
+            share = engine.holds(stage.update, model, self.ranks)
+            planned = plan(model, asked, share)
+            found.append(Planned(name=stage.name or "", plan=planned, origin=own.origin))
+        return found
 
 
-def work(config: Config, stage: StageConfig, own: Prompts) -> Work:
-    """A step of a stage: every group is taught, every completion as long as may be."""
+def work(config: Config, stage: StageConfig, own: Prompts, ranks: int) -> Work:
+    """A rank's part of a step of a stage: every group is taught, every completion as long as may be."""
     assert stage.algorithm is not None
     algorithm = find_algorithm(stage.algorithm)
     sampled = algorithm.answers == "sampled"
-    rollout, prompts = stage.rollout, own.some(stage.prompts_per_step)
+    rollout, prompts = stage.rollout, own.dealt(stage.prompts_per_step, ranks)
     return Work(
-        prompts=own.some(stage.prompts_per_step * own.turns),
+        prompts=prompts,
         group=rollout.group_size if sampled else 1,
         tokens=rollout.max_tokens,
         micro_tokens=stage.update.max_tokens_per_micro_batch,
         updates=stage.update.updates_per_batch,
-        master_weights=stage.update.master_weights,
         reference=algorithm.needs.ref_logprobs,
         rollout=Sampling(
-            prompts=prompts,
+            prompts=prompts[: math.ceil(stage.prompts_per_step / ranks)],
             answers=rollout.group_size,
             tokens=rollout.max_tokens,
             truncated=rollout.top_p < 1 or rollout.top_k > 0,
@@ -99,12 +101,12 @@ def work(config: Config, stage: StageConfig, own: Prompts) -> Work:
     )
 
 
-def evaluated(config: Config, own: Prompts) -> Sampling:
-    """A chunk of an evaluation."""
+def evaluated(config: Config, own: Prompts, ranks: int) -> Sampling:
+    """A rank's part of a chunk of an evaluation."""
     asked, rollout = config.eval, config.rollout
     count = min(EVAL_CHUNK, asked.limit or EVAL_CHUNK, own.samples or EVAL_CHUNK)
     return Sampling(
-        prompts=own.some(count),
+        prompts=replace(own, turns=1).dealt(count, ranks),
         answers=asked.answers,
         tokens=asked.max_tokens or rollout.max_tokens,
         greedy=asked.temperature == 0,
@@ -126,7 +128,8 @@ def suggestions(config: Config, planner: Planner) -> list[Change]:
     """Settings that make the fullest stage smaller, alone, the most helpful first; those that do not help are left out."""
     now = peak(planner.plans(config))
     found: list[Change] = []
-    for setting, changed in changes(config, sees=planner.model.tower is not None):
+    sees = planner.model.tower is not None
+    for setting, changed in changes(config, sees=sees, ranks=planner.ranks):
         size = peak(planner.plans(changed))
         if size < 0.98 * now:
             found.append(Change(setting=setting, peak=size))
@@ -137,8 +140,8 @@ def peak(planned: list[Planned]) -> int:
     return max(one.plan.peak.total for one in planned)
 
 
-def changes(config: Config, *, sees: bool) -> list[tuple[str, Config]]:
-    """One thing changed at a time."""
+def changes(config: Config, *, sees: bool, ranks: int = 1) -> list[tuple[str, Config]]:
+    """One thing changed at a time; where there are several ranks, the engine too."""
     policy = config.policy
     found: list[tuple[str, Config]] = []
 
@@ -159,6 +162,9 @@ def changes(config: Config, *, sees: bool) -> list[tuple[str, Config]]:
     keys = config.rollout.max_cache_tokens
     for share in (4, 16):
         found.append(_smaller_rollout(config, keys // share))
+    for engine in choices() if ranks > 1 else ():
+        written = ", ".join(f"{key}: {value}" for key, value in engine.items())
+        found.append((f"engine={{{written}}}", replace(config, engine=engine)))
     return found
 
 

@@ -38,6 +38,16 @@ class Prompts:
         """As many as asked for: all sizes in turn."""
         return tuple(self.sizes[k % len(self.sizes)] for k in range(count))
 
+    def dealt(self, count: int, ranks: int) -> tuple[PromptSize, ...]:
+        """The largest that one of so many ranks may get of so many: ⌈count / ranks⌉, each with its turns."""
+        every = self.some(count * self.turns)
+        own = math.ceil(count / ranks) * self.turns
+        return every if ranks == 1 else tuple(sorted(every, key=_size, reverse=True)[:own])
+
+
+def _size(prompt: PromptSize) -> tuple[int, int]:
+    return prompt.tokens, prompt.patches
+
 
 @contextmanager
 def offline() -> Iterator[None]:
