@@ -41,7 +41,7 @@ def open_run(
 
     Raises ConfigError when the folder holds a run already and neither `resume` nor `overwrite` is given.
     """
-    find_engine(config.engine)
+    engine = find_engine(config.engine)
     ranks.from_first(lambda: clear(config, out, resume=resume, overwrite=overwrite))
     states = PromptStates()
     stages = make_stages(config, states)
@@ -59,6 +59,8 @@ def open_run(
         seed=config.seed,
         device=pick_device(config.device),
     )
+    for stage in stages:
+        engine.check(stage.config.update, policy)
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
     for bound in tasks:

@@ -82,6 +82,10 @@ class EngineKind(Protocol):
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
     ) -> TrainEngine: ...
 
+    def check(self, config: UpdateConfig, policy: Policy) -> None:
+        """Raises ConfigError for what `build` would refuse, and changes nothing."""
+        ...
+
     def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
         """What one of so many ranks would hold of the model and its training: for a plan, nothing is built."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig, strict
 from vlrft.engine.schedule import learning_rate
+from vlrft.engine.scores import Scores
 from vlrft.objectives import NonFiniteError
 from vlrft.phases import phase
 from vlrft.planning.shapes import Model
 from vlrft.planning.share import Gradients, Share
 from vlrft.policy.load import Policy
-from vlrft.policy.logprobs import TokenScores, packed_logprobs
-from vlrft.policy.packed import PackItem
 from vlrft.ranks import ALONE, Ranks
 
 HALF = (torch.bfloat16, torch.float16)
@@ -35,6 +34,9 @@ class Single:
     ) -> SingleEngine:
         return SingleEngine(config, policy, total_steps, ranks)
 
+    def check(self, config: UpdateConfig, policy: Policy) -> None:
+        """It trains whatever there is."""
+
     def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
         """All of it, on however many ranks: float32 copies of trained half-precision weights, and two moments a trained
         number, as wide as what the optimiser moves."""
@@ -50,7 +52,7 @@ class Single:
         )
 
 
-class SingleEngine:
+class SingleEngine(Scores):
     """Holds the optimiser of one stage of a run. Several ranks each hold the whole policy and sum their gradients.
 
     Parameters in half precision are trained through float32 copies, in which gradients are summed too: near 0.02 bf16
@@ -88,23 +90,6 @@ class SingleEngine:
         """Parameters with their float32 copies, where they have one."""
         pairs = zip(self.parameters, self.weights, strict=True)
         return ((parameter, weight) for parameter, weight in pairs if parameter is not weight)
-
-    def logprobs(
-        self,
-        items: Sequence[PackItem],
-        mask: Tensor,
-        temperature: float,
-        entropy_gradient: bool = False,
-        besides: Sequence[PackItem] = (),
-    ) -> TokenScores:
-        return packed_logprobs(
-            self.policy,
-            items,
-            mask=mask,
-            temperature=temperature,
-            entropy_gradient=entropy_gradient,
-            besides=besides,
-        )
 
     @phase("backward")
     def backward(self, loss: Tensor) -> None:
@@ -154,10 +139,11 @@ class SingleEngine:
         return tensors, {"steps": self.steps}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
-        for name, parameter, weight in self._named():
+        for name, weight in zip(self.names, self.weights, strict=True):
             found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
-            if weight is not parameter:
-                weight.data.copy_(found.pop("weight"))
+            exact = found.pop("weight", None)  # of another engine also where this one needs no copy
+            if exact is not None:
+                weight.data.copy_(exact)
             self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in found.items()}
         self.steps = int(values["steps"])
 
