@@ -65,7 +65,8 @@ class DeepSpeedEngine(Scores):
         policy.banned  # noqa: B018  as long as the head has a shape
         named = dict(policy.model.named_parameters())
         self.parameters = {name: named[name] for name in policy.trained_names}
-        self.exact = self._float32()
+        wide = self._float32()
+        self.wide = tuple(wide)
         self.optimizer = GuardedAdamW(
             self.parameters.values(),
             lr=config.lr,
@@ -83,7 +84,7 @@ class DeepSpeedEngine(Scores):
         if self.sharded:
             deepspeed.zero.register_external_parameter(policy.scorer, policy.trunk.head.weight)
         self._fresh_moments()
-        for name, data in self.exact.items():
+        for name, data in wide.items():
             deepspeed.utils.safe_set_full_fp32_param(self.parameters[name], data)
 
     def _float32(self) -> dict[str, Tensor]:
@@ -215,8 +216,7 @@ class DeepSpeedEngine(Scores):
     def close(self) -> None:
         from deepspeed.utils import safe_get_full_fp32_param
 
-        exact = {name: safe_get_full_fp32_param(self.parameters[name]) for name in self.exact}
-        exact = {name: data.clone() for name, data in exact.items()}
+        exact = {n: safe_get_full_fp32_param(self.parameters[n]).clone() for n in self.wide}
         if self.sharded:
             zero3.restore(self.engine)
             self.policy.trunk.keeps_features = True
