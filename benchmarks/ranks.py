@@ -3,7 +3,7 @@
     python benchmarks/ranks.py [--ranks 2]
 
 Two steps of every method and ZeRO stage on a small Qwen2-VL, from ragged groups with and without images, one of which
-teaches nothing; the largest relative difference ‖Δ‖ / ‖·‖ of any weight or AdamW moment to the single engine's.
+teaches nothing, and between them a step from that one alone; the largest relative difference ‖Δ‖ / ‖·‖ of any weight or AdamW moment to the single engine's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ ENGINES: Mapping[str, dict[str, object]] = {
     "ZeRO-2": {"stage": 2},
     "ZeRO-2, offload": {"stage": 2, "offload": "cpu"},
     "ZeRO-3": {"stage": 3},
+    "ZeRO-3, offload": {"stage": 3, "offload": "cpu"},
 }
 
 
