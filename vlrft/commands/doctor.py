@@ -18,6 +18,8 @@ EXTRAS = {
     "text": ("sacrebleu", "BLEU"),
     "peft": ("peft", "LoRA"),
     "trl": ("trl", "our methods in TRL's GRPOTrainer"),
+    "deepspeed": ("deepspeed", "many ranks, sharded"),
+    "alfworld": ("alfworld", "agents in ALFWorld's games"),
     "tensorboard": ("tensorboard", "curves in TensorBoard"),
     "wandb": ("wandb", "Weights & Biases"),
     "trackio": ("trackio", "trackio"),
