@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from vlrft.launcher import tell
 from vlrft.phases import following, phase, working_on
 from vlrft.ranks import WAIT, Ranks
-from vlrft.watchdog import Place, Watchdog, key_of, read, where
+from vlrft.watchdog import STOP, Place, Watchdog, key_of, read, where
 
 CONFIG = Path(__file__).parent / "ranks.yaml"
 KILLED_WITHIN = 30.0  # seconds, on a busy machine; alone it is two
@@ -122,6 +123,38 @@ def test_the_place_of_a_failure_is_the_innermost_phase() -> None:
     found = read(store, 0)
     assert found is not None
     assert where(found) == "step 2, rollout/reward/read"
+
+
+TOLD = "step 7, rollout/decode, samples ['a']; the run stops, --resume goes on from its last checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("codes", "stop", "said"),
+    [
+        ((-9, 1, None), None, f"vlrft: rank 0 was ended by SIGKILL: {TOLD}"),
+        ((1, 1, 1), None, f"vlrft: rank 0 failed: {TOLD}"),
+        ((1, 0, 1), None, f"vlrft: rank 1 left before the others: {TOLD}"),
+        ((None, 2, None), None, f"rank 1: its words\nvlrft: rank 1 failed: {TOLD}"),
+        ((1, 1, 1), 0, ""),
+        ((1, 1, 1), 1, "vlrft: the verdict"),
+    ],
+)
+def test_what_became_of_the_ranks_is_told_once(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    codes: tuple[int | None, ...],
+    stop: int | None,
+    said: str,
+) -> None:
+    store = Kept()
+    outputs = [tmp_path / str(rank) for rank in range(3)]
+    for rank, output in enumerate(outputs):
+        store.set(key_of(rank), told(1))
+        output.write_text("its words\n")
+    if stop is not None:
+        store.set(STOP, json.dumps({"by": stop, "said": "the verdict"}))
+    assert tell(codes, outputs, store) > 0
+    assert capsys.readouterr().err.strip() == said
 
 
 def rank_of(process: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from vlrft.watchdog import GO_ON, read, where
+from vlrft.watchdog import GO_ON, STOP, read, where
 
 POLL = 0.1  # seconds between two looks at the ranks
 SETTLE = 0.5  # seconds in which ranks that fail together fail
@@ -78,14 +79,19 @@ def _watched(
         if any(codes):
             time.sleep(SETTLE)
             codes = [process.poll() for process in running]
-            return _told(codes, outputs, store)
+            return tell(codes, outputs, store)
         if None not in codes:
             return 0
 
 
-def _told(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
+def tell(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
     """Says what became of the first rank that failed: first those that were killed, or that left as if all were well, for
     others fail because of them."""
+    if store.check([STOP]):  # a watchdog has judged
+        verdict = json.loads(store.get(STOP))
+        if verdict["by"] != 0:  # what the first rank says is seen
+            print(f"vlrft: {verdict['said']}", file=sys.stderr)
+        return 1
     killed = [rank for rank, code in enumerate(codes) if code and code < 0]
     left = [rank for rank, code in enumerate(codes) if code == 0]
     failed = killed or left or [rank for rank, code in enumerate(codes) if code]

@@ -142,7 +142,8 @@ class Watchdog:
                 stopped = self.store.check([STOP])
                 verdict = None if stopped else self.verdict(time.monotonic())
                 if verdict is not None:
-                    self.store.set(STOP, verdict)
+                    judged = {"by": self.ranks.rank, "said": verdict}
+                    self.store.set(STOP, json.dumps(judged))
             except RuntimeError as e:  # whoever kept the store is gone, and with it the run
                 if self._over.is_set():
                     return
