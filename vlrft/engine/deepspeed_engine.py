@@ -216,7 +216,8 @@ class DeepSpeedEngine(Scores):
     def close(self) -> None:
         from deepspeed.utils import safe_get_full_fp32_param
 
-        exact = {n: safe_get_full_fp32_param(self.parameters[n]).clone() for n in self.wide}
+        copies = {n: safe_get_full_fp32_param(self.parameters[n]) for n in self.wide}
+        exact = {n: data.clone() for n, data in copies.items() if data is not None}
         if self.sharded:
             zero3.restore(self.engine)
             self.policy.trunk.keeps_features = True
