@@ -1,11 +1,11 @@
 """Runs of one config on different numbers of ranks, side by side: their first rollouts, their figures, their curves.
 
-    python benchmarks/ranks_curves.py RUN=LABEL [RUN=LABEL …] [--picture FILE.svg]
+    python benchmarks/ranks_curves.py RUN=LABEL [RUN=LABEL …] [--since STEP] [--picture FILE.svg]
 
-The first run is what the others are compared with. Prints, a row a run, the relative difference of the loss at the first
-step and the largest of all steps, the rollouts that are the same token by token in the first step with sampling and in all
-(of those that log.rollouts_per_step keeps), the mean reward of the first ten and the last twenty steps with sampling, and
-the evaluations; draws the running mean of the rewards.
+The first run is what the others are compared with. Prints, a row a run: the relative difference of the loss, at the first
+step, the largest of ten steps and of all, counted from STEP; the first step with sampling of which a rollout differs, and
+how many rollouts are the same token by token (of those that log.rollouts_per_step keeps); the mean reward of the first ten
+and the last twenty steps with sampling; the evaluations. Draws the running mean of the rewards.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ def rewards(run: Path) -> list[tuple[int, float]]:
     return [(row["step"], row["reward/mean"]) for row in found if "reward/mean" in row]
 
 
-def compared(run: Path, base: Path) -> list[str]:
+def compared(run: Path, base: Path, since: int) -> list[str]:
     """The cells of a row."""
     own, other = rows(run, "metrics.jsonl"), rows(base, "metrics.jsonl")
-    pairs = list(zip(own, other, strict=True))
+    pairs = [(a, b) for a, b in zip(own, other, strict=True) if b["step"] >= since]
     gaps = [abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in pairs if b["loss"]]
     mine, theirs = sampled(run), sampled(base)
-    first = min(theirs)
     same = {step: sum(map(eq, mine[step], said)) for step, said in theirs.items()}
+    other_from = next((step for step, n in same.items() if n < len(theirs[step])), None)
     curve = [value for _, value in rewards(run)]
     evals = json.loads((run / "summary.json").read_text())["evals"]
     scores = {
         k: [f"{100 * e['scores'][k]['score']:.1f}" for e in evals] for k in evals[-1]["scores"]
     }
     return [
-        f"{gaps[0]:.1e} → {max(gaps):.1e}",
-        f"{same[first]}/{len(theirs[first])}",
+        f"{gaps[0]:.1e}, {max(gaps[:10]):.1e}, {max(gaps):.1e}",
+        "never" if other_from is None else f"step {other_from}",
         f"{sum(same.values())}/{sum(map(len, theirs.values()))}",
         f"{fmean(curve[:10]):.3f} → {fmean(curve[-20:]):.3f}",
         "; ".join(f"{kind} {' → '.join(found)}" for kind, found in scores.items()),
@@ -106,14 +106,15 @@ def picture(runs: dict[str, Path]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN=LABEL")
+    parser.add_argument("--since", type=int, default=1)
     parser.add_argument("--picture", type=Path)
     args = parser.parse_args()
     runs = {label: Path(run) for run, _, label in (item.partition("=") for item in args.runs)}
     base = next(iter(runs.values()))
-    print("| ranks | Δ loss | same, first step | same, all steps | reward | evaluations |")
+    print("| ranks | Δ loss | a rollout differs from | same rollouts | reward | evaluations |")
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     for label, run in runs.items():
-        print(f"| {label} | {' | '.join(compared(run, base))} |")
+        print(f"| {label} | {' | '.join(compared(run, base, args.since))} |")
     if args.picture is not None:
         args.picture.write_text(picture(runs))
 
