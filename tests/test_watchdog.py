@@ -99,7 +99,12 @@ def test_the_second_rank_judges_the_first_and_others_nobody() -> None:
 def test_a_place_follows_the_phases() -> None:
     place, store = Place(), Kept()
     with following(place), phase("rollout"):
+        assert place.news.is_set()
+        place.news.clear()
+        with phase("prefill"):
+            assert not place.news.is_set()
         working_on(["a", "b", "a"], step=3)
+        assert place.news.is_set()
         with phase("decode"), phase(WAIT):
             store.set(key_of(0), place.told(1))
     found = read(store, 0)

@@ -1,6 +1,6 @@
 """Ranks that watch each other: one that dies or gets no further ends the run, with one message that says where it was.
 
-Each rank tells where it is, every second and whenever it takes up other samples, through the store that the processes
+Each rank tells where it is, every second and whenever it takes up other samples or another part of a step, through the store that the processes
 met at. The first rank judges all of them, the second one the first. A rank that only waits for others is not the one
 that hangs.
 """
@@ -55,6 +55,8 @@ class Place:
     def begin(self, name: str) -> None:
         self.phases.append(name)
         self._inner = True
+        if len(self.phases) == 1:
+            self.news.set()
         self.moved = time.monotonic()
 
     def end(self) -> None:
