@@ -1,8 +1,8 @@
 """Ranks that watch each other: one that dies or gets no further ends the run, with one message that says where it was.
 
-Each rank tells where it is, every second and whenever it takes up other samples or another part of a step, through the store that the processes
-met at. The first rank judges all of them, the second one the first. A rank that only waits for others is not the one
-that hangs.
+Each rank tells where it is, every second and whenever it takes up other samples or another part of a step, through the
+store that the processes met at. The first rank judges all of them, the second one the first. A rank that only waits for
+others is not the one that hangs.
 """
 
 from __future__ import annotations
