@@ -1,7 +1,7 @@
-"""A run's last checkpoint asked by plain transformers: its answers to the pictures of the run's last evaluation, beside
-those that the run itself has written down.
+"""A run's last checkpoint asked by plain transformers: its answers to the pictures that the run has kept of
+its last evaluation, beside those that the run itself has written down.
 
-    python benchmarks/ranks_answers.py RUN [--limit 100]
+    python benchmarks/ranks_answers.py RUN
 
 Nothing of vlrft is imported. Prints a row a picture kind: pictures, answers that are the same to the letter, right ones.
 """
@@ -24,8 +24,9 @@ PLACE = "<|image_pad|>"
 
 
 def last_evaluation(run: Path) -> list[dict[str, Any]]:
+    """Its records whose pictures the run has kept."""
     rows = [json.loads(line) for line in (run / "evals.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["step"] == rows[-1]["step"]]
+    return [row for row in rows if row["step"] == rows[-1]["step"] and row["images"]]
 
 
 def answers(run: Path, rows: list[dict[str, Any]]) -> list[str]:
@@ -69,9 +70,8 @@ def asked(prompt: str, features: int, tokenizer: Any) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--limit", type=int, default=100)
     args = parser.parse_args()
-    rows = last_evaluation(args.run)[: args.limit]
+    rows = last_evaluation(args.run)
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for row, said in zip(rows, answers(args.run, rows), strict=True):
         right = said.strip() == f"<answer>{row['answer']}</answer>"
