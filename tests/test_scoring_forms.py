@@ -259,14 +259,14 @@ from vlrft.binding import named_rewards
 from vlrft.config import RewardConfig
 from vlrft.scoring import score_groups
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 reward = RewardConfig(workers=2, time_limit=30, on_error="zero")
 threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 score_groups([group(sample("a", "x"), *["hang"] * 20)], named_rewards({{"{mine}:hangs": reward}}))
 """
-    start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    command = [sys.executable, "-c", script]  # its calls would take five minutes
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert "KeyboardInterrupt" in done.stderr
-    assert time.monotonic() - start < 20
 
 
 def test_a_thread_may_score(rewards: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
@@ -12,6 +13,7 @@ from vlrft.schema import DataError
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
+LOCKS = tuple(Lock() for _ in range(64))  # each image has one: a file is read by one thread alone
 MAX_PIXELS = 100_000_000  # a larger picture is more likely a bomb than a question
 
 
@@ -31,11 +33,13 @@ def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
             raise ValueError(f"it has {image.width} x {image.height} pixels")
         if image.width * image.height > MAX_PIXELS:
             raise ValueError(f"it has more than {MAX_PIXELS:,} pixels, scale it down")
-        image.load()
+        with LOCKS[id(image) % len(LOCKS)]:
+            image.load()
         return _on_white(ImageOps.exif_transpose(image))
     except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
         name = getattr(image, "filename", "")
-        raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {e}") from None
+        why = str(e) or type(e).__name__
+        raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {why}") from None
 
 
 def _on_white(image: PilImage) -> PilImage:
