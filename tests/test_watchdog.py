@@ -162,6 +162,18 @@ def test_what_became_of_the_ranks_is_told_once(
     assert capsys.readouterr().err.strip() == said
 
 
+@pytest.mark.parametrize(
+    ("code", "said"), [(2, ""), (-9, "vlrft: rank 0 was ended by SIGKILL before its first step")]
+)
+def test_what_fails_before_it_began_has_no_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, said: str
+) -> None:
+    store = Kept()
+    store.set(key_of(0), Place().told(1))
+    assert tell([code], [tmp_path / "0"], store) > 0
+    assert capsys.readouterr().err.strip() == said
+
+
 def rank_of(process: int) -> str:
     """The RANK that a process was started with."""
     named = Path(f"/proc/{process}/environ").read_text().split("\0")

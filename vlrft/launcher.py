@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from vlrft.watchdog import GO_ON, STOP, read, where
+from vlrft.watchdog import GO_ON, START, STOP, read, where
 
 POLL = 0.1  # seconds between two looks at the ranks
 SETTLE = 0.5  # seconds in which ranks that fail together fail
@@ -102,7 +102,7 @@ def tell(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> in
         lines = outputs[rank].read_text(errors="replace").splitlines()[-TAIL:]
         print("\n".join(f"rank {rank}: {line}" for line in lines), file=sys.stderr)
     told = read(store, rank)
-    if told is not None:
+    if told is not None and (told["step"] or told["phase"] != START):
         print(f"vlrft: rank {rank} {how}: {where(told)}; {GO_ON}", file=sys.stderr)
     elif code <= 0:
         print(f"vlrft: rank {rank} {how} before its first step", file=sys.stderr)
