@@ -36,7 +36,7 @@ LAYERS = (
         "update",
     }
     | {"launcher", "lockstep"},
-    {"run"},
+    {"run", "snapshot"},
     {"assemble", "sizing", "start"},
     {"train"},
     {"commands", "templates"},

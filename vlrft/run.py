@@ -4,12 +4,9 @@ one, `train.py` is the loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import torch
-from torch import Tensor
 
 from vlrft.algorithms import Algorithm
 from vlrft.binding import BoundTask
@@ -35,6 +32,7 @@ from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompts import PromptSampler
 from vlrft.selection.replay import ReplayStore
 from vlrft.sft import KnownGolds
+from vlrft.snapshot import put_back, taken
 
 
 @dataclass(kw_only=True)
@@ -216,46 +214,16 @@ class Run:
         """A checkpoint of the present step, written by the first rank; every rank learns whether that went well."""
         moments, counters = engine.state()
         with engine.whole_on_first():
-            return self.ranks.from_first(lambda: self._write(reference, moments, counters))
-
-    def _write(
-        self,
-        reference: Policy | None,
-        moments: Mapping[str, Tensor],
-        counters: Mapping[str, float],
-    ) -> Path:
-        tensors = {f"optimizer/{k}": v for k, v in moments.items()}
-        tensors |= {f"weights/{k}": v for k, v in self.policy.trained().items()}
-        if reference is not None:
-            tensors |= {f"reference/{k}": v for k, v in reference.trained().items()}
-        tensors["torch_generator"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors["cuda_generator"] = torch.cuda.get_rng_state()
-        values = {
-            "step": self.step,
-            "score": self.score,
-            "optimizer": counters,
-            "prompts": {s.name: s.prompts.state_dict() for s in self.stages},
-            "prompt_states": self.states.state_dict(),
-            "replay": {s.name: s.replay.state_dict() for s in self.stages if s.replay is not None},
-        }
-        state = TrainerState(tensors=tensors, values=values)
-        return self.checkpoints.save(self.step, self.policy.save, state, self.score)
+            return self.ranks.from_first(
+                lambda: self.checkpoints.save(
+                    self.step,
+                    self.policy.save,
+                    taken(self, reference, moments, counters),
+                    self.score,
+                )
+            )
 
     def restore(self, path: Path) -> None:
-        """Continues from a checkpoint: weights, optimiser (when its stage starts), prompts, generators."""
-        state = self.checkpoints.load_state(path)
-        self.resumed, self.step = state, int(state.values["step"])
-        self.score = state.values["score"]
-        self.policy.load_weights(state.under("weights"))
-        for stage in self.stages:
-            stage.prompts.load_state_dict(state.values["prompts"][stage.name])
-            if stage.replay is not None:
-                stage.replay.load_state_dict(state.values["replay"][stage.name])
-        self.states.load_state_dict(state.values["prompt_states"])
-        if self.ranks.first:
-            torch.set_rng_state(state.tensors["torch_generator"])
-            if torch.cuda.is_available() and "cuda_generator" in state.tensors:
-                torch.cuda.set_rng_state(state.tensors["cuda_generator"])
-        else:
-            torch.manual_seed(seed_from(self.config.seed, self.ranks.rank, self.step))
+        """Continues from a checkpoint."""
+        self.resumed = self.checkpoints.load_state(path)
+        put_back(self, self.resumed)
