@@ -32,6 +32,7 @@ class Recorder:
         self.engine = engine
         self.ranks = engine.ranks
         self.policy = engine.policy
+        self.scorer = engine.scorer
         self.logprobs = engine.logprobs
         self.backward = engine.backward
         self.discard = engine.discard

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+
+from vlrft.config import ConfigError
+from vlrft.references import near
 
 INHERITED = ("task", "rollout", "update")  # what a stage takes over from the run
 SCALAR = (str, int, float, list, tuple, type(None))
@@ -45,6 +48,21 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
             got = "" if whole or not key else f", got {mistake['input']!r}"
             lines.append(f"{full}: {text}{got}")
     return lines
+
+
+def chosen(choice: str | Mapping[str, Any], kinds: Mapping[str, Any], at: str) -> Any:
+    """One of the dataclasses by its name, or by {name: …} with settings. Raises ConfigError under the key `at`."""
+    given: dict[str, Any] = {"name": choice} if isinstance(choice, str) else dict(choice)
+    known = ", ".join(kinds)
+    if "name" not in given:
+        raise ConfigError([f"{at}: needs a `name`; known: {known}"])
+    name = str(given.pop("name"))
+    if name not in kinds:
+        raise ConfigError([f"{at}: unknown {name!r}{near(name, kinds)}; known: {known}"])
+    try:
+        return TypeAdapter(kinds[name]).validate_python(given)
+    except ValidationError as e:
+        raise ConfigError(explain(e, kinds[name], at)) from None
 
 
 def _path(mistake: Any) -> str:

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from vlrft.config import ConfigError, UpdateConfig
+from vlrft.config import UpdateConfig
 from vlrft.engine.deepspeed import DeepSpeed
+from vlrft.engine.scores import Scores
 from vlrft.engine.single import Single
-from vlrft.mistakes import explain
+from vlrft.mistakes import chosen
 from vlrft.planning.shapes import Model
 from vlrft.planning.share import Share
 from vlrft.policy.load import Policy
-from vlrft.policy.logprobs import TokenScores
-from vlrft.policy.packed import PackItem
 from vlrft.ranks import ALONE, Ranks
-from vlrft.references import near
 
 
-class TrainEngine(Protocol):
+class TrainEngine(Scores, Protocol):
     """One optimiser over one policy. Gradients are *summed* over ranks.
 
     With several ranks every method is called by all of them, as often and in the same order.
     """
 
-    policy: Policy
     ranks: Ranks
-
-    def logprobs(
-        self,
-        items: Sequence[PackItem],
-        mask: Tensor,
-        temperature: float,
-        entropy_gradient: bool = False,
-        besides: Sequence[PackItem] = (),
-    ) -> TokenScores: ...
 
     def backward(self, loss: Tensor) -> None: ...
 
@@ -96,17 +83,8 @@ ENGINES: Mapping[str, type[Single] | type[DeepSpeed]] = {"single": Single, "deep
 
 def find_engine(choice: str | Mapping[str, Any]) -> EngineKind:
     """An engine by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
-    given: dict[str, Any] = {"name": choice} if isinstance(choice, str) else dict(choice)
-    known = ", ".join(ENGINES)
-    if "name" not in given:
-        raise ConfigError([f"engine: needs a `name`; known: {known}"])
-    name = str(given.pop("name"))
-    if name not in ENGINES:
-        raise ConfigError([f"engine: unknown {name!r}{near(name, ENGINES)}; known: {known}"])
-    try:
-        return TypeAdapter[EngineKind](ENGINES[name]).validate_python(given)
-    except ValidationError as e:
-        raise ConfigError(explain(e, ENGINES[name], "engine")) from None
+    found: EngineKind = chosen(choice, ENGINES, "engine")
+    return found
 
 
 def choices() -> list[dict[str, Any]]:

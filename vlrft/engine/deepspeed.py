@@ -12,8 +12,9 @@ import torch
 
 from vlrft.config import ConfigError, UpdateConfig, strict
 from vlrft.engine import deepspeed_memory
-from vlrft.engine.deepspeed_engine import DeepSpeedEngine, package
+from vlrft.engine.deepspeed_engine import DeepSpeedEngine
 from vlrft.engine.deepspeed_json import Tree, advised, settings, with_file
+from vlrft.engine.deepspeed_package import package
 from vlrft.planning.shapes import Model
 from vlrft.planning.share import Share
 from vlrft.policy.load import Policy

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from pydantic import ValidationError
 from torch import Tensor
 
 from vlrft.config import ConfigError, UpdateConfig
 from vlrft.engine import zero3
 from vlrft.engine.deepspeed_json import Tree
+from vlrft.engine.deepspeed_package import meet, package
 from vlrft.engine.schedule import learning_rate
 from vlrft.engine.scores import Scores
 from vlrft.objectives import NonFiniteError
@@ -53,7 +50,7 @@ class DeepSpeedEngine(Scores):
     ) -> None:
         """`tree`: the JSON that DeepSpeed runs by; `by_layer`: it samples with a layer's weights at a time."""
         deepspeed = package(policy.device.type)
-        _meet(policy.device.type)
+        meet(policy.device.type)
         self.config, self.policy, self.ranks = config, policy, ranks
         self.total_steps = total_steps * config.updates_per_batch
         self.steps = 0  # of the schedule; AdamW takes none where no rank has a gradient
@@ -225,32 +222,3 @@ class DeepSpeedEngine(Scores):
             self.engine.destroy()
         for name, data in exact.items():
             self.parameters[name].data = data.view_as(self.parameters[name])
-
-
-def _meet(device: str) -> None:
-    """One process forms a group of its own, for DeepSpeed wants one."""
-    from torch.distributed import HashStore  # type: ignore[attr-defined]
-
-    if not dist.is_initialized():
-        backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
-        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
-
-
-def package(device: str) -> Any:
-    """The package, told to keep to the device and to be quiet. Raises ConfigError naming the extra."""
-    if device == "cpu":
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    os.environ.setdefault("LOCAL_RANK", "0")
-    try:
-        import deepspeed
-        import deepspeed.ops
-    except ImportError:
-        raise ConfigError(
-            ["engine: deepspeed is not installed; pip install 'vlrft[deepspeed]'"]
-        ) from None
-    logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", r"`torch\.distributed\.", FutureWarning)  # DeepSpeed's affair
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = (
-        False  # compiled for a minute, for inference
-    )
-    return deepspeed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from torch import Tensor
 
@@ -11,7 +12,7 @@ from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packed import PackItem
 
 
-class Scores:
+class Scores(Protocol):
     """Log-probs under the policy that an engine holds."""
 
     policy: Policy

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
-from vlrft.config import ConfigError
-from vlrft.mistakes import explain
+from vlrft.mistakes import chosen
 from vlrft.phases import phase
 from vlrft.schema import DataError, Sample
 from vlrft.selection.ahead import Ahead
@@ -24,19 +21,8 @@ if TYPE_CHECKING:
 
 def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
     """A preference by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
-    given: dict[str, Any] = {"name": choice} if isinstance(choice, str) else dict(choice)
-    known = ", ".join(PREFERENCES)
-    if "name" not in given:
-        raise ConfigError([f"{at}: needs a `name`; known: {known}"])
-    name = str(given.pop("name"))
-    if name not in PREFERENCES:
-        near = get_close_matches(name, PREFERENCES, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigError([f"{at}: unknown {name!r}; {hint}known: {known}"])
-    try:
-        return TypeAdapter[Preference](PREFERENCES[name]).validate_python(given)
-    except ValidationError as e:
-        raise ConfigError(explain(e, PREFERENCES[name], at)) from None
+    found: Preference = chosen(choice, PREFERENCES, at)
+    return found
 
 
 class PromptSampler:
