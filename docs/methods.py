@@ -13,7 +13,7 @@ from typing import Any, get_args
 from vlrft.advantages import ESTIMATORS
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.objectives import Reduction, token_weights
-from vlrft.objectives.regularize import Regularizer
+from vlrft.objectives.regularizer import Regularizer
 
 PAGE = Path(__file__).with_name("methods.md")
 HEAD = """# Methods

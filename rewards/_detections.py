@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlrft.boxes import Box
+from vlrft.vision.boxes import Box
 
 _NUMBER = r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 # Linear: nothing optional stands beside something that it could be taken for.

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.boxes import THOUSAND, Box, iou, is_proper, rescaled, rounded
-from vlrft.boxes import giou as generalised
 from vlrft.grading import expects, read_answer, read_box
 from vlrft.schema import DataError, Sample
+from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescaled, rounded
+from vlrft.vision.boxes import giou as generalised
 
 from ._detections import read_detections
 from ._released_boxes import visual_rft, visual_rft_eval

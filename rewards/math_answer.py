@@ -33,7 +33,7 @@ def math_answer(completion: str, sample: Sample) -> float | None:
     The answer stands in the one `<answer>` tag behind the thinking, or, where there is no such tag
     at all, in the last `\\boxed{…}`. All of it must be the answer. Numbers are equal exactly, other
     expressions in value; a unit may be left out, but not be another; tuples are ordered, sets and
-    lists of solutions are not (`vlrft.grading.mathematics` has the rules). The gold answer is a
+    lists of solutions are not (`vlrft.grading.math.mathematics` has the rules). The gold answer is a
     text, a number, or a list of texts of which any will do. 0.0 for an answer that cannot be read
     within bounds of time and memory. Raises DataError for a gold answer that cannot be read.
     """

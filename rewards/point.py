@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.boxes import THOUSAND, Box, is_proper
 from vlrft.grading import expects, read_answer
 from vlrft.schema import DataError, Sample
+from vlrft.vision.boxes import THOUSAND, Box, is_proper
 
 __all__ = ["point"]
 

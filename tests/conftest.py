@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.fakes import CORPUS, Family, tiny_config
+from tests.fakes.policies import CORPUS, Family, tiny_config
 from vlrft.policy.load import Policy, load_policy
 
 Tiny = Callable[[Family], Policy]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vlrft.plugins import reward_names, task_names
+from vlrft.plugins.find import reward_names, task_names
 
 ROOT = Path(__file__).parent.parent
 LIGHT = [
@@ -81,6 +81,6 @@ def test_the_wheel_carries_prompts_templates_and_configs(built: Path) -> None:
     }
     missing = {str(p) for p in wanted if f"vlrft/{p}" not in names and "__pycache__" not in p.parts}
     assert not missing
-    assert "vlrft/report/templates/page.html" in names
-    assert {"vlrft/templates/reward.py", "vlrft/templates/task.py"} <= names
+    assert "vlrft/reporting/html/templates/page.html" in names
+    assert {"vlrft/cli/templates/reward.py", "vlrft/cli/templates/task.py"} <= names
     assert not any(n.split("/")[0] in ("tasks", "rewards", "tests") for n in names)

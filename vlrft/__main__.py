@@ -2,6 +2,6 @@
 
 import sys
 
-from vlrft.cli import main
+from vlrft.cli.main import main
 
 sys.exit(main())

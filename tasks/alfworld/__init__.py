@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from vlrft.metrics import accuracy, per_tag
+from vlrft.grading.metrics import accuracy, per_tag
 from vlrft.schema import Env, Measure, Record, Sample, Task
 
 from .families import SPLITS

@@ -2,7 +2,7 @@
 
 The stock environment translates a problem four times at each start and parses every command of every step. Here a
 problem is translated once a process, plans are made when asked for, and a command is worded once a game. Observations,
-admissible commands, scores and ends are the stock ones (benchmarks/alfworld_engine.py; ours/stock figures there).
+admissible commands, scores and ends are the stock ones (benchmarks.alfworld; ours/stock figures there).
 
 Not for threads: the translator keeps its settings in global variables.
 """

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Dataset, Defect, Row, Source, asked, content, qa_rows, read_prompt, untagged
 from vlrft.grading import read_answer, read_integer
-from vlrft.metrics import sampled_measures
+from vlrft.grading.metrics import sampled_measures
 from vlrft.schema import Measure, Record, Sample, Task
 
 

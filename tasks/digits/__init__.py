@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vlrft.metrics import accuracy
+from vlrft.grading.metrics import accuracy
 from vlrft.schema import Measure, Record, Sample, Task
 
 from .options import SUBTASKS, Options

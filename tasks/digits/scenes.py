@@ -9,9 +9,9 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlrft.boxes import to_thousandths
 from vlrft.data import Made
 from vlrft.schema import IMAGE, Message, Sample
+from vlrft.vision.boxes import to_thousandths
 
 from .options import Options
 from .scans import scan, scans_of

@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from vlrft.data import Made
-from vlrft.metrics import accuracy, per_tag
+from vlrft.grading.metrics import accuracy, per_tag
 from vlrft.schema import Measure, Record, Sample, Task
 
 from .env import GridWorld, ask, picture

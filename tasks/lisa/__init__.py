@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlrft.boxes import Box, rescaled, resized, rounded, to_thousandths
 from vlrft.data import Dataset, Row, read_prompt
 from vlrft.schema import IMAGE, DataError, Message, Resize, Sample, Task
+from vlrft.vision.boxes import Box, rescaled, resized, rounded, to_thousandths
 
 from .figures import measures
 from .overlaps import complete

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from vlrft.metrics import accuracy, share_above
+from vlrft.grading.metrics import accuracy, share_above
 from vlrft.schema import Measure, Record
 
 from .overlaps import overlaps

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vlrft.boxes import THOUSAND, Box, is_proper, rescaled
 from vlrft.grading import read_answer, read_box
-from vlrft.masks import Mask, overlap, paint, rectangle
 from vlrft.schema import Complete, Record, Sample
+from vlrft.vision.boxes import THOUSAND, Box, is_proper, rescaled
+from vlrft.vision.masks import Mask, overlap, paint, rectangle
 
 from .rows import RECTANGLE, Options
 
@@ -30,7 +30,7 @@ def complete(options: Options) -> Complete | None:
     which takes neither a model nor the picture. Raises ConfigError for what is no SAM model."""
     if options.masks == RECTANGLE:
         return None
-    from vlrft.segment import Segmenter
+    from vlrft.vision.sam import Segmenter
 
     segmenter = Segmenter(options.masks)
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Picture, Row, Source
 from vlrft.data import read as read_file
-from vlrft.masks import bounds, paint
 from vlrft.schema import DataError
+from vlrft.vision.masks import bounds, paint
 
 PICTURES = (".jpg", ".jpeg", ".png")
 RECTANGLE = "rectangle"

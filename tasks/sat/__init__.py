@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.metrics import accuracy, macro, per_tag
+from vlrft.grading.metrics import accuracy, macro, per_tag
 from vlrft.schema import IMAGE, Measure, Message, Record, Sample, Task
 
 from .figures import cvbench

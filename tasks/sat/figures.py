@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from vlrft.metrics import grades_of
+from vlrft.grading.metrics import grades_of
 from vlrft.schema import Measure, Record
 
 FLAT, SOLID = ("ADE20K", "COCO"), ("Omni3D",)

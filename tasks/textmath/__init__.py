@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.metrics import macro, sampled_measures
+from vlrft.grading.metrics import macro, sampled_measures
 from vlrft.schema import Measure, Message, Record, Sample, Task
 
 from .countdown import solve

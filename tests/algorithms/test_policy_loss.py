@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.advantages import ESTIMATORS
+from vlrft.advantages.rows import advantages_of
 from vlrft.algorithms import ALGORITHMS, Algorithm, override, policy_loss
-from vlrft.batch import make_batch
-from vlrft.lesson import advantages_of
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.schema import Group, Piece, Prompt, Rollout
 from vlrft.schema import Sequence as Row
+from vlrft.trainer.batch import make_batch
 
 PLAIN = Algorithm(name="plain", doc="", paper="", objective=PolicyGradient(), reduction="token")
 LENGTH = 6

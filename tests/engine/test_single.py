@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.fakes import CORPUS, tiny_config
-from tests.planning.shapes import MODEL
+from tests.fakes.policies import CORPUS, tiny_config
+from tests.memory.shapes import MODEL
 from vlrft.config import UpdateConfig
 from vlrft.engine import build
-from vlrft.engine.schedule import learning_rate
+from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.single import Single, SingleEngine
+from vlrft.memory.rank_share import Gradients
+from vlrft.memory.shapes import Weights
 from vlrft.objectives import NonFiniteError
-from vlrft.planning.shapes import Weights
-from vlrft.planning.share import Gradients
 from vlrft.policy.load import load_policy
 
 

@@ -13,8 +13,8 @@ from tests.objectives.reference.baselines import above_the_others, whitened
 from tests.objectives.rows import padded, step
 from vlrft.advantages import AdvantageError
 from vlrft.algorithms import ALGORITHMS
-from vlrft.selection.keep import DynamicSampling, KeepAll
-from vlrft.selection.rollouts import Positives
+from vlrft.selection.group_filters import DynamicSampling, KeepAll
+from vlrft.selection.rollout_filters import Positives
 
 
 def on_policy(seed: int, sizes: tuple[int, ...] = (4, 3, 5)) -> Case:

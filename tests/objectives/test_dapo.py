@@ -12,8 +12,8 @@ from tests.objectives.reference import Case, random_case
 from tests.objectives.reference.baselines import penalised, soft_penalty
 from tests.objectives.rows import padded, step
 from vlrft.algorithms import ALGORITHMS
-from vlrft.objectives.ratio import ClippedRatio
-from vlrft.selection.keep import DynamicSampling, KeepAll
+from vlrft.objectives.clipped_ratio import ClippedRatio
+from vlrft.selection.group_filters import DynamicSampling, KeepAll
 
 LONG: dict[str, Any] = {"extras": {"length": 100}}  # no answer of a test is that long
 SHORT: dict[str, Any] = {"extras": {"length": 6}}  # a penalty from 4.8 tokens on

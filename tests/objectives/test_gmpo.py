@@ -16,8 +16,8 @@ from tests.objectives.rows import Rows, batch_of, differences, gradient_of, padd
 from vlrft.algorithms import ALGORITHMS, find_algorithm
 from vlrft.config import ConfigError
 from vlrft.objectives import reduce
+from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.objectives.gmpo import Aggregate, Gmpo
-from vlrft.objectives.ratio import ClippedRatio
 
 OPTIONS: list[dict[str, Any]] = [
     {},

@@ -13,9 +13,9 @@ from tests.objectives.reference import Case, random_case
 from tests.objectives.reference.ratio import gspo_row
 from tests.objectives.rows import Rows, batch_of, differences, gradient_of, padded, step
 from vlrft.objectives import LossBatch, Objective, reduce
+from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.objectives.gmpo import Gmpo
 from vlrft.objectives.gspo import Gspo
-from vlrft.objectives.ratio import ClippedRatio
 
 EVERY: list[Objective] = [
     ClippedRatio(),

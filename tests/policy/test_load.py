@@ -14,14 +14,14 @@ import torch
 from PIL import Image
 
 from tests.conftest import Tiny
-from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
-from vlrft.boxes import resized
+from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import ConfigError, LoraConfig, PolicyConfig
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import packed_logprobs
-from vlrft.policy.packed import PackItem
-from vlrft.policy.vision import resize_of
+from vlrft.policy.packing import PackItem
 from vlrft.schema import IMAGE, Prompt, Resize
+from vlrft.vision.boxes import resized
+from vlrft.vision.processor import resize_of
 
 LORA = LoraConfig(rank=4, alpha=8)
 

@@ -18,10 +18,12 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import flex_attention
 
 from tests.conftest import Tiny
-from tests.fakes import CORPUS, Family, ask, noise_image, tiny_config
+from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, PolicyConfig
-from vlrft.policy import token_scores as module
-from vlrft.policy import trunk
+from vlrft.policy import backbone
+from vlrft.policy import linear_logprobs as module
+from vlrft.policy.backbone import attending
+from vlrft.policy.linear_logprobs import scores_of, token_scores
 from vlrft.policy.load import Policy, load_policy
 from vlrft.policy.logprobs import (
     SelfCheckError,
@@ -30,11 +32,9 @@ from vlrft.policy.logprobs import (
     replicated_logprobs,
     self_check,
 )
-from vlrft.policy.packed import PackItem
-from vlrft.policy.token_scores import scores_of, token_scores
-from vlrft.policy.trunk import attending
-from vlrft.rollout import Request, Sampling
-from vlrft.rollout.hf import HfEngine
+from vlrft.policy.packing import PackItem
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels
 
 TOLERANCE = 1e-5
@@ -186,10 +186,10 @@ def test_a_tower_whose_projector_is_trained_is_no_frozen_one() -> None:
 
 
 def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trunk, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
+    monkeypatch.setattr(backbone, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
-    assert 0 < policy.trunk._known.bytes <= trunk.FEATURE_BYTES
+    assert 0 < policy.trunk._known.bytes <= backbone.FEATURE_BYTES
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from vlrft.rewards.boxes import boxes, giou, matched
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
 
 LEFT_HALF = sample("half", (0, 0, 500, 1000), answer="box")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.choice import choice
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
 
 SIDE = sample("side", "B", answer="choice", options="left\nright")

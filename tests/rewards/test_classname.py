@@ -6,7 +6,7 @@ import pytest
 from vlrft.rewards._visual_rft import tagged
 from vlrft.rewards.classname import classname, visual_rft, visual_rft_eval
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError
 
 RL = sample("car", "2012 Acura RL Sedan", answer="choice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.count import count
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError
 
 THREE = sample("three", 3, answer="count")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlrft.plugins import find_reward
+from vlrft.plugins.find import find_reward
 from vlrft.schema import DataError, Sample
 
 countdown = find_reward("countdown")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from vlrft.rewards.boxes import detected
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
 
 LEFT, RIGHT = (0, 0, 500, 1000), (500, 0, 1000, 1000)

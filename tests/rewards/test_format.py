@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.format import format as form
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from vlrft.rewards import math_answer as rewards
 from vlrft.rewards.math_answer import math_answer
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError
 
 ROOT = Path(__file__).parents[2]
-STYLE = ROOT / "tests" / "data" / "geoqa_style_outputs.jsonl"
+STYLE = ROOT / "tests" / "fixtures" / "geoqa_style_outputs.jsonl"
 GEOQA = ROOT.parent / "shared" / "data" / "geoqa"
 HALF = sample("half", r"\frac{1}{2}", answer="math")
 RELEASED = [getattr(rewards, name) for name in rewards.__all__ if name != "math_answer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.point import point
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError
 
 BOX = sample("button", (100, 200, 300, 250.5), answer="point")

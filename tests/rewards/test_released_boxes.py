@@ -8,7 +8,7 @@ import time
 import pytest
 from vlrft.rewards.boxes import visual_rft, visual_rft_eval
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
 
 HALF = sample("half", (0, 0, 500, 1000), answer="box")

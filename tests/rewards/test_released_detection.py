@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from vlrft.rewards.boxes import visual_rft, visual_rft_confidence, visual_rft_iou
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
 
 pytest.importorskip("math_verify")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.temporal_iou import temporal_iou
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.schema import DataError
 
 TEN = sample("clip", (10, 20.0), answer="segment")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from vlrft.rewards.text_overlap import text_overlap
 
-from tests.fakes import sample
+from tests.fakes.policies import sample
 from vlrft.grading import MAX_ANSWER
 from vlrft.schema import DataError
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.fakes import group, sample
+from tests.fakes.policies import group, sample
 from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import collect
-from vlrft.selection.keep import Accumulate, DynamicSampling, KeepAll
+from vlrft.selection.group_filters import Accumulate, DynamicSampling, KeepAll
+from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
-from vlrft.selection.prompts import PromptSampler
 
 MIXED, FLAT = [0.0, 1.0], [1.0, 1.0]
 

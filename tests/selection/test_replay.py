@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes import group
+from tests.fakes.policies import group
 from vlrft.selection.replay import Replay, ReplayError, ReplayStore
 
 

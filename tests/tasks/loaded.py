@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from vlrft.binding import bind
-from vlrft.cli import main
+from vlrft.cli.main import main
 from vlrft.config import TaskConfig
-from vlrft.golds import gold_text
-from vlrft.grades import Graders
-from vlrft.plugins import find_reward, find_task
+from vlrft.plugins.find import find_reward, find_task
+from vlrft.rollout.gold import gold_text
+from vlrft.rollout.task import bind
 from vlrft.schema import Sample
+from vlrft.scoring.graders import Graders
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"  # published outputs, where they are at hand
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="no published outputs at hand")

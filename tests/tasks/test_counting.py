@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.makers.counting import COUNTS, QUESTION, make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, image_tokens, needs_qwen, rendered
+from tests.fixtures.makers.counting import COUNTS, QUESTION, make
+from tests.fixtures.qwen_tokenizer import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    image_tokens,
+    needs_qwen,
+    rendered,
+)
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
@@ -18,10 +25,10 @@ from tests.tasks.loaded import (
     prepare,
     samples,
 )
-from vlrft.cli import main
-from vlrft.evaluate import measure
-from vlrft.grades import Graders
-from vlrft.plugins import find_task
+from vlrft.cli.main import main
+from vlrft.evaluation.evaluate import measure
+from vlrft.plugins.find import find_task
+from vlrft.scoring.graders import Graders
 
 TEST_QUESTION = "How many different items are there in the image?"
 OUTPUTS = SHARED / "counting/published_outputs_qwen2vl2b_grpo100.jsonl"

@@ -19,9 +19,9 @@ from vlrft.tasks.digits import task
 from vlrft.tasks.digits.options import SUBTASKS, Options
 from vlrft.tasks.digits.scans import SPLITS, scans_of
 
-from vlrft.boxes import to_pixels
-from vlrft.golds import gold_text
+from vlrft.rollout.gold import gold_text
 from vlrft.schema import IMAGE, Record, Reward, Sample
+from vlrft.vision.boxes import to_pixels
 
 REWARDS: dict[str, Reward] = {"choice": choice, "count": count, "boxes": boxes, "format": form}
 SETTINGS: dict[str, dict[str, Any]] = {

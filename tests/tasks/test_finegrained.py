@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.data.makers.finegrained import NAMES, PROBLEM, make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, needs_qwen, rendered
+from tests.fixtures.makers.finegrained import NAMES, PROBLEM, make
+from tests.fixtures.qwen_tokenizer import ASSISTANT, SYSTEM, USER, needs_qwen, rendered
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
@@ -20,10 +20,10 @@ from tests.tasks.loaded import (
     prepare,
     samples,
 )
-from vlrft.evaluate import measure
-from vlrft.grades import Graders
-from vlrft.plugins import find_task
+from vlrft.evaluation.evaluate import measure
+from vlrft.plugins.find import find_task
 from vlrft.schema import DataError, Sample
+from vlrft.scoring.graders import Graders
 
 SETS = {"flowers102": 102, "pets37": 37, "fgvc_aircraft100": 100, "cars196": 196}
 data = made(make)

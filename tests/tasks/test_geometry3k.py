@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.makers.geometry3k import make
-from tests.qwen_tokenizer import ASSISTANT, SYSTEM, USER, image_tokens, needs_qwen, rendered
+from tests.fixtures.makers.geometry3k import make
+from tests.fixtures.qwen_tokenizer import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    image_tokens,
+    needs_qwen,
+    rendered,
+)
 from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
-from vlrft.evaluate import measure
-from vlrft.grades import Graders
-from vlrft.plugins import find_task
+from vlrft.evaluation.evaluate import measure
+from vlrft.plugins.find import find_task
 from vlrft.schema import IMAGE, DataError
+from vlrft.scoring.graders import Graders
 
 SPLITS = ("train", "validation", "test")
 data = made(make)
@@ -50,8 +57,8 @@ def test_image_tokens(data: Path) -> None:
 
 
 def test_the_picture_stands_where_the_question_has_it(tmp_path: Path) -> None:
-    from tests.data.makers._pictures import circle, encoded
-    from tests.data.makers._tables import image_cell, write_parquet
+    from tests.fixtures.makers._pictures import circle, encoded
+    from tests.fixtures.makers._tables import image_cell, write_parquet
 
     pictures = [image_cell(encoded(circle((56, 56))))] * 2
     row = {"images": pictures, "problem": "Is <image> like <image>?", "answer": "1"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.makers.geoqa import TEST, make
-from tests.qwen_tokenizer import (
+from tests.fixtures.makers.geoqa import TEST, make
+from tests.fixtures.qwen_tokenizer import (
     ASSISTANT,
     RELEASED_PIXELS,
     SYSTEM,
@@ -28,7 +28,7 @@ from tests.tasks.loaded import (
     prepare,
     samples,
 )
-from vlrft.cli import main
+from vlrft.cli.main import main
 from vlrft.schema import DataError
 
 ASKED = (

@@ -16,9 +16,9 @@ from vlrft.tasks.gridworld.env import GridWorld, picture
 from vlrft.tasks.gridworld.options import Options
 from vlrft.tasks.gridworld.world import Room
 
-from vlrft.cli import main
-from vlrft.golds import golds, walk
-from vlrft.hosting import InProcess
+from vlrft.cli.main import main
+from vlrft.envs import InProcess
+from vlrft.rollout.gold import golds, walk
 from vlrft.schema import IMAGE, DataError, Observation, Record, Sample
 
 SIZES: dict[str, dict[str, Any]] = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from tests.data.makers._pictures import encoded, photograph, turned
-from tests.data.makers._tables import write_bytes, write_json
-from tests.data.makers.lisa import BESIDE, SENTENCE, SQUARE, annotation, make, shape
-from tests.qwen_tokenizer import (
+from tests.fixtures.makers._pictures import encoded, photograph, turned
+from tests.fixtures.makers._tables import write_bytes, write_json
+from tests.fixtures.makers.lisa import BESIDE, SENTENCE, SQUARE, annotation, make, shape
+from tests.fixtures.qwen_tokenizer import (
     ASSISTANT,
     RELEASED_PIXELS,
     SYSTEM,
@@ -22,11 +22,11 @@ from tests.qwen_tokenizer import (
     rendered,
 )
 from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
-from vlrft.boxes import to_pixels
-from vlrft.evaluate import measure
-from vlrft.grades import Graders
-from vlrft.plugins import find_reward, find_task
+from vlrft.evaluation.evaluate import measure
+from vlrft.plugins.find import find_reward, find_task
 from vlrft.schema import DataError, Record, Sample
+from vlrft.scoring.graders import Graders
+from vlrft.vision.boxes import to_pixels
 
 WHERE = ["/7_1/0", "/7_2/0", "/7_3/0", "/7_4/0"]
 

@@ -13,11 +13,11 @@ import pytest
 
 import vlrft.data.dataset
 from tests.conftest import Tiny
-from tests.data.makers.lisa import SQUARE, WITHIN, make, shape
+from tests.fakes.tiny_sam import masks_of, save
+from tests.fixtures.makers.lisa import SQUARE, WITHIN, make, shape
 from tests.tasks.loaded import made
-from tests.tiny_sam import masks_of, save
-from vlrft.cli import main
-from vlrft.masks import overlap, paint
+from vlrft.cli.main import main
+from vlrft.vision.masks import overlap, paint
 
 SIZE = (640, 427)
 BOXES = ["(156,117),(470,588)", "(625,117),(783,354)", "nothing", "(0,0),(1000,1000)"]
@@ -93,7 +93,7 @@ def test_an_evaluation_keeps_the_overlaps_with_the_answers(
     out = tmp_path / "e.json"
     command = ["eval", "--model", str(tmp_path / "model"), "--task", "lisa", "--split", "test"]
     command += [f"options.data={raw}", f"options.masks={sam}", "rollout.max_tokens=4"]
-    monkeypatch.setattr("vlrft.evaluate.EVAL_CHUNK", 2)
+    monkeypatch.setattr("vlrft.evaluation.evaluate.EVAL_CHUNK", 2)
     assert main([*command, "--json", str(out), "policy.max_pixels=50176"]) == 0
     rows = [json.loads(x) for x in (tmp_path / "e.records.jsonl").read_text().splitlines()]
     square = paint([shape("target", SQUARE)], SIZE)

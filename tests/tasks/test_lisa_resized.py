@@ -9,15 +9,15 @@ import pytest
 from vlrft.rewards.boxes import visual_rft, visual_rft_eval
 
 from tests.conftest import Tiny
-from tests.data.makers.lisa import make
+from tests.fixtures.makers.lisa import make
 from tests.tasks.loaded import samples
-from vlrft.assemble import open_run
-from vlrft.cli import main
+from vlrft.cli.main import main
 from vlrft.config import ConfigError
-from vlrft.golds import gold_text
-from vlrft.loading import load_config
-from vlrft.plugins import find_task
+from vlrft.config.load import load_config
+from vlrft.plugins.find import find_task
+from vlrft.rollout.gold import gold_text
 from vlrft.schema import DataError
+from vlrft.trainer.setup import open_run
 
 GOLD = ["(100,49),(303,247)", "(402,49),(504,149)", "(100,49),(303,247)", "(121,49),(504,149)"]
 RESIZED = ("options.boxes=resized", "options.max_pixels=401408")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from vlrft.tasks.sat.figures import cvbench
 
-from tests.data.makers.sat import BENCH, make
-from tests.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, rendered
+from tests.fixtures.makers.sat import BENCH, make
+from tests.fixtures.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, rendered
 from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
-from vlrft.evaluate import measure
-from vlrft.grades import Graders
-from vlrft.plugins import find_task
+from vlrft.evaluation.evaluate import measure
+from vlrft.plugins.find import find_task
 from vlrft.schema import Record
+from vlrft.scoring.graders import Graders
 
 BASE = (
     "A conversation between User and Assistant. The user asks a question about the image, and the "

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.data.makers.textmath import make
-from tests.qwen_tokenizer import needs_qwen, qwen_tokenizer, rendered
+from tests.fixtures.makers.textmath import make
+from tests.fixtures.qwen_tokenizer import needs_qwen, qwen_tokenizer, rendered
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
@@ -19,10 +19,10 @@ from tests.tasks.loaded import (
     prepare,
     samples,
 )
-from vlrft.evaluate import measure
-from vlrft.grades import Graders
-from vlrft.plugins import find_task
+from vlrft.evaluation.evaluate import measure
+from vlrft.plugins.find import find_task
 from vlrft.schema import DataError, Sample
+from vlrft.scoring.graders import Graders
 
 TURNS = ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")
 SYSTEM = "<|im_start|>system\n{}<|im_end|>\n"
@@ -190,8 +190,8 @@ def test_a_prepared_folder_obeys_the_options(data: Path, tmp_path: Path) -> None
 def test_a_set_that_is_not_there(data: Path, options: dict[str, Any], problem: str) -> None:
     place = data / (options.get("data") or "raw")
     given = {"data": str(place), **{k: v for k, v in options.items() if k != "data" or v is None}}
-    from vlrft.binding import bind
     from vlrft.config import TaskConfig
+    from vlrft.rollout.task import bind
 
     with pytest.raises(DataError, match=problem):
         bind(TaskConfig(name="textmath", options=given), "train")

@@ -8,10 +8,10 @@ differ by more than 1e-6; every other group gets exactly 0 from a step that comp
 a standard deviation. Steps and estimators stand in `estimators/`, a file a family.
 """
 
-from vlrft.advantages.choose import ESTIMATORS, STEPS, Choice, find_estimator
 from vlrft.advantages.estimator import Estimator, Step, advantages
-from vlrft.advantages.keyed import MIN_SPREAD, Floats, Ints, valid_groups
-from vlrft.advantages.plays import AdvantageError, Plays, plays_of
+from vlrft.advantages.find import ESTIMATORS, STEPS, Choice, find_estimator
+from vlrft.advantages.grouped import MIN_SPREAD, Floats, Ints, valid_groups
+from vlrft.advantages.inputs import AdvantageError, Plays, plays_of
 
 __all__ = [
     "ESTIMATORS",

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from vlrft.advantages.keyed import Floats
-from vlrft.advantages.plays import AdvantageError, Plays
+from vlrft.advantages.grouped import Floats
+from vlrft.advantages.inputs import AdvantageError, Plays
 
 
 class Step(Protocol):

@@ -1,7 +1,7 @@
 """Methods by name, and the loss core in one call."""
 
 from vlrft.algorithms.algorithm import Algorithm
-from vlrft.algorithms.bundles import ALGORITHMS, find_algorithm, override
+from vlrft.algorithms.find import ALGORITHMS, find_algorithm, override
 from vlrft.algorithms.policy_loss import PolicyLoss, policy_loss
 
 __all__ = [

@@ -14,11 +14,11 @@ from torch import Tensor
 from vlrft.advantages import Choice, Estimator, find_estimator
 from vlrft.config import Share, strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
-from vlrft.objectives.regularize import Regularizer
-from vlrft.phases import phase
-from vlrft.selection.keep import Keep, KeepAll
+from vlrft.objectives.regularizer import Regularizer
+from vlrft.selection.group_filters import Keep, KeepAll
 from vlrft.selection.replay import Replay
-from vlrft.selection.rollouts import Selector
+from vlrft.selection.rollout_filters import Selector
+from vlrft.tracing.phases import phase
 
 COMPUTES = {
     "old_logprobs": "those under the policy that sampled (free with one update a batch)",

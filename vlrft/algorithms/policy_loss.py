@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vlrft.advantages import Estimator, Floats, Ints, Plays, valid_groups
 from vlrft.advantages import advantages as estimate
-from vlrft.algorithms.bundles import find_algorithm, override
+from vlrft.algorithms.find import find_algorithm, override
 from vlrft.objectives import guard, make_loss_batch
 from vlrft.schema import RewardError
 

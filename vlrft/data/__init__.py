@@ -11,14 +11,14 @@ generate   the data of a task that makes its own
 
 from vlrft.data.dataset import Dataset, Samples
 from vlrft.data.generate import generate
-from vlrft.data.made import Made
+from vlrft.data.lazy_samples import Made
 from vlrft.data.prepare import Prepared, prepare
 from vlrft.data.prompt import asked, content, read_prompt
-from vlrft.data.qa import qa_rows, untagged
+from vlrft.data.qa_rows import qa_rows, untagged
 from vlrft.data.row import Defect, Picture, Row
 from vlrft.data.source import Source, Within, open_source, picture, read
 from vlrft.data.tables import parse_json
-from vlrft.images import open_image
+from vlrft.vision.images import open_image
 
 __all__ = [
     "Dataset",

@@ -11,8 +11,8 @@ from typing import Any, Protocol, overload
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row
 from vlrft.data.source import Source, open_source
-from vlrft.images import open_image
 from vlrft.schema import DataError, Sample
+from vlrft.vision.images import open_image
 
 
 class HasData(Protocol):

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from vlrft.data.row import Picture
 from vlrft.data.tables import SUFFIXES, hub_rows, read_table
-from vlrft.images import open_image
 from vlrft.schema import DataError
+from vlrft.vision.images import open_image
 
 Cells = Mapping[str, Any]
 

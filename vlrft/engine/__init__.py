@@ -9,14 +9,14 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from vlrft.config import UpdateConfig
+from vlrft.config.errors import chosen
+from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.deepspeed import DeepSpeed
-from vlrft.engine.scores import Scores
+from vlrft.engine.forward import Scores
 from vlrft.engine.single import Single
-from vlrft.mistakes import chosen
-from vlrft.planning.shapes import Model
-from vlrft.planning.share import Share
+from vlrft.memory.rank_share import Share
+from vlrft.memory.shapes import Model
 from vlrft.policy.load import Policy
-from vlrft.ranks import ALONE, Ranks
 
 
 class TrainEngine(Scores, Protocol):

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig, strict
-from vlrft.engine.schedule import learning_rate
-from vlrft.engine.scores import Scores
+from vlrft.distributed.ranks import ALONE, Ranks
+from vlrft.engine.forward import Scores
+from vlrft.engine.lr_schedule import learning_rate
+from vlrft.memory.rank_share import Gradients, Share
+from vlrft.memory.shapes import Model
 from vlrft.objectives import NonFiniteError
-from vlrft.phases import phase
-from vlrft.planning.shapes import Model
-from vlrft.planning.share import Gradients, Share
 from vlrft.policy.load import Policy
-from vlrft.ranks import ALONE, Ranks
+from vlrft.tracing.phases import phase
 
 HALF = (torch.bfloat16, torch.float16)
 

@@ -1,11 +1,11 @@
 """What strict graders are made of: reading an answer out of a completion, and comparing answers. No torch."""
 
-from vlrft.grading.answers import read_math
-from vlrft.grading.bounded import Bounded
 from vlrft.grading.boxed import read_boxed, unboxed
-from vlrft.grading.forms import Answer
-from vlrft.grading.gold import gold_answers, gold_texts
-from vlrft.grading.mathematics import bounded_worker, equal_formulas, same_math
+from vlrft.grading.math.answers import read_math
+from vlrft.grading.math.forms import Answer
+from vlrft.grading.math.gold import gold_answers, gold_texts
+from vlrft.grading.math.mathematics import bounded_worker, equal_formulas, same_math
+from vlrft.grading.math.sandbox import Bounded
 from vlrft.grading.reading import (
     MAX_ANSWER,
     expects,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading.forms import Form, Many, Named, Quantity
+from vlrft.grading.math.forms import Form, Many, Named, Quantity
 
 _NAME = re.compile(r"([^\W\d_]+)(?:_([0-9]{1,4}|[^\W\d_]))?")
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from vlrft.boxes import Box
 from vlrft.schema import Sample
+from vlrft.vision.boxes import Box
 
 MAX_ANSWER = 2000  # characters; a longer answer is none
 

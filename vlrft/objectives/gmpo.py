@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from vlrft.config import strict
 from vlrft.objectives import MAX_LOG_RATIO, LossBatch, Needs, Terms
-from vlrft.objectives.clipping import clip_shares
+from vlrft.objectives.clip_metrics import clip_shares
 
 Aggregate = Literal["geometric", "arithmetic", "harmonic", "interquartile"]
 

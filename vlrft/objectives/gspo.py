@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vlrft.config import strict
 from vlrft.objectives import MAX_LOG_RATIO, LossBatch, Needs, Terms
-from vlrft.objectives.clipping import clip_shares
+from vlrft.objectives.clip_metrics import clip_shares
 
 
 @strict

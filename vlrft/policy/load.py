@@ -14,16 +14,16 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from vlrft.chat import Chat
 from vlrft.config import ConfigError, PolicyConfig
-from vlrft.policy.adapt import add_lora, freeze, in_tower, merged
-from vlrft.policy.build import build_model, build_tokenizer
-from vlrft.policy.device import pick_dtype
+from vlrft.distributed.device import pick_dtype
+from vlrft.policy.backbone import Trunk, sees
+from vlrft.policy.chat import Chat
 from vlrft.policy.logprobs import Scorer
-from vlrft.policy.pace import Free, Pace
-from vlrft.policy.source import load_model, load_tokenizer
-from vlrft.policy.trunk import Trunk, sees
-from vlrft.policy.vision import (
+from vlrft.policy.pretrained import load_model, load_tokenizer
+from vlrft.policy.rank_sync import Free, Pace
+from vlrft.policy.tiny import build_model, build_tokenizer
+from vlrft.policy.trainable import add_lora, freeze, in_tower, merged
+from vlrft.vision.processor import (
     bound_pixels,
     build_image_processor,
     load_image_processor,

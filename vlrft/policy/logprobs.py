@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vlrft.phases import phase
-from vlrft.policy.packed import Packed, PackItem, pack
-from vlrft.policy.token_scores import scores_of, token_scores
-from vlrft.policy.trunk import Trunk
+from vlrft.policy.backbone import Trunk
+from vlrft.policy.linear_logprobs import scores_of, token_scores
+from vlrft.policy.packing import Packed, PackItem, pack
 from vlrft.schema import Pixels, VlrftError
+from vlrft.tracing.phases import phase
 
 if TYPE_CHECKING:
     from vlrft.policy.load import Policy

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vlrft.schema import Group, Sample
-from vlrft.selection.keep import Keep, is_valid
-from vlrft.selection.prompts import PromptSampler
+from vlrft.selection.group_filters import Keep, is_valid
+from vlrft.selection.prompt_sampler import PromptSampler
 
 Play = Callable[[Sequence[Sample], int], Sequence[Group]]
 """(samples, attempt) -> a group each, without those that a failed environment took."""

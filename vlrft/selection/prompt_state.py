@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, pvariance
 
 from vlrft.schema import Group, Rollout
-from vlrft.selection.keep import is_valid
+from vlrft.selection.group_filters import is_valid
 
 
 @dataclass(frozen=True, kw_only=True)

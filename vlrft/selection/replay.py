@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 from vlrft.config import strict
 from vlrft.schema import Group, Piece, Rollout, VlrftError
 from vlrft.schema import Sequence as Row
-from vlrft.selection.rollouts import widest
+from vlrft.selection.rollout_filters import widest
 
 
 class ReplayError(VlrftError, ValueError):

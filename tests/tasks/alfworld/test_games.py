@@ -17,7 +17,7 @@ from vlrft.tasks.alfworld.folder import games
 
 from tests.tasks.alfworld.made import MADE, contents, made
 from tests.tasks.alfworld.stock import play_stock
-from vlrft.cli import main
+from vlrft.cli.main import main
 from vlrft.schema import DataError
 
 pytestmark = pytest.mark.usefixtures("data")

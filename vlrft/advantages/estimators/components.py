@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from vlrft.advantages.keyed import Floats, Ints, centred, over_group_std, over_step_std
-from vlrft.advantages.plays import REST, AdvantageError, Plays
+from vlrft.advantages.grouped import Floats, Ints, centred, over_group_std, over_step_std
+from vlrft.advantages.inputs import REST, AdvantageError, Plays
 from vlrft.config import strict
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.keyed import MIN_SPREAD
-from vlrft.advantages.plays import AdvantageError, Plays
+from vlrft.advantages.grouped import MIN_SPREAD
+from vlrft.advantages.inputs import AdvantageError, Plays
 from vlrft.config import strict
 
 

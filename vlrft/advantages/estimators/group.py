@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.keyed import centred, group_sizes, over_group_std, over_step_std
-from vlrft.advantages.plays import AdvantageError, Plays
+from vlrft.advantages.grouped import centred, group_sizes, over_group_std, over_step_std
+from vlrft.advantages.inputs import AdvantageError, Plays
 from vlrft.config import strict
 
 

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
-from vlrft.advantages.plays import AdvantageError, Plays
+from vlrft.advantages.inputs import AdvantageError, Plays
 from vlrft.config import Positive, strict
 
 BUFFER_SHARE = 0.2  # 4096 of 20480 tokens in the paper

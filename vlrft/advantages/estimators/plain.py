@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.keyed import differs
-from vlrft.advantages.plays import Plays
+from vlrft.advantages.grouped import differs
+from vlrft.advantages.inputs import Plays
 from vlrft.config import strict
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.components import PerComponent
 from vlrft.advantages.estimators.group import Centre
-from vlrft.advantages.keyed import EPSILON, MIN_SPREAD, differs
-from vlrft.advantages.plays import Plays
+from vlrft.advantages.grouped import EPSILON, MIN_SPREAD, differs
+from vlrft.advantages.inputs import Plays
 from vlrft.config import strict
 
 

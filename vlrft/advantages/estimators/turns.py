@@ -9,8 +9,8 @@ from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
-from vlrft.advantages.keyed import Floats, centred, over_group_std
-from vlrft.advantages.plays import Plays
+from vlrft.advantages.grouped import Floats, centred, over_group_std
+from vlrft.advantages.inputs import Plays
 from vlrft.config import Share, strict
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.covariance import CovarianceWeighted
-from vlrft.objectives.regularize import Regularizer
+from vlrft.objectives.regularizer import Regularizer
 
 METHODS = (
     Algorithm(

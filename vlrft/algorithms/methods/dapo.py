@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
-from vlrft.objectives.ratio import ClippedRatio
-from vlrft.selection.keep import DynamicSampling
+from vlrft.objectives.clipped_ratio import ClippedRatio
+from vlrft.selection.group_filters import DynamicSampling
 
 METHODS = (
     Algorithm(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
-from vlrft.objectives.ratio import ClippedRatio
+from vlrft.objectives.clipped_ratio import ClippedRatio
 
 METHODS = (
     Algorithm(

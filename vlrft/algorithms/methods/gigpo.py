@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
-from vlrft.objectives.ratio import ClippedRatio
-from vlrft.objectives.regularize import Regularizer
+from vlrft.objectives.clipped_ratio import ClippedRatio
+from vlrft.objectives.regularizer import Regularizer
 
 _PAPER = "arXiv 2505.10978"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.gpg import Gpg
-from vlrft.selection.keep import Accumulate
+from vlrft.selection.group_filters import Accumulate
 
 _PAPER = "arXiv 2504.02546"
 

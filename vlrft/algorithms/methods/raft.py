@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.policy_gradient import PolicyGradient
-from vlrft.selection.rollouts import Positives
+from vlrft.selection.rollout_filters import Positives
 
 METHODS = (
     Algorithm(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.policy_gradient import PolicyGradient
-from vlrft.selection.keep import DynamicSampling
+from vlrft.selection.group_filters import DynamicSampling
 
 METHODS = (
     Algorithm(

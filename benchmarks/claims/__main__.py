@@ -1,0 +1,117 @@
+"""The papers' claims at small scale: GPG's table 15, GMPO's stability, GVPO's terms and stored rollouts, CW-GRPO's entropy.
+
+    python -m benchmarks.claims --out runs/claims [--only gpg …] [--seeds 0 1 2 3 4] [--sweep ARM …] [--jobs 1]
+
+A small transformer learns which order of digits is asked for (claims_text.py); every loss is
+`vlrft.algorithms.policy_loss` as published. The arms of a comparison share seeds, warm-up, the number of sampled rollouts
+(but for `D_steps`, which has more, and stored ones, which take the place of sampled ones) and the learning rate: the
+best of RATES for the comparison's first arm on seed 100, which is used for nothing else (`gmpo_fast`: five times
+`gmpo`'s); `--sweep` tries other arms there, too, for a table only. Adam, no gradient clipping, no schedule. Finished runs
+are not repeated. Writes rows.jsonl into --out, of which claims_report.py makes claims.md and a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from benchmarks.claims.arms import COMPARISONS, FASTER, Arm
+from benchmarks.claims.text_task import warm
+from benchmarks.claims.train import train
+
+RATES, SWEEP_SEED = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3), 100
+
+Job = tuple[str, Arm, float, int]  # comparison, arm, learning rate, seed
+
+
+def final(row: Mapping[str, Any]) -> float:
+    """Mean accuracy of the evaluations in the last tenth of the steps."""
+    at, found = row["evals"]["step"], row["evals"]["accuracy"]
+    return float(fmean(a for s, a in zip(at, found, strict=True) if s > 0.9 * at[-1]))
+
+
+def run(job: Job, out: Path) -> dict[str, Any]:
+    """The row of a run; trains unless it is there."""
+    comparison, arm, rate, seed = job
+    file = out / f"{comparison}_{arm.name}_{rate:g}_{seed}.json".replace(" ", "_")
+    if not file.exists():
+        torch.set_num_threads(1)
+        begun = time.perf_counter()
+        found = train(arm, rate, seed, load_file(out / f"warm_{seed}.safetensors"))
+        head = {"comparison": comparison, "arm": arm.name, "rate": rate, "seed": seed}
+        found = head | {"seconds": time.perf_counter() - begun} | found
+        found["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
+        found["machine"] = {"processor": platform.machine(), "cores": os.cpu_count()}
+        short = json.loads(json.dumps(found), parse_float=lambda x: float(f"{float(x):.4g}"))
+        unfinished = file.with_suffix(".part")
+        unfinished.write_text(json.dumps(short))
+        unfinished.rename(file)
+    row: dict[str, Any] = json.loads(file.read_text())
+    return row
+
+
+def rates(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The rate of each comparison: the best of its first arm in the sweep, or a multiple of another's."""
+    found = dict[str, float]()
+    for name, declared in COMPARISONS.items():
+        own = [r for r in rows if (r["comparison"], r["arm"]) == (name, declared[0].name)]
+        if name in FASTER:
+            source, factor = FASTER[name]
+            found[name] = factor * found[source]
+        else:
+            found[name] = max(own, key=final)["rate"]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=list(COMPARISONS), default=list(COMPARISONS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument(
+        "--sweep", nargs="+", default=[], metavar="ARM", help="arms to try at all rates, too"
+    )
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    for seed in (SWEEP_SEED, *args.seeds):
+        begun = args.out / f"warm_{seed}.safetensors"
+        if not begun.exists():
+            save_file(warm(seed).state_dict(), begun)
+    one = partial(run, out=args.out)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        swept = [
+            (n, arm, rate, SWEEP_SEED)
+            for n, declared in COMPARISONS.items()
+            for i, arm in enumerate(declared)
+            for rate in RATES
+            if n not in FASTER and (i == 0 or arm.name in args.sweep)
+        ]
+        rows = list(pool.map(one, swept))
+        best = rates(rows)
+        print(best, flush=True)
+        for seed in args.seeds:
+            rows += pool.map(
+                one, [(n, a, best[n], seed) for n in args.only for a in COMPARISONS[n]]
+            )
+            (args.out / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+            print("seed", seed, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The same step by TRL's GRPOTrainer, its own loss, counted by the same hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.vs_trl.trl_processor import processor
+from vlrft.config import BuildConfig, PolicyConfig, TaskConfig
+from vlrft.policy.load import load_policy
+from vlrft.rollout.task import bind
+from vlrft.testing.count_step import Case, Counted, Options, Played, config, load
+from vlrft.testing.work_meter import Meter, Work
+from vlrft.trainer.setup import CORPUS_SAMPLES
+
+
+def count(case: Case, folder: Path) -> Counted:
+    """One step on the case's groups; all answers have the full length. One micro-batch."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    given = config(case)
+    build = BuildConfig(**given["policy"]["build"])
+    corpus = bind(TaskConfig(**given["task"]), "train").text(CORPUS_SAMPLES)
+    policy = load_policy(PolicyConfig(build=build), corpus=corpus, seed=0)
+    samples = load("train", Options(groups=case.groups, same=case.same))
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": sample.messages[0].content[1]}],
+            "image": sample.images[0],
+            "teaches": sample.tags["teaches"],
+        }
+        for sample in samples
+    ]
+
+    def spread(completions: Sequence[Any], teaches: Sequence[str], **_: Any) -> list[float]:
+        return [float(i % 2 == 0 or t == "False") for i, t in enumerate(teaches)]
+
+    prompts: list[int] = []
+
+    class Trainer(GRPOTrainer):  # type: ignore[misc]
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            with meter.during("rollout"):
+                found = super()._generate_and_score_completions(inputs)
+            prompts.extend(found["prompt_mask"].sum(1).tolist()[:: case.size])
+            return found
+
+        def training_step(self, *given: Any, **named: Any) -> Any:
+            with meter.during("update"):
+                return super().training_step(*given, **named)
+
+    meter = Meter()
+    total = len(rows) * case.size
+    banned = sorted(policy.chat.banned_ids | policy.chat.end_ids)
+    trainer = Trainer(
+        model=policy.model,
+        reward_funcs=spread,
+        args=GRPOConfig(
+            output_dir=str(folder),
+            per_device_train_batch_size=total,
+            num_generations=case.size,
+            max_completion_length=case.length,
+            max_steps=1,
+            beta=0.0,
+            loss_type="dr_grpo",
+            scale_rewards="none",
+            generation_kwargs={"min_new_tokens": case.length, "suppress_tokens": banned},
+            gradient_checkpointing=False,
+            shuffle_dataset=False,
+            logging_steps=1000,
+            report_to=[],
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=processor(policy.chat.image_processor, policy.chat.tokenizer),
+    )
+    meter.watch(policy.model, policy.chat.pad_id)
+    with meter.calls(policy.chat.image_processor):
+        trainer.train()
+    played = [Played(n, (case.length,) * case.size, t) for n, t in zip(prompts, case.groups, strict=True)]  # fmt: skip
+    return Counted(rollout=meter.work["rollout"], update=meter.work.get("update", Work()), played=tuple(played))  # fmt: skip

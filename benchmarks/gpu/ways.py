@@ -1,0 +1,71 @@
+"""The ways to score a group that gpu.py compares, and the gate: that they find the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vlrft.policy.backbone import attending
+from vlrft.policy.load import Policy
+from vlrft.policy.logprobs import packed_logprobs
+from vlrft.policy.packing import PackItem
+
+Way = tuple[
+    str, str, Callable[[Policy, PackItem], Tensor]
+]  # its name, the decoder's attention, log-probs
+
+
+def advantages(item: PackItem, device: torch.device) -> Tensor:
+    sign = torch.arange(len(item.rows), device=device) % 2 * 2.0 - 1
+    return sign[:, None].expand(-1, len(item.rows[0])) / (len(item.rows) * len(item.rows[0]))
+
+
+def packed(policy: Policy, item: PackItem) -> Tensor:
+    mask = torch.ones(len(item.rows), len(item.rows[0]), dtype=torch.bool)
+    return packed_logprobs(policy, [item], mask=mask, temperature=1.0).logprobs
+
+
+def replicated(policy: Policy, item: PackItem) -> Tensor:
+    """All rows of the group in one forward of the model's own."""
+    device, count = policy.device, len(item.rows)
+    ids = torch.tensor([[*item.prompt.ids, *row] for row in item.rows], device=device)
+    length = len(item.rows[0])
+    logits = policy.model(
+        input_ids=ids,
+        mm_token_type_ids=(ids == policy.trunk.image_token_id).int(),
+        image_grid_thw=torch.tensor([i.grid for i in item.prompt.images] * count, device=device),
+        pixel_values=torch.cat([i.values for i in item.prompt.images] * count).to(device),
+        logits_to_keep=length + 1,
+        use_cache=False,
+    ).logits[:, :-1]
+    logits = logits.float().masked_fill(policy.banned, -torch.inf)
+    picked: Tensor = logits.gather(2, ids[:, -length:, None])[..., 0]
+    total: Tensor = logits.logsumexp(2)
+    return picked - total
+
+
+def gate(policy: Policy, item: PackItem, ways: Sequence[Way]) -> dict[str, tuple[float, float]]:
+    """Largest gap of log-probs to the first way, and how far off the gradient's norm is. Raises SystemExit beyond bounds."""
+    weights = advantages(item, policy.device)
+    found: dict[str, tuple[Tensor, float]] = {}
+    for name, attention, score in ways:
+        with attending(policy.trunk.decoder.config, attention):
+            logprobs = score(policy, item)
+            loss: Any = (logprobs * weights).sum()
+            loss.backward()
+        norms = [p.grad.float().norm() for p in policy.model.parameters() if p.grad is not None]
+        found[name] = logprobs.detach(), float(torch.stack(norms).norm())
+        policy.model.zero_grad(set_to_none=True)
+    (theirs, expected), *_ = found.values()
+    gaps = {
+        n: (float((own - theirs).abs().max()), abs(norm / expected - 1))
+        for n, (own, norm) in found.items()
+    }
+    gap, off = (0.25, 0.02) if policy.dtype == torch.bfloat16 else (1e-4, 1e-4)
+    wrong = {n: found for n, found in gaps.items() if found[0] > gap or found[1] > off}
+    if wrong:
+        raise SystemExit(f"the gate is not passed: log-probs and norms differ by {wrong}")
+    return gaps

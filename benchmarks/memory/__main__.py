@@ -1,0 +1,156 @@
+"""Is `vlrft doctor CONFIG` right? Its estimate of peak memory beside what real updates and rollouts take.
+
+    python -m benchmarks.memory [--only NAME …] [--out benchmarks/results]
+
+Each row is a process of its own (memory_case.py). glibc keeps what is freed below its heap's top, and raises the size
+from which it does not: MALLOC_MMAP_THRESHOLD_ holds that size at 1 MiB, so that resident memory is what is held. Writes
+memory_DATE.json and memory.md after each row (--only keeps the day's others); exit code 1 when a row is off by more than a fifth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+MIB = 2**20
+ALLOWED = 0.2
+VL: dict[str, Any] = {
+    "hidden_size": 512,
+    "layers": 8,
+    "heads": 8,
+    "kv_heads": 2,
+    "intermediate_size": 2048,
+    "vision_width": 384,
+    "vision_layers": 8,
+    "vision_heads": 6,
+}
+NEW, TEXT = {**VL, "family": "qwen2_5_vl"}, {**VL, "family": "qwen2"}
+WIDE = {**TEXT, "kv_heads": 8, "layers": 4}
+QWEN_VOCAB = 151_936
+LONG = {"image": 56, "text": 64, "tokens": 64}  # 784 tokens of an image
+UPDATE, ROLLOUT = {"phases": ["update"]}, {"phases": ["rollout"]}
+REFERENCE = {"name": "gpg", "regularize": {"kl": 0.1}}
+
+
+def case(name: str, build: dict[str, Any], sizes: dict[str, Any], **policy: Any) -> dict[str, Any]:
+    return {"name": name, "policy": {"build": build, **policy}, **sizes}
+
+
+CASES = (
+    case("Qwen2-VL, 784 image tokens", VL, LONG | UPDATE),
+    case("Qwen2.5-VL, 784 image tokens", NEW, LONG | UPDATE),
+    case("Qwen2, two prompts of 200", TEXT, {"text": 200, "tokens": 128, "prompts": 2} | UPDATE),
+    case("Qwen2-VL, checkpointing", VL, LONG | UPDATE, activation_checkpointing=True),
+    case("Qwen2, checkpointing, 1,700", TEXT, {"text": 700, "tokens": 128, "prompts": 2} | UPDATE,
+         activation_checkpointing=True),
+    case("Qwen2-VL, LoRA", VL, LONG | UPDATE, lora={"rank": 16}),
+    case("Qwen2-VL, frozen tower", VL, LONG | UPDATE, freeze=["vision", "projector"]),
+    case("Qwen2.5-VL, eager", NEW, {"image": 28, "text": 64, "tokens": 32} | UPDATE, attention="eager"),
+    case("Qwen2-VL, four micro-batches", VL,
+         {"image": 28, "text": 64, "tokens": 64, "prompts": 4, "budget": 1000} | UPDATE),
+    case("Qwen2-VL, a reference", VL, {"image": 28, "text": 64, "tokens": 64, "algorithm": REFERENCE} | UPDATE),
+    case("Qwen2, bfloat16", TEXT, {"text": 200, "tokens": 128, "prompts": 2} | UPDATE, dtype="bfloat16"),
+    case("Qwen2-VL, 152k words", VL, {"image": 16, "text": 64, "tokens": 64, "vocab": QWEN_VOCAB} | UPDATE),
+    case("Qwen2, 256 rows of 96", WIDE, {"text": 64, "tokens": 96, "prompts": 4, "group": 64} | ROLLOUT),
+    case("Qwen2-VL, 8 prompts of 260", VL, {"image": 28, "prompts": 8, "text": 64, "tokens": 4} | ROLLOUT),
+    case("Qwen2, one prompt of 4,000", TEXT, {"text": 4000, "tokens": 4, "group": 8} | ROLLOUT),
+    case("Qwen2, 152k words, 96 rows", TEXT,
+         {"text": 32, "tokens": 4, "group": 96, "vocab": QWEN_VOCAB} | ROLLOUT),
+)  # fmt: skip
+
+
+def rows(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each measured phase of a case."""
+    quiet = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(MIB)}
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.memory.case", json.dumps(case)],
+        check=True,
+        env=os.environ | quiet | {"PYTHONPATH": str(here.parents[1])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    found = [{"case": case["name"], **json.loads(line)} for line in lines]
+    return [row | {"ratio": row["estimate"] / row["measured"]} for row in found]
+
+
+def machine() -> str:
+    packages = ", ".join(f"{p} {version(p)}" for p in ("torch", "transformers", "peft"))
+    device = subprocess.run(
+        [sys.executable, "-c", "import torch; print(torch.cuda.is_available() and torch.cuda.get_device_name())"],
+        check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout.strip()  # fmt: skip
+    where = "CPU, one thread" if device == "False" else device
+    return f"Python {platform.python_version()}, {packages}; {platform.system()} {platform.machine()}, {where}"
+
+
+def line(row: dict[str, Any]) -> str:
+    sizes = f"{row['estimate'] / MIB:,.0f} | {row['measured'] / MIB:,.0f} | {row['ratio']:.2f}"
+    return f"| {row['case']} | {row['phase']} | {sizes} | {row['moment']} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    args = parser.parse_args()
+    chosen = [c for c in CASES if not args.only or c["name"] in args.only]
+    head = "| case | phase | estimate, MiB | measured, MiB | ratio | fullest moment |\n| --- | --- | ---: | ---: | ---: | --- |"
+    print(head, flush=True)
+    found = known(args.out) if args.only else []
+    for one in chosen:
+        found = [row for row in found if row["case"] != one["name"]]
+        for row in rows(one):
+            found.append(row)
+            print(line(row), flush=True)
+        write(args.out, head, sorted(found, key=place))
+    off = [row["case"] for row in found if abs(row["ratio"] - 1) > ALLOWED]
+    print(
+        f"{len(found) - len(off)} of {len(found)} within {ALLOWED:.0%}"
+        + (f"; off: {off}" if off else "")
+    )
+    return 1 if off else 0
+
+
+def place(row: dict[str, Any]) -> int:
+    return [c["name"] for c in CASES].index(row["case"])
+
+
+def known(out: Path) -> list[dict[str, Any]]:
+    """Rows of the same day that --only leaves as they are."""
+    path = out / f"memory_{datetime.now(timezone.utc).date().isoformat()}.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    return found
+
+
+def write(out: Path, head: str, found: list[dict[str, Any]]) -> None:
+    day = datetime.now(timezone.utc).date().isoformat()
+    text = json.dumps({"machine": machine(), "cases": CASES, "rows": found}, indent=1)
+    (out / f"memory_{day}.json").write_text(text + "\n", encoding="utf-8")
+    page = [
+        "# Peak memory: estimated before the run, and measured",
+        "",
+        "`python -m benchmarks.memory`: models of random weights, each row in a process of its own; peak resident memory",
+        "above what the imported libraries take (on a GPU: peak of allocated memory). The estimate is that of",
+        "`vlrft doctor CONFIG`, from the model's shapes alone.",
+        "",
+        head,
+        *map(line, found),
+        "",
+        f"{machine()}; {day}.",
+        "",
+    ]
+    (out / "memory.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""One row of memory.py in a process of its own: builds a policy, takes two update steps and samples, and prints the peak
+of each beside what `vlrft doctor CONFIG` would say.
+
+    python -m benchmarks.memory.case '{"name": …}'
+
+On a CPU: peak resident memory (VmHWM, reset before each phase) above what the imported libraries take. On a GPU: peak of
+`torch.cuda.max_memory_allocated`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter
+
+from vlrft.advantages.rows import advantages_of
+from vlrft.algorithms import find_algorithm
+from vlrft.cli.doctor.model_shapes import shapes
+from vlrft.cli.doctor.prompt_lengths import Counted
+from vlrft.config import PolicyConfig, UpdateConfig
+from vlrft.engine import TrainEngine
+from vlrft.engine import build as build_engine
+from vlrft.engine.single import Single
+from vlrft.memory.phases import always, sampling
+from vlrft.memory.plan import Phase
+from vlrft.memory.shapes import PromptSize
+from vlrft.memory.update_phase import update as plan_update
+from vlrft.memory.workload import Sampling, Work
+from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.tiny import SPECIAL_TOKENS
+from vlrft.rollout.engines import Request
+from vlrft.rollout.engines import Sampling as Asked
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, Sequence
+from vlrft.trainer.batch import make_batch
+from vlrft.trainer.update import update
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
+SMALL_VOCAB = 320  # of the built tokenizer; the model's own is set besides
+WORDS = 256  # ids that are text in every vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A row: `policy` as in a config, a vocabulary, and the sizes of a step."""
+
+    name: str
+    policy: Mapping[str, Any]
+    vocab: int = SMALL_VOCAB
+    prompts: int = 1
+    text: int = 32  # tokens of a prompt that are no image's
+    image: int = 0  # side of its image in patches
+    group: int = 8
+    tokens: int = 64
+    budget: int = 16384
+    algorithm: Any = "gpg"
+    phases: tuple[str, ...] = field(default=("update", "rollout"))
+
+
+def prompts_of(case: Case, policy: Policy) -> list[Prompt]:
+    place = policy.trunk.image_token_id
+    found: list[Prompt] = []
+    for k in range(case.prompts):
+        images: tuple[Pixels, ...] = ()
+        if case.image:
+            values = torch.randn(case.image**2, 1176)
+            images = (Pixels(key=str(k), grid=(1, case.image, case.image), values=values),)
+        ids = [k % WORDS] * case.text + [place] * (case.image**2 // 4)
+        found.append(Prompt(ids=tuple(ids), images=images))
+    return found
+
+
+def groups_of(case: Case, prompts: list[Prompt]) -> list[Group]:
+    """Groups of full-length answers, every other one right."""
+    groups: list[Group] = []
+    for k, prompt in enumerate(prompts):
+        sample = Sample(id=str(k), messages=())
+        rollouts = []
+        for g in range(case.group):
+            ids = tuple((g + t) % WORDS for t in range(case.tokens))
+            piece = Piece(ids=ids, text="", logprobs=(-1.0,) * case.tokens, finish="length")
+            sequence = Sequence(prompt=prompt, pieces=(piece,))
+            rollouts.append(Rollout(sample=sample, sequences=(sequence,), reward=float(g % 2)))
+        groups.append(Group(sample=sample, rollouts=tuple(rollouts)))
+    return groups
+
+
+def resident(key: str) -> int:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{key}:"))
+    return int(line.split()[1]) * 1024
+
+
+class Meter:
+    """Peaks above the moment it was made."""
+
+    def __init__(self, gpu: bool) -> None:
+        self.gpu = gpu
+        gc.collect()
+        self.base = torch.cuda.memory_allocated() if gpu else resident("VmRSS")
+
+    def reset(self) -> None:
+        gc.collect()
+        if self.gpu:
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            CLEAR.write_text(RESET_PEAK)
+
+    def peak(self) -> int:
+        return (torch.cuda.max_memory_allocated() if self.gpu else resident("VmHWM")) - self.base
+
+
+def measure(case: Case, device: str) -> dict[str, int]:
+    """Peak bytes of each phase in a steady state: the optimiser has its moments where there was an update."""
+    config = TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
+    meter = Meter(device == "cuda")
+    policy = load_policy(config, device=device)
+    if case.vocab != SMALL_VOCAB:
+        policy.model.resize_token_embeddings(case.vocab, mean_resizing=False)
+    prompts = prompts_of(case, policy)
+    found: dict[str, int] = {}
+    engine = build_engine(UpdateConfig(), policy, 4)  # it holds the moments
+    if "update" in case.phases:
+        found["update"] = updated(case, policy, engine, prompts, meter)
+    if "rollout" in case.phases:
+        policy.chat.end_ids = frozenset()  # every answer as long as may be
+        requests = [
+            Request(id=str(k), prompt=p, seeds=tuple(range(k * case.group, (k + 1) * case.group)))
+            for k, p in enumerate(prompts)
+        ]
+        meter.reset()
+        HfEngine(policy).generate(requests, Asked(max_tokens=case.tokens))
+        found["rollout"] = meter.peak()
+    return found
+
+
+def updated(
+    case: Case, policy: Policy, engine: TrainEngine, prompts: list[Prompt], meter: Meter
+) -> int:
+    """The peak of the second step: it finds the optimiser's moments."""
+    algorithm = find_algorithm(case.algorithm)
+    reference = policy.reference() if algorithm.needs.ref_logprobs else None
+    groups = groups_of(case, prompts)
+    for _ in range(2):
+        meter.reset()
+        taught = advantages_of(groups, algorithm, max_tokens=case.tokens)
+        batch = make_batch(groups, taught, algorithm, temperature=1.0, max_tokens=case.tokens)
+        update(engine, [batch], algorithm, case.budget, reference)
+    return meter.peak()
+
+
+def estimate(case: Case, device: str) -> dict[str, Phase]:
+    """The plan's phases for the same shapes."""
+    config = TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
+    assert config.build is not None
+    build = replace(config.build, vocab_size=max(case.vocab, WORDS + len(SPECIAL_TOKENS)))
+    config = replace(config, build=build)
+    model = shapes(config, tokenizer=Counted(case.vocab), device=device)
+    size = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
+    prompts = (size,) * case.prompts
+    work = Work(
+        prompts=prompts,
+        group=case.group,
+        tokens=case.tokens,
+        micro_tokens=case.budget,
+        reference=find_algorithm(case.algorithm).needs.ref_logprobs,
+        images=case.prompts,
+    )
+    share = Single().holds(UpdateConfig(), model, 1)
+    held = always(model, work, share)
+    if "update" not in case.phases:
+        held["optimiser moments"] = 0
+    asked = Sampling(prompts=prompts, answers=case.group, tokens=case.tokens)
+    return {
+        "update": plan_update(model, work, share, held),
+        "rollout": sampling("rollout", model, asked, held, ending=False),
+    }
+
+
+def main() -> None:
+    case = TypeAdapter(Case).validate_json(sys.argv[1])
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    expected = estimate(case, device)
+    small = {**case.policy, "build": {"family": case.policy["build"].get("family", "qwen2_vl")}}
+    seen = 8 if case.image else 0
+    # Libraries load parts of themselves when they are first used: a small case goes before.
+    measure(replace(case, policy=small, vocab=SMALL_VOCAB, image=seen, tokens=2, text=8), device)
+    for phase, peak in measure(case, device).items():
+        plan = expected[phase]
+        row = {"phase": phase, "measured": peak, "estimate": plan.total, "moment": plan.moment}
+        print(json.dumps(row | {"parts": dict(plan.parts)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

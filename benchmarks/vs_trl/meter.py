@@ -1,0 +1,84 @@
+"""A process of vs_trl.py that works a step when it is told to, and what it measures: seconds and peak memory."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from benchmarks.vs_trl.cases import Job
+
+Side = Literal["vlrft", "trl"]
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
+
+
+class Meter:
+    """Waits for its turn, measures it, tells the result when the next one could begin."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.result: dict[str, Any] = {}
+        self._began = self._used = 0.0
+        self._baseline = 0
+
+    def wait(self) -> None:
+        """Tells that all is ready, with the latest result, and blocks. Ends the process when no turn is left."""
+        self.connection.send(self.result)
+        try:
+            self.connection.recv()
+        except EOFError:
+            raise SystemExit(0) from None
+        self.result = {}
+        self.start()
+
+    def start(self) -> None:
+        """What is measured begins here; what came before in this turn is forgotten."""
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory that is still held would count as in use
+        CLEAR.write_text(RESET_PEAK)
+        self._baseline = _kilobytes("VmRSS")
+        self._began, self._used = time.perf_counter(), time.process_time()
+
+    def stop(self) -> None:
+        seconds = time.perf_counter() - self._began
+        used = time.process_time() - self._used
+        peak = _kilobytes("VmHWM")
+        self.result |= {
+            "seconds": seconds,
+            "cpu_seconds": used,  # of all threads; other work on the machine hardly moves it
+            "megabytes": (peak - self._baseline) / 1024,
+            "baseline_megabytes": self._baseline / 1024,
+        }
+
+    def note(self, found: Mapping[str, Any]) -> None:
+        """More to tell with the result."""
+        self.result |= found
+
+
+def _kilobytes(name: str) -> int:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1])
+
+
+def start(side: Side, job: Job) -> Connection:
+    """A fresh process; it sends an empty result when it is ready, and a result after each turn."""
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    context.Process(target=_serve, args=(side, job, there), daemon=True).start()
+    there.close()
+    return here
+
+
+def _serve(side: Side, job: Job, connection: Connection) -> None:
+    torch.set_num_threads(job.threads)
+    if side == "trl":
+        from benchmarks.vs_trl.theirs import serve
+    else:
+        from benchmarks.vs_trl.ours import serve
+    serve(job, Meter(connection))

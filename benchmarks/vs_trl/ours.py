@@ -1,0 +1,212 @@
+"""vlrft's side of vs_trl.py: the parts of `vlrft.trainer.train.train_stage`, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.vs_trl.cases import Job
+from benchmarks.vs_trl.data import Question, ordinary_tokens, question, variety
+from benchmarks.vs_trl.gate import Gate
+from benchmarks.vs_trl.meter import Meter
+from vlrft.advantages.rows import advantages_of
+from vlrft.algorithms import ALGORITHMS, Algorithm
+from vlrft.config import PolicyConfig, UpdateConfig
+from vlrft.engine.single import SingleEngine
+from vlrft.objectives import LossBatch, Needs, Objective, Terms
+from vlrft.policy.load import Policy, load_policy
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.rollout.play import play, seed_from
+from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task
+from vlrft.schema import Sequence as Row
+from vlrft.scoring.rewards import NamedReward
+from vlrft.trainer.batch import make_batches
+from vlrft.trainer.update import update
+
+ALGORITHM = ALGORITHMS["dr_grpo"]
+UPDATE = UpdateConfig(lr=1e-6)
+STEPS = 10**6  # of the schedule, which is constant
+REWARD = NamedReward(name="variety", weight=1.0, function=lambda completion, sample: variety(completion))  # fmt: skip
+TASK = Task(
+    name="vs_trl", doc="", options=object, splits=("train",), load=lambda split, options: [],
+    rewards={}, graders={}, gold=lambda sample: "",
+)  # fmt: skip
+
+
+class Watched:
+    """An objective that also adds up Σ A log π, whose gradient at the first update is the loss's (with its sign)."""
+
+    def __init__(self, inner: Objective) -> None:
+        self.inner = inner
+        self.sum = self.size = 0.0
+
+    @property
+    def needs(self) -> Needs:
+        return self.inner.needs
+
+    def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
+        found = logprobs.detach() * batch.advantages * batch.mask
+        self.sum += float(found.sum())
+        self.size += float(found.abs().sum())
+        return self.inner(logprobs, batch)
+
+
+class Ours:
+    """A policy with its optimiser, its engine and the case's questions."""
+
+    def __init__(self, job: Job) -> None:
+        self.case = job.case
+        self.policy = load_policy(PolicyConfig(model=str(job.folder), dtype="float32"))
+        self.engine = SingleEngine(UPDATE, self.policy, STEPS)
+        self.rollout = HfEngine(self.policy)
+        self.ordinary = ordinary_tokens(self.policy.chat.tokenizer)
+        self.control_ids = self.policy.chat.banned_ids | self.policy.chat.end_ids
+        self.policy.chat.end_ids = frozenset()  # every completion is as long as it may be
+
+    def questions(self, step: int) -> list[Question]:
+        size = self.case.prompts
+        return [question(self.case, step * size + k, self.ordinary) for k in range(size)]
+
+    def recorded(self, step: int) -> list[Group]:
+        """Groups of the recorded completions."""
+        return [self._group(found) for found in self.questions(step)]
+
+    def _group(self, found: Question) -> Group:
+        asked = sample(found)
+        prompt = self.policy.chat.render(asked.messages, asked.images)
+        rollouts = tuple(
+            Rollout(sample=asked, sequences=(Row(prompt=prompt, pieces=(Piece(ids=ids, text=""),)),), reward=reward)
+            for ids, reward in zip(found.completions, found.rewards, strict=True)
+        )  # fmt: skip
+        return Group(sample=asked, rollouts=rollouts)
+
+    def played(self, samples: Sequence[Sample], step: int) -> list[Group]:
+        """Groups that the policy samples; prompts are rendered here."""
+        return play(
+            samples,
+            task=TASK,
+            rewards=(REWARD,),
+            engine=self.rollout,
+            chat=self.policy.chat,
+            sampling=Sampling(max_tokens=self.case.length),
+            seeds=[[seed_from(step, s.id, g) for g in range(self.case.group)] for s in samples],
+        )
+
+    def update(self, groups: Sequence[Group], algorithm: Algorithm = ALGORITHM) -> float:
+        """Advantages, packing, one optimiser step; the loss."""
+        length = self.case.length
+        batches = make_batches(
+            groups,
+            advantages_of(groups, algorithm, max_tokens=length),
+            algorithm,
+            temperature=1.0,
+            max_tokens=length,
+        )
+        figures, skipped = update(self.engine, batches, algorithm, self.budget(groups))
+        assert not skipped, skipped
+        return figures["loss"]
+
+    def budget(self, groups: Sequence[Group]) -> int:
+        """Tokens a micro-batch."""
+        if self.case.our_groups is None:
+            return UPDATE.max_tokens_per_micro_batch
+        return self.case.our_groups * max(
+            len(g.rollouts[0].sequences[0].prompt.ids) + sum(r.tokens for r in g.rollouts)
+            for g in groups
+        )
+
+    def requests(self, step: int) -> list[Request]:
+        samples = [sample(found) for found in self.questions(step)]
+        return [
+            Request(
+                id=s.id,
+                prompt=self.policy.chat.render(s.messages, s.images),
+                seeds=tuple(seed_from(step, s.id, g) for g in range(self.case.group)),
+            )
+            for s in samples
+        ]
+
+
+def sample(found: Question) -> Sample:
+    images = () if found.image is None else (found.image,)
+    return Sample(
+        id=str(found.number),
+        messages=(Message(role="user", content=(*[IMAGE for _ in images], found.text)),),
+        images=images,
+    )
+
+
+def ban(policy: Policy, ids: Iterable[int]) -> None:
+    """These tokens have no probability. In log-probs TRL bans none, so that none are where gradients are compared."""
+    policy.chat.banned_ids = frozenset(ids)
+    policy.__dict__.pop("banned", None)
+
+
+def serve(job: Job, meter: Meter) -> None:
+    """Turns until there are no more: the first is the gate's."""
+    ours = Ours(job)
+    if job.case.measure == "rollout":
+        _serve_rollouts(ours, job, meter)
+    ban(ours.policy, ())
+    _gated_update(ours, job, meter)
+    if job.case.measure == "step":
+        ban(ours.policy, ours.control_ids)
+    for step in range(1, job.steps):
+        if job.case.measure == "step":
+            samples = [sample(found) for found in ours.questions(step)]
+            meter.wait()
+            ours.update(ours.played(samples, step))
+        else:
+            groups = ours.recorded(step)
+            meter.wait()
+            ours.update(groups)
+        meter.stop()
+    meter.wait()
+
+
+def _gated_update(ours: Ours, job: Job, meter: Meter) -> None:
+    """The first update, of recorded completions in every case, with its gradient kept."""
+    groups = ours.recorded(0)
+    watched = Watched(ALGORITHM.objective)
+    kept: dict[str, Tensor] = {}
+
+    def keep(*_: Any) -> None:
+        named = ours.policy.model.named_parameters()
+        kept.update({n: p.grad.clone() for n, p in named if p.grad is not None})
+
+    hook = ours.engine.optimizer.register_step_pre_hook(keep)
+    meter.wait()
+    loss = ours.update(groups, replace(ALGORITHM, objective=watched))
+    meter.stop()
+    hook.remove()
+    gate = Gate(
+        loss=loss,
+        weighted=watched.sum,
+        size=watched.size,
+        prompt_tokens=max(len(g.rollouts[0].sequences[0].prompt.ids) for g in groups),
+        gradient=kept,
+    )
+    meter.note({"gate": gate.save(job.scratch / "vlrft.safetensors")})
+
+
+def _serve_rollouts(ours: Ours, job: Job, meter: Meter) -> None:
+    ban(ours.policy, ours.control_ids)
+    sampling = Sampling(max_tokens=job.case.length)
+    for step in range(job.steps):
+        requests = ours.requests(step)
+        own = sampling if step else replace(sampling, temperature=0.0)
+        meter.wait()
+        pieces = ours.rollout.generate(requests, own)
+        meter.stop()
+        assert all(len(p.ids) == job.case.length for found in pieces for p in found)
+        if step == 0:
+            ids = torch.tensor([p.ids for found in pieces for p in found])
+            length = max(len(r.prompt.ids) for r in requests)
+            gate = Gate(prompt_tokens=length, gradient={"ids": ids})
+            meter.note({"gate": gate.save(job.scratch / "vlrft.safetensors")})
+    meter.wait()

@@ -1,0 +1,182 @@
+"""Groups as an estimator sees them, and advantages on their way to the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from tests.advantages.steps import step_of
+from tests.fakes.policies import group, sample
+from vlrft.advantages import ESTIMATORS, AdvantageError, Estimator, Plays, advantages, plays_of
+from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, Turn
+from vlrft.schema import Sequence as Row
+
+MINE = Estimator(name="mine", doc="The reward.")
+
+
+def played(name: str, rollouts: Sequence[Mapping[str, Any]], **tags: str) -> Group:
+    """A group; each rollout is given by fields of Rollout."""
+    asked = sample(name, **tags)
+    return Group(sample=asked, rollouts=tuple(Rollout(sample=asked, **r) for r in rollouts))
+
+
+def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -> Row:
+    """Sampled pieces of the given lengths, what was inserted between them."""
+    pieces: list[Piece] = []
+    for length, turn in turns:
+        if pieces:
+            pieces.append(Piece(ids=(1,) * inserted, text="", sampled=False))
+        finish: Literal["length", "stop"] = "length" if cut else "stop"
+        pieces.append(Piece(ids=(1,) * length, text="", finish=finish, turn=turn))
+    return Row(prompt=Prompt(ids=(7,)), pieces=tuple(pieces))
+
+
+def test_single_turns() -> None:
+    plays = plays_of([group("a", [1.0, 0.5], [[1, 2], []]), group("b", [0.0])], {}, 9)
+    assert plays.values.tolist() == [1.0, 0.5, 0.0]
+    assert plays.keys["sample"].tolist() == [0, 0, 1]
+    assert plays.tokens.tolist() == plays.turn_tokens.tolist() == [2, 0, 1]
+    assert plays.rollouts.tolist() == [0, 1, 2]
+    assert (plays.max_tokens, plays.greedy) == (9, None)
+
+
+def test_turns_with_their_rewards_and_anchors() -> None:
+    hall, room = Turn(anchor="hall"), Turn(anchor="room", reward=1.0)
+    plays = plays_of(
+        [
+            played("a", [
+                {"sequences": (row((2, hall)), row((3, room))), "reward": 1.0},
+                {"sequences": (
+                    row((1, Turn(anchor="hall", reward=0.5, penalty=0.1, valid=False))),
+                    row((1, Turn())),
+                    row((4, Turn()), cut=True),
+                )},
+            ]),
+            played("b", [
+                {"sequences": (row((2, Turn(anchor="hall", reward=0.25)), (3, Turn(anchor="room"))),)},
+                {"sequences": (row((2, None)), row((2, None)))},
+            ]),
+        ],
+        {},
+        8,
+    )  # fmt: skip
+    assert plays.rollouts.tolist() == plays.episodes.tolist() == [0, 0, 1, 1, 1, 2, 2, 3, 3]
+    assert plays.places.tolist() == [0, 1, 0, 1, 2, 0, 1, 0, 1]
+    assert plays.turn_tokens.tolist() == [2, 3, 1, 1, 4, 2, 3, 2, 2]  # not what was inserted
+    assert plays.tokens.tolist() == [5, 6, 5, 4]
+    assert plays.step_rewards.tolist() == [0.0, 1.0, 0.5, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0]
+    assert plays.penalties.tolist() == [0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert plays.truncated.tolist() == [False, True, False, False]
+    # one place of one group is one anchor; a turn without an observation stands alone
+    assert plays.anchors.tolist() == [0, 1, 0, 2, 3, 4, 5, 6, 7]
+
+
+def test_components_are_kept_apart() -> None:
+    scores: list[dict[str, float | None]] = [
+        {"choice": 1.0, "boxes/iou": None, "tidy": float("nan")},
+        {"choice": None, "boxes/iou": 0.5, "tidy": 1.0},
+    ]
+    rollouts: list[dict[str, Any]] = [
+        {"sequences": (row((1, None)),), "scores": own, "reward": reward}
+        for own, reward in zip(scores, (2.0, 1.0), strict=True)
+    ]
+    plays = plays_of([played("a", rollouts)], {"choice": 2.0, "boxes": 2.0, "absent": 1.0}, 8)
+    shown = {k: [None if np.isnan(x) else x for x in v] for k, v in plays.scores.items()}
+    assert shown == {"choice": [1.0, None], "boxes/iou": [None, 0.5], "tidy": [None, 1.0]}
+    assert plays.weights == {"choice": 2.0, "boxes/iou": 2.0}
+
+
+def test_what_a_reward_holds_beyond_its_scores_is_a_component() -> None:
+    rollouts = [
+        {"sequences": (row((1, None)),), "scores": {"choice": 0.3}, "reward": 0.1 * 0.3 + earned}
+        for earned in (0.0, 0.7)
+    ]
+    plays = plays_of([played("a", rollouts)], {"choice": 0.1}, 8)
+    assert plays.scores["environment"].tolist() == pytest.approx([0.0, 0.7])
+    assert plays.weights["environment"] == 1.0
+    assert "environment" not in plays_of([played("a", rollouts[:1])], {"choice": 0.1}, 8).scores
+
+
+def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
+    rollout = {
+        "sequences": (row((1, None)),),
+        "scores": {"a": 0.1, "b": 0.2, "c": 0.3},
+        "reward": 0.6,
+    }
+    plays = plays_of([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
+    assert set(plays.scores) == {"a", "b", "c"}
+
+
+def test_tags_that_all_samples_have_are_keys() -> None:
+    one = {"sequences": (row((1, None)),)}
+    groups = [
+        played("a", [one, one], kind="count", sample="never", origin="x"),
+        played("b", [one], kind="choice", sample="never"),
+        played("c", [one], kind="count", sample="never"),
+    ]
+    keys = plays_of(groups, {}, 8).keys
+    assert {k: v.tolist() for k, v in keys.items()} == {
+        "kind": [0, 0, 1, 0],
+        "sample": [0, 0, 1, 2],
+    }
+
+
+def test_greedy_rewards_reach_every_rollout_of_their_group() -> None:
+    plays = plays_of([group("a", [1.0, 0.5]), group("b", [0.0])], {}, 9, greedy=[0.5, 1.0])
+    assert plays.greedy is not None
+    assert plays.greedy.tolist() == [0.5, 0.5, 1.0]
+    found = advantages(plays, ESTIMATORS["remax"])
+    assert [a.tolist() for a in found] == [[0.5], [0.0], [-1.0]]
+
+
+def test_numbers_that_are_not_finite_name_the_sample() -> None:
+    fine = group("aa", [1.0])
+    with pytest.raises(RewardError, match=r"bb: the reward is not finite: \(nan, 1.0\)"):
+        plays_of([fine, group("bb", [float("nan"), 1.0])], {}, 8)
+    with pytest.raises(RewardError, match="bb: the greedy answer's reward is inf"):
+        plays_of([fine, group("bb", [1.0])], {}, 8, greedy=[0.0, float("inf")])
+    bad = played("cc", [{"sequences": (row((1, None)),), "scores": {"choice": float("nan")}}])
+    with pytest.raises(RewardError, match="cc: the reward choice is not finite: nan"):
+        plays_of([bad], {"choice": 1.0}, 8)
+
+
+def test_a_number_for_each_action_token() -> None:
+    plays = step_of([2.0, -1.0], [0, 0], rollouts=[0, 1, 1], turn_tokens=[2, 0, 3])
+    assert [a.tolist() for a in advantages(plays, MINE)] == [[2.0, 2.0], [], [-1.0, -1.0, -1.0]]
+    by_turn = replace(plays, by_turn=np.array([1.0, 5.0, 0.5]))
+    assert [a.tolist() for a in advantages(by_turn, MINE)] == [[3.0, 3.0], [], [-0.5] * 3]
+    factors = [np.array([1.0, 0.5]), np.array([]), np.array([0.0, 1.0, 2.0])]
+    shaped = by_turn.shaped(factors).shaped([f * 2 for f in factors])
+    assert [a.tolist() for a in advantages(shaped, MINE)] == [[6.0, 1.5], [], [0.0, -1.0, -4.0]]
+
+
+def test_a_step_of_ones_own_that_goes_wrong_is_named() -> None:
+    plays = step_of([2.0], [0], turn_tokens=[2])
+    with pytest.raises(AdvantageError, match="mine: 3 token factors for a turn of 2"):
+        advantages(replace(plays, shape=(np.ones(3),)), MINE)
+    with pytest.raises(AdvantageError, match="mine: gave numbers that are not finite"):
+        advantages(replace(plays, by_turn=np.array([np.nan])), MINE)
+
+
+def test_an_estimator_over_turns_and_states_fits() -> None:
+    """GiGPO's form (arXiv 2505.10978): the episode's advantage plus that of the step among equal states."""
+
+    def by_anchor(plays: Plays) -> Plays:
+        sums = np.bincount(plays.anchors, weights=plays.step_rewards)
+        means = sums / np.bincount(plays.anchors)
+        return replace(plays, by_turn=plays.step_rewards - means[plays.anchors])
+
+    gigpo = Estimator(name="g", doc="", steps=(*ESTIMATORS["centred"].steps, by_anchor))
+    plays = step_of(
+        [1.0, 0.0],
+        [0, 0],
+        rollouts=[0, 0, 1],
+        turn_tokens=[1, 2, 1],
+        step_rewards=np.array([0.0, 1.0, 0.5]),
+        anchors=np.array([0, 1, 0]),
+    )
+    assert [a.tolist() for a in advantages(plays, gigpo)] == [[0.25], [0.5, 0.5], [-0.25]]

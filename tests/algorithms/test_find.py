@@ -1,0 +1,84 @@
+"""Overrides and schedules of a bundle, and how methods are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from vlrft.algorithms import ALGORITHMS, find_algorithm, methods
+from vlrft.algorithms.algorithm import Schedule
+from vlrft.algorithms.methods import load_methods
+from vlrft.config import ConfigError
+from vlrft.objectives.clipped_ratio import ClippedRatio
+
+
+def test_a_number_may_move_over_the_stage() -> None:
+    moving = find_algorithm(
+        {
+            "name": "grpo",
+            "regularize": {"kl": {"from": 0.0, "to": 0.2, "share": 0.5}, "entropy": 0.01},
+            "objective": {"clip_high": {"from": 0.4, "to": 0.2, "shape": "cosine"}},
+        }
+    )
+    kl = [moving.at(done).regularize.kl for done in (0.0, 0.25, 0.5, 1.0)]
+    assert kl == pytest.approx([0.0, 0.1, 0.2, 0.2])
+    assert moving.at(0.5).regularize.entropy == 0.01
+    clip = [
+        cast(ClippedRatio, moving.at(done).objective).clip_high for done in (0.0, 0.25, 0.5, 1.0)
+    ]
+    assert clip == pytest.approx([0.4, 0.3 + 0.1 * 0.5**0.5, 0.3, 0.2])
+
+
+def test_what_a_schedule_needs_at_either_end_is_computed_all_along() -> None:
+    rising = find_algorithm({"name": "gpg", "regularize": {"kl": {"from": 0.0, "to": 0.1}}})
+    assert rising.regularize.kl == 0.0
+    assert rising.needs.ref_logprobs
+    assert rising.at(0.0).needs.ref_logprobs
+    assert not ALGORITHMS["gpg"].needs.ref_logprobs
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"regularize": {"kll": 1}}, "algorithm.regularize.kll: unknown key; allowed: kl, "),
+        ({"regularize": {"kl": -1}}, "algorithm.regularize.kl: Input should be greater than"),
+        ({"regularize": {"kl": {"from": 0.1, "to": -0.1}}}, "algorithm.regularize.kl: Input"),
+        ({"regularize": {"kl": {"from": 0.1}}}, "algorithm.regularize.kl.to: Field required"),
+        ({"regularize": 3}, "algorithm.regularize: expected a mapping of kl, "),
+        ({"objective": {"clip": 1}}, "algorithm.objective.clip: unknown key; allowed: clip_low, "),
+        ({"reduction": "mean"}, "algorithm.reduction: 'mean'; allowed: sequence, token, "),
+        ({"speed": 1}, "algorithm.speed: unknown key; allowed: advantage, reduction, objective"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(changes: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_algorithm({"name": "grpo", **changes})
+    assert any(told in mistake for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+def test_all_mistakes_come_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_algorithm({"name": "grpo", "regularize": {"kl": -1}, "reduction": "mean", "speed": 1})
+    assert len(caught.value.mistakes) == 3
+
+
+def test_a_schedule_stays_where_it_arrives() -> None:
+    held = Schedule(**{"from": 1.0, "to": 3.0, "share": 0.25})  # type: ignore[arg-type]
+    assert [held.at(x) for x in (0.0, 0.125, 0.25, 0.9)] == [1.0, 2.0, 3.0, 3.0]
+
+
+def test_a_method_file_is_found_and_a_name_stands_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import dataclasses\nfrom vlrft.algorithms.methods.sft import METHODS as OTHERS\n"
+        "METHODS = (dataclasses.replace(OTHERS[0], name='{}'),)\n"
+    )
+    (tmp_path / "zzz_new.py").write_text(text.format("brand_new"))
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    assert "brand_new" in load_methods()
+    (tmp_path / "zzz_twice.py").write_text(text.format("gpg"))
+    with pytest.raises(ValueError, match=r"zzz_twice\.py: a method 'gpg' exists already"):
+        load_methods()

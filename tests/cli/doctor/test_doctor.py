@@ -1,0 +1,227 @@
+"""`vlrft doctor CONFIG`: what it prints, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.fakes.policies import CORPUS, tiny_config
+from vlrft.cli.doctor.model_shapes import read, shapes
+from vlrft.cli.doctor.page import available, parse_size
+from vlrft.cli.doctor.planner import Planner, changes
+from vlrft.cli.doctor.prompt_lengths import Prompts
+from vlrft.cli.main import main
+from vlrft.config import ConfigError, LoraConfig
+from vlrft.config.load import load_config
+from vlrft.engine import choices
+from vlrft.memory.shapes import PromptSize
+from vlrft.policy.load import load_policy
+from vlrft.policy.tiny import build_tokenizer
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
+QUICK = ["task.options={subtasks: [classify], train: 40}", "rollout.max_tokens=4"]
+
+
+@pytest.fixture
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise urllib.error.URLError("no network in tests")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model's config without weights."""
+    model = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS).model
+    model.config.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_weights_are_counted_as_training_would_hold_them() -> None:
+    tokenizer = build_tokenizer(CORPUS, 300)
+    for settings in (
+        {},
+        {"lora": LoraConfig(rank=4)},
+        {"freeze": ("vision",), "dtype": "bfloat16"},
+    ):
+        config = tiny_config("qwen2_5_vl", **settings)
+        policy = load_policy(config, corpus=CORPUS)
+        weights = shapes(config, tokenizer=tokenizer, device="cpu").weights
+        every = list(policy.model.parameters())
+        assert weights.total == sum(p.nbytes for p in every)
+        assert weights.trained == sum(p.nbytes for p in every if p.requires_grad)
+
+
+def test_a_tower_that_is_frozen_lets_no_gradient_through() -> None:
+    def gradient(*freeze: str) -> tuple[str, bool, str]:
+        config = tiny_config("qwen2_vl", freeze=freeze)
+        model = shapes(config, tokenizer=build_tokenizer(CORPUS, 300), device="cpu")
+        assert model.tower is not None
+        return model.tower.gradient, model.tower.projector, model.decoder.gradient
+
+    assert gradient() == ("all", True, "all")
+    assert gradient("vision") == ("none", True, "all")
+    assert gradient("vision", "projector") == ("none", False, "all")
+    assert gradient("language") == ("all", True, "flow")
+
+
+def test_a_gpu_that_is_not_here_computes_in_bfloat16() -> None:
+    config = tiny_config("qwen2")
+    tokenizer = build_tokenizer(CORPUS, 300)
+    assert shapes(config, tokenizer=tokenizer, device="cuda").element == 2
+    assert shapes(config, tokenizer=tokenizer, device="cpu").element == 4
+
+
+def test_no_weights_are_made() -> None:
+    with torch.device("meta"):
+        policy = tiny_config("qwen2")
+        assert policy.build is not None
+        from vlrft.policy.tiny import build_model
+
+        model = build_model(policy.build, build_tokenizer(CORPUS, 300), 0, "sdpa")
+        read(model, policy, "cpu")
+    assert all(p.is_meta for p in model.parameters())
+
+
+def test_doctor_prints_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "quickstart", *QUICK, "--memory", "8GiB"]) == 0
+    out = capsys.readouterr().out
+    assert "the first 32 of digits/train" in out
+    assert "reference weights" in out  # of the stage whose method has a KL term
+    assert "fits: " in out
+    assert "peak: update" in out
+
+
+def test_doctor_tells_what_would_make_a_run_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "quickstart", *QUICK, "--memory", "200MiB"]) == 0
+    out = capsys.readouterr().out
+    assert "does not fit" in out
+    assert "policy.activation_checkpointing=true" in out
+
+
+def test_a_plan_from_bounds_says_so(folder: Path, no_hub: None) -> None:
+    config = load_config(CONFIGS[0].with_name("geoqa_gpg.yaml"), [f"policy.model={folder}"])
+    (one,) = Planner(config, "cpu").plans(config)
+    assert one.origin.startswith("bounds of the config")
+    assert one.plan.peak.total > 0
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_every_shipped_config_has_a_plan_or_says_what_it_lacks(path: Path, no_hub: None) -> None:
+    config = load_config(path)
+    if config.policy.build is not None:
+        plans = Planner(config, "cpu").plans(config)
+        assert all(one.plan.peak.total > 0 for one in plans)
+        return
+    began = time.monotonic()
+    with pytest.raises(ConfigError) as refused:
+        Planner(config, "cpu")
+    (line,) = refused.value.mistakes
+    assert line.startswith(f"policy.model={config.policy.model}: ")
+    assert "policy.model=DIR" in line or "no such folder" in line
+    assert time.monotonic() - began < 10  # the hub's own client goes on for half a minute
+
+
+def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
+    config = load_config("quickstart")
+    policy = replace(config.policy, build=None, model=str(tmp_path))
+    with pytest.raises(ConfigError, match=r"no config\.json in this folder"):
+        shapes(policy, tokenizer=None, device="cpu")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    with pytest.raises(ConfigError, match="no causal model"):
+        shapes(policy, tokenizer=None, device="cpu")
+
+
+def test_changes_are_settings_as_they_are_written() -> None:
+    config = load_config("quickstart")
+    for setting, changed in changes(config, sees=True):
+        written = load_config("quickstart", [setting])
+        if setting.startswith(("policy.", "rollout.")):
+            assert changed.policy == written.policy
+            assert changed.rollout == written.rollout
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("80GiB", 80 * 2**30), ("24 GB", 24 * 10**9), ("1.5gib", 3 * 2**29), ("7", 7)],
+)
+def test_sizes_of_memory(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["much", "80 apples", "-1GiB", "0"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected a size such as 80GiB"):
+        parse_size(text)
+
+
+def test_a_gpu_that_is_not_here_needs_a_size() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(ConfigError, match="say --memory"):
+        available(None, "cuda")
+    assert available("80GiB", "cuda") == (80 * 2**30, "a GPU with 80.00 GiB")
+
+
+def test_a_plan_for_ranks_is_that_of_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = "engine={name: deepspeed, stage: 3}"
+    given = ["doctor", "quickstart", *QUICK, engine, "device=cuda", "--memory", "8GiB"]
+    assert main([*given, "--ranks", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "Peak memory of one of 4 ranks on a GPU with 8.00 GiB" in out
+    assert "gathered weights" in out
+    assert "communication buckets" in out
+
+
+@pytest.mark.parametrize("ranks", ["0", "-2"])
+def test_no_ranks_are_refused(capsys: pytest.CaptureFixture[str], ranks: str) -> None:
+    assert main(["doctor", "quickstart", "--ranks", ranks]) == 2
+    assert f"--ranks: {ranks}; at least 1" in capsys.readouterr().err
+
+
+def test_an_engine_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "quickstart", *QUICK, "engine=deepsped", "--ranks", "2"]) == 2
+    assert "did you mean deepspeed" in capsys.readouterr().err
+
+
+def test_a_rank_gets_its_part_of_the_prompts() -> None:
+    config = load_config("quickstart", QUICK)
+    one, four = (Planner(config, "cpu", ranks).plans(config) for ranks in (1, 4))
+    for alone, rank in zip(one, four, strict=True):
+        assert rank.plan.peak.total < alone.plan.peak.total
+
+
+def test_the_longest_prompts_may_be_one_ranks() -> None:
+    sizes = tuple(PromptSize(tokens=n) for n in (3, 9, 5, 7, 1))
+    own = Prompts(sizes=sizes, origin="")
+    assert [p.tokens for p in own.dealt(5, 1)] == [3, 9, 5, 7, 1]
+    assert [p.tokens for p in own.dealt(5, 2)] == [9, 7, 5]
+    assert [p.tokens for p in own.dealt(2, 8)] == [9]
+    assert len(replace(own, turns=3).dealt(4, 4)) == 3
+
+
+def test_several_ranks_are_told_of_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["doctor", "quickstart", *QUICK, "--memory", "1MiB", "device=cuda"]
+    assert main([*given, "--ranks", "8"]) == 0
+    assert "engine={name: deepspeed, stage: 2}" in capsys.readouterr().out
+    config = load_config("quickstart")
+    alone = [setting for setting, _ in changes(config, sees=True)]
+    told = changes(config, sees=True, ranks=2)[len(alone) :]
+    assert [setting for setting, _ in told if not setting.startswith("engine=")] == []
+    assert [changed.engine for _, changed in told] == choices()
+    assert [load_config("quickstart", [setting]).engine for setting, _ in told] == choices()
+
+
+def test_ranks_share_the_memory_of_a_cpu() -> None:
+    alone, _ = available(None, "cpu")
+    half, where = available(None, "cpu", 2)
+    assert half == alone // 2
+    assert where.endswith(", which 2 ranks share")

@@ -1,0 +1,124 @@
+"""vlrft eval: both graders, several answers, going on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vlrft.cli.commands.eval as command
+from tests.conftest import Tiny
+from vlrft.cli.main import main
+from vlrft.evaluation.evaluate import graded
+from vlrft.schema import Record
+
+
+@pytest.fixture
+def model(tiny: Tiny, tmp_path: Path) -> str:
+    tiny("qwen2_vl").save(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+Evaluate = Callable[..., int]
+
+
+@pytest.fixture
+def evaluate(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
+    monkeypatch.setattr("vlrft.evaluation.evaluate.EVAL_CHUNK", 2)
+
+    def run(name: str, *rest: str) -> int:
+        out = str(tmp_path / f"{name}.json")
+        short = ["--limit", "5", "rollout.max_tokens=6", "options.subtasks=[count]"]
+        return main(["eval", "--model", model, "--task", "digits", "--json", out, *short, *rest])
+
+    return run
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class Stopped(KeyboardInterrupt):
+    pass
+
+
+def stop_after(chunks: int) -> Callable[..., Iterator[list[Record]]]:
+    def some(*args: Any, **known: Any) -> Iterator[list[Record]]:
+        for number, chunk in enumerate(graded(*args, **known)):
+            if number == chunks:
+                raise Stopped
+            yield chunk
+
+    return some
+
+
+SAMPLED = ("eval.answers=2", "eval.temperature=1.0")
+
+
+@pytest.mark.parametrize("decoding", [(), SAMPLED], ids=["greedy", "sampled"])
+def test_a_stopped_evaluation_goes_on_and_ends_the_same(
+    evaluate: Evaluate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    decoding: Sequence[str],
+) -> None:
+    assert evaluate("whole", *decoding) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "graded", stop_after(1))
+        assert evaluate("two", *decoding) == 1
+    records = tmp_path / "two.records.jsonl"
+    each = len(decoding) or 1
+    assert len(rows(records)) == 2 * each
+    lone = records.read_text().splitlines()[0] + "\n" if each == 2 else ""  # one answer of two
+    with records.open("a") as file:
+        file.write(f'{lone}{{"id": "unfini')
+    capsys.readouterr()
+    assert evaluate("two", *decoding) == 0
+    assert f"going on behind {2 * each} answers" in capsys.readouterr().err
+    whole = rows(tmp_path / "whole.records.jsonl")
+    assert rows(records) == whole
+    assert len(whole) == 5 * each
+    one, other = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("whole", "two"))
+    assert one["strict"] == other["strict"]
+    if each == 2:
+        pairs = [{r["output"] for r in whole[k : k + 2]} for k in range(0, 10, 2)]
+        assert any(len(pair) == 2 for pair in pairs)
+
+
+def test_other_settings_do_not_go_on_and_a_finished_one_stays(
+    evaluate: Evaluate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "graded", stop_after(1))
+        assert evaluate("out") == 1
+    assert evaluate("out", "rollout.max_tokens=7") == 2
+    assert "was begun with other settings" in capsys.readouterr().err
+    assert evaluate("out", "rollout.max_tokens=7", "--overwrite") == 0
+    assert len(rows(tmp_path / "out.records.jsonl")) == 5
+    assert evaluate("out") == 2
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert (found["n"], found["strict"]["n"]) == (5, 5)
+    assert set(found["strict"]["measures"]) == {"count"}
+
+
+def test_a_config_says_what_to_evaluate(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "task: {name: digits, options: {subtasks: [classify]}}\npolicy: {build: {family: qwen2_vl}}\n"
+        "rollout: {max_tokens: 4}\nstages: [{steps: 1}]\neval: {split: validation, limit: 3}\n"
+    )
+    assert main(["eval", "--model", model, "--config", str(config)]) == 0
+    shown = capsys.readouterr()
+    assert "classify" in shown.out
+    assert "/3" in shown.out
+    with pytest.raises(SystemExit):
+        main(["eval", "--model", model, "--config", str(config), "--task", "digits"])

@@ -1,0 +1,211 @@
+"""Reading: images, tables, folders, zips; samples made when asked for."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from tests.fakes.policies import noise_image
+from vlrft.data import Made, open_image, open_source
+from vlrft.data.source import picture, read
+from vlrft.data.tables import hub_rows
+from vlrft.schema import DataError, Sample
+
+ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, format=kind, **settings)
+    return file.getvalue()
+
+
+def test_a_picture_is_upright_by_its_exif_tag() -> None:
+    image = noise_image(40, 20)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotate by 270°
+    found = open_image(encoded(image, "PNG", exif=exif), "x")
+    assert found.size == (20, 40)
+    assert np.array_equal(np.asarray(found), np.rot90(np.asarray(image), 3))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white(mode: str) -> None:
+    clear = Image.new("RGBA", (4, 4), (0, 0, 0, 0)).convert(mode)
+    settings = {"transparency": 0} if mode == "P" else {}
+    found = open_image(encoded(clear, "PNG", **settings), "x")
+    assert found.mode == "RGB"
+    assert np.asarray(found).min() == 255
+
+
+def test_sixteen_bits_keep_their_shades() -> None:
+    shades = Image.fromarray(np.array([[0, 32768, 65535]], dtype=np.uint16))
+    assert np.asarray(open_image(encoded(shades), "x"))[0, :, 0].tolist() == [0, 128, 255]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not an image", encoded(noise_image(9, 9))[:60]], ids=["none", "text", "cut"]
+)
+def test_what_is_no_picture_is_named(content: bytes) -> None:
+    with pytest.raises(DataError, match="row 7 cannot be read"):
+        open_image(content, "row 7")
+
+
+def test_a_picture_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vlrft.vision.images.MAX_PIXELS", 99)
+    with pytest.raises(DataError, match="x cannot be read: it has more than 99 pixels"):
+        open_image(encoded(noise_image(10, 10)), "x")
+
+
+def parquet(path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+
+
+def arrow(path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    with pa.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+
+
+def text(content: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        path.write_text(content)
+
+    return write
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    ".parquet": parquet,
+    ".arrow": arrow,
+    ".jsonl": text("\n".join(map(json.dumps, ROWS)) + "\n\n"),
+    ".json": text(json.dumps(ROWS)),
+    ".csv": text("id,n\na,1\nb,2\n"),
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("layout", ["test{}", "test-00000-of-00001{}", "data/test/0{}"])
+def test_tables_of_every_kind_and_place_give_the_same_rows(
+    tmp_path: Path, suffix: str, layout: str
+) -> None:
+    path = tmp_path / layout.format(suffix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    WRITERS[suffix](path)
+    (tmp_path / "train.jsonl").write_text('{"id": "other"}\n')
+    found = [(row["id"], int(row["n"])) for row in open_source(tmp_path).rows("test")]
+    assert found == [("a", 1), ("b", 2)]
+    assert [row["id"] for row in open_source(path).rows("whatever")] == ["a", "b"]
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(path, layout.format(suffix))
+    zipped = open_source(tmp_path / "all.zip")
+    assert [row["id"] for row in zipped.rows("test")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("test.jsonl", b'{"a": 1}\n{"a": \n', "test.jsonl, line 2: not JSON"),
+        ("test.jsonl", b"[1]\n", "test.jsonl, line 1: expected an object, found list"),
+        ("test.json", b'{"a": 1}', "test.json: expected a list of objects, found dict"),
+        ("test.json", b"[" * 100_000, "test.json: not JSON"),
+        ("test.csv", b"\xff\xfe", "test.csv: not UTF-8"),
+        ("test.parquet", b"PAR1 nothing", "test.parquet: not a readable parquet file"),
+        ("train.jsonl", b"{}\n", "no table of the test split; .* found train.jsonl"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_named(
+    tmp_path: Path, name: str, content: bytes, what: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=what):
+        list(open_source(tmp_path).rows("test"))
+
+
+def test_a_place_that_is_nothing_is_an_error_and_a_hub_id_is_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file or folder, and no hub id"):
+        open_source(tmp_path / "nothing" / "here")
+    assert open_source("owner/name:main").label == "owner/name"
+
+
+def test_files_of_a_folder_and_a_zip_are_found_by_name_and_only_there(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "x.txt").write_bytes(b"x")
+    (tmp_path / "secret").write_bytes(b"s")
+    assert read(open_source(folder), "sub/x.txt") == b"x"
+    with pytest.raises(DataError, match="leads out of the folder"):
+        read(open_source(folder), "../secret")
+    with pytest.raises(DataError, match=r"cannot read 'sub/y.txt'"):
+        read(open_source(folder), "sub/y.txt")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("sub/x.txt", b"x")
+    assert open_source(tmp_path / "a.zip").names() == ("sub/x.txt",)
+    with pytest.raises(DataError, match=r"cannot read 'sub/y.txt'"):
+        read(open_source(tmp_path / "a.zip"), "sub/y.txt")
+    (tmp_path / "bad.zip").write_bytes(b"PK")
+    with pytest.raises(DataError, match="not a readable zip"):
+        open_source(tmp_path / "bad.zip").names()
+
+
+def test_image_cells_of_every_form_are_read(tmp_path: Path) -> None:
+    content = encoded(noise_image(3, 3))
+    (tmp_path / "1.png").write_bytes(content)
+    source = open_source(tmp_path)
+    cells = [content, {"bytes": content, "path": None}, {"bytes": None, "path": "1.png"}, "1.png"]
+    assert [picture(cell, source, "row 0").read() for cell in cells] == [content] * 4
+    with pytest.raises(DataError, match=r"row 0: no image \(found NoneType\)"):
+        picture(None, source, "row 0")
+
+
+def test_links_of_a_folder_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot in the hub's cache is nothing but links to files elsewhere."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs/5e1f").write_text('{"id": "a"}\n')
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshot/train.jsonl").symlink_to("../blobs/5e1f")
+    assert list(open_source(tmp_path / "snapshot").rows("train")) == [{"id": "a"}]
+    monkeypatch.chdir(tmp_path / "snapshot")
+    for name in ("../blobs/5e1f", str(tmp_path / "blobs/5e1f")):
+        with pytest.raises(DataError, match="leads out of the folder"):
+            read(open_source("."), name)
+
+
+def test_a_folder_of_a_hub_data_set_is_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SimpleRL-Zoo keeps a data set a folder; the hub's loader would join them all."""
+    for name in ("easy", "hard"):
+        (tmp_path / "owner/zoo" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"q": [name]}), tmp_path / "owner/zoo" / name / "train.parquet")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    assert list(hub_rows("owner/zoo", "hard/", "train")) == [{"q": "hard"}]
+    with pytest.raises(DataError, match="owner/zoo: cannot load the train split from the hub"):
+        list(hub_rows("owner/zoo", "harder/", "train"))
+    assert open_source("some/zoo:hard/").label == "some/zoo"
+
+
+def test_samples_are_made_when_they_are_asked_for() -> None:
+    made: list[int] = []
+
+    def make(place: int) -> Sample:
+        made.append(place)
+        return Sample(id=str(place), messages=())
+
+    found = Made(make, range(6))
+    later = found[1:][::2]
+    assert (len(found), len(later), made) == (6, 3, [])
+    assert [sample.id for sample in later] == ["1", "3", "5"]
+    assert later[-2].id == "3"
+    with pytest.raises(IndexError):
+        later[3]
+    assert made == [1, 3, 5, 3]

@@ -1,0 +1,301 @@
+"""A pack with data of its own, from raw rows to a prepared folder, and scoring of stored outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.policies import noise_image
+from vlrft.cli.main import main
+from vlrft.config.load import task_config
+from vlrft.data import Defect, Row, prepare
+from vlrft.rollout.task import bind
+from vlrft.schema import DataError
+
+PACK = """
+from dataclasses import dataclass
+from vlrft.data import Dataset, Defect, Row
+from vlrft.data.source import picture
+from vlrft.schema import IMAGE, DataError, Message, Sample, Task
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    data: str | None = None
+
+def read(source, split, options):
+    for number, cells in enumerate(source.rows(split)):
+        name = f"{split}/{number}"
+        if cells["answer"] == "twice":
+            yield Defect(id=name, reason="more than one image", intended=True)
+            continue
+        try:
+            image = picture(cells["image"], source, name)
+        except DataError as e:
+            yield Defect(id=name, reason="no image", detail=str(e))
+            continue
+        yield Row(id=name, question=cells["question"], answer=cells["answer"], pictures=(image,),
+                  tags={"kind": cells["kind"]})
+
+def sample(row, options):
+    asked = Message(role="user", content=(IMAGE, row.question))
+    return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags)
+
+task = Task(name="signs", doc="Signs.", options=Options, splits=("train", "test"),
+            load=Dataset(read=read, sample=sample, homes={"train": "some/signs"}),
+            rewards={"choice": 1.0}, graders={"strict": ("choice",), "official": ("format",)},
+            gold=lambda s: f"<answer>{s.answer}</answer>")
+"""
+
+
+def raw(folder: Path, **changes: Any) -> None:
+    folder.mkdir()
+    rows = []
+    for k in range(6):
+        noise_image(8 + k, 8, k).save(folder / f"{k}.png")
+        row = {"image": f"{k}.png", "question": "Which?", "answer": "stop", "kind": "ab"[k % 2]}
+        rows.append(row | changes.get(f"row{k}", {}))
+    (folder / "test.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "signs.py").write_text(PACK)
+
+
+TASK = "./signs.py:task"
+BAD = {
+    "row1": {"answer": "twice"},
+    "row2": {"image": "gone.png"},
+    "row3": {"question": "  "},
+    "row4": {"answer": ""},
+    "row5": {"image": None},
+}
+
+
+def defects(folder: str) -> dict[str, str]:
+    lines = Path(folder, "test.defects.jsonl").read_text().splitlines()
+    return {row["id"]: row["reason"] for row in map(json.loads, lines)}
+
+
+def test_preparing_lists_every_row_that_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw(tmp_path / "raw", **BAD)
+    assert main(["data", "prepare", TASK, "--from", "raw", "--out", "ready"]) == 0
+    shown = capsys.readouterr()
+    assert "test: 1 rows" in shown.out
+    assert "train: not prepared: raw: no table of the train split" in shown.err
+    assert defects("ready") == {
+        "test/1": "more than one image",
+        "test/2": "image missing or unreadable",
+        "test/3": "empty question",
+        "test/4": "gold answer unreadable",
+        "test/5": "no image",
+    }
+    manifest = json.loads(Path("ready/manifest.json").read_text())
+    assert manifest["splits"]["test"]["rows"] == 1
+    assert sum(manifest["splits"]["test"]["defects"].values()) == 5
+    assert len(list(Path("ready/images").iterdir())) == 1
+    assert main(["data", "prepare", TASK, "--from", "raw", "--out", "ready"]) == 0
+    assert "is prepared already" in capsys.readouterr().out
+    Path("ready/test.jsonl.part").write_text("what a stopped call left\n")
+    again = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
+    assert main([*again, "--overwrite"]) == 0
+    assert "test: 1 rows" in capsys.readouterr().out
+
+
+def test_prepared_samples_are_the_raw_ones(tmp_path: Path) -> None:
+    raw(tmp_path / "raw", row1={"answer": "twice"})
+    assert (
+        main(["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]) == 0
+    )
+    one, other = (
+        bind(task_config(TASK, [f"options.data={where}"]), "test").samples
+        for where in ("raw", "ready")
+    )
+    assert len(one) == len(other) == 5
+    assert list(one) == list(other)
+    assert one[2].images[0].size == (11, 8)
+    assert [s.id for s in one[1:3]] == ["test/2", "test/3"]
+
+
+def test_raw_rows_that_cannot_be_used_stop_unless_the_set_leaves_them_out_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw(tmp_path / "raw", row1={"answer": "twice"})
+    bind(task_config(TASK, ["options.data=raw"]), "test")
+    assert "raw: test: 1 rows left out: more than one image" in capsys.readouterr().err
+    raw(tmp_path / "worse", row1={"answer": "twice"}, row5={"image": None})
+    with pytest.raises(DataError, match=r"1 of 6 rows .* the first is test/5 .*no image.* prepare"):
+        bind(task_config(TASK, ["options.data=worse"]), "test")
+
+
+def test_a_changed_file_is_not_taken_for_the_prepared_one(tmp_path: Path) -> None:
+    raw(tmp_path / "raw")
+    assert (
+        main(["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]) == 0
+    )
+    rows = Path("ready/test.jsonl")
+    rows.write_text(rows.read_text().replace("stop", "go"))
+    with pytest.raises(DataError, match=r"not the file that manifest.json describes"):
+        bind(task_config(TASK, ["options.data=ready"]), "test")
+    with pytest.raises(DataError, match="train split is not prepared; prepared are test"):
+        bind(task_config(TASK, ["options.data=ready"]), "train")
+
+
+class Stopped(Exception):
+    pass
+
+
+def rows(stop: int | None = None, tried: list[int] | None = None) -> Iterator[Row | Defect]:
+    for k in range(8):
+        if k == stop:
+            raise Stopped
+        if tried is not None:
+            tried.append(k)
+        if k % 3 == 1:
+            yield Defect(id=str(k), reason="odd")
+        else:
+            yield Row(id=str(k % 6), question="q", answer=str(k))
+
+
+def write(out: Path, found: Iterator[Row | Defect], checked: list[str] | None = None) -> int:
+    def gold(row: Row) -> None:
+        if checked is not None:
+            checked.append(row.id)
+
+    done = prepare(found, task="t", split="train", where="w", out=out, gold=gold)
+    return done.resumed
+
+
+def test_a_stopped_preparation_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    assert write(tmp_path / "whole", rows()) == 0
+    with pytest.raises(Stopped):
+        write(tmp_path / "two", rows(stop=5))
+    with (tmp_path / "two" / "train.jsonl.part").open("a") as file:
+        file.write('{"id": "unfini')
+    checked: list[str] = []
+    assert write(tmp_path / "two", rows(), checked) == 5
+    assert checked == ["5"]  # what was done is not checked again; 6 has an id that was there
+    assert "id twice" in (tmp_path / "two" / "train.defects.jsonl").read_text()
+    for name in ("train.jsonl", "train.defects.jsonl", "manifest.json"):
+        assert (tmp_path / "two" / name).read_text() == (tmp_path / "whole" / name).read_text()
+    assert not list((tmp_path / "two").glob("*.part"))
+
+
+def test_another_tasks_folder_is_not_written_into(tmp_path: Path) -> None:
+    write(tmp_path / "out", rows())
+    with pytest.raises(DataError, match=r"holds the data of 't'; use another --out"):
+        prepare([], task="u", split="x", where="w", out=tmp_path / "out", gold=lambda row: None)
+    with pytest.raises(DataError, match=r"no row of the x split can be used, 1 cannot.*0 .odd"):
+        prepare(
+            [Defect(id="0", reason="odd")],
+            task="t",
+            split="x",
+            where="w",
+            out=tmp_path / "out",
+            gold=lambda row: None,
+        )
+    assert not list((tmp_path / "out").glob("*.part"))
+
+
+def predictions(path: Path, **outputs: str) -> str:
+    lines = [{"id": f"test/{k[1:]}", "output": v} for k, v in outputs.items()]
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
+    return str(path)
+
+
+def test_stored_outputs_are_graded_with_the_packs_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw(tmp_path / "raw")
+    given = predictions(tmp_path / "p.jsonl", s0="<answer>stop</answer>", s1="<answer>go</answer>")
+    command = ["score", TASK, "--predictions", given, "--data", "raw", "--json", "out/o.json"]
+    Path("out").mkdir()
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert "4 of 6 samples have no output" in shown.err
+    assert "1/2" in shown.out
+    found = json.loads(Path("out/o.json").read_text())
+    assert (found["task"], found["n"], found["records"]) == ("signs", 2, "out/o.records.jsonl")
+    assert (found["strict"]["correct"], found["strict"]["n"], found["strict"]["score"]) == (
+        1,
+        2,
+        0.5,
+    )
+    assert found["official"]["correct"] == 2
+    assert len(found["official"]["ci"]) == 2
+    records = [json.loads(line) for line in Path(found["records"]).read_text().splitlines()]
+    assert {k: records[1][k] for k in ("id", "output", "extracted", "answer")} == {
+        "id": "test/1",
+        "output": "<answer>go</answer>",
+        "extracted": "go",
+        "answer": "stop",
+    }
+    assert (records[1]["strict"], records[1]["official"]) == (0.0, 1.0)
+    assert main(command) == 2
+    assert main([*command, "--overwrite", "--grader", "strict"]) == 0
+    assert "official" not in json.loads(Path("out/o.json").read_text())
+
+
+def test_stored_outputs_may_bring_their_gold_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"id": k, "output": "<answer>go</answer>", "answer": a} for k, a in enumerate(("go", "x"))
+    ]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert main(["score", TASK, "--predictions", "p.jsonl"]) == 0
+    assert "1/2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"id": "test/0"}', 'p.jsonl, row 1: expected {"id": …, "output": text}'),
+        ('{"id": "test/0", "output": 3}', "row 1: expected"),
+        ('{"id": "test/99", "output": ""}', "row 1: the data have no sample 'test/99'"),
+        ('{"id": "test/0", "output": "", "answer": ""}', "gold answer '' is no option"),
+        ("nothing", "p.jsonl, line 1: not JSON"),
+    ],
+)
+def test_predictions_that_cannot_be_graded_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, what: str
+) -> None:
+    raw(tmp_path / "raw")
+    (tmp_path / "p.jsonl").write_text(line + "\n")
+    data = [] if "answer" in line else ["--data", "raw"]
+    assert main(["score", TASK, "--predictions", "p.jsonl", *data]) == 1
+    assert what in capsys.readouterr().err
+
+
+def test_gold_answers_that_cannot_be_read_are_told_before_a_run(tmp_path: Path) -> None:
+    raw(tmp_path / "raw", row3={"answer": ""})
+    bound = bind(task_config(TASK, ["options.data=raw"]), "test")
+    with pytest.raises(
+        DataError, match=r"signs: 1 of 6 gold answers cannot be read.*test/3.*prepare"
+    ):
+        bound.refuse_unreadable_golds()
+    command = ["eval", "--model", "none/such", "--task", TASK, "options.data=raw"]
+    assert main(command) == 1
+    raw(tmp_path / "good")
+    bind(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_golds()
+
+
+def test_show_counts_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw(tmp_path / "raw")
+    command = ["data", "show", TASK, "--from", "raw", "--split", "test", "--html", "sheet.html"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "test: 6 samples" in shown
+    assert "kind: a 3, b 3" in shown
+    assert "width: 8 to 13" in shown
+    assert shown.count("answer: stop") == 3
+    page = Path("sheet.html").read_text()
+    assert page.count("data:image/png") == 6
+    assert main(command) == 2

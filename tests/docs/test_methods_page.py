@@ -1,0 +1,35 @@
+"""docs/methods.md is what docs/methods.py makes of the docstrings."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+from vlrft.algorithms import ALGORITHMS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def made() -> str:
+    spec = importlib.util.spec_from_file_location("methods_page", DOCS / "methods.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page: str = module.page()
+    return page
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert (DOCS / "methods.md").read_text(encoding="utf-8") == made(), "run python docs/methods.py"
+
+
+def test_every_method_stands_there_with_an_equation_and_no_link_is_dead() -> None:
+    page = made()
+    anchors = {h.lower().replace(" ", "-") for h in re.findall(r"^#+ (.*)$", page, re.M)}
+    for name, method in ALGORITHMS.items():
+        assert f"### {name}\n\n{method.doc}" in page
+        section = page.split(f"### Objective {type(method.objective).__name__}\n")[1]
+        assert "```text\n" in section.split("\n### ")[0], f"{name}: its objective has no equation"
+    assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= anchors

@@ -1,0 +1,185 @@
+"""DeepSpeed on two ranks takes the steps that the single engine takes alone: every ZeRO stage, images on some ranks only,
+ranks without work, references, steps that break, and states that go from one engine to the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.fakes.policies import CORPUS, group_of, image_group, tiny_config
+from tests.fakes.process_ranks import side_by_side
+from vlrft.advantages.rows import advantages_of
+from vlrft.algorithms import ALGORITHMS
+from vlrft.config import LoraConfig, UpdateConfig
+from vlrft.distributed.ranks import Ranks
+from vlrft.engine import TrainEngine, build
+from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.logprobs import TokenScores
+from vlrft.schema import Group
+from vlrft.trainer.batch import Batch, make_batches
+from vlrft.trainer.update import update
+
+pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
+
+# Adam's ε as large as a gradient's noise: entries whose gradient is 0 but for rounding would move by ± lr.
+UPDATE = UpdateConfig(lr=1e-3, weight_decay=0.1, max_grad_norm=0.5, eps=1e-3)
+BUDGET = 60  # tokens of a micro-batch: several a step, text alone first
+DULL = 3  # the group that teaches nothing
+TOLERANCE = 1e-5  # relative, of each tensor
+
+
+@dataclass(frozen=True)
+class Case:
+    """An engine, a method, and the rank that played each of the five groups."""
+
+    engine: dict[str, Any]
+    method: str = "gpg"
+    players: tuple[int, ...] = (0, 0, 1, 1, 0)
+    policy: dict[str, Any] = field(default_factory=dict[str, Any])
+    breaks: bool = False  # a step before them is not finite
+    then: dict[str, Any] | None = (
+        None  # the engine that goes on from the state after the first step
+    )
+
+
+IDLE = (0, 0, 0, 0, 0)
+ONE_SEES = (0, 1, 0, 1, 1)
+CASES = {
+    "stage 1": Case({"stage": 1}, "cw_grpo"),
+    "stage 2, whole groups, a rank without work": Case({"stage": 2}, "gvpo", IDLE),
+    "stage 2, gmpo": Case({"stage": 2}, "gmpo", breaks=True),
+    "stage 2 on the processor, images late": Case({"stage": 2, "offload": "cpu"}, "grpo", IDLE),
+    "stage 3, images on one rank": Case(
+        {"stage": 3}, "gpg", ONE_SEES, {"activation_checkpointing": True}, breaks=True
+    ),
+    "stage 3, images late, a rank without work": Case({"stage": 3}, "grpo", IDLE),
+    "stage 3, adapters": Case({"stage": 3}, "grpo", policy={"lora": LoraConfig(rank=4)}),
+    "stage 2, then stage 1": Case({"stage": 2}, then={"stage": 1}),
+    "stage 1, then stage 3": Case({"stage": 1}, then={"stage": 3}),
+}
+
+
+def played(own: Policy) -> list[Group]:
+    """Ragged groups with and without images; one teaches nothing."""
+    chat = own.chat
+    return [
+        group_of(chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
+        image_group(chat, "which?", [1.0, 0.25], ["x", "yes"]),
+        group_of(chat, "how many?", [0.0, 1.0, 0.0, 0.0], ["1", "2", "three", "4 5"]),
+        image_group(chat, "none?", [0.5, 0.5], ["no", "none"]),
+        image_group(chat, "two?", [0.0, 1.0, 0.0], ["x", "yes it is", "no"], images=2),
+    ]
+
+
+def batches(groups: Sequence[Group], method: str, ranks: Ranks) -> list[Batch]:
+    algorithm = ALGORITHMS[method]
+    advantages = advantages_of(groups, algorithm, max_tokens=8)
+    return make_batches(groups, advantages, algorithm, temperature=0.9, max_tokens=8, ranks=ranks)
+
+
+def course(groups: Sequence[Group]) -> list[Sequence[Group]]:
+    """What each step learns from; the second one learns nothing."""
+    return [groups, groups[DULL : DULL + 1], groups]
+
+
+def learn(
+    case: Case,
+    engine: TrainEngine,
+    steps: Sequence[Sequence[Group]],
+    reference: Policy,
+    ranks: Ranks,
+) -> dict[str, Tensor]:
+    """Weights and optimiser after the steps."""
+    for groups in steps:
+        made = batches(groups, case.method, ranks)
+        _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET, reference)
+        assert not skipped
+    with engine.whole():
+        found = {name: tensor.clone() for name, tensor in engine.policy.trained().items()}
+    return found | engine.state()[0]
+
+
+def break_once(engine: TrainEngine, case: Case, groups: Sequence[Group], ranks: Ranks) -> None:
+    """A step whose first micro-batch is well, and some rank's second one is not: nothing may come of it."""
+    scores, calls = engine.logprobs, iter(range(10))
+
+    def broken(*given: Any) -> TokenScores:
+        found = scores(*given)
+        bad = float("nan") if next(calls) > 0 else 1.0
+        return replace(found, logprobs=found.logprobs * bad)
+
+    vars(engine)["logprobs"] = broken
+    made = batches(groups, case.method, ranks)
+    _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET)
+    assert [one.reason[:5] for one in skipped] == ["rank "]
+    del vars(engine)["logprobs"]
+
+
+def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
+    own = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)
+    start = {name: tensor.clone() for name, tensor in own.trained().items()}
+    groups = played(own)
+    reference = own.reference()
+    expected = learn(case, build(UPDATE, own, 4), course(groups), reference, Ranks())
+    own.load_weights(start)
+    dealt = [replace(g, rank=r) for g, r in zip(groups, case.players, strict=True)]
+    config = {"config": str(file)} if case.engine["stage"] == 3 else {}
+    kind = {"name": "deepspeed", **case.engine, **config}
+    engine = build(UPDATE, own, 4, ranks, kind)
+    shards = {p.numel() for p in own.model.parameters()}
+    if case.breaks:
+        break_once(engine, case, dealt, ranks)
+    steps = course(dealt)
+    if case.then is not None:
+        learn(case, engine, steps[:1], reference, ranks)
+        (state,) = ranks.gather([engine.state()])[0]
+        engine.close()
+        engine = build(UPDATE, own, 4, ranks, {"name": "deepspeed", **case.then})
+        engine.load_state(*state)
+        steps = steps[1:]
+    found = learn(case, engine, steps, reference, ranks)
+    engine.close()
+    left = [n for p in own.model.parameters() for n in vars(p) if n.startswith("ds_")]
+    with torch.no_grad():
+        own.model(input_ids=torch.tensor([[1, 2, 3]]))  # a plain model again
+    gaps = {n: distance(found[n], t) for n, t in expected.items()} if ranks.first else {}
+    return {"gaps": gaps, "sharded": shards == {0}, "left": left}
+
+
+def distance(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm().clamp(min=1e-12))
+
+
+def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
+    file = folder / "deepspeed.json"
+    file.write_text(json.dumps({"zero_optimization": {"stage3_param_persistence_threshold": 0}}))
+    return {name: run(case, ranks, file) for name, case in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    first: dict[str, Any] = side_by_side(work, tmp_path_factory.mktemp("deepspeed"))[0]
+    return first
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_and_moments_are_those_of_one_process(found: dict[str, Any], name: str) -> None:
+    gaps = found[name]["gaps"]
+    worst = max(gaps, key=lambda n: gaps[n])
+    assert gaps[worst] <= TOLERANCE, worst
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stage_3_shards_and_a_closed_engine_leaves_a_plain_model(
+    found: dict[str, Any], name: str
+) -> None:
+    assert found[name]["sharded"] == (CASES[name].engine["stage"] == 3)
+    assert found[name]["left"] == []

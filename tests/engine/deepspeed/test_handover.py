@@ -1,0 +1,124 @@
+"""What one engine leaves another goes on from: parameters that had no gradient yet, adapters of a bfloat16 model."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.engine.deepspeed.test_engine import BUDGET, UPDATE, batches, distance, played
+from tests.fakes.policies import CORPUS, tiny_config
+from tests.fakes.process_ranks import side_by_side
+from vlrft.algorithms import ALGORITHMS
+from vlrft.config import LoraConfig
+from vlrft.distributed.ranks import ALONE, Ranks
+from vlrft.engine import TrainEngine, build
+from vlrft.policy.load import Policy, load_policy
+from vlrft.trainer.update import update
+
+pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
+ENGINES = [{"name": "deepspeed", "stage": stage} for stage in (1, 2, 3)]
+
+
+def step(engine: TrainEngine, *, text: bool = False) -> None:
+    groups = played(engine.policy)
+    made = batches(groups[:1] if text else groups, "gpg", ALONE)
+    _, skipped = update(engine, made, ALGORITHMS["gpg"], BUDGET)
+    assert not skipped
+
+
+def text_first(kind: dict[str, Any]) -> dict[str, float]:
+    """A step of text alone by one process, then one with images by the other engine: gaps to one process throughout."""
+
+    def course(second: dict[str, Any]) -> dict[str, torch.Tensor]:
+        own = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
+        first = build(UPDATE, own, 4)
+        step(first, text=True)
+        state = first.state()
+        assert any("visual" in name for name in own.trained_names)
+        assert not any("visual" in name for name in state[0])
+        engine = build(UPDATE, own, 4, ALONE, second)
+        engine.load_state(*state)
+        step(engine)
+        engine.close()
+        return {n: t.clone() for n, t in own.trained().items()}
+
+    found, expected = course(kind), course({"name": "single"})
+    language = [name for name in expected if "visual" not in name]
+    return {name: distance(found[name], expected[name]) for name in language}
+
+
+def adapters(kind: dict[str, Any]) -> dict[str, bool]:
+    """Adapters of a bfloat16 model through another engine, and back again."""
+    config = tiny_config("qwen2_vl", dtype="bfloat16", lora=LoraConfig(rank=4))
+    own = load_policy(config, corpus=CORPUS, seed=0)
+    wide = {name: tensor.dtype for name, tensor in own.trained().items()}
+    before = copied(own)
+    engine = build(UPDATE, own, 4, ALONE, kind)
+    begun = weights(engine)
+    step(engine)
+    state, counters = engine.state()
+    with engine.whole_on_first():
+        rounded = copied(own)
+    engine.close()
+    closed = copied(own)
+    own.load_weights(rounded)  # as a checkpoint has them
+    single = build(UPDATE, own, 4)
+    single.load_state(dict(state), counters)
+    again = copied(own)
+    back = build(UPDATE, own, 4, ALONE, kind)
+    back.load_state(*single.state())
+    return {
+        "float32": set(wide.values()) == {torch.float32},
+        "begins": same(begun, before),
+        "moves": not same(weights_of(state), before),
+        "left": same(closed, weights_of(state)),
+        "single": same(again, weights_of(state)),
+        "kept no copy": not any(name.endswith("/weight") for name in single.state()[0]),
+        "back": same(weights(back), weights_of(state)),
+    }
+
+
+def weights(engine: TrainEngine) -> dict[str, torch.Tensor]:
+    return weights_of(engine.state()[0])
+
+
+def weights_of(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {n.removesuffix("/weight"): t for n, t in state.items() if n.endswith("/weight")}
+
+
+def copied(own: Policy) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in own.trained().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(t, other[n]) for n, t in one.items())
+
+
+def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
+    return {
+        "text first": [text_first(kind) for kind in ENGINES],
+        "adapters": [adapters(kind) for kind in ENGINES],
+    }
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    (one,) = side_by_side(work, tmp_path_factory.mktemp("handover"), size=1)
+    return dict(one)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_what_had_no_gradient_begins_with_the_other_engine(
+    found: dict[str, Any], stage: int
+) -> None:
+    assert max(found["text first"][stage - 1].values()) <= 1e-5
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_adapters_of_a_bfloat16_model_keep_every_bit(found: dict[str, Any], stage: int) -> None:
+    failed = [what for what, held in found["adapters"][stage - 1].items() if not held]
+    assert failed == []

@@ -1,0 +1,114 @@
+"""Small stand-ins that tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
+
+from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.policy.chat import Chat
+from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, Slot
+from vlrft.schema import Sequence as Row
+
+
+def sample(name: str, answer: object = None, /, **tags: str) -> Sample:
+    """A text-only sample that asks its own name."""
+    return Sample(
+        id=name,
+        messages=(Message(role="user", content=(name,)),),
+        answer=answer,
+        tags=tags,
+    )
+
+
+def group(
+    name: str, rewards: Sequence[float], tokens: Sequence[Sequence[int]] | None = None
+) -> Group:
+    """A group with the given rewards; rollout i has the tokens [i + 1] unless given."""
+    ids = tokens or [[i + 1] for i in range(len(rewards))]
+    asked = sample(name)
+    rollouts = tuple(
+        Rollout(
+            sample=asked,
+            sequences=(
+                Row(
+                    prompt=Prompt(ids=tuple(name.encode())),
+                    pieces=(Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),),
+                ),
+            ),
+            reward=reward,
+        )
+        for reward, own in zip(rewards, ids, strict=True)
+    )
+    return Group(sample=asked, rollouts=rollouts)
+
+
+Family = Literal["qwen2_vl", "qwen2_5_vl", "qwen2"]
+CORPUS = ("Which digit is this? <answer>7</answer>", "How many 3s are there? <answer>12</answer>")
+
+
+def tiny_config(family: Family, **settings: Any) -> PolicyConfig:
+    """A policy of some ten thousand weights."""
+    build = BuildConfig(
+        family=family,
+        hidden_size=64,
+        layers=2,
+        intermediate_size=96,
+        vision_width=32,
+        vision_layers=2,
+        vision_heads=2,
+        vocab_size=300,
+    )
+    return PolicyConfig(build=build, **settings)
+
+
+def noise_image(width: int, height: int, seed: int = 0) -> Image.Image:
+    """An RGB image of random pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def ask(*content: str | Slot) -> tuple[Message, ...]:
+    """A conversation of one user message."""
+    return (Message(role="user", content=content),)
+
+
+def group_of(chat: Chat, question: str, rewards: Sequence[float], answers: Sequence[str]) -> Group:
+    """A group of given answers to a text question, as a policy's chat writes them; "" is an empty completion."""
+    asked = sample(question)
+    prompt = chat.render(asked.messages)
+    rollouts = tuple(
+        Rollout(
+            sample=asked,
+            sequences=(
+                Row(
+                    prompt=prompt,
+                    pieces=(Piece(ids=chat.answer_ids(text) if text else (), text=text),),
+                ),
+            ),
+            reward=reward,
+        )
+        for reward, text in zip(rewards, answers, strict=True)
+    )
+    return Group(sample=asked, rollouts=rollouts)
+
+
+def image_group(
+    chat: Chat, question: str, rewards: Sequence[float], answers: Sequence[str], images: int = 1
+) -> Group:
+    """The same for a question about images of different sizes."""
+    pictures = tuple(noise_image(56 + 28 * k, 56, seed=k) for k in range(images))
+    asked = Sample(id=question, messages=ask(*[IMAGE] * images, question), images=pictures)
+    prompt = chat.render(asked.messages, asked.images)
+    rollouts = tuple(
+        Rollout(
+            sample=asked,
+            sequences=(Row(prompt=prompt, pieces=(Piece(ids=chat.answer_ids(text), text=text),)),),
+            reward=reward,
+        )
+        for reward, text in zip(rewards, answers, strict=True)
+    )
+    return Group(sample=asked, rollouts=rollouts)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from itertools import combinations
+from statistics import fmean
+
+import pytest
+
+from vlrft.grading.metrics import accuracy, pass_at_k, per_tag, sampled_measures, share_above
+from vlrft.schema import DataError, Record
+
+
+def record(name: str, grade: float, **tags: str) -> Record:
+    return Record(id=name, output="", grades={"strict": grade, "official": 1 - grade}, tags=tags)
+
+
+MANY = [record(n, g) for n, own in (("a", (1, 0, 0, 1)), ("b", (0, 0, 0, 0))) for g in own]
+
+
+def test_one_answer_a_sample_is_plain_accuracy_by_each_grader() -> None:
+    records = [record("a", 1.0), record("b", 0.0), record("c", 1.0)]
+    assert accuracy(records, "strict").values == (1.0, 0.0, 1.0)
+    assert accuracy(records, "official").values == (0.0, 1.0, 0.0)
+    assert set(sampled_measures(records, "strict")) == {"accuracy"}
+
+
+def test_several_answers_are_averaged_by_sample() -> None:
+    found = accuracy(MANY, "strict")
+    assert (found.values, found.trials) == ((0.5, 0.0), 4)
+    assert list(sampled_measures(MANY, "strict")) == ["avg@4", "pass@2", "pass@4"]
+
+
+def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_answer() -> None:
+    grades = [1.0, 0.0, 0.0, 1.0, 0.0]
+    records = [record("a", g) for g in grades]
+    for k in range(1, 6):
+        by_hand = fmean(float(any(draw)) for draw in combinations(grades, k))
+        assert pass_at_k(records, "strict", k).values == pytest.approx((by_hand,))
+
+
+def test_pass_at_k_of_too_few_answers_names_the_sample() -> None:
+    with pytest.raises(DataError, match="pass@3: sample b has only 2 answers"):
+        pass_at_k([record(n, 1.0) for n in "aaabb"], "strict", 3)
+
+
+def test_samples_with_unequal_numbers_of_answers_are_an_error() -> None:
+    with pytest.raises(DataError, match="sample b has 1 answers and a has 2"):
+        accuracy([record(n, 1.0) for n in "aab"], "strict")
+
+
+def test_a_share_above_counts_what_reaches_the_threshold_whatever_the_rounding() -> None:
+    records = [record("a", 0.5), record("b", 0.1 + 0.2), record("c", 0.3)]
+    assert share_above(records, "strict", 0.5).values == (1.0, 0.0, 0.0)
+    assert share_above(records, "strict", 0.1 + 0.2).values == (1.0, 1.0, 1.0)
+
+
+def test_a_measure_for_each_value_of_a_tag_in_order() -> None:
+    records = [record("a", 1.0, kind="z"), record("b", 0.0, kind="y"), record("c", 0.0, kind="z")]
+    found = per_tag(records, "strict", "kind")
+    assert {name: m.values for name, m in found.items()} == {"z": (1.0, 0.0), "y": (0.0,)}
+    assert list(found) == ["z", "y"]

@@ -1,0 +1,153 @@
+"""Whole plans: by hand where that can be done, and larger where the work is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.memory.shapes import DECODER, MODEL, WEIGHTS
+from vlrft.config import UpdateConfig
+from vlrft.engine.single import Single
+from vlrft.memory import transient
+from vlrft.memory.phases import always, plan, sampling, save
+from vlrft.memory.plan import Phase, Plan, in_words
+from vlrft.memory.rank_share import Share
+from vlrft.memory.shapes import Model, PromptSize
+from vlrft.memory.update_phase import update
+from vlrft.memory.workload import Sampling, Work
+
+PROMPT = PromptSize(tokens=20, patches=16)
+SAMPLING = Sampling(prompts=(PROMPT,) * 4, answers=8, tokens=10)
+WORK = Work(
+    prompts=(PROMPT,) * 4,
+    group=8,
+    tokens=10,
+    micro_tokens=10_000,
+    rollout=SAMPLING,
+    evaluation=SAMPLING,
+    images=4,
+    self_check=True,
+)
+
+
+def alone(model: Model, *, master_weights: bool = True) -> Share:
+    return Single().holds(UpdateConfig(master_weights=master_weights), model, 1)
+
+
+def peak(model: Model = MODEL, work: Work = WORK) -> int:
+    return plan(model, work, alone(model)).peak.total
+
+
+def test_a_plan_has_every_phase_and_its_peak_is_the_largest() -> None:
+    found = plan(MODEL, WORK, alone(MODEL))
+    names = [phase.name for phase in found.phases]
+    assert names == ["self-check", "rollout", "update", "evaluation", "save"]
+    assert found.peak.total == max(phase.total for phase in found.phases)
+
+
+def test_what_is_held_all_along_by_hand() -> None:
+    work = replace(WORK, reference=True)
+    held = always(MODEL, work, alone(MODEL))
+    pixels = 4 * 16 * 10 * 4
+    assert held == {
+        "weights": 1000,
+        "float32 copies": 0,
+        "reference weights": 1000,
+        "optimiser moments": 2000,
+        "pixels and features": pixels,
+    }
+    lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100))
+    assert always(lora, work, alone(lora))["reference weights"] == 0
+    assert save(lora, work, alone(lora), {}).parts == {"weights": 1100}
+
+
+def test_half_precision_is_trained_through_float32_copies() -> None:
+    half = replace(MODEL, weights=replace(WEIGHTS, half=1000), element=2)
+    held = always(half, WORK, alone(half))
+    assert held["float32 copies"] == 2000
+    assert held["optimiser moments"] == 4000  # as wide as the copies
+    little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
+    heavy = replace(WEIGHTS, trained=10**9, half=10**9, embedding=0)
+    wide = replace(half, weights=heavy, head_trained=False)
+    found = update(wide, little, alone(wide), {})
+    assert found.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
+    in_place = always(half, WORK, alone(half, master_weights=False))
+    assert (in_place["float32 copies"], in_place["optimiser moments"]) == (0, 2000)
+
+
+def test_the_optimisers_step_holds_all_gradients() -> None:
+    little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
+    heavy = replace(MODEL, head_trained=False)
+    heavy = replace(heavy, weights=replace(WEIGHTS, trained=10**9, embedding=0))
+    assert update(heavy, little, alone(heavy), {}).parts["gradients"] == 10**9
+
+
+def test_sampling_by_hand() -> None:
+    # A token's keys and values: 2 x 4 elements x 3 layers x 4 bytes. Rows that end take 3/4 of a copy along.
+    narrow = replace(MODEL, decoder=replace(DECODER, vocab=10))
+    found = sampling("rollout", narrow, SAMPLING, {})
+    assert found.moment == "rows that ended leave"
+    assert found.parts["keys and values"] == 96 * (4 * 20 + 32 * 10) + 96 * 32 * 10 * 3 // 4
+    steady = sampling("rollout", MODEL, SAMPLING, {}, ending=False)
+    assert steady.moment == "choosing tokens"
+    assert steady.parts["keys and values"] == 96 * (4 * 20 + 32 * 10)
+    assert steady.parts["logits"] == 32 * 100 * 32
+
+
+def test_logits_are_held_a_chunk_at_a_time() -> None:
+    wide = replace(MODEL, decoder=replace(DECODER, vocab=2**16))
+    assert transient.chunk(wide, 100) == 100 * 2**16 * 4
+    assert transient.chunk(wide, 10**6) == 2**24 * 4
+    assert transient.chunk(replace(wide, gpu=True), 10**6) == 2**27 * 4
+    assert transient.logits_forward(wide, 100) == 2 * transient.chunk(wide, 100)
+    assert transient.logits_backward(wide, 10**6) == 2 * 2**24 * 4
+    assert transient.choosing(wide, 2, greedy=True) == 2 * 2**16 * 12
+    assert transient.choosing(replace(wide, element=2), 2, greedy=True) == 2 * 2**16 * 14
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        replace(WORK, prompts=(replace(PROMPT, tokens=40),) * 4),
+        replace(WORK, prompts=(replace(PROMPT, patches=64),) * 4),
+        replace(WORK, tokens=20),
+        replace(WORK, group=16),
+        replace(WORK, reference=True),
+    ],
+    ids=["prompt", "image", "completion", "group", "reference"],
+)
+def test_more_work_takes_more(more: Work) -> None:
+    assert peak(work=more) > peak()
+
+
+@pytest.mark.parametrize(
+    "larger",
+    [
+        replace(MODEL, decoder=replace(DECODER, hidden=16)),
+        replace(MODEL, decoder=replace(DECODER, layers=4)),
+        replace(MODEL, decoder=replace(DECODER, inner=32)),
+        replace(MODEL, decoder=replace(DECODER, vocab=1000)),
+        replace(MODEL, decoder=replace(DECODER, attention="eager")),
+    ],
+    ids=["hidden", "layers", "inner", "vocab", "eager"],
+)
+def test_a_larger_model_takes_more(larger: Model) -> None:
+    assert peak(larger) > peak()
+
+
+def test_what_is_told_to_help_helps() -> None:
+    assert peak(replace(MODEL, checkpointing=True)) < peak()
+    assert peak(replace(MODEL, element=2)) < peak()
+    assert peak(work=replace(WORK, micro_tokens=200)) < peak()
+
+
+def test_a_tenth_of_the_memory_is_left_free() -> None:
+    full = Plan((Phase(name="save", moment="writing", parts={"weights": 900}),))
+    assert full.fits(1000)
+    assert not full.fits(999)
+
+
+def test_sizes_in_words() -> None:
+    sizes = (2**31, 3 * 2**29, 2**28, 3 * 2**19, 700)
+    assert [in_words(s) for s in sizes] == ["2.00 GiB", "1.50 GiB", "256 MiB", "1.5 MiB", "1 KiB"]

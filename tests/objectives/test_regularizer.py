@@ -1,0 +1,119 @@
+"""KL penalty, entropy bonus and sampler correction, on top of any method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.objectives.reference import Case, random_case, valid
+from vlrft.algorithms import policy_loss
+from vlrft.objectives import make_loss_batch
+from vlrft.objectives.regularizer import Regularizer
+
+CASE = random_case(3, sizes=[3, 4], longest=4)
+WIDTH = max(map(len, CASE.logprobs))
+
+
+def loss(name: str = "gpg", *, sampled: Tensor | None = None, **overrides: Any) -> Tensor:
+    extras = {"entropy": overrides.pop("entropy", None)}
+    return policy_loss(
+        name,
+        logprobs=CASE.padded(CASE.logprobs, WIDTH, 0.0),
+        rewards=CASE.rewards,
+        group=CASE.group,
+        mask=mask(CASE),
+        old_logprobs=CASE.padded(CASE.old, WIDTH, 0.0),
+        ref_logprobs=CASE.padded(CASE.ref, WIDTH, 0.0),
+        sampled_logprobs=sampled,
+        extras={k: v for k, v in extras.items() if v is not None},
+        **overrides,
+    ).loss
+
+
+def mask(case: Case) -> Tensor:
+    lengths = torch.tensor([len(row) for row in case.logprobs])
+    return torch.arange(WIDTH)[None] < lengths[:, None]
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_a_penalty_on_gpg_is_the_group_mean_of_the_estimate(estimator: str) -> None:
+    expected = 0.0
+    groups = CASE.groups()
+    for g in groups:
+        tokens = sum(len(CASE.logprobs[b]) for b in g)
+        for b in g:
+            for lp, ref in zip(CASE.logprobs[b], CASE.ref[b], strict=True):
+                d = ref - lp
+                estimates = {"k1": -d, "k2": d * d / 2, "k3": math.exp(d) - d - 1}
+                expected += 0.3 * estimates[estimator] / tokens / len(groups)
+    penalised = loss(regularize={"kl": 0.3, "kl_estimator": estimator})
+    assert float(penalised - loss()) == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_entropy_bonus_lowers_the_loss_by_the_mean_entropy() -> None:
+    entropy = torch.rand(len(CASE.group), WIDTH, dtype=torch.float64, requires_grad=True)
+    found = loss("grpo", regularize={"kl": 0.0, "entropy": 0.5}, entropy=entropy)
+    rows = [float(e[: len(r)].mean()) for e, r in zip(entropy.detach(), CASE.logprobs, strict=True)]
+    plain = loss("grpo", regularize={"kl": 0.0})
+    assert float((found - plain).detach()) == pytest.approx(-0.5 * sum(rows) / len(rows), abs=1e-12)
+    found.backward()  # type: ignore[no-untyped-call]
+    assert entropy.grad is not None
+    assert bool((entropy.grad[~mask(CASE)] == 0).all())
+
+
+def test_garbage_in_the_entropy_at_padding_is_not_seen() -> None:
+    entropy = torch.ones(len(CASE.group), WIDTH, dtype=torch.float64)
+    clean = loss(regularize={"entropy": 0.5}, entropy=entropy)
+    dirty = loss(
+        regularize={"entropy": 0.5}, entropy=entropy.masked_fill(~mask(CASE), float("nan"))
+    )
+    assert torch.equal(clean, dirty)
+
+
+@pytest.mark.parametrize("kind", ["token", "sequence"])
+def test_the_correction_weighs_each_token_by_the_truncated_ratio(kind: str) -> None:
+    sampled = [[v + 0.4 * (-1) ** t for t, v in enumerate(row)] for row in CASE.old]
+    total, kept = 0.0, 0
+    for g in CASE.groups():
+        rewards = [CASE.rewards[b] for b in g]
+        kept += valid(rewards)
+        tokens = sum(len(CASE.logprobs[b]) for b in g)
+        for b in g:
+            gaps = [o - s for o, s in zip(CASE.old[b], sampled[b], strict=True)]
+            for t, lp in enumerate(CASE.logprobs[b]):
+                gap = gaps[t] if kind == "token" else sum(gaps)
+                weight = min(math.exp(gap), 1.3)
+                total -= weight * lp * (CASE.rewards[b] - sum(rewards) / len(g)) / tokens
+    found = loss(
+        sampled=CASE.padded(sampled, WIDTH, 0.0),
+        regularize={"correction": kind, "correction_cap": 1.3},
+    )
+    assert float(found) == pytest.approx(total / kept, abs=1e-12)
+
+
+def test_answers_that_were_not_sampled_are_not_corrected() -> None:
+    sampled = torch.tensor([[-1.0, float("nan")], [float("nan"), float("nan")]])
+    whole = make_loss_batch(
+        mask=torch.tensor([[True, True], [True, False]]),
+        advantages=torch.ones(2, 2),
+        group=torch.tensor([0, 0]),
+        rollout=torch.tensor([0, 1]),
+        valid=(True,),
+        max_tokens=2,
+        sampled_logprobs=sampled,
+        old_logprobs=torch.full((2, 2), -0.5),
+    )
+    weights = Regularizer(correction="token").weights(whole)
+    assert weights.tolist() == [[pytest.approx(math.exp(0.5)), 1.0], [1.0, 1.0]]
+    without = replace(whole, sampled_logprobs=None)
+    assert bool((Regularizer(correction="sequence").weights(without) == 1).all())
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match="entropy"):
+        loss(regularize={"entropy": 0.1})

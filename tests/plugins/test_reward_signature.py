@@ -1,0 +1,90 @@
+"""Parameter names say how a reward is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, List  # noqa: UP035 (a form that people write)
+
+import pytest
+
+from vlrft.plugins.references import PluginError
+from vlrft.plugins.reward_signature import form_of
+
+
+async def _async(completion: str, sample: object) -> float:
+    return 0.0
+
+
+class Judge:
+    async def __call__(self, completions: list[str], samples: list[object]) -> list[float]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("function", "scope", "asynchronous"),
+    [
+        (lambda completion, sample: 0, "rollout", False),
+        (lambda sample, completion, limit=3: 0, "rollout", False),
+        (lambda completion, sample, **more: 0, "rollout", False),
+        (lambda completions, sample: [], "group", False),
+        (lambda completions, samples: [], "batch", False),
+        (lambda completions: [], "columns", False),
+        (lambda completion_ids, **kwargs: [], "columns", False),
+        (lambda prompts, answer: [], "columns", False),
+        (lambda prompts, completions, **kwargs: [], "columns", False),
+        (lambda completions, solution, **kwargs: [], "columns", False),
+        (lambda completions, completion_ids, answer=None: [], "columns", False),
+        (_async, "rollout", True),
+        (Judge(), "batch", True),
+        (functools.partial(_async), "rollout", True),
+        (functools.partial(lambda completion, sample, limit: 0, limit=3), "rollout", False),
+    ],
+)
+def test_the_scope_is_read_from_the_names(
+    function: Callable[..., Any], scope: str, asynchronous: bool
+) -> None:
+    form = form_of(function)
+    assert (form.scope, form.asynchronous) == (scope, asynchronous)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: 0,
+        lambda text, gold: 0,
+        lambda completion: 0,
+        lambda completion, sample, limit: 0,
+        lambda completion, samples: 0,
+        lambda completions, sample, answer: 0,
+        lambda *args: 0,
+        lambda **kwargs: 0,
+        lambda completion, sample, /: 0,
+        max,
+        Judge,
+        3,
+    ],
+)
+def test_anything_else_is_refused_in_one_line(function: object) -> None:
+    with pytest.raises(PluginError) as caught:
+        form_of(function)
+    assert "\n" not in str(caught.value)
+    assert "(completion, sample)" in str(caught.value) or "is a class" in str(caught.value)
+
+
+def test_what_trl_functions_ask_for() -> None:
+    def plain(completions: list[str], answer: list[str], scale: float = 1.0) -> list[float]:
+        return []
+
+    def old(completions: List[str]) -> list[float]:  # noqa: UP006
+        return []
+
+    def chat(completions: list[list[dict[str, str]]], **kwargs: Any) -> list[float]:
+        return []
+
+    form = form_of(plain)
+    assert form.wants == ("completions", "answer", "scale")
+    assert form.needs == {"completions", "answer"}
+    assert (form.strings, form.rest) == (True, False)
+    assert form_of(old).strings
+    assert (form_of(chat).strings, form_of(chat).rest) == (False, True)

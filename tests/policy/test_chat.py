@@ -1,0 +1,216 @@
+"""Messages and images -> ids and pixels."""
+
+from __future__ import annotations
+
+import io
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from tests.conftest import Tiny
+from tests.fakes.policies import ask, noise_image
+from vlrft.policy.chat import Chat
+from vlrft.schema import IMAGE, DataError, Message
+from vlrft.vision.images import upright_rgb
+
+
+def test_rendering_is_the_model_familys_own_format(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    prompt = chat.render(ask(IMAGE, "Which digit is this?"), [noise_image(112, 112)])
+    text = chat.tokenizer.decode(prompt.ids)
+    assert text == (
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+        f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>Which digit is this?<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_a_system_message_and_earlier_turns_are_kept(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    messages = (
+        Message(role="system", content=("Be brief.",)),
+        Message(role="user", content=("a",)),
+        Message(role="assistant", content=("b",)),
+        Message(role="user", content=("c",)),
+    )
+    assert chat.tokenizer.decode(chat.render(messages).ids) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+        "<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_a_plain_message_stands_as_it_is_for_base_models(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    asked = Message(role="plain", content=(IMAGE, "User: a? \nAssistant: <think>\n"))
+    prompt = chat.render((asked,), [noise_image(112, 112)])
+    assert chat.tokenizer.decode(prompt.ids) == (
+        f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>User: a? \nAssistant: <think>\n"
+    )
+    with pytest.raises(DataError, match="must be the only one"):
+        chat.render((asked, *ask("more")), [noise_image(112, 112)])
+
+
+def test_pixels_and_places_of_several_images_of_different_sizes(tiny: Tiny) -> None:
+    chat = tiny("qwen2_5_vl").chat
+    wide, small = noise_image(224, 84, 1), noise_image(56, 56, 2)
+    prompt = chat.render(ask(IMAGE, "and", IMAGE), [wide, small])
+    assert [image.grid for image in prompt.images] == [(1, 6, 16), (1, 4, 4)]
+    assert prompt.ids.count(chat.image_token_id) == 24 + 4
+    made = chat.image_processor(images=[wide, small], return_tensors="pt")["pixel_values"]
+    assert torch.equal(torch.cat([image.values for image in prompt.images]), made)
+
+
+def test_an_image_is_processed_once_for_each_content(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    first = chat.render(ask(IMAGE), [noise_image(84, 84, 5)])
+    again = chat.render(ask(IMAGE, "?"), [noise_image(84, 84, 5)])
+    other = chat.render(ask(IMAGE), [noise_image(84, 84, 6)])
+    assert again.images[0] is first.images[0]
+    assert other.images[0].key != first.images[0].key
+    same_bytes = Image.frombytes("RGB", (42, 168), noise_image(84, 84, 5).tobytes())
+    assert chat.render(ask(IMAGE), [same_bytes]).images[0].key != first.images[0].key
+
+
+def test_an_image_that_somebody_holds_is_not_processed_again(tiny: Tiny) -> None:
+    chat = Chat(
+        tiny("qwen2_vl").chat.tokenizer, tiny("qwen2_vl").chat.image_processor, cache_bytes=0
+    )
+    held = chat.see(noise_image(84, 84, 5))
+    assert chat.see(noise_image(84, 84, 5)) is held
+    gone = weakref.ref(held)
+    del held
+    assert gone() is None  # the chat keeps nothing beyond its bytes
+
+
+def test_transparency_lies_on_white_and_exif_turns_the_image() -> None:
+    clear = Image.new("RGBA", (2, 2), (255, 0, 0, 0))
+    assert upright_rgb(clear).getpixel((0, 0)) == (255, 255, 255)
+    half = Image.new("LA", (2, 2), (0, 128))
+    assert upright_rgb(half).getpixel((0, 0)) == (127, 127, 127)
+    palette = Image.new("P", (2, 2), 0)
+    palette.info["transparency"] = 0
+    assert upright_rgb(palette).getpixel((0, 0)) == (255, 255, 255)
+    lying = noise_image(6, 4)
+    exif = lying.getexif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    file = io.BytesIO()
+    lying.save(file, "PNG", exif=exif)
+    shown = upright_rgb(Image.open(file))
+    expected = lying.transpose(Image.Transpose.ROTATE_270)
+    assert np.array_equal(np.array(shown), np.array(expected))
+    grey = ImageOps.grayscale(lying)
+    assert np.array_equal(np.array(upright_rgb(grey))[..., 0], np.array(grey))
+
+
+def test_bad_input_is_named(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    with pytest.raises(DataError, match="s/1: 1 image slots in the messages, but 0 images"):
+        chat.render(ask(IMAGE, "?"), name="s/1")
+    with pytest.raises(DataError, match=r"s/2: 2 image placeholders .* for 1 images"):
+        chat.render(ask(IMAGE, "<|image_pad|>"), [noise_image(56, 56)], name="s/2")
+    with pytest.raises(DataError, match=r"1 image placeholders .* for 0 images"):
+        chat.render(ask("<|image_pad|>"))
+    with pytest.raises(DataError, match=r"s/3: image 0 \(9000 x 28 pixels\): .*aspect ratio"):
+        chat.render(ask(IMAGE), [noise_image(9000, 28)], name="s/3")
+    with pytest.raises(DataError, match="this policy reads text only"):
+        tiny("qwen2").chat.render(ask(IMAGE), [noise_image(56, 56)])
+
+
+def test_an_unreadable_image_is_named(tiny: Tiny) -> None:
+    file = io.BytesIO()
+    noise_image(64, 64).save(file, "PNG")
+    broken = Image.open(io.BytesIO(file.getvalue()[:2000]))
+    broken.filename = "scan.png"
+    with pytest.raises(DataError, match=r"s/4: image 1 \(scan.png\) cannot be read"):
+        tiny("qwen2_vl").chat.render(ask(IMAGE, IMAGE), [noise_image(56, 56), broken], name="s/4")
+
+
+@pytest.mark.parametrize(("mode", "size"), [("RGB", (0, 5)), ("La", (9, 9))])
+def test_an_image_that_cannot_be_shown_is_named(
+    tiny: Tiny, mode: str, size: tuple[int, int]
+) -> None:
+    with pytest.raises(DataError, match="s/5: image 0 cannot be read: "):
+        tiny("qwen2_vl").chat.render(ask(IMAGE), [Image.new(mode, size)], name="s/5")
+
+
+def test_banned_end_and_answer_tokens(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    chat = policy.chat
+    id_of = chat.tokenizer.convert_tokens_to_ids
+    assert chat.end_ids == {id_of("<|im_end|>"), id_of("<|endoftext|>")}
+    assert not chat.end_ids & chat.banned_ids
+    control = ("image_pad", "video_pad", "vision_start", "vision_end", "im_start")
+    assert {id_of(f"<|{token}|>") for token in control} <= chat.banned_ids
+    assert id_of("<|box_start|>") not in chat.banned_ids  # Qwen2-VL writes its boxes with it
+    vocab = policy.model.config.get_text_config().vocab_size
+    assert set(range(len(chat.tokenizer), vocab)) <= chat.banned_ids
+    assert vocab > len(chat.tokenizer)
+    ids = chat.answer_ids("<answer>42</answer>")
+    assert ids[-1] == id_of("<|im_end|>")
+    assert chat.decode(ids) == "<answer>42</answer>"
+    assert len(chat.tokenizer.encode("42")) == 2  # digits one by one
+
+
+def test_what_follows_is_what_the_template_writes_behind_an_answer(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    id_of = chat.tokenizer.convert_tokens_to_ids
+    ended = chat.answer_ids("left")
+    added = chat.follow(ended, ask(IMAGE, "and now?"), [noise_image(56, 56)])
+    assert chat.tokenizer.decode(added.ids) == (
+        f"\n<|im_start|>user\n<|vision_start|>{'<|image_pad|>' * 4}<|vision_end|>and now?<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    assert [image.grid for image in added.images] == [(1, 4, 4)]
+    # any token that ends an answer stands for the end of the turn, and no more than one
+    other = chat.follow((*ended[:-1], id_of("<|endoftext|>")), ask("and now?"))
+    same = chat.follow(ended, ask("and now?"))
+    cut = chat.follow(ended[:-1], ask("and now?"))
+    assert other.ids == same.ids
+    assert cut.ids == (chat.end_id, *same.ids) == chat.follow((), ask("and now?")).ids
+
+
+def test_several_messages_may_follow(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    more = (
+        Message(role="user", content=("a",)),
+        Message(role="assistant", content=("b",)),
+        Message(role="user", content=("c",)),
+    )
+    assert chat.tokenizer.decode(chat.follow(chat.answer_ids("x"), more).ids) == (
+        "\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+        "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_a_plain_message_follows_as_it_stands(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    plain = Message(role="plain", content=(IMAGE, " now?\nAnswer:"))
+    added = chat.follow(chat.answer_ids("x"), (plain,), [noise_image(56, 56)])
+    assert chat.tokenizer.decode(added.ids) == (
+        f"<|vision_start|>{'<|image_pad|>' * 4}<|vision_end|> now?\nAnswer:"
+    )
+    with pytest.raises(DataError, match="must be the only one"):
+        chat.follow((), (plain, *ask("more")), [noise_image(56, 56)])
+
+
+def test_the_same_messages_begin_and_follow_differently(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    begun = chat.render(ask("once more"))
+    followed = chat.follow((chat.end_id,), ask("once more"))
+    assert chat.render(ask("once more")).ids == begun.ids != followed.ids
+    assert begun.ids[-len(followed.ids) + 1 :] == followed.ids[1:]  # but for the line's end
+
+
+def test_bad_input_that_follows_is_named(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    with pytest.raises(DataError, match="s/1: 1 image slots in the messages, but 0 images"):
+        chat.follow((), ask(IMAGE), name="s/1")
+    with pytest.raises(DataError, match="0 image slots in the messages, but 1 images"):
+        chat.follow((), ask("?"), [noise_image(56, 56)])
+    with pytest.raises(DataError, match=r"s/2: 2 image placeholders .* for 1 images"):
+        chat.follow((), ask(IMAGE, "<|image_pad|>"), [noise_image(56, 56)], name="s/2")
+    with pytest.raises(DataError, match="this policy reads text only"):
+        tiny("qwen2").chat.follow((), ask(IMAGE), [noise_image(56, 56)])

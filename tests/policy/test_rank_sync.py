@@ -1,0 +1,44 @@
+"""Ranks that sample together: whatever each of them has to run, all make the same calls in the same order."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.thread_ranks import on_ranks
+from vlrft.distributed.ranks import Ranks
+from vlrft.policy.rank_sync import Free, InStep
+
+WORK = st.lists(st.booleans(), max_size=6)  # whether each of a rank's calls sees an image
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(WORK, min_size=2, max_size=4))
+def test_all_ranks_make_the_same_calls(work: list[list[bool]]) -> None:
+    def sampled(ranks: Ranks) -> tuple[list[bool], list[int]]:
+        pace, calls, own = InStep(ranks), list[bool](), list[int]()
+
+        def run(k: int, sees: bool) -> int:
+            calls.append(sees)
+            return k
+
+        for k, sees in enumerate(work[ranks.rank]):
+            own.append(pace.run(partial(run, k, sees), sees=sees, fill=calls.append))
+        pace.finish(calls.append)
+        return calls, own
+
+    found = on_ranks(len(work), sampled)
+    assert all(calls == found[0][0] for calls, _ in found)
+    assert [own for _, own in found] == [list(range(len(mine))) for mine in work]
+    longest = max(map(len, work))
+    assert longest <= len(found[0][0]) <= 2 * longest
+
+
+def test_a_rank_with_all_weights_waits_for_nobody() -> None:
+    filled: list[bool] = []
+    pace = Free()
+    assert pace.run(lambda: "said", sees=True, fill=filled.append) == "said"
+    pace.finish(filled.append)
+    assert filled == []

@@ -1,0 +1,89 @@
+"""Policies made from a config."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import torch
+
+from tests.conftest import Tiny
+from tests.fakes.policies import CORPUS, Family, tiny_config
+from vlrft.config import BuildConfig, ConfigError
+from vlrft.policy.load import load_policy
+from vlrft.policy.tiny import SPECIAL_TOKENS, build_model, build_tokenizer
+
+
+def test_the_seed_and_the_corpus_make_the_weights_and_nothing_else_does(tiny: Tiny) -> None:
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    again = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
+    first = tiny("qwen2_vl").model.state_dict()
+    assert all(
+        torch.equal(first[name], tensor) for name, tensor in again.model.state_dict().items()
+    )
+    other = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=1)
+    name = "model.visual.merger.mlp.0.weight"
+    assert not torch.equal(other.model.state_dict()[name], first[name])
+
+
+def test_the_tokenizer_is_the_same_in_another_process() -> None:
+    code = (
+        "from vlrft.policy.tiny import build_tokenizer; from tests.fakes.policies import CORPUS; "
+        "print(sorted(build_tokenizer(CORPUS, 400).get_vocab().items()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(sorted(build_tokenizer(CORPUS, 400).get_vocab().items()))
+
+
+def test_the_tokenizer_is_bounded_lossless_and_ends_with_qwens_special_tokens() -> None:
+    tokenizer = build_tokenizer(["the cat sat on the mat " * 9], 290)
+    assert len(tokenizer) == 290
+    assert (
+        tuple(tokenizer.convert_ids_to_tokens(range(290 - len(SPECIAL_TOKENS), 290)))
+        == SPECIAL_TOKENS
+    )
+    text = "Größe 1024 — 漢字\n\tx"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert [tokenizer.decode([i]) for i in tokenizer.encode("1024")] == list("1024")
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+def test_all_matrices_but_the_patch_embedding_are_scaled(family: Family) -> None:
+    config = tiny_config(family).build
+    assert config is not None
+    tokenizer = build_tokenizer(CORPUS, config.vocab_size)
+    plain = build_model(replace(config, init_scale=1.0), tokenizer, 0, "sdpa").state_dict()
+    for name, tensor in build_model(config, tokenizer, 0, "sdpa").state_dict().items():
+        scale = 4.0 if tensor.dim() > 1 and "patch_embed" not in name else 1.0
+        assert torch.equal(tensor, plain[name] * scale), name
+
+
+def test_the_default_build_has_about_a_million_weights() -> None:
+    policy = load_policy(
+        tiny_config("qwen2_vl", dtype="float64").__class__(build=BuildConfig()), corpus=CORPUS
+    )
+    assert 0.9e6 < sum(p.numel() for p in policy.model.parameters()) < 1.2e6
+
+
+def test_sizes_that_do_not_divide_are_all_named() -> None:
+    build = BuildConfig(hidden_size=100, heads=3, kv_heads=2, vision_width=50, vocab_size=100)
+    with pytest.raises(ConfigError) as caught:
+        build_model(build, build_tokenizer([], 300), 0, "sdpa")
+    assert "policy.build.hidden_size: a multiple of heads" in str(caught.value)
+    assert "policy.build.heads: a multiple of kv_heads" in str(caught.value)
+    assert "policy.build.vocab_size: at least 270" in str(caught.value)

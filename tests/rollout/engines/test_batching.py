@@ -1,0 +1,60 @@
+"""What is sampled at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlrft.rollout.engines import Request
+from vlrft.rollout.engines import batching as module
+from vlrft.rollout.engines.batching import portions
+from vlrft.schema import Prompt
+
+
+def requests_of(shapes: Sequence[tuple[int, int]]) -> list[Request]:
+    """Of (prompt length, seeds)."""
+    return [
+        Request(id=str(i), prompt=Prompt(ids=(1,) * length), seeds=tuple(range(seeds)))
+        for i, (length, seeds) in enumerate(shapes)
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 12)), max_size=12),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.integers(1, 400),
+)
+def test_every_seed_comes_once_in_order_and_within_the_bounds(
+    shapes: list[tuple[int, int]], steps: int, max_rows: int, max_cache_tokens: int
+) -> None:
+    requests = requests_of(shapes)
+    found: list[list[int]] = [[] for _ in requests]
+    for part in portions(
+        requests, steps=steps, max_rows=max_rows, max_cache_tokens=max_cache_tokens
+    ):
+        rows = sum(len(request.seeds) for _, request in part)
+        keys = len(part) * max(len(r.prompt.ids) for _, r in part) + rows * steps
+        assert rows <= max_rows
+        assert keys <= max_cache_tokens or rows == 1
+        for index, request in part:
+            assert request.prompt is requests[index].prompt
+            found[index] += request.seeds
+    assert found == [list(request.seeds) for request in requests]
+
+
+def test_prompts_of_like_length_come_together() -> None:
+    requests = requests_of([(10, 2), (50, 2), (11, 2), (49, 2)])
+    found = list(portions(requests, steps=1, max_rows=4, max_cache_tokens=1000))
+    assert [[index for index, _ in part] for part in found] == [[1, 3], [2, 0]]
+
+
+def test_prefills_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PREFILL_TOKENS", 100)
+    found = list(
+        portions(requests_of([(50, 1)] * 5), steps=1, max_rows=99, max_cache_tokens=10_000)
+    )
+    assert [len(part) for part in found] == [2, 2, 1]

@@ -1,0 +1,277 @@
+"""Sampling with the policy's own module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+import torch
+
+from tests.conftest import Tiny
+from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
+from vlrft.config import LoraConfig, RolloutConfig
+from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.logprobs import plain_inputs, replicated_logprobs
+from vlrft.policy.packing import PackItem
+from vlrft.rollout.engines import Request, Sampling, batching, build
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.schema import IMAGE, DataError, Piece, Prompt
+
+GREEDY = Sampling(max_tokens=12, temperature=0.0)
+
+
+def prompts_of(policy: Policy) -> list[Prompt]:
+    """Of different lengths: text, one image, two, one of another size."""
+    chat = policy.chat
+    prompts = [chat.render(ask("Hello there, how many?")), chat.render(ask("?"))]
+    if policy.trunk.seeing is not None:
+        square = noise_image(112, 112, 1)
+        prompts += [
+            chat.render(ask(IMAGE, "Which digit is this?"), [square]),
+            chat.render(ask(IMAGE, "and", IMAGE), [noise_image(196, 84, 2), square]),
+            chat.render(ask(IMAGE, "?"), [noise_image(60, 130, 3)]),
+        ]
+    return prompts
+
+
+def requests_of(policy: Policy, rows: int = 3) -> list[Request]:
+    return [
+        Request(id=f"s/{i}", prompt=prompt, seeds=tuple(range(100 * i, 100 * i + rows)))
+        for i, prompt in enumerate(prompts_of(policy))
+    ]
+
+
+def ids_of(groups: Sequence[Sequence[Piece]]) -> list[list[tuple[int, ...]]]:
+    return [[piece.ids for piece in group] for group in groups]
+
+
+def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
+    """What transformers' own greedy generate gives for one unpadded prompt."""
+    ids = torch.tensor([prompt.ids])
+    inputs = plain_inputs(policy, ids, torch.ones_like(ids), prompt.images)
+    out = policy.model.eval().generate(
+        **inputs,
+        do_sample=False,
+        max_new_tokens=tokens,
+        suppress_tokens=sorted(policy.chat.banned_ids),
+    )
+    policy.model.train()
+    return tuple(out[0, ids.shape[1] :].tolist())
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+def test_greedy_equals_transformers_generate_in_a_padded_mixed_batch(
+    tiny: Tiny, family: Family
+) -> None:
+    policy = tiny(family)
+    found = HfEngine(policy).generate(requests_of(policy, rows=2), GREEDY)
+    for prompt, group in zip(prompts_of(policy), found, strict=True):
+        expected = plain_generate(policy, prompt, GREEDY.max_tokens)
+        assert [piece.ids for piece in group] == [expected, expected]
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_log_probs_are_those_of_the_plain_forward(
+    tiny: Tiny, family: Family, temperature: float
+) -> None:
+    policy = tiny(family)
+    requests = requests_of(policy)
+    groups = HfEngine(policy).generate(requests, Sampling(max_tokens=9, temperature=temperature))
+    items = [
+        PackItem(prompt=request.prompt, rows=tuple(piece.ids for piece in group))
+        for request, group in zip(requests, groups, strict=True)
+    ]
+    pieces = [piece for group in groups for piece in group]
+    mask = torch.tensor([[t < len(p.ids) for t in range(9)] for p in pieces])
+    with torch.no_grad():
+        plain = replicated_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
+    for b, piece in enumerate(pieces):
+        own = torch.tensor(piece.logprobs)
+        assert float((plain[b, : len(own)] - own).abs().max()) <= 1e-5
+
+
+def test_a_seeds_tokens_do_not_depend_on_the_batch(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    requests = requests_of(policy, rows=4)
+    sampling = Sampling(max_tokens=10)
+    together = ids_of(HfEngine(policy).generate(requests, sampling))
+    assert together == ids_of(HfEngine(policy).generate(requests, sampling))
+    assert len({ids for group in together for ids in group}) > 15  # seeds do differ
+    for request, expected in zip(requests, together, strict=True):
+        alone = [
+            HfEngine(policy).generate([replace(request, seeds=(seed,))], sampling)[0][0].ids
+            for seed in request.seeds
+        ]
+        assert alone == expected
+    for rows in (1, 3, 5, 9):  # prompts split over several batches
+        assert ids_of(HfEngine(policy, max_rows=rows).generate(requests, sampling)) == together
+    assert ids_of(HfEngine(policy).generate(requests[::-1], sampling)) == together[::-1]
+    longer = ids_of(HfEngine(policy).generate(requests, Sampling(max_tokens=14)))
+    assert [[ids[:10] for ids in group] for group in longer] == together
+
+
+def test_sampled_tokens_are_as_frequent_as_their_probabilities(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    prompt = prompts_of(policy)[2]
+    rows = 4000
+    request = Request(id="s", prompt=prompt, seeds=tuple(range(rows)))
+    (group,) = HfEngine(policy, max_rows=rows).generate([request], Sampling(max_tokens=1))
+    counts = torch.bincount(torch.tensor([piece.ids[0] for piece in group]), minlength=320)
+    every = PackItem(
+        prompt=prompt, rows=tuple((i,) for i in range(320) if i != policy.trunk.image_token_id)
+    )
+    with torch.no_grad():
+        mask = torch.ones(len(every.rows), 1, dtype=torch.bool)
+        logprobs = replicated_logprobs(policy, [every], mask=mask, temperature=1.0).logprobs[:, 0]
+    shares = torch.zeros(320).scatter(0, torch.tensor([r[0] for r in every.rows]), logprobs.exp())
+    assert float(shares.sum()) == pytest.approx(1, abs=1e-5)
+    # Five standard errors of each share.
+    spread = (shares * (1 - shares) / rows).sqrt()
+    assert bool(((counts / rows - shares).abs() <= 5 * spread + 1e-3).all())
+    assert not counts[sorted(policy.chat.banned_ids)].any()
+
+
+def test_banned_tokens_are_never_sampled(tiny: Tiny) -> None:
+    policy = tiny("qwen2_5_vl")
+    groups = HfEngine(policy).generate(
+        requests_of(policy, rows=40), Sampling(max_tokens=10, temperature=5.0)
+    )
+    sampled = {i for group in groups for piece in group for i in piece.ids}
+    assert len(sampled) > 200
+    assert not sampled & policy.chat.banned_ids
+
+
+def test_an_answer_ends_with_its_end_token_or_at_the_limit(tiny: Tiny) -> None:
+    policy = tiny("qwen2")
+    groups = HfEngine(policy).generate(
+        requests_of(policy, rows=64), Sampling(max_tokens=40, temperature=3.0)
+    )
+    pieces = [piece for group in groups for piece in group]
+    finishes = {piece.finish for piece in pieces}
+    assert finishes == {"stop", "length"}
+    for piece in pieces:
+        assert len(piece.logprobs) == len(piece.ids)
+        assert not set(piece.ids[:-1]) & policy.chat.end_ids
+        ended = piece.ids[-1] in policy.chat.end_ids
+        assert ended == (piece.finish == "stop")
+        assert len(piece.ids) == 40 or ended
+        assert piece.text == policy.chat.decode(piece.ids)
+
+
+def test_rows_that_have_ended_leave_the_batch(tiny: Tiny) -> None:
+    policy = tiny("qwen2")
+    sizes: list[int] = []
+    hook = policy.trunk.head.register_forward_hook(lambda m, args, out: sizes.append(len(out)))
+    groups = HfEngine(policy).generate(
+        requests_of(policy, rows=64), Sampling(max_tokens=200, temperature=3.0)
+    )
+    hook.remove()
+    lengths = [len(piece.ids) for group in groups for piece in group]
+    assert max(lengths) > 50
+    assert (
+        sum(sizes) < sum(lengths) / 0.7
+    )  # 0.75 of the rows at least go on, or the others are dropped
+    assert len(sizes) == max(lengths)
+
+
+def test_stop_strings_end_an_answer_and_are_not_part_of_its_text(tiny: Tiny) -> None:
+    policy = tiny("qwen2")
+    requests = requests_of(policy, rows=64)
+    free = HfEngine(policy).generate(requests, Sampling(max_tokens=20))
+    texts = [piece.text for group in free for piece in group]
+    stops = ("answer>", "e", "How")
+    assert any(stop in text for text in texts for stop in stops)
+    found = HfEngine(policy).generate(requests, Sampling(max_tokens=20, stop=stops))
+    for before, piece in zip(
+        (p for group in free for p in group), (p for group in found for p in group), strict=True
+    ):
+        assert piece.ids == before.ids[: len(piece.ids)]  # exactly as sampled
+        hits = [before.text.find(stop) for stop in stops if stop in before.text]
+        if not hits:
+            assert (piece.ids, piece.text, piece.finish) == (before.ids, before.text, before.finish)
+            # not the same bits: other rows leave the batch earlier, and kernels differ by its size
+            assert piece.logprobs == pytest.approx(before.logprobs, abs=1e-5)
+            continue
+        assert piece.text == before.text[: min(hits)]
+        assert piece.finish == "stop"
+        whole = policy.chat.decode(piece.ids)
+        assert any(stop in whole for stop in stops)
+        assert not any(stop in policy.chat.decode(piece.ids[:-1]) for stop in stops)
+
+
+def test_images_are_encoded_and_prompts_run_once(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    patches: list[int] = []
+    shapes: list[tuple[int, ...]] = []
+    hooks = [
+        policy.trunk.seeing.visual.patch_embed.register_forward_hook(
+            lambda m, args, out: patches.append(len(args[0]))
+        ),
+        policy.trunk.decoder.register_forward_pre_hook(
+            lambda m, args, kw: shapes.append(tuple(kw["inputs_embeds"].shape[:2])),
+            with_kwargs=True,
+        ),
+    ]
+    requests = requests_of(policy, rows=5)
+    HfEngine(policy).generate(requests, Sampling(max_tokens=3))
+    for hook in hooks:
+        hook.remove()
+    distinct = {i.key: len(i.values) for r in requests for i in r.prompt.images}
+    assert patches == [sum(distinct.values())]
+    assert shapes[0] == (5, max(len(r.prompt.ids) for r in requests))
+    assert shapes[1:] == [(25, 1)] * 2
+
+
+def test_the_answers_do_not_depend_on_the_portions(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tiny("qwen2_vl")
+    requests = requests_of(policy)
+    whole = ids_of(HfEngine(policy).generate(requests, GREEDY))
+    assert ids_of(HfEngine(policy, max_cache_tokens=200).generate(requests, GREEDY)) == whole
+    monkeypatch.setattr(batching, "PREFILL_TOKENS", 1)
+    assert ids_of(HfEngine(policy).generate(requests, GREEDY)) == whole
+
+
+def test_a_prompt_that_is_too_long_is_refused_by_name(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    engine = build(RolloutConfig(max_prompt_tokens=60), policy)
+    prompt = policy.chat.render(ask(IMAGE, "?"), [noise_image(280, 280)])
+    with pytest.raises(
+        DataError, match=r"digits/7: the prompt has \d+ tokens \(100 of images\), more than"
+    ):
+        engine.generate([Request(id="digits/7", prompt=prompt, seeds=(0,))], GREEDY)
+
+
+def test_training_mode_is_restored_and_checkpointing_does_no_harm() -> None:
+    config = tiny_config("qwen2_vl", activation_checkpointing=True)
+    policy = load_policy(config, corpus=CORPUS)
+    policy.model.model.visual.eval()
+    before = [m.training for m in policy.model.modules()]
+    found = HfEngine(policy).generate(requests_of(policy), GREEDY)
+    assert [m.training for m in policy.model.modules()] == before
+    plain = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS)
+    assert ids_of(found) == ids_of(HfEngine(plain).generate(requests_of(plain), GREEDY))
+
+
+def test_lora_samples_with_the_adapters_on() -> None:
+    policy = load_policy(tiny_config("qwen2", lora=LoraConfig(rank=4)), corpus=CORPUS)
+    plain = ids_of(HfEngine(policy).generate(requests_of(policy), GREEDY))
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.1, generator=torch.Generator().manual_seed(0))
+    engine = HfEngine(policy)
+    assert ids_of(engine.generate(requests_of(policy), GREEDY)) != plain
+    reference = HfEngine(policy.reference())
+    assert ids_of(reference.generate(requests_of(policy), GREEDY)) == plain
+
+
+def test_nothing_to_do(tiny: Tiny) -> None:
+    policy = tiny("qwen2")
+    assert HfEngine(policy).generate([], GREEDY) == []
+    request = Request(id="s", prompt=prompts_of(policy)[0], seeds=())
+    assert HfEngine(policy).generate([request], GREEDY) == [()]

@@ -1,0 +1,40 @@
+"""Stop strings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.conftest import Tiny
+from vlrft.rollout.engines.stop_strings import StopStrings, cut
+
+
+@pytest.mark.parametrize(
+    ("stop", "text"),
+    [
+        (("123456",), "so 123456"),  # a token a digit
+        (("é!",), "café!"),  # a character of two bytes, a token each
+        (("漢",), "a 漢"),  # the last character in three tokens
+        (("zz", "answer"), "the answer"),
+        (("answer",), "</answer"),  # begins within a token
+    ],
+)
+def test_a_stop_string_is_found_with_its_last_token(
+    tiny: Tiny, stop: tuple[str, ...], text: str
+) -> None:
+    policy = tiny("qwen2")
+    chat = policy.chat
+    strings = StopStrings(stop, chat, len(policy.banned))
+    ids = chat.tokenizer.encode("one two " + text)
+    found = [
+        bool(strings.reached(torch.tensor([ids[: t + 1]]), torch.tensor([True])))
+        for t in range(len(ids))
+    ]
+    assert found == [False] * (len(ids) - 1) + [True]
+    assert not strings.reached(torch.tensor([ids]), torch.tensor([False]))
+
+
+def test_the_first_stop_string_cuts() -> None:
+    assert cut("a b c", ("c", "b")) == "a "
+    assert cut("a b c", ("x",)) == "a b c"
+    assert cut("a", ()) == "a"

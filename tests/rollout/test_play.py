@@ -1,0 +1,278 @@
+"""Plays of several turns: what becomes rows, what is paid, how they end, what fails."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import Tiny
+from tests.fakes.policies import ask, noise_image, sample
+from vlrft.config import EnvConfig
+from vlrft.envs import EnvError
+from vlrft.evaluation.evaluate import recorded
+from vlrft.policy.chat import Chat
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.play import play, settled
+from vlrft.rollout.task import BoundTask
+from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
+from vlrft.testing.scripted_engine import ScriptedEngine
+from vlrft.tracing.phases import Phases
+
+SAMPLING = Sampling(max_tokens=40)
+
+
+class Count:
+    """Wants to hear 1, 2, 3 in order; anything else is no action. The sample's answer says how it shows itself."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample, self.said, self.turn = sample, 0, 0
+        self.kind = str(sample.answer)
+        if self.kind == "broken":
+            raise OSError("no such game")
+
+    def start(self) -> Observation:
+        return self.seen(follows=False)
+
+    def seen(self, *, follows: bool) -> Observation:
+        text = f"{self.said} of 3"
+        if "image" in self.kind:
+            image = noise_image(56, 56, self.said)
+            return Observation(messages=ask(IMAGE, text), images=(image,), follows=follows)
+        anchor = self.said if "anchor" in self.kind else None
+        return Observation(messages=ask(text), follows=follows, shown=text, anchor=anchor)
+
+    def step(self, text: str) -> Step:
+        self.turn += 1
+        if self.kind == "raises" and self.turn == 2:
+            raise ValueError("what was that?")
+        good = text == str(self.said + 1)
+        self.said += good
+        scores = {"counted": self.said / 3, "turns": float(self.turn)}
+        if self.said == 3:
+            return Step(reward=10.0, scores=scores)
+        seen = self.seen(follows="grows" in self.kind)
+        return Step(observation=seen, reward=0.5 * good, scores=scores, valid=good)
+
+    def close(self) -> None:
+        self.sample = sample("closed")
+
+
+TASK = Task(
+    name="count",
+    doc="Counts.",
+    options=object,
+    splits=("train",),
+    load=lambda split, options: [],
+    rewards={},
+    graders={"strict": ("counted",)},
+    gold=lambda sample: ["1", "2", "3"],
+    env=Count,
+    env_scores=("counted",),
+)
+
+
+class Table(ScriptedEngine):
+    """Says what stands in the table for a seed's place in its group, turn by turn; remembers what it was asked."""
+
+    def __init__(self, chat: Chat, *said: list[str]) -> None:
+        super().__init__(chat, lambda request, seed: "")
+        self.said = [list(own) for own in said]
+        self.asked: list[Request] = []
+
+    def generate(self, requests, sampling):  # type: ignore[no-untyped-def]
+        self.asked += requests
+        left = [own for own in self.said if own]
+        waiting = iter(left)
+        return [
+            tuple(self._piece(next(waiting).pop(0), sampling) for _ in request.seeds)
+            for request in requests
+        ]
+
+
+def played(chat: Chat, kind: str, *said: list[str], **limits: object) -> tuple[Group, Table]:
+    engine = Table(chat, *said)
+    (group,) = play(
+        [sample("game", kind)],
+        task=TASK,
+        rewards=(),
+        engine=engine,
+        chat=chat,
+        sampling=SAMPLING,
+        seeds=[list(range(len(said)))],
+        limits=EnvConfig(**limits),  # type: ignore[arg-type]
+    )
+    return group, engine
+
+
+def test_each_turn_is_a_row_where_the_context_is_rebuilt(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    group, engine = played(
+        chat, "anchor", ["1", "2", "3"], ["1", "5", "2", "3"], invalid_penalty=0.25
+    )
+    first, second = group.rollouts
+    assert [len(r.sequences) for r in group.rollouts] == [3, 4]
+    assert first.reward == 11.0
+    assert second.reward == 11.0 - 0.25
+    assert [t.reward for t in second.turns] == [0.5, 0.0, 0.5, 10.0]
+    assert [t.penalty for t in second.turns] == [0.0, 0.25, 0.0, 0.0]
+    assert [t.valid for t in second.turns] == [True, False, True, True]
+    assert [t.anchor for t in second.turns] == [0, 1, 1, 2]
+    assert [t.shown for t in second.turns] == ["0 of 3", "1 of 3", "1 of 3", "2 of 3"]
+    assert second.scores == {"counted": 1.0, "turns": 4.0}
+    assert second.text == "1\n5\n2\n3"
+    assert {r.ended for r in group.rollouts} == {"done"}
+    # both begin at the same prompt, and go on apart: their seeds differ from turn to turn
+    assert [len(request.seeds) for request in engine.asked] == [2, 2, 1, 1, 1]
+    seeds = [seed for request in engine.asked for seed in request.seeds]
+    assert len(set(seeds)) == 7
+    assert second.sequences[1].prompt.ids == chat.render(ask("1 of 3")).ids
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen2_vl"])
+def test_a_growing_context_is_one_row(tiny: Tiny, family: str) -> None:
+    chat = tiny(family).chat  # type: ignore[arg-type]
+    kind = "grows" if family == "qwen2" else "grows image"
+    group, engine = played(chat, kind, ["1", "7", "2", "3"])
+    (row,) = group.rollouts[0].sequences
+    assert [p.sampled for p in row.pieces] == [True, False, True, False, True, False, True]
+    assert [p.text for p in row.pieces if p.sampled] == ["1", "7", "2", "3"]
+    if family == "qwen2_vl":
+        assert [len(p.images) for p in row.pieces] == [0, 1, 0, 1, 0, 1, 0]
+    # what was read before each turn is all that stands before it in the row
+    before = list(row.prompt.ids)
+    prompts = [list(row.prompt.ids)]
+    for piece in row.pieces:
+        before += piece.ids
+        if not piece.sampled:
+            prompts.append(list(before))
+    assert [list(request.prompt.ids) for request in engine.asked] == prompts
+    # and it is the conversation that a chat template would write
+    said = ["1", "7", "2"]
+    shown = [t.shown.replace("<image>", "") for t in group.rollouts[0].turns]
+    text = chat.tokenizer.decode([i for i in prompts[-1] if i != chat.image_token_id])
+    for word in [*said, *shown]:
+        assert word in text
+    messages = [{"role": "user", "content": shown[0]}]
+    for answer, seen in zip(said, shown[1:], strict=True):
+        messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": seen}]
+    if family == "qwen2":
+        whole = chat.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        assert tuple(chat.tokenizer.encode(whole)) == engine.asked[-1].prompt.ids
+
+
+class Begins(Count):
+    """Tells the same each turn; begins a new conversation after a 9."""
+
+    def seen(self, *, follows: bool) -> Observation:
+        return Observation(messages=ask("go on"), follows=follows)
+
+    def step(self, text: str) -> Step:
+        step = super().step(text)
+        return step if step.done else replace(step, observation=self.seen(follows=text != "9"))
+
+
+def test_a_conversation_that_begins_anew_is_not_another_s_that_goes_on(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    engine = Table(chat, ["1", "2", "3"], ["9", "1", "2", "3"])
+    (group,) = play(
+        [sample("game", "grows")], task=replace(TASK, env=Begins), rewards=(), engine=engine,
+        chat=chat, sampling=SAMPLING, seeds=[[0, 1]],
+    )  # fmt: skip
+    assert [len(r.sequences) for r in group.rollouts] == [1, 2]
+    assert group.rollouts[1].sequences[1].prompt == chat.render(ask("go on"))
+
+
+def test_a_turn_that_was_cut_off_is_ended_for_the_policy(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    cut = chat.tokenizer.encode("77")
+    ended = chat.follow((*cut, chat.end_id), ask("on"))
+    assert chat.follow(cut, ask("on")).ids == (chat.end_id, *ended.ids)
+
+
+def test_a_template_that_drops_what_was_said_lets_no_context_grow(tiny: Tiny) -> None:
+    tokenizer = deepcopy(tiny("qwen2").chat.tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    )
+    with pytest.raises(DataError, match="no context can grow"):
+        Chat(tokenizer).follow((1,), ask("on"))
+
+
+def test_plays_end_at_their_limits(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    group, _ = played(chat, "plain", ["1", "2", "3"], ["4"] * 9, max_turns=3)
+    assert [r.ended for r in group.rollouts] == ["done", "turns"]
+    assert group.rollouts[1].scores == {"counted": 0.0, "turns": 3.0}
+    engine = Table(chat, ["9"] * 50)
+    engine.max_prompt_tokens = 150
+    (group,) = play(
+        [sample("game", "grows")], task=TASK, rewards=(), engine=engine, chat=chat,
+        sampling=SAMPLING, seeds=[[0]],
+    )  # fmt: skip
+    (rollout,) = group.rollouts
+    assert rollout.ended == "tokens"
+    assert 1 < len(rollout.turns) < 50
+    assert rollout.sequences[0].pieces[-1].sampled
+    assert max(len(request.prompt.ids) for request in engine.asked) <= 150
+
+
+def test_an_environment_that_fails_ends_its_own_play(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    group, _ = played(chat, "raises", ["1", "2"], ["1", "2"])
+    for rollout in group.rollouts:
+        assert rollout.ended == "error"
+        assert "game" in rollout.errors["environment"]
+        assert "what was that?" in rollout.errors["environment"]
+        assert len(rollout.turns) == 2  # what it said stays
+        assert rollout.reward == 0.5
+    never, _ = played(chat, "broken", ["1"])
+    assert "no such game" in never.rollouts[0].errors["environment"]
+    assert never.rollouts[0].sequences == ()
+
+
+def test_what_becomes_of_failed_plays_is_said_by_the_config(tiny: Tiny) -> None:
+    chat = tiny("qwen2").chat
+    failed = played(chat, "raises", ["1", "2"])[0].rollouts[0]
+    never = played(chat, "broken", ["1"])[0].rollouts[0]
+    good = played(chat, "plain", ["1", "2", "3"])[0]
+    group = replace(good, rollouts=(*good.rollouts, failed, never))
+    with pytest.raises(EnvError, match=r"what was that\?.*task.env.on_error"):
+        settled([group], EnvConfig())
+    (kept,) = settled([group], EnvConfig(on_error="keep"))
+    assert kept.rollouts == (*good.rollouts, failed)
+    (left,) = settled([group], EnvConfig(on_error="drop"))
+    assert left.rollouts == good.rollouts
+    assert settled([group], EnvConfig(on_error="drop_group")) == []
+    assert settled([good], EnvConfig()) == [good]
+
+
+class Late(Count):
+    """Gives its scores with its last turn alone."""
+
+    def step(self, text: str) -> Step:
+        step = super().step(text)
+        return step if step.done else replace(step, scores={})
+
+
+def test_a_play_without_a_score_that_its_task_names_is_no_failed_one(tiny: Tiny) -> None:
+    task = replace(TASK, env=Late)
+    (group,) = play(
+        [sample("game", "plain")], task=task, rewards=(), engine=Table(tiny("qwen2").chat, ["4"] * 9),
+        chat=tiny("qwen2").chat, sampling=SAMPLING, seeds=[[0]], limits=EnvConfig(max_turns=2),
+    )  # fmt: skip
+    bound = BoundTask(task=task, samples=[], rewards=())
+    with pytest.raises(DataError, match=r"game: its environment gave no score 'counted'.*each of"):
+        recorded(bound, group.sample, group.rollouts[0])
+    failed = replace(group.rollouts[0], errors={"environment": "it broke"})
+    assert recorded(bound, group.sample, failed).grades == {"strict": 0.0}
+
+
+def test_what_environments_take_is_a_phase_of_its_own(tiny: Tiny) -> None:
+    phases = Phases()
+    with phases.watching():
+        played(tiny("qwen2").chat, "plain", ["1", "2", "3"])
+    assert "environment" in phases.seconds

@@ -1,0 +1,202 @@
+"""Which prompts come next, and that a sampler goes on where it stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import overload
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.policies import group, sample
+from vlrft.config import ConfigError
+from vlrft.schema import Sample
+from vlrft.selection.prompt_sampler import PromptSampler, find_preference
+from vlrft.selection.prompt_state import PromptRecord, PromptStates
+from vlrft.selection.prompt_strategies import (
+    PREFERENCES,
+    Greso,
+    HistoryResampling,
+    VarianceAware,
+)
+
+SAMPLES = [sample(f"p{i}") for i in range(20)]
+
+
+def remembered(**rewards: tuple[float, ...]) -> PromptStates:
+    states = PromptStates()
+    states.observe([group(name, own) for name, own in rewards.items()])
+    return states
+
+
+@pytest.mark.parametrize("name", PREFERENCES)
+def test_a_sampler_goes_on_where_it_stopped(name: str) -> None:
+    def new() -> PromptSampler:
+        states = remembered(p0=(1.0, 1.0), p1=(0.0, 1.0), p2=(0.0, 0.0))
+        return PromptSampler(SAMPLES, 3, find_preference(name, "prompts"), states)
+
+    whole = new()
+    first = [s.id for s in whole.draw(7)]
+    state = whole.state_dict()
+    rest = [s.id for k in (7, 9) for s in whole.draw(k)]
+    resumed = new()
+    resumed.load_state_dict(state)
+    assert [s.id for k in (7, 9) for s in resumed.draw(k)] == rest
+    assert [s.id for s in new().draw(7)] == first
+
+
+def test_variance_aware_draws_half_by_what_prompts_still_teach() -> None:
+    states = remembered(**{f"p{i}": (1.0, 1.0) for i in range(18)}, p18=(0.0, 1.0))
+    sampler = PromptSampler(SAMPLES, 0, VarianceAware(share=0.5), states)
+    for _ in range(5):
+        drawn = [s.id for s in sampler.draw(4)]
+        assert set(drawn[:2]) == {"p18", "p19"}  # mixed, and not met yet
+    assert states.records["p18"].variance == 0.25
+
+
+def test_history_passes_over_what_is_solved_and_comes_back_to_what_is_not() -> None:
+    states = remembered(**{f"p{i}": (1.1, 1.1) for i in range(10)}, p10=(0.0, 0.0), p11=(1.1, 0.0))
+    sampler = PromptSampler(SAMPLES, 0, HistoryResampling(solved=1.1), states)
+    assert {s.id for s in sampler.draw(10)} == {f"p{i}" for i in range(10, 20)}
+    assert sampler.epoch == 1.0
+    mixed = PromptRecord(played=1, reward=0.6, stale=0)
+    assert not HistoryResampling(solved=0.5).skip(mixed, 0.0)
+
+
+def test_when_all_is_solved_prompts_still_come() -> None:
+    states = remembered(**{f"p{i}": (1.0, 1.0) for i in range(20)})
+    sampler = PromptSampler(SAMPLES, 0, HistoryResampling(), states)
+    assert len(sampler.draw(3)) == 3
+
+
+def test_greso_passes_over_stale_prompts_ever_more_often() -> None:
+    rule = Greso(explore_solved=0.5, explore_failed=0.25)
+    solved = PromptRecord(played=2, reward=1.0, stale=2)
+    assert [rule.skip(solved, c) for c in (0.24, 0.26)] == [False, True]
+    failed = PromptRecord(played=2, reward=0.0, stale=2)
+    assert [rule.skip(failed, c) for c in (0.06, 0.07)] == [False, True]
+    assert not rule.skip(PromptRecord(played=1, reward=0.5, stale=0), 0.999)
+
+
+def test_greso_chances_are_those_of_its_rule() -> None:
+    states = PromptStates()
+    for _ in range(2):
+        states.observe([group("p0", (1.0, 1.0))])
+    sampler = PromptSampler(SAMPLES, 0, Greso(explore_solved=0.5, rate=0.0), states)
+    counts = Counter(s.id for _ in range(200) for s in sampler.draw(20))
+    assert 0.17 < counts["p0"] / counts["p1"] < 0.33
+
+
+class Composed(Sequence[Sample]):
+    """Samples that are made when they are asked for; counts how often."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(SAMPLES)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        assert isinstance(index, int)
+        self.asked[SAMPLES[index].id] += 1
+        return SAMPLES[index]
+
+
+@pytest.mark.parametrize("name", PREFERENCES)
+def test_a_sample_is_made_no_more_often_than_drawn_and_once_for_its_name(name: str) -> None:
+    samples, states = Composed(), remembered(**{f"p{i}": (1.0, 1.0) for i in range(10)})
+    sampler = PromptSampler(samples, 0, find_preference(name, "prompts"), states)
+    drawn = Counter(s.id for _ in range(30) for s in sampler.draw(4))
+    for one in SAMPLES:
+        assert drawn[one.id] <= samples.asked[one.id] <= drawn[one.id] + 1
+
+
+def play(states: PromptStates, drawn: Sequence[Sample], turn: int) -> list[str]:
+    """Some prompts are always right, some always wrong, some change."""
+    for one in drawn:
+        k = int(one.id[1:])
+        states.observe([group(one.id, ((1.0, 1.0), (0.0, 0.0), (0.0, float(turn % 2)))[k % 3])])
+    return [s.id for s in drawn]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(sorted(PREFERENCES)),
+    st.integers(0, 2**32),
+    st.lists(st.integers(1, 15), min_size=2, max_size=12),
+    st.data(),
+)
+def test_a_run_that_is_stopped_anywhere_draws_what_it_would_have(
+    name: str, seed: int, sizes: list[int], data: st.DataObject
+) -> None:
+    stop = data.draw(st.integers(1, len(sizes) - 1))
+    states = PromptStates()
+    sampler = PromptSampler(SAMPLES, seed, find_preference(name, "prompts"), states)
+    saved: tuple[dict[str, object], dict[str, dict[str, float]]] = {}, {}
+    whole: list[list[str]] = []
+    for turn, size in enumerate(sizes):
+        if turn == stop:
+            saved = sampler.state_dict(), states.state_dict()
+        whole.append(play(states, sampler.draw(size), turn))
+    states = PromptStates()
+    resumed = PromptSampler(SAMPLES, 0, find_preference(name, "prompts"), states)
+    resumed.load_state_dict(saved[0])
+    states.load_state_dict(saved[1])
+    rest = [play(states, resumed.draw(n), k) for k, n in enumerate(sizes[stop:], stop)]
+    assert rest == whole[stop:]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 30), min_size=1, max_size=8))
+def test_uniform_goes_through_all_before_any_comes_again(seed: int, sizes: list[int]) -> None:
+    sampler = PromptSampler(SAMPLES, seed)
+    drawn = [s.id for n in sizes for s in sampler.draw(n)]
+    for start in range(0, len(drawn), 20):
+        assert len(set(drawn[start : start + 20])) == len(drawn[start : start + 20])
+
+
+def test_greso_explores_less_of_what_there_is_too_much_of() -> None:
+    rule = Greso(explore_solved=0.5, explore_failed=0.5, stale=0.375, rate=0.1)
+    right, wrong = (PromptRecord(played=1, reward=r, stale=1) for r in (1.0, 0.0))
+    mixed = PromptRecord(played=1, reward=0.5)
+
+    def chances(*records: PromptRecord) -> list[float]:
+        now = rule.adapted(records)
+        return [round(p, 9) for p in (now.explore_solved, now.explore_failed)]
+
+    assert chances(right, *[mixed] * 7) == [0.4, 0.6]  # an eighth may be right, and is met
+    assert chances(*[wrong] * 2, *[mixed] * 6) == [0.6, 0.4]  # a quarter may be wrong
+    assert chances(wrong, *[mixed] * 7) == [0.6, 0.6]
+    for _ in range(20):
+        rule = rule.adapted([right, wrong])
+    assert (rule.explore_solved, rule.explore_failed) == (0.05, 0.05)
+    wide = Greso(explore_solved=1.0, explore_failed=0.01)
+    assert wide.adapted([mixed]).explore_solved == 1.0
+    assert wide.adapted([wrong]).explore_failed == 0.01
+    still = Greso(rate=0.0)
+    assert still.adapted([right, wrong]) == still
+
+
+def test_greso_adapts_from_the_second_epoch_on_to_what_it_drew() -> None:
+    states = PromptStates()
+    sampler = PromptSampler(SAMPLES, 0, Greso(rate=0.1), states)
+    for _ in range(2):
+        states.observe([group(s.id, (1.0, 1.0)) for s in sampler.draw(10)])
+    assert sampler.preference == Greso(rate=0.1)
+    sampler.draw(10)
+    assert sampler.preference == Greso(explore_solved=0.4, explore_failed=0.6, rate=0.1)
+
+
+def test_what_is_unknown_is_told() -> None:
+    with pytest.raises(ConfigError, match="did you mean greso"):
+        find_preference("gresso", "stages.0.prompts")
+    with pytest.raises(ConfigError, match=r"stages\.0\.prompts: needs a `name`; known: uniform,"):
+        find_preference({"share": 0.5}, "stages.0.prompts")
+    with pytest.raises(ConfigError, match=r"stages\.0\.prompts\.share"):
+        find_preference({"name": "variance_aware", "share": 2}, "stages.0.prompts")

@@ -1,0 +1,138 @@
+"""Which rollouts of a group stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from statistics import pvariance
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.policies import group
+from vlrft.algorithms import find_algorithm
+from vlrft.config import ConfigError
+from vlrft.schema import Group
+from vlrft.selection.rollout_filters import (
+    SELECTORS,
+    Cppo,
+    DropTruncated,
+    Gfpo,
+    Pods,
+    Positives,
+    Selector,
+    chosen,
+    only,
+)
+
+
+def test_cppo_keeps_the_largest_advantages() -> None:
+    four = group("a", [0.0, 1.0, 0.5, 0.4])
+    assert Cppo(share=0.5).choose(four, [-2.0, 1.9, 0.1, 0.0]) == [0, 1]
+    assert Cppo(share=0.5).choose(four, [0.1, -0.1, 0.1, 0.1]) == [0, 1]  # the first of equals
+    assert Cppo(share=0.5).choose(four, [0.1, 0.2, -0.5, 0.9]) == [2, 3]  # in order
+    assert Cppo(share=0.01).choose(four, [0.0, 0.2, 0.1, 0.0]) == [1]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0, 1.1]), min_size=1, max_size=9),
+    st.integers(1, 9),
+)
+def test_pods_finds_the_largest_variance_there_is(rewards: list[float], keep: int) -> None:
+    picked = Pods(keep=keep).choose(group("a", rewards), ())
+    size = min(keep, len(rewards))
+    assert len(set(picked)) == len(picked) == size
+    assert picked == sorted(picked)
+    best = max(pvariance(own) for own in combinations(rewards, size))
+    assert pvariance([rewards[i] for i in picked]) == pytest.approx(best, abs=1e-12)
+
+
+def test_gfpo_keeps_the_short_or_the_efficient() -> None:
+    three = group("a", [1.0, 0.0, 1.0], [[1, 2, 3], [1], [1, 2]])
+    assert Gfpo(keep=2).choose(three, ()) == [1, 2]
+    assert Gfpo(keep=2, by="reward_per_token").choose(three, ()) == [0, 2]
+
+
+def test_positives_are_those_that_earn_the_threshold() -> None:
+    assert Positives(threshold=0.5).choose(group("a", [0.5, 0.49, 1.0]), ()) == [0, 2]
+
+
+RULES: list[Selector] = [
+    Cppo(share=0.4),
+    Pods(keep=3),
+    Gfpo(keep=3),
+    Gfpo(keep=3, by="reward_per_token"),
+    Positives(threshold=0.5),
+    DropTruncated(),
+]
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(RULES),
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 4), st.booleans()),
+            min_size=1,
+            max_size=8,
+        ),
+        max_size=4,
+    ),
+)
+def test_a_selector_only_takes_away(
+    rule: Selector, drawn: list[list[tuple[float, int, bool]]]
+) -> None:
+    groups = [
+        truncated(
+            group(f"g{k}", [r for r, _, _ in own], [[1] * n for _, n, _ in own]),
+            *[i for i, (_, _, cut) in enumerate(own) if cut],
+        )
+        for k, own in enumerate(drawn)
+    ]
+    known = [[r - 0.5 for r in g.rewards] for g in groups]
+    picked = chosen(rule, groups) if rule.before_advantages else chosen(rule, groups, known)
+    assert len(picked) == len(groups)
+    for own, kept in zip(groups, picked, strict=True):
+        assert kept == sorted(set(kept))
+        left = only(own, kept)
+        assert left.rollouts == tuple(own.rollouts[i] for i in kept)
+        assert left.sample == own.sample
+        if not isinstance(rule, Positives | DropTruncated):
+            assert kept  # those that keep a number keep some
+    assert picked == [rule.choose(g, a) for g, a in zip(groups, known, strict=True)]
+
+
+def truncated(own: Group, *cut: int) -> Group:
+    rollouts = list(own.rollouts)
+    for i in cut:
+        (row,) = rollouts[i].sequences
+        piece = replace(row.pieces[0], finish="length")
+        rollouts[i] = replace(rollouts[i], sequences=(replace(row, pieces=(piece,)),))
+    return replace(own, rollouts=tuple(rollouts))
+
+
+def test_truncated_rollouts_are_dropped_after_their_group_was_measured() -> None:
+    cut = truncated(group("a", [1.0, 0.0, 0.5]), 1)
+    assert not DropTruncated.before_advantages
+    assert chosen(DropTruncated(), [cut], [[0.5, -0.5, 0.0]]) == [[0, 2]]
+    assert only(cut, [0, 2]).rewards == (1.0, 0.5)
+
+
+def test_a_bundle_takes_a_selector_by_name() -> None:
+    method = find_algorithm({"name": "gpg", "select": {"name": "cppo", "share": 0.25}})
+    assert method.select == Cppo(share=0.25)
+    again = find_algorithm({"name": "gpg", "select": "pods", "keep": "dynamic_sampling"})
+    assert again.select == Pods()
+    assert again.keep.max_attempts == 10
+    assert set(SELECTORS) == {"cppo", "pods", "gfpo", "positives", "drop_truncated"}
+    for wrong, told in (
+        ({"select": "cpo"}, "algorithm.select.name: unknown 'cpo'; did you mean cppo"),
+        ({"select": {"share": 0.5}}, "algorithm.select: needs a `name`; known: cppo, "),
+        ({"select": {"name": "cppo", "keep": 3}}, "algorithm.select.keep: unknown key"),
+        ({"keep": None}, "algorithm.keep: expected a name"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            find_algorithm({"name": "gpg", **wrong})
+        assert told in str(caught.value)

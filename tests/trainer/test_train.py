@@ -1,0 +1,364 @@
+"""The whole loop on a policy small enough for a test: files, resume, controls, and what happens when numbers break."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.fakes.policies import group
+from vlrft.config import Config, ConfigError
+from vlrft.config.load import load_config
+from vlrft.policy.load import Policy
+from vlrft.reporting.run_log import RunLog
+from vlrft.rollout.permute_rewards import permuted
+from vlrft.schema import Group
+from vlrft.trainer.run import Run, Stage
+from vlrft.trainer.setup import advice, make_stages
+from vlrft.trainer.train import TrainingStopped, train
+from vlrft.trainer.update import update
+
+TINY = """
+task: {name: digits, options: {subtasks: [classify, count]}}
+policy:
+  build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
+rollout: {group_size: 4, max_tokens: 10}
+update: {lr: 1.0e-3}
+stages:
+  - {algorithm: sft, steps: 3, prompts_per_step: 8}
+  - {steps: 3, prompts_per_step: 4}
+eval: {limit: 6}
+save: {every: 1, keep_last: 10}
+log: {rollouts_per_step: 2}
+"""
+
+
+EVEN = """
+def even(completion, sample):
+    return float(len(completion) % 2 == 0)
+"""
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it on the way."""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Config]:
+    def make(*overrides: str) -> Config:
+        path = tmp_path / "tiny.yaml"
+        path.write_text(TINY)
+        (tmp_path / "mine.py").write_text(EVEN)
+        rewards = f"task.rewards={{{tmp_path / 'mine.py'}:even: 1.0}}"
+        return load_config(str(path), (rewards, *overrides))
+
+    return make
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """A jsonl file without what may differ from run to run."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    unstable = ("time/", "speed/", "memory/")
+    return [{k: v for k, v in row.items() if not k.startswith(unstable)} for row in rows]
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "checkpoints" / "last" / "model.safetensors")
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
+        assert lines(one / name) == lines(other / name), name
+    a, b = weights(one), weights(other)
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[k], b[k]) for k in a)
+
+
+def killed_and_resumed(config: Config, out: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run, killed before it logs step `at`, then resumed to its end."""
+    real = RunLog.step
+
+    def kill(self: RunLog, stage: str, step: int, *rest: Any) -> None:
+        if step == at:
+            raise Killed
+        real(self, stage, step, *rest)
+
+    monkeypatch.setattr(RunLog, "step", kill)
+    with pytest.raises(Killed):
+        train(config, out=out)
+    monkeypatch.setattr(RunLog, "step", real)
+    return train(config, out=out, resume=True)
+
+
+def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_path: Path) -> None:
+    run = train(config(), out=tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    assert [(e["stage"], e["step"]) for e in summary["evals"]] == [
+        ("init", 0),
+        ("sft", 3),
+        ("gpg", 6),
+    ]
+    assert set(summary["evals"][0]["scores"]["classify"]) == {"correct", "n", "score", "ci"}
+    assert (summary["task"], summary["algorithm"], summary["seed"]) == ("digits", "gpg", 0)
+    metrics = lines(run / "metrics.jsonl")
+    assert [m["step"] for m in metrics] == [1, 2, 3, 4, 5, 6]
+    needed = (
+        "loss alpha reward/mean groups/valid_share advantage/max ratio/mean entropy grad_norm lr"
+    )
+    assert set(needed.split()) <= metrics[-1].keys()
+    assert metrics[-1]["sampler_gap/max"] < 1e-4
+    assert "sampler_gap/max" not in metrics[0]  # given answers were never sampled
+    assert (run / "report.html").stat().st_size > 5000
+    assert (run / "checkpoints" / "last").resolve().name == "step_6"
+    assert load_config(str(run / "config.yaml")) == config()
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+@pytest.mark.parametrize("algorithm", ["gpg", "grpo"])
+def test_a_killed_and_resumed_run_is_bit_identical(
+    config: Callable[..., Config],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+    algorithm: str,
+) -> None:
+    chosen = config(f"algorithm={algorithm}")
+    whole = train(chosen, out=tmp_path / "whole")
+    log = RunLog.step
+
+    def step(self: RunLog, stage: str, number: int, *rest: Any) -> None:
+        log(self, stage, number, *rest)
+        if number == at + 1:  # after the log of a step, before its checkpoint
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunLog, "step", step)
+        with pytest.raises(Killed):
+            train(chosen, out=tmp_path / "parts")
+    train(chosen, out=tmp_path / "parts", resume=True)
+    assert_same_run(whole, tmp_path / "parts")
+
+
+def test_another_seed_is_another_run(config: Callable[..., Config], tmp_path: Path) -> None:
+    one = train(config(), out=tmp_path / "one")
+    other = train(config("seed=1"), out=tmp_path / "other")
+    assert lines(one / "metrics.jsonl") != lines(other / "metrics.jsonl")
+
+
+def test_a_run_is_never_overwritten_unasked(config: Callable[..., Config], tmp_path: Path) -> None:
+    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
+    before = (run / "metrics.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match="--resume, --overwrite"):
+        train(config(), out=run)
+    assert (run / "metrics.jsonl").read_bytes() == before
+    again = train(config("stages=[{algorithm: sft, steps: 2}]"), out=run, overwrite=True)
+    assert len(lines(again / "metrics.jsonl")) == 2
+
+
+def test_a_run_goes_on_only_with_the_settings_it_began_with(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="--resume: stages, seed differ"):
+        train(config("stages=[{algorithm: sft, steps: 2}]", "seed=3"), out=run, resume=True)
+
+
+def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, save = tmp_path / "run", Policy.save
+
+    def poisoned(engine: Any, *rest: Any) -> Any:
+        if engine.policy.poison:
+            next(engine.policy.model.parameters()).data.fill_(float("nan"))
+        return update(engine, *rest)
+
+    def save_and_poison(self: Policy, path: Path) -> None:
+        save(self, path)
+        Policy.poison = True  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Policy, "poison", False, raising=False)
+    monkeypatch.setattr(Policy, "save", save_and_poison)
+    monkeypatch.setattr("vlrft.trainer.train.update", poisoned)
+    with pytest.raises(TrainingStopped, match="3 steps in a row"):
+        train(config("stages.0.steps=6", "save.every=1"), out=run)
+    assert all(
+        torch.isfinite(v).all()
+        for v in load_file(run / "checkpoints" / "step_1" / "model.safetensors").values()
+    )
+
+
+def test_a_group_of_one_is_refused_by_methods_that_compare(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"stages.1.rollout.group_size: 1, but gpg compares"):
+        train(config("rollout.group_size=1"), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_greedy_answers_rewards_are_the_baseline_where_a_method_asks_for_them(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greedy: list[float] = []
+
+    def recorded(run: Run, stage: Stage, groups: Sequence[Group]) -> list[float]:
+        found = played(run, stage, groups)
+        greedy.extend(found)
+        return found
+
+    played = Run.greedy
+    monkeypatch.setattr(Run, "greedy", recorded)
+    remax = "stages.1.algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
+    alone = "stages.1.rollout.group_size=1"
+    run = train(config(remax, alone, "log.rollouts_per_step=9"), out=tmp_path / "run")
+    rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"]
+    assert [r["reward"] - r["advantage"] for r in rows] == pytest.approx(greedy)
+    assert len(greedy) == 12
+    assert any(r["advantage"] for r in rows)
+
+
+def test_an_unwritable_folder_is_a_one_line_error(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        train(config(), out=tmp_path / "file" / "run")
+
+
+def test_permuting_keeps_a_groups_rewards_but_not_their_owners() -> None:
+    one = group("a", [0.0, 0.25, 0.5, 1.0])
+    other = permuted(one, seed=3)
+    assert sorted(other.rewards) == sorted(one.rewards)
+    assert other.rewards != one.rewards
+    assert [r.sequences for r in other.rollouts] == [r.sequences for r in one.rollouts]
+
+
+@pytest.mark.parametrize("rule", ["{update: ema, decay: 0.5}", "{update: reset, every: 2}"])
+def test_a_moving_reference_moves_and_resumes_bit_for_bit(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    moving = config(
+        "algorithm={name: grpo, reference: " + rule + "}", "stages.1.update={lr: 1.0e-2}"
+    )
+    whole = train(moving, out=tmp_path / "whole")
+    still = train(
+        config("algorithm={name: grpo}", "stages.1.update={lr: 1.0e-2}"), out=tmp_path / "still"
+    )
+    rows = [
+        [r["kl/reference"] for r in lines(run / "metrics.jsonl") if "kl/reference" in r]
+        for run in (whole, still)
+    ]
+    assert rows[0][0] == rows[1][0]
+    assert rows[0][-1] != rows[1][-1]
+
+    assert_same_run(whole, killed_and_resumed(moving, tmp_path / "killed", 5, monkeypatch))
+
+
+def test_a_moving_reference_needs_weights_of_its_own(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    wanted = config("algorithm={name: grpo, reference: {update: ema}}", "policy.lora={rank: 2}")
+    with pytest.raises(ConfigError, match=r"reference.update: ema, but with policy.lora"):
+        train(wanted, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "{name: gpg, select: {name: cppo, share: 0.5}}",
+        "{name: grpo, select: {name: pods, keep: 2}}",
+        "{name: gvpo, replay: {name: fifo, add: 2}}",
+        "{name: grpo, keep: {name: dynamic_sampling, max_attempts: 1}, replay: {name: fifo, add: 1}}",
+        "{name: dpo}",
+        "{name: gpg, advantage: remax, regularize: {entropy: 0.01, correction: token}}",
+    ],
+)
+def test_selection_and_replay_train_and_resume_bit_for_bit(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    train_size = "task.options.train=6"  # prompts come back, and with them what is stored
+    wanted = config(f"algorithm={method}", "stages.1.prompts=greso", train_size)
+    whole = train(wanted, out=tmp_path / "whole")
+    rows = [r for r in lines(whole / "metrics.jsonl") if r["stage"] != "sft"]
+    assert len(rows) == 3
+
+    assert_same_run(whole, killed_and_resumed(wanted, tmp_path / "killed", 6, monkeypatch))
+
+
+def test_replayed_rollouts_are_logged_as_such(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    method = "algorithm={name: grpo, replay: {name: fifo, add: 2}}"
+    run = train(config(method, "task.options.train=4"), out=tmp_path / "run")
+    origins = {r["origin"] for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"}
+    assert origins == {"fresh", "replay"}
+
+
+def test_a_step_whose_groups_all_go_is_no_error(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    (tmp_path / "flat.py").write_text("def flat(completion, sample):\n    return 0.5\n")
+    flat = f"task.rewards={{{tmp_path / 'flat.py'}:flat: 1.0}}"
+    run = train(
+        config("algorithm={name: grpo, keep: dynamic_sampling}", flat), out=tmp_path / "run"
+    )
+    last = lines(run / "metrics.jsonl")[-1]
+    assert (last["loss"], last["groups/valid_share"]) == (0.0, 0.0)
+
+
+def test_gvpo_says_when_its_settings_take_away_what_it_is(config: Callable[..., Config]) -> None:
+    quiet = config("algorithm=gvpo", "update.updates_per_batch=2")
+    assert advice(make_stages(quiet)) == []
+    odd = config("algorithm=gvpo", "rollout.top_p=0.9")
+    first, second = advice(make_stages(odd))
+    assert first.startswith("gvpo: gvpo with reference: old and one update a batch is REINFORCE")
+    assert "rollout.top_p" in second
+    initial = config("algorithm={name: gvpo, objective: {reference: initial}}")
+    assert advice(make_stages(initial)) == []
+
+
+FRAGILE = """
+import os
+
+def fragile(completion, sample):
+    if len(completion) % 2:
+        os._exit(9)
+    return 1.0
+"""
+
+
+def test_a_reward_that_fails_in_its_worker_counts_zero_and_is_told(
+    config: Callable[..., Config], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fragile.py").write_text(FRAGILE)
+    section = "{weight: 0.5, workers: 1, time_limit: 5, on_error: zero}"
+    rewards = f"task.rewards={{{tmp_path / 'fragile.py'}:fragile: {section}}}"
+    others = set(filter(is_worker, Path("/proc").glob("[0-9]*/stat")))  # of graders, in other tests
+    run = train(config(rewards, "stages.1.steps=1", "eval.limit=2"), out=tmp_path / "run")
+    (metrics,) = [m for m in lines(run / "metrics.jsonl") if m["stage"] == "gpg"]
+    rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "gpg"]
+    assert metrics["reward/fragile/errors"] >= sum("errors" in r for r in rows) > 0
+    for row in rows:
+        assert row["scores"]["fragile"] == float(len(row["completion"]) % 2 == 0)
+        assert ("errors" in row) == (row["scores"]["fragile"] == 0.0)
+    told = capsys.readouterr().err
+    assert told.count("reward fragile raised WorkerDied") == 1
+    assert set(filter(is_worker, Path("/proc").glob("[0-9]*/stat"))) <= others
+
+
+def is_worker(stat: Path) -> bool:
+    """Whether it is a child of this process that serves calls."""
+    try:
+        parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        return (
+            parent == os.getpid()
+            and "vlrft.workers.worker_main" in (stat.parent / "cmdline").read_text()
+        )
+    except OSError:
+        return False

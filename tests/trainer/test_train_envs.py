@@ -1,0 +1,369 @@
+"""The whole loop on plays of many turns with pictures: rows, credit, figures, files, resume, gold plays, the control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+from vlrft.tasks.gridworld.world import MOVES
+
+from tests.fakes.policies import sample
+from tests.trainer.test_train import assert_same_run, killed_and_resumed, lines
+from vlrft.advantages.rows import RowAdvantages
+from vlrft.config import Config
+from vlrft.config.load import load_config
+from vlrft.grading import read_answer
+from vlrft.policy.byte_cache import Bounded
+from vlrft.rollout.demonstrations import gold_groups, size_of
+from vlrft.rollout.permute_rewards import permuted
+from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, Turn
+from vlrft.schema import Sequence as Row
+from vlrft.trainer.batch import make_batches
+from vlrft.trainer.train import train
+
+TINY = """
+task:
+  name: gridworld
+  options: {cell: 14, max_steps: 4, train: 4, test: 4}
+  env: {max_turns: 3, invalid_penalty: 0.25}
+policy:
+  build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
+rollout: {group_size: 4, max_tokens: 5}
+update: {lr: 1.0e-3}
+stages:
+  - {algorithm: {name: gpg, keep: all}, steps: 2, prompts_per_step: 2}
+  - {algorithm: sft, steps: 2, prompts_per_step: 4}
+  - {algorithm: gigpo, steps: 2, prompts_per_step: 2}
+eval: {limit: 3}
+save: {every: 1, keep_last: 10}
+log: {rollouts_per_step: 9}
+"""
+CONTEXTS = ("rebuilt", "growing")
+
+
+def lenient(text: str) -> str | None:
+    """Reads a move, or none, out of anything, so that a policy that knows nothing wins, loses and errs."""
+    return read_answer(text) or (*MOVES, None)[len(text) % 5]
+
+
+@dataclass
+class Seen:
+    """A run's folder, and what each of its steps learned from."""
+
+    run: Path
+    steps: list[tuple[Sequence[Group], Sequence[RowAdvantages]]] = field(default_factory=list)
+
+
+def config(folder: Path, *overrides: str) -> Config:
+    path = folder / "plays.yaml"
+    path.write_text(TINY)
+    return load_config(str(path), overrides)
+
+
+def of(context: str) -> str:
+    return f"task.options.context={context}"
+
+
+@pytest.fixture(scope="module")
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vlrft.tasks.gridworld.env.read_answer", lenient)
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def runs(patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
+    """A run in each context."""
+    found: dict[str, Seen] = {}
+    for context in CONTEXTS:
+        folder = tmp_path_factory.mktemp(context)
+        seen = found[context] = Seen(folder / "run")
+
+        def recorded(
+            groups: Any, advantages: Any, *rest: Any, own: Seen = seen, **more: Any
+        ) -> Any:
+            own.steps.append((groups, advantages))
+            return make_batches(groups, advantages, *rest, **more)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("vlrft.trainer.train.make_batches", recorded)
+            train(config(folder, of(context)), out=seen.run)
+    return found
+
+
+def rollouts(groups: Sequence[Group]) -> list[Rollout]:
+    return [r for group in groups for r in group.rollouts]
+
+
+def test_each_turn_is_a_row_with_its_picture_where_the_context_is_rebuilt(
+    runs: dict[str, Seen],
+) -> None:
+    for groups, _ in runs["rebuilt"].steps:
+        for rollout in rollouts(groups):
+            assert len(rollout.sequences) == len(rollout.turns) > 0
+            for row, turn in zip(rollout.sequences, rollout.turns, strict=True):
+                assert [p.sampled for p in row.pieces] == [True]
+                assert row.pieces[0].images == ()
+                assert len(row.prompt.images) == len(turn.images) == 1
+
+
+def test_a_play_is_one_row_with_all_its_pictures_where_the_context_grows(
+    runs: dict[str, Seen],
+) -> None:
+    longest = 0
+    for groups, _ in runs["growing"].steps:
+        for rollout in rollouts(groups):
+            (row,) = rollout.sequences
+            turns = len(rollout.turns)
+            assert [p.sampled for p in row.pieces] == [True, *[False, True] * (turns - 1)]
+            pictures = [*row.prompt.images, *(i for p in row.pieces for i in p.images)]
+            assert len(pictures) == turns
+            assert [len(p.images) for p in row.pieces] == [0, *[1, 0] * (turns - 1)]
+            longest = max(longest, turns)
+    assert longest == 4  # gold, which no limit of turns cuts
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_picture_is_the_one_that_was_shown(runs: dict[str, Seen], context: str) -> None:
+    keys: dict[str, set[bytes]] = {}
+    for groups, _ in runs[context].steps:
+        for rollout in rollouts(groups):
+            images = [
+                image
+                for row in rollout.sequences
+                for image in (*row.prompt.images, *(i for p in row.pieces for i in p.images))
+            ]
+            for image, turn in zip(images, rollout.turns, strict=True):
+                keys.setdefault(image.key, set()).add(turn.images[0].tobytes())
+    assert len(keys) > 4
+    assert all(len(shown) == 1 for shown in keys.values())
+    assert len(set.union(*keys.values())) == len(keys)
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_what_a_play_earned_is_what_its_turns_earned(runs: dict[str, Seen], context: str) -> None:
+    won, ended = set[float | None](), set[str]()
+    for groups, _ in runs[context].steps:
+        for rollout in rollouts(groups):
+            if rollout.origin == "injected":
+                continue
+            earned = [turn.reward - turn.penalty for turn in rollout.turns]
+            assert rollout.reward == pytest.approx(sum(earned))
+            assert [turn.penalty for turn in rollout.turns] == [
+                0.0 if turn.valid else 0.25 for turn in rollout.turns
+            ]
+            assert rollout.turns[-1].reward == rollout.scores["won"]
+            assert rollout.ended == ("done" if rollout.scores["won"] else "turns")
+            won.add(rollout.scores["won"])
+            ended.add(rollout.ended)
+    assert won == {0.0, 1.0}
+    assert ended == {"done", "turns"}
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_credit_is_the_episode_s_or_the_turn_s(runs: dict[str, Seen], context: str) -> None:
+    differ = dict.fromkeys(("gpg", "gigpo"), 0)
+    for number, (groups, advantages) in enumerate(runs[context].steps):
+        name = ("gpg", "gpg", "sft", "sft", "gigpo", "gigpo")[number]
+        for group, given in zip(groups, advantages, strict=True):
+            for rollout, rows in zip(group.rollouts, given, strict=True):
+                for row, own in zip(rollout.sequences, rows, strict=True):
+                    assert len(own) == sum(len(p.ids) for p in row.pieces if p.sampled)
+                every = {float(a) for row in rows for a in row}
+                if name == "sft":
+                    assert every == {1.0}
+                elif len(every) > 1:
+                    differ[name] += 1
+    assert differ["gpg"] == 0
+    assert differ["gigpo"] > 0
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_rollouts_are_logged_turn_by_turn(runs: dict[str, Seen], context: str) -> None:
+    seen = runs[context]
+    rows = lines(seen.run / "rollouts.jsonl")
+    played = [(g, a) for groups, given in seen.steps for g, a in zip(groups, given, strict=True)]
+    expected = [(r, a) for g, own in played for r, a in zip(g.rollouts, own, strict=True)]
+    for row, (rollout, own) in zip(rows, expected, strict=True):
+        assert "\n".join(t["said"] for t in row["turns"]) == row["completion"] == rollout.text
+        assert row["ended"] == rollout.ended
+        tokens = [float(a) for rows_ in own for a in rows_]
+        said = list(rollout.said)
+        for piece, turn in zip(said, row["turns"], strict=True):
+            mine, tokens = tokens[: len(piece.ids)], tokens[len(piece.ids) :]
+            assert turn["advantage"] == pytest.approx(fmean(mine))
+            assert piece.turn is not None
+            assert turn["valid"] == piece.turn.valid
+            assert turn["reward"] == piece.turn.reward - piece.turn.penalty
+            assert turn["shown"] == "<image>"
+            assert all((seen.run / name).is_file() for name in turn["images"])
+            assert len(turn["images"]) == 1
+    records = lines(seen.run / "evals.jsonl")
+    assert {len(r["turns"]) for r in records} <= {1, 2, 3}
+    assert all("advantage" not in t for r in records for t in r["turns"])
+    assert "<h2>Episodes</h2>" in (seen.run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_metrics_are_those_of_the_plays(runs: dict[str, Seen], context: str) -> None:
+    metrics = lines(runs[context].run / "metrics.jsonl")
+    for step in (1, 2, 5, 6):  # every rollout of these is trained on
+        own, found = rollouts(runs[context].steps[step - 1][0]), metrics[step - 1]
+        turns = [turn for r in own for turn in r.turns]
+        expected = {
+            "env/turns": len(turns) / 8,
+            "env/valid": fmean(t.valid for t in turns),
+            "env/cut": fmean(r.ended == "turns" for r in own),
+            "env/errors": 0.0,
+            "length/turn_mean": sum(r.tokens for r in own) / len(turns),
+            "play/won": fmean(r.scores["won"] or 0.0 for r in own),
+            "play/steps": len(turns) / 8,
+            "reward/mean": fmean(r.reward for r in own),
+        }
+        assert {name: found[name] for name in expected} == pytest.approx(expected)
+        assert found["sampler_gap/max"] < 1e-4
+        assert not any(name.startswith("groups/solved") for name in found)
+    assert "reward/mean" not in metrics[2]  # gold earned nothing that was sampled
+    assert metrics[2]["env/cut"] == 0.0
+
+
+def test_both_contexts_begin_alike(runs: dict[str, Seen]) -> None:
+    (one, _), (other, _) = (runs[context].steps[0] for context in CONTEXTS)
+    texts = [[next(iter(r.said)).text for r in rollouts(groups)] for groups in (one, other)]
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) > 4
+    firsts = [[r.sequences[0].prompt.key for r in rollouts(groups)] for groups in (one, other)]
+    assert firsts[0] == firsts[1]
+
+
+@pytest.mark.usefixtures("patched")
+@pytest.mark.parametrize(("context", "at"), [("rebuilt", 6), ("growing", 4)])
+def test_a_killed_and_resumed_run_is_bit_identical(
+    runs: dict[str, Seen], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: str, at: int
+) -> None:
+    wanted = config(tmp_path, of(context))
+    found = killed_and_resumed(wanted, tmp_path / "parts", at, monkeypatch)
+    assert_same_run(runs[context].run, found)
+
+
+def sft_only(folder: Path, *more: str) -> Config:
+    stages = "stages=[{algorithm: sft, steps: 3, prompts_per_step: 4}]"
+    return config(folder, stages, "eval.limit=1", "save.every=0", *more)
+
+
+@pytest.mark.parametrize("room", ["all", "one", "none"])
+def test_gold_plays_are_played_once_while_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: str
+) -> None:
+    asked: list[list[str]] = []
+    sizes: list[int] = []
+
+    def counted(samples: Sequence[Sample], *rest: Any) -> list[Group]:
+        asked.append([s.id for s in samples])
+        found = gold_groups(samples, *rest)
+        sizes.extend(map(size_of, found))
+        if room == "one":
+            monkeypatch.setattr(Bounded, "put", kept_if_first)
+        return found
+
+    def kept_if_first(self: Bounded[Group], key: str, value: Group, size: int) -> None:
+        if not self._kept:
+            put(self, key, value, size)
+
+    put = Bounded.put
+    monkeypatch.setattr("vlrft.rollout.demonstrations.gold_groups", counted)
+    if room == "none":
+        monkeypatch.setattr(Bounded, "put", lambda *args: None)
+    run = train(sft_only(tmp_path), out=tmp_path / "run")
+    again = {"all": 0, "one": 3, "none": 4}[room]
+    assert [len(own) for own in asked] == [4, again, again]
+    assert all(size > 1000 for size in sizes)
+    losses = [m["loss"] for m in lines(run / "metrics.jsonl")]
+    assert losses[-1] < losses[0]
+
+
+def test_gold_of_a_single_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(samples: Sequence[Sample], *rest: Any) -> list[Group]:
+        asked.append(len(samples))
+        return gold_groups(samples, *rest)
+
+    monkeypatch.setattr("vlrft.rollout.demonstrations.gold_groups", counted)
+    digits = "task={name: digits, options: {train: 4}}"
+    train(sft_only(tmp_path, digits), out=tmp_path / "run")
+    assert asked == [4, 4, 4]
+
+
+def test_what_a_group_takes_is_its_ids_and_each_image_once() -> None:
+    def pixels(key: str, patches: int) -> Pixels:
+        return Pixels(key=key, grid=(1, 1, patches), values=torch.zeros(patches, 8))
+
+    a, b = pixels("a", 4), pixels("b", 6)
+    row = Row(
+        prompt=Prompt(ids=(1, 2, 3), images=(a,)),
+        pieces=(
+            Piece(ids=(4, 5), text=""),
+            Piece(ids=(6,), text="", sampled=False, images=(b, a)),
+        ),
+    )
+    group = Group(sample=sample("a"), rollouts=(Rollout(sample=sample("a"), sequences=(row, row)),))
+    assert size_of(group) == 8 * 12 + 4 * 8 * 10
+
+
+def played(earned: Sequence[tuple[float, float]], *, growing: bool = False) -> Rollout:
+    """A play of turns with these rewards and penalties."""
+    said = [
+        Piece(ids=(7,), text=str(k), turn=Turn(reward=r, penalty=p, valid=not p, anchor=k))
+        for k, (r, p) in enumerate(earned)
+    ]
+    between = Piece(ids=(8,), text="on", sampled=False)
+    rows = [(piece,) for piece in said]
+    if growing:
+        rows = [tuple(x for piece in said for x in (between, piece))[1:]]  # type: ignore[list-item]
+    return Rollout(
+        sample=sample("a"),
+        sequences=tuple(Row(prompt=Prompt(ids=(1,)), pieces=own) for own in rows),
+        reward=sum(r - p for r, p in earned),
+        scores={"won": earned[-1][0]},
+        ended="done" if earned[-1][0] else "turns",
+    )
+
+
+@pytest.mark.parametrize("growing", [False, True])
+def test_permuted_plays_earn_another_s_reward_in_their_last_turn(growing: bool) -> None:
+    long = [(0.0, 0.25), (0.5, 0.0), (0.0, 0.25)]
+    plays = [played(own, growing=growing) for own in (long, [(1.0, 0.0)], [(0.0, 0.0)] * 2)]
+    one = Group(sample=sample("a"), rollouts=tuple(plays))
+    other = permuted(one, seed=1)
+    assert sorted(other.rewards) == sorted(one.rewards) == [0.0, 0.0, 1.0]
+    assert other.rewards != one.rewards
+    for before, after in zip(one.rollouts, other.rollouts, strict=True):
+        assert after.text == before.text
+        assert [t.anchor for t in after.turns] == [t.anchor for t in before.turns]
+        assert [t.valid for t in after.turns] == [t.valid for t in before.turns]
+        assert [t.penalty for t in after.turns] == [0.0] * len(before.turns)
+        assert [t.reward for t in after.turns] == [0.0] * (len(before.turns) - 1) + [after.reward]
+        assert after.scores["won"] == max(0.0, after.reward)
+
+
+@pytest.mark.usefixtures("patched")
+def test_the_control_deals_the_rewards_of_plays(tmp_path: Path) -> None:
+    chosen = config(
+        tmp_path,
+        "permute_rewards=true",
+        "stages=[{algorithm: gigpo, steps: 1, prompts_per_step: 4}]",
+        "eval.limit=1",
+        "save.every=0",
+    )
+    run = train(chosen, out=tmp_path / "run")
+    rows = lines(run / "rollouts.jsonl")
+    for row in rows:
+        earned = [turn["reward"] for turn in row["turns"]]
+        assert earned == [0.0] * (len(earned) - 1) + [row["reward"]]
+    assert len({row["reward"] for row in rows}) > 1

@@ -1,0 +1,267 @@
+"""Calls that are cut off: what runs over its time is gone, and what remains goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vlrft.plugins.references import PluginError
+from vlrft.schema import DataError
+from vlrft.workers.worker import (
+    Worker,
+    WorkerDied,
+    WorkerError,
+    Workers,
+    WorkerTimeout,
+    reference_of,
+)
+
+FUNCTIONS = """
+import os, re, subprocess, sys, time, ctypes
+from vlrft.schema import DataError
+
+class Odd(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+def pid(): return os.getpid()
+def double(x): return 2 * x
+def sleeps(): time.sleep(600)
+def backtracks(): re.match(r"(a+)+$", "a" * 60 + "b")   # never lets go of the interpreter's lock
+def starts(path):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    open(path, "w").write(str(child.pid))
+    time.sleep(600)
+def leaves(): os._exit(3)
+def crashes(): ctypes.string_at(0)
+def raises(): raise KeyError("x")
+def data(): raise DataError("sample a: unreadable")
+def odd(): raise Odd("one", "two")
+def unsendable(): return lambda: 0
+def prints(): print("loud"); return 1
+def big(): return len(bytearray(3 * 2**30))
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    return f"{tmp_path}/functions.py"
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether the process is there, zombies included."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def gone(pid: int, seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def test_a_call_answers_from_one_other_process(file: str, worker: Worker) -> None:
+    assert worker.call(f"{file}:double", 21, seconds=5) == 42
+    found = worker.call(f"{file}:pid", seconds=5)
+    assert found == worker.pid != os.getpid()
+    assert worker.call(f"{file}:pid", seconds=5) == found
+
+
+@pytest.mark.parametrize("function", ["sleeps", "backtracks"])
+def test_what_runs_over_its_time_is_killed_and_the_next_call_works(
+    file: str, worker: Worker, function: str
+) -> None:
+    first = worker.call(f"{file}:pid", seconds=5)
+    start = time.monotonic()
+    with pytest.raises(WorkerTimeout, match=r"longer than 0\.3 s"):
+        worker.call(f"{file}:{function}", seconds=0.3)
+    assert time.monotonic() - start < 2  # long before it would end by itself
+    assert not alive(first)
+    assert worker.call(f"{file}:double", 1, seconds=5) == 2
+    assert worker.pid != first
+
+
+def test_what_it_started_itself_is_killed_with_it(
+    file: str, worker: Worker, tmp_path: Path
+) -> None:
+    with pytest.raises(WorkerTimeout):
+        worker.call(f"{file}:starts", str(tmp_path / "pid"), seconds=1.5)
+    grandchild = int((tmp_path / "pid").read_text())
+    state = Path(f"/proc/{grandchild}/stat")
+    end = time.monotonic() + 10  # a zombie until init or a subreaper collects it
+    while state.exists() and state.read_text().split()[2] != "Z" and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+@pytest.mark.parametrize(("function", "how"), [("leaves", "exit code 3"), ("crashes", "SIGSEGV")])
+def test_a_process_that_dies_says_how_and_comes_back(
+    file: str, worker: Worker, function: str, how: str
+) -> None:
+    with pytest.raises(WorkerDied, match=how):
+        worker.call(f"{file}:{function}", seconds=5)
+    assert worker.call(f"{file}:double", 2, seconds=5) == 4
+
+
+def test_exceptions_come_back_as_they_are(file: str, worker: Worker) -> None:
+    with pytest.raises(KeyError, match="x"):
+        worker.call(f"{file}:raises", seconds=5)
+    with pytest.raises(DataError, match="sample a"):
+        worker.call(f"{file}:data", seconds=5)
+    with pytest.raises(WorkerError, match="Odd: one"):
+        worker.call(f"{file}:odd", seconds=5)
+    with pytest.raises(WorkerError, match="cannot be sent"):
+        worker.call(f"{file}:unsendable", seconds=5)
+    with pytest.raises(PluginError, match="did you mean"):
+        worker.call(f"{file}:doubel", 1, seconds=5)
+    with pytest.raises(WorkerError, match="cannot be pickled"):
+        worker.call(f"{file}:double", lambda: 0, seconds=5)
+    assert worker.call(f"{file}:double", 3, seconds=5) == 6
+
+
+def test_memory_has_a_limit(file: str) -> None:
+    worker = Worker(memory_gb=2)
+    with pytest.raises(MemoryError):
+        worker.call(f"{file}:big", seconds=30)
+    worker.close()
+
+
+def test_prints_are_no_results(
+    file: str, worker: Worker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert worker.call(f"{file}:prints", seconds=5) == 1
+    worker.close()
+    assert capfd.readouterr().out == ""
+
+
+def test_close_leaves_no_process_and_no_zombie(file: str) -> None:
+    worker = Worker()
+    pid = worker.call(f"{file}:pid", seconds=5)
+    worker.close()
+    assert not alive(pid)
+    pid = worker.call(f"{file}:pid", seconds=5)
+    del worker
+    assert gone(pid)
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_workers_end_with_their_caller(file: str, tmp_path: Path, kill: bool) -> None:
+    end = "os.kill(os.getpid(), 9)" if kill else ""
+    script = f"""
+import os, threading, time
+from vlrft.workers.worker import Worker
+idle, busy = Worker(), Worker()
+a = idle.call({file + ":pid"!r}, seconds=5)
+b = busy.call({file + ":pid"!r}, seconds=5)
+print(a, b, flush=True)
+{end}
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == (-signal.SIGKILL if kill else 0), done.stderr
+    for pid in map(int, done.stdout.split()):
+        assert gone(pid)
+
+
+def test_a_busy_worker_ends_after_its_time_when_the_caller_is_gone(file: str) -> None:
+    script = f"""
+import os, threading, time
+import vlrft.workers.worker as w
+busy = w.Worker()
+print(busy.call({file + ":pid"!r}, seconds=5), flush=True)
+threading.Thread(target=lambda: busy.call({file + ":backtracks"!r}, seconds=1.0), daemon=True).start()
+time.sleep(0.5)
+os.kill(os.getpid(), 9)
+"""
+    caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert caller.stdout is not None
+    with caller.stdout as out:
+        pid = int(out.readline())
+    assert caller.wait(20) == -signal.SIGKILL
+    ended = gone(pid, 20)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+    assert ended
+
+
+def test_threads_share_a_worker(file: str, worker: Worker) -> None:
+    found: list[int] = []
+    ask = lambda n: found.append(worker.call(f"{file}:double", n, seconds=20))  # noqa: E731
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [0, 2, 4, 6, 8, 10, 12, 14]
+
+
+def test_many_calls_come_back_in_order_failures_in_their_place(file: str) -> None:
+    workers = Workers(2)
+    found = workers.map(f"{file}:double", [(1,), (None,), ("a",)], 5)
+    workers.close()
+    assert (found[0], found[2]) == (2, "aa")
+    assert isinstance(found[1], TypeError)
+
+
+def test_a_function_is_named_by_where_it_stands() -> None:
+    assert reference_of(reference_of) == "vlrft.workers.worker:reference_of"
+    with pytest.raises(WorkerError, match="no function of a module"):
+        reference_of(lambda: 0)
+
+
+def test_a_fork_of_the_caller_has_a_worker_of_its_own(file: str, worker: Worker) -> None:
+    own = worker.call(f"{file}:pid", seconds=5)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        other = worker.call(f"{file}:pid", seconds=5)
+        os.write(writes, str(other).encode())
+        worker.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert int(os.read(reads, 20)) != own
+    os.close(reads)
+    os.close(writes)
+    assert worker.call(f"{file}:pid", seconds=5) == own
+
+
+def test_imports_are_not_the_call_s_time(tmp_path: Path, worker: Worker) -> None:
+    (tmp_path / "heavy.py").write_text("import time\ntime.sleep(0.7)\ndef one(): return 1\n")
+    (tmp_path / "light.py").write_text(
+        f"from vlrft.plugins.references import load_attribute\n"
+        f"def asks(): return load_attribute({f'{tmp_path}/heavy.py:one'!r})()\n"
+    )
+    heavy, light = f"{tmp_path}/heavy.py:one", f"{tmp_path}/light.py:asks"
+    assert worker.call(heavy, seconds=0.5) == 1
+    worker.close()
+    assert worker.call(light, seconds=0.5, loads=[heavy]) == 1
+
+
+def test_a_process_that_cannot_start_is_an_error_and_no_answer(
+    file: str, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(WorkerError, match="does not start") as caught:
+        worker.call(f"{file}:pid", seconds=5.0)
+    assert not isinstance(caught.value, WorkerDied | WorkerTimeout)
+    from vlrft.grading import Bounded
+
+    with pytest.raises(WorkerError, match="does not start"):
+        Bounded().call(len, ("a",), 5.0)
+    monkeypatch.undo()
+    assert worker.call(f"{file}:pid", seconds=5.0) > 0

@@ -1,0 +1,92 @@
+"""vlrft check TASK: the gold answer of every sample must earn full marks from the rewards that apply."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+
+from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.config.load import task_config
+from vlrft.grading.metrics import reaches
+from vlrft.plugins.find import find_task
+from vlrft.rollout.gold import gold_grade, gold_text, golds, walk
+from vlrft.rollout.task import BoundTask, bind
+from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, Sequence
+from vlrft.scoring.rewards import score
+
+
+def run(args: argparse.Namespace) -> int:
+    config = task_config(args.task, args.overrides)
+    failures = 0
+    for number, split in enumerate(args.split or find_task(config.name).splits):
+        bound = bind(config, split)
+        samples = bound.head(args.limit)
+        wrong = list(mistakes(bound, samples))
+        failures += len(wrong)
+        print(
+            f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
+        )
+        for line in wrong[:10]:
+            print(f"  {line}", file=sys.stderr)
+        if number == 0:
+            show(bound)
+    return 1 if failures else 0
+
+
+def mistakes(bound: BoundTask, samples: Iterable[Sample]) -> Iterator[str]:
+    """A line for each sample whose gold answer is not worth what it should be."""
+    for sample in samples:
+        try:
+            if bound.task.env is not None:
+                yield from unfinished(bound, sample)
+                continue
+            text = gold_text(bound.task, sample)
+            scores = score(gold_rollout(sample, text), bound.rewards).scores
+        except DataError as e:
+            yield str(e)
+            continue
+        poor = {k: v for k, v in scores.items() if v is not None and v < 1}
+        if poor or not any(v is not None for v in scores.values()):
+            yield f"sample {sample.id}: the gold answer {text!r} earns {poor or 'nothing'}"
+
+
+def unfinished(bound: BoundTask, sample: Sample) -> Iterator[str]:
+    """A line when the gold play does not end with full marks. Raises DataError where its environment fails."""
+    said, grade = gold_grade(bound.task, bound.graders, sample, bound.host)
+    if not reaches(grade, 1.0):
+        yield f"sample {sample.id}: the gold play of {len(said)} turns earns {grade:g}"
+
+
+def gold_rollout(sample: Sample, text: str) -> Rollout:
+    row = Sequence(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=text, finish="stop"),))
+    return Rollout(sample=sample, sequences=(row,), origin="injected")
+
+
+def show(bound: BoundTask) -> None:
+    """The first sample as a policy reads it: the rendered prompt of a small Qwen2-VL, and its lengths.
+
+    Without torch, the messages as the pack gives them.
+    """
+    sample = bound.samples[0]
+    said = golds(bound.task, sample)
+    seen = walk(sample, said, bound.host)[0][0]
+    if find_spec("torch") is None:
+        for message in seen.messages:
+            parts = (part if isinstance(part, str) else "<image>" for part in message.content)
+            print(f"{message.role}: {''.join(parts)}")
+        print(f"images: {len(seen.images)}; their tokens are counted where torch is installed")
+        print("\n".join(f"gold: {text}" for text in said))
+        return
+    from vlrft.policy.load import load_policy
+
+    policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=bound.text(64))
+    prompt = policy.chat.render(seen.messages, seen.images, name=sample.id)
+    places = [policy.chat.features(image) for image in prompt.images]
+    text = policy.chat.tokenizer.decode(prompt.ids)
+    print(re.sub(r"(<\|image_pad\|>)+", "<|image_pad|> …", text).strip())
+    sizes = [f"{image.width} × {image.height}" for image in seen.images]
+    print(f"prompt: {len(prompt.ids)} tokens; images: {sizes or 'none'}, {places} tokens")
+    print("\n".join(f"gold: {text}" for text in said))

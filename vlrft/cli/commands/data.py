@@ -1,0 +1,133 @@
+"""vlrft data: prepare PACK writes validated rows once; show PACK says what there is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from vlrft.config import ConfigError
+from vlrft.config.load import task_config
+from vlrft.data import Dataset, Row, generate, prepare
+from vlrft.envs import build_host
+from vlrft.grading.metrics import reaches
+from vlrft.plugins.find import find_task
+from vlrft.reporting.html.contact_sheet import facts, shown, write_sheet
+from vlrft.rollout.gold import gold_grade
+from vlrft.rollout.task import bind
+from vlrft.schema import DataError, Task
+from vlrft.scoring.graders import Graders
+
+
+def run(args: argparse.Namespace) -> None:
+    task = find_task(args.task)
+    if unknown := [split for split in args.split or () if split not in task.splits]:
+        raise ConfigError(
+            [
+                f"--split: {unknown[0]!r} is no split of {task.name}; it has {', '.join(task.splits)} "
+                "(give KEY=VALUE before the options)"
+            ]
+        )
+    {"prepare": run_prepare, "show": run_show}[args.action](args)
+
+
+def run_prepare(args: argparse.Namespace) -> None:
+    task = find_task(args.task)
+    if task.generate is not None or args.games is not None:
+        run_generate(task, args)
+        return
+    if not isinstance(task.load, Dataset):
+        raise ConfigError([f"task {task.name} makes its own samples: there is nothing to prepare"])
+    if args.out is None:
+        raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
+    overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
+    options = task_options(task, task_config(args.task, overrides).options)
+    done = 0
+    for split in args.split or task.splits:
+        if (args.out / f"{split}.jsonl").exists() and not args.overwrite:
+            print(f"{split}: is prepared already (--overwrite makes it anew)")
+            done += 1
+            continue
+        source = task.load.source(split, options)
+        try:
+            found = prepare(
+                task.load.rows(source, split, options),
+                task=task.name,
+                split=split,
+                where=source.label,
+                out=args.out,
+                gold=gold_check(task, options),
+                anew=args.overwrite,
+            )
+        except DataError as e:
+            if args.split:
+                raise
+            print(f"{split}: not prepared: {e}", file=sys.stderr)
+            continue
+        done += 1
+        again = f", {found.resumed} of them by an earlier call" if found.resumed else ""
+        print(f"{split}: {found.rows} rows{again}")
+        for reason, count in found.defects.items():
+            print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
+    if not done:
+        raise DataError(f"task {task.name}: no split could be prepared")
+
+
+def run_generate(task: Task, args: argparse.Namespace) -> None:
+    given = {"--from": args.where, "--split": args.split, "--overwrite": args.overwrite}
+    if unused := [flag for flag, value in given.items() if value]:
+        raise ConfigError([f"{unused[0]}: does not go with --games; {task.name} makes its data"])
+    for line in generate(task, args.games, args.seed, args.out):
+        print(line, flush=True)
+
+
+def gold_check(task: Task, options: object) -> Callable[[Row], str | None]:
+    """What keeps a row's gold answer from full marks by the strict grader."""
+    graders = Graders.of(task)
+    load, host = task.load, build_host(task, workers=0, time_limit=None, reference="")
+    assert isinstance(load, Dataset)
+
+    def check(row: Row) -> str | None:
+        try:
+            said, grade = gold_grade(task, graders, load.sample(row, options), host)
+        except DataError as e:
+            return str(e)
+        return None if reaches(grade, 1.0) else f"{' / '.join(said)!r} earns {grade:g}"
+
+    return check
+
+
+def task_options(task: Task, given: dict[str, object]) -> object:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(task.options).validate_python(given)
+
+
+def run_show(args: argparse.Namespace) -> None:
+    overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
+    config = task_config(args.task, overrides)
+    sheets = []
+    for split in args.split or find_task(config.name).splits:
+        try:
+            bound = bind(config, split)
+        except DataError as e:
+            if args.split:
+                raise
+            print(f"{split}: {e}", file=sys.stderr)
+            continue
+        print("\n".join([f"{split}: {len(bound.samples)} samples", *facts(bound.samples)]))
+        for k in range(min(3, len(bound.samples))):
+            print("\n".join(shown(bound.samples[k])))
+        sheets.append((split, bound.samples))
+    if not sheets:
+        raise DataError(f"task {config.name}: no split could be loaded")
+    if args.html is not None:
+        write(args.html, overwrite=args.overwrite)
+        write_sheet(args.html, config.name, sheets)
+        print(f"contact sheet: {args.html}")
+
+
+def write(path: Path, *, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise ConfigError([f"{path} exists; use --overwrite or another --html"])

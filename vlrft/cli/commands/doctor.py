@@ -1,0 +1,68 @@
+"""vlrft doctor: what is installed, and with a config what its run would hold."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from vlrft.config import ConfigError
+
+CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
+EXTRAS = {
+    "digits": ("scikit-learn", "the pack that needs no download"),
+    "data": ("datasets", "data sets of the hub, parquet"),
+    "math": ("math-verify", "mathematical answers beyond numbers"),
+    "text": ("sacrebleu", "BLEU"),
+    "peft": ("peft", "LoRA"),
+    "trl": ("trl", "our methods in TRL's GRPOTrainer"),
+    "deepspeed": ("deepspeed", "many ranks, sharded"),
+    "alfworld": ("alfworld", "agents in ALFWorld's games"),
+    "tensorboard": ("tensorboard", "curves in TensorBoard"),
+    "wandb": ("wandb", "Weights & Biases"),
+    "trackio": ("trackio", "trackio"),
+    "qwen": ("torchvision", "the torchvision image processor, video"),
+}
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.ranks < 1:
+        raise ConfigError([f"--ranks: {args.ranks}; at least 1"])
+    print(f"python        {platform.python_version()} on {platform.system()} {platform.machine()}")
+    missing = [name for name in CORE if _version(name) is None]
+    for name in CORE:
+        print(f"{name:13s} {_version(name) or 'MISSING: pip install ' + name}")
+    for extra, (package, use) in EXTRAS.items():
+        found = _version(package)
+        print(f"{package:13s} {found or f'not installed (pip install vlrft[{extra}])'}   {use}")
+    if find_spec("torch") is not None:
+        _devices()
+    if args.config is not None:
+        from vlrft.cli.doctor.page import show
+
+        print()
+        show(args.config, args.overrides, args.memory, args.ranks)
+    return 1 if missing else 0
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _devices() -> None:
+    import torch
+
+    print(f"cpu           {os.cpu_count()} cores, {torch.get_num_threads()} torch threads")
+    if not torch.cuda.is_available():
+        print("cuda          none: training runs on the CPU in float32")
+        return
+    for index in range(torch.cuda.device_count()):
+        found = torch.cuda.get_device_properties(index)
+        print(
+            f"cuda:{index}        {found.name}, {found.total_memory / 1e9:.0f} GB, bfloat16 {torch.cuda.is_bf16_supported()}"
+        )

@@ -1,0 +1,117 @@
+"""vlrft eval: a checkpoint answers a split and is graded; what a stopped evaluation had done is not done again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from vlrft.config import ConfigError, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
+from vlrft.config.load import dump_sections, eval_config, load_config
+from vlrft.evaluation.evaluate import graded, measure
+from vlrft.evaluation.result_files import (
+    read_records,
+    records_path,
+    table,
+    unmeasured,
+    write_records,
+    write_results,
+)
+from vlrft.reporting.files import replace as write_whole
+from vlrft.reporting.files import whole_lines
+from vlrft.rollout.task import bind
+from vlrft.schema import DataError, Record
+
+
+def run(args: argparse.Namespace) -> None:
+    out: Path | None = args.json
+    if out is not None and out.exists() and not args.overwrite:
+        raise ConfigError([f"{out} exists; use --overwrite or another --json"])
+    task, model, rollout, decoding = settings(args)
+    begun = None
+    if out is not None:
+        told = dump_sections(task=task, policy=model, rollout=rollout, eval=decoding)
+        begun = Begun(out, told, anew=args.overwrite)
+
+    from transformers.utils import logging as transformers_logging
+
+    from vlrft.distributed.device import pick_device
+    from vlrft.evaluation.rollouts import player
+    from vlrft.policy.load import load_policy
+    from vlrft.rollout.engines import build
+    from vlrft.vision.processor import resize_of
+
+    transformers_logging.disable_progress_bar()
+    bound = bind(task, decoding.split)
+    bound.refuse_unreadable_golds()
+    samples = bound.head(decoding.limit)
+    if not len(samples):
+        raise DataError(
+            f"task {bound.task.name}: no samples to evaluate; check the split and the limit"
+        )
+    policy = load_policy(model, device=pick_device("auto"))
+    bound.refuse_other_resize(resize_of(policy.chat.image_processor))
+    play = player(bound, build(rollout, policy), policy.chat, rollout, decoding)
+    records = begun.records(decoding.answers) if begun is not None else []
+    if records:
+        print(f"vlrft: going on behind {len(records)} answers", file=sys.stderr)
+    total = len(samples) * decoding.answers
+    for chunk in graded(bound, samples, play, range(len(records) // decoding.answers)):
+        records += chunk
+        if begun is not None:
+            write_records(begun.path, chunk)
+        print(f"{len(records)} of {total} answers", file=sys.stderr)
+    found = measure(bound.task, records)
+    graders = tuple(found.graded)
+    for line in unmeasured(bound.task, found):
+        print(f"vlrft: {line}", file=sys.stderr)
+    print("\n".join(table(found, graders)))
+    if out is not None:
+        about = {"task": task.name, "split": decoding.split, "model": args.model}
+        write_results(out, found, graders, **about)
+
+
+def settings(
+    args: argparse.Namespace,
+) -> tuple[TaskConfig, PolicyConfig, RolloutConfig, EvalConfig]:
+    """From a task's name, or from a config; what the command line says goes first. Raises ConfigError."""
+    if args.task is not None:
+        task, model, rollout, decoding = eval_config(args.task, args.model, args.overrides)
+    else:
+        config = load_config(args.config, args.overrides)
+        model = replace(config.policy, model=args.model, build=None, lora=None, freeze=())
+        task, rollout, decoding = config.task, config.rollout, config.eval
+    split = args.split or decoding.split
+    limit = decoding.limit if args.limit is None else args.limit
+    return task, model, rollout, replace(decoding, split=split, limit=limit)
+
+
+class Begun:
+    """The records of an evaluation that may have been stopped, and the settings that they were made with."""
+
+    def __init__(self, out: Path, settings: str, *, anew: bool) -> None:
+        self.path = records_path(out)
+        kept = out.with_name(f"{out.stem}.settings.yaml")
+        if anew or out.exists():
+            self.path.unlink(missing_ok=True)
+        old = kept.read_text(encoding="utf-8") if kept.exists() else None
+        if self.path.exists() and old != settings:
+            raise ConfigError(
+                [
+                    f"{self.path} was begun with other settings (see {kept}); use --overwrite or another --json"
+                ]
+            )
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(settings, encoding="utf-8")
+        except OSError as e:
+            raise ConfigError([f"{out}: cannot be written ({e.strerror})"]) from None
+
+    def records(self, answers: int) -> list[Record]:
+        """Those of whole samples; the file holds no others from then on."""
+        if not self.path.exists():
+            return []
+        lines = [line + b"\n" for line, _ in whole_lines(self.path)]
+        write_whole(self.path, b"".join(lines[: len(lines) // answers * answers]))
+        return read_records(self.path)

@@ -1,0 +1,92 @@
+"""vlrft list"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+from collections.abc import Mapping
+from textwrap import shorten
+from typing import Any
+
+from vlrft.config.shipped import shipped_configs
+from vlrft.plugins.find import find_reward, find_task, reward_names, task_names
+
+DOC_WIDTH = 120  # characters of what a reward says of itself
+Entries = Mapping[str, Mapping[str, Any]]
+
+
+def run(args: argparse.Namespace) -> None:
+    makers = {"tasks": tasks, "rewards": rewards, "algorithms": algorithms, "configs": configs}
+    kinds = [args.kind] if args.kind else ["tasks", "rewards"]  # algorithms need torch
+    found = {kind: makers[kind]() for kind in kinds}
+    if args.json:
+        print(json.dumps(found if args.kind is None else found[args.kind], indent=1))
+        return
+    for kind, entries in found.items():
+        if kind == "configs":
+            print("\n".join(table(entries)))
+            continue
+        print(f"{kind}:")
+        width = max(map(len, entries), default=0)
+        for name, entry in entries.items():
+            print(f"  {name:{width}}  {entry['doc']}")
+            for key in [k for k in entry if k != "doc"]:
+                print(f"  {'':{width}}    {key}: {entry[key]}")
+    if args.kind is None:
+        print("algorithms: vlrft list algorithms; configs: vlrft list configs")
+
+
+def tasks() -> Entries:
+    return {name: {"doc": find_task(name).doc} for name in task_names()}
+
+
+def rewards() -> Entries:
+    return {name: {"doc": _reward_doc(name)} for name in reward_names()}
+
+
+def algorithms() -> Entries:
+    from vlrft.algorithms import ALGORITHMS
+
+    return {name: a.describe() for name, a in ALGORITHMS.items()}
+
+
+def configs() -> Entries:
+    """What each shipped config trains, and what its paper reports."""
+    from vlrft.config.load import load_config
+
+    out: dict[str, dict[str, Any]] = {}
+    for name, path in shipped_configs().items():
+        config = load_config(path)
+        model, build = config.policy.model, config.policy.build
+        told = config.published
+        out[name] = {
+            "task": config.task.name,
+            "model": model or (f"built {build.family}" if build else ""),
+            "algorithm": " + ".join(str(s.name) for s in config.stages),
+            "paper": "" if told is None else told.source,
+            "published": {} if told is None else told.scores,
+        }
+    return out
+
+
+def table(entries: Entries) -> list[str]:
+    """A line a config, columns aligned."""
+    head = ("config", "task", "model", "stages", "paper", "published (%)")
+    rows: list[tuple[str, ...]] = [head]
+    for name, e in entries.items():
+        figures = ", ".join(f"{k} {v:g}" for k, v in e["published"].items())
+        rows.append((name, e["task"], e["model"], e["algorithm"], e["paper"], figures))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _reward_doc(name: str) -> str:
+    """What the reward is: the first line of its file; of one among several in a file, its own."""
+    function = find_reward(name)
+    own = function if "." in name else inspect.getmodule(function)
+    first = (inspect.getdoc(own) or "").partition("\n\n")[0]
+    return shorten(first, DOC_WIDTH, placeholder=" …")

@@ -1,0 +1,215 @@
+"""A policy's shapes from its config alone: the model is made on torch's `meta` device, where tensors have no storage."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from vlrft.config import ConfigError, PolicyConfig
+from vlrft.distributed.device import pick_dtype
+from vlrft.memory.shapes import GRADIENT, Adapters, Decoder, Model, Tower, Weights
+from vlrft.policy.backbone import sees
+from vlrft.policy.tiny import build_model
+from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze, in_tower
+from vlrft.vision.processor import prepare_torchvision
+
+REACH_SECONDS = 5.0  # for a hub that may not be there
+READS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
+READS |= {"gate_proj": "second", "up_proj": "second", "fc1": "second", "down_proj": "product"}
+READS |= {"fc2": "product"}  # adapted modules of one layer that read the same tensor
+
+
+def shapes(config: PolicyConfig, *, tokenizer: Any, device: str) -> Model:
+    """The model as training would hold it: dtype, frozen parts, adapters. `tokenizer`: a built policy's.
+
+    Raises ConfigError for a model whose config cannot be had.
+    """
+    prepare_torchvision()
+    with torch.device("meta"):
+        if config.build is not None:
+            model: Any = build_model(config.build, tokenizer, 0, "sdpa")
+        else:
+            model = _unloaded(str(config.model), config.trust_remote_code)
+        return read(model, config, device)
+
+
+def read(model: Any, config: PolicyConfig, device: str) -> Model:
+    """The shapes of a transformers causal model (its tensors may be on the meta device); adapters are added to it."""
+    model = model.to(planned_dtype(config.dtype, device))
+    causal = model
+    if config.lora is not None:
+        model = add_lora(model, config.lora)
+    freeze(model, config.freeze)
+    element = next(model.parameters()).element_size()
+    named = [(n.removeprefix(PEFT_PREFIX), p) for n, p in model.named_parameters()]
+    text = causal.config.get_text_config()
+    heads = text.num_attention_heads
+    attention: Any = "sdpa" if config.attention == "flash_attention_2" else config.attention
+    head = causal.get_output_embeddings().weight
+    return Model(
+        decoder=Decoder(
+            hidden=text.hidden_size,
+            layers=text.num_hidden_layers,
+            heads=heads,
+            kv_heads=getattr(text, "num_key_value_heads", None) or heads,
+            head_dim=getattr(text, "head_dim", None) or text.hidden_size // heads,
+            inner=text.intermediate_size,
+            vocab=head.shape[0],
+            attention=attention,
+            gradient=_gradient([p for n, p in named if not in_tower(n)], named),
+            adapters=_adapters(causal.get_decoder(), element),
+        ),
+        tower=_tower(causal, named, config, element) if sees(causal) else None,
+        weights=_weights(causal, named),
+        element=element,
+        checkpointing=config.activation_checkpointing,
+        head_trained=head.requires_grad,
+        gpu=device.startswith("cuda"),
+    )
+
+
+def planned_dtype(name: str, device: str) -> torch.dtype:
+    """As the run picks it; a GPU that is not here is taken for one that computes in bfloat16."""
+    absent = device.startswith("cuda") and not torch.cuda.is_available()
+    return torch.bfloat16 if absent and name == "auto" else pick_dtype(name, device)
+
+
+def _gradient(own: list[nn.Parameter], every: list[tuple[str, nn.Parameter]]) -> GRADIENT:
+    """Whether a part's own matrices are trained, or gradients only pass through it on their way to others."""
+    known = {id(p) for n, p in every if ".lora_" not in n and p.requires_grad}
+    if any(id(p) in known for p in own):
+        return "all"
+    return "flow" if any(p.requires_grad for _, p in every) else "none"
+
+
+def _tower(
+    causal: Any, named: list[tuple[str, nn.Parameter]], config: PolicyConfig, element: int
+) -> Tower:
+    vision = causal.config.vision_config
+    gated = hasattr(vision, "out_hidden_size")
+    width = vision.hidden_size if gated else vision.embed_dim
+    inner = vision.intermediate_size if gated else int(width * vision.mlp_ratio)
+    blocks = [(n, p) for n, p in named if in_tower(n) and ".merger." not in n]
+    ends = [p for n, p in named if in_tower(n) and ".merger." in n]
+    temporal = getattr(vision, "temporal_patch_size", 2)
+    trained = any(p.requires_grad for _, p in blocks)
+    return Tower(
+        width=width,
+        layers=vision.depth,
+        heads=vision.num_heads,
+        inner=inner,
+        gated=gated,
+        values=vision.in_channels * temporal * vision.patch_size**2,
+        merge=vision.spatial_merge_size**2,
+        attention="eager" if config.attention == "eager" else "sdpa",
+        gradient=_gradient([p for _, p in blocks], blocks) if trained else "none",
+        projector=any(p.requires_grad for p in ends),
+        adapters=_adapters(causal.base_model.visual.blocks, element),
+    )
+
+
+def _adapters(part: Any, element: int) -> Adapters:
+    """The adapters of one layer of a part: those of its last one that has any."""
+    layers: dict[str, list[tuple[str, int, Any]]] = {}
+    for name, module in part.named_modules():
+        matrices = getattr(module, "lora_A", None)
+        matrix = getattr(matrices, "default", None)
+        place = next((word for word in name.split(".") if word.isdigit()), None)
+        if matrix is not None and place is not None and matrix.weight.requires_grad:
+            layers.setdefault(place, []).append((name.split(".")[-1], matrix.in_features, matrix))
+    if not layers:
+        return Adapters()
+    found = layers[max(layers, key=int)]
+    read = {READS[name]: width for name, width, _ in found if name in READS}
+    return Adapters(
+        rank=found[0][2].out_features,
+        # peft casts adapters to float32 when it has weights; on the meta device too
+        element=found[0][2].weight.element_size(),
+        inputs=tuple(width for _, width, _ in found),
+        distinct=sum(read.values()),
+    )
+
+
+def _weights(causal: Any, named: list[tuple[str, nn.Parameter]]) -> Weights:
+    embedding = causal.get_input_embeddings().weight
+    trained = [(n, p) for n, p in named if p.requires_grad]
+    return Weights(
+        total=sum(p.nbytes for _, p in named),
+        trained=sum(p.nbytes for _, p in trained),
+        embedding=embedding.nbytes if embedding.requires_grad else 0,
+        tower=sum(p.nbytes for n, p in trained if in_tower(n)),
+        base=sum(p.nbytes for n, p in named if ".lora_" not in n),
+        half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
+        sizes=tuple(p.numel() for _, p in trained),
+    )
+
+
+def _unloaded(source: str, trust_remote_code: bool) -> Any:
+    """A hub id's or a folder's model without weights."""
+    import transformers
+
+    config = model_config(source, trust_remote_code)
+    for name, known in (
+        ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
+        ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
+    ):
+        if type(config) in known:
+            return getattr(transformers, name).from_config(config)
+    raise ConfigError(
+        [f"policy.model={source}: {config.model_type} is no causal model that vlrft trains"]
+    )
+
+
+def model_config(source: str, trust_remote_code: bool = False) -> Any:
+    """The config of a folder, of what the hub's cache has, or of the hub, where that answers within seconds.
+
+    Raises ConfigError with one line.
+    """
+    from transformers import AutoConfig
+
+    source = str(Path(source).expanduser()) if source.startswith("~") else source
+    local = Path(source)
+    if local.is_dir() and not (local / "config.json").is_file():
+        raise ConfigError([f"policy.model={source}: no config.json in this folder"])
+    if not local.is_dir() and (source.startswith((".", "/")) or source.count("/") != 1):
+        raise ConfigError([f"policy.model={source}: no such folder"])
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    try:
+        return AutoConfig.from_pretrained(source, local_files_only=True, **options)
+    except (OSError, ValueError) as e:
+        if local.is_dir():
+            raise ConfigError([f"policy.model={source}: {str(e).splitlines()[0]}"]) from None
+    _refuse_unreachable(source)
+    try:
+        return AutoConfig.from_pretrained(source, **options)
+    except (OSError, ValueError) as e:
+        raise ConfigError([f"policy.model={source}: {str(e).splitlines()[0]}"]) from None
+
+
+def _refuse_unreachable(source: str) -> None:
+    """The hub's client asks six times over half a minute; one question is enough here."""
+    from huggingface_hub import constants
+
+    reason = "HF_HUB_OFFLINE is set"
+    if not constants.is_offline_mode():
+        try:
+            request = urllib.request.Request(
+                f"{constants.ENDPOINT}/api/models/{source}", method="HEAD"
+            )
+            urllib.request.urlopen(request, timeout=REACH_SECONDS).close()
+            return
+        except urllib.error.HTTPError:
+            return  # it answers: its client says what is wrong
+        except OSError as e:
+            reason = str(getattr(e, "reason", e))
+    raise ConfigError(
+        [
+            f"policy.model={source}: its config is not in the hub's cache, and the hub cannot be reached ({reason}); "
+            "give a folder with its config.json: policy.model=DIR"
+        ]
+    )

@@ -1,0 +1,192 @@
+"""A config -> what each of its stages holds at its fullest, and what would make it fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vlrft.algorithms import find_algorithm
+from vlrft.cli.doctor.model_shapes import shapes
+from vlrft.cli.doctor.prompt_lengths import (
+    Prompts,
+    bounds,
+    chat_of,
+    prompts_of,
+    stand_in_tokenizer,
+)
+from vlrft.config import Config, LoraConfig, PolicyConfig, RolloutConfig, StageConfig, UpdateConfig
+from vlrft.engine import choices, find_engine
+from vlrft.evaluation.evaluate import EVAL_CHUNK
+from vlrft.memory.phases import plan
+from vlrft.memory.plan import Plan
+from vlrft.memory.shapes import Model
+from vlrft.memory.workload import Sampling, Work
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A stage with its plan, and what its prompt lengths rest on."""
+
+    name: str
+    plan: Plan
+    origin: str
+
+
+class Planner:
+    """Reads what does not change with the settings once: tokenizer and prompts."""
+
+    def __init__(self, config: Config, device: str, ranks: int = 1) -> None:
+        """`device`: where each of the ranks would train. Raises ConfigError for a model whose config cannot be had."""
+        self.device = device
+        self.ranks = ranks
+        self.tokenizer: Any = None
+        if config.policy.build is not None:
+            self.tokenizer = stand_in_tokenizer(config.policy, config.stages[0])
+        self.model = self._shapes(config.policy)
+        sees = self.model.tower is not None
+        chat = chat_of(config, self.tokenizer, sees=sees)
+        self.stages = [
+            prompts_of(
+                s.task, "train", chat, bounds(config, s.rollout.max_prompt_tokens, sees=sees)
+            )
+            for s in config.stages
+        ]
+        limit = bounds(config, config.rollout.max_prompt_tokens, sees=sees)
+        self.evaluation = prompts_of(config.task, config.eval.split, chat, limit)
+
+    def _shapes(self, policy: PolicyConfig) -> Model:
+        return shapes(policy, tokenizer=self.tokenizer, device=self.device)
+
+    def plans(self, config: Config) -> list[Planned]:
+        """A rank's plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
+        model = self._shapes(config.policy)
+        engine = find_engine(config.engine)
+        evaluation = evaluated(config, self.evaluation, self.ranks)
+        found: list[Planned] = []
+        for stage, own in zip(config.stages, self.stages, strict=True):
+            asked = replace(work(config, stage, own, self.ranks), evaluation=evaluation)
+            share = engine.holds(stage.update, model, self.ranks)
+            planned = plan(model, asked, share)
+            found.append(Planned(name=stage.name or "", plan=planned, origin=own.origin))
+        return found
+
+
+def work(config: Config, stage: StageConfig, own: Prompts, ranks: int) -> Work:
+    """A rank's part of a step of a stage: every group is taught, every completion as long as may be."""
+    assert stage.algorithm is not None
+    algorithm = find_algorithm(stage.algorithm)
+    sampled = algorithm.answers == "sampled"
+    rollout, prompts = stage.rollout, own.dealt(stage.prompts_per_step, ranks)
+    return Work(
+        prompts=prompts,
+        group=rollout.group_size if sampled else 1,
+        tokens=rollout.max_tokens,
+        micro_tokens=stage.update.max_tokens_per_micro_batch,
+        updates=stage.update.updates_per_batch,
+        reference=algorithm.needs.ref_logprobs,
+        rollout=Sampling(
+            prompts=prompts[: math.ceil(stage.prompts_per_step / ranks)],
+            answers=rollout.group_size,
+            tokens=rollout.max_tokens,
+            truncated=rollout.top_p < 1 or rollout.top_k > 0,
+            max_rows=rollout.max_rows,
+            max_cache_tokens=rollout.max_cache_tokens,
+        )
+        if sampled
+        else None,
+        self_check=config.self_check,
+        ahead=config.image_threads > 0,
+        images=own.samples,
+    )
+
+
+def evaluated(config: Config, own: Prompts, ranks: int) -> Sampling:
+    """A rank's part of a chunk of an evaluation."""
+    asked, rollout = config.eval, config.rollout
+    count = min(EVAL_CHUNK, asked.limit or EVAL_CHUNK, own.samples or EVAL_CHUNK)
+    return Sampling(
+        prompts=replace(own, turns=1).dealt(count, ranks),
+        answers=asked.answers,
+        tokens=asked.max_tokens or rollout.max_tokens,
+        greedy=asked.temperature == 0,
+        truncated=asked.top_p < 1,
+        max_rows=rollout.max_rows,
+        max_cache_tokens=rollout.max_cache_tokens,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A setting as it is written, and the peak it would lead to."""
+
+    setting: str
+    peak: int
+
+
+def suggestions(config: Config, planner: Planner) -> list[Change]:
+    """Settings that make the fullest stage smaller, alone, the most helpful first; those that do not help are left out."""
+    now = peak(planner.plans(config))
+    found: list[Change] = []
+    sees = planner.model.tower is not None
+    for setting, changed in changes(config, sees=sees, ranks=planner.ranks):
+        size = peak(planner.plans(changed))
+        if size < 0.98 * now:
+            found.append(Change(setting=setting, peak=size))
+    return sorted(found, key=lambda change: change.peak)
+
+
+def peak(planned: list[Planned]) -> int:
+    return max(one.plan.peak.total for one in planned)
+
+
+def changes(config: Config, *, sees: bool, ranks: int = 1) -> list[tuple[str, Config]]:
+    """One thing changed at a time; where there are several ranks, the engine too."""
+    policy = config.policy
+    found: list[tuple[str, Config]] = []
+
+    def put(setting: str, **options: Any) -> None:
+        found.append((setting, replace(config, policy=replace(policy, **options))))
+
+    if not policy.activation_checkpointing:
+        put("policy.activation_checkpointing=true", activation_checkpointing=True)
+    if policy.dtype != "bfloat16":
+        put("policy.dtype=bfloat16", dtype="bfloat16")
+    if sees and "vision" not in policy.freeze and policy.lora is None:
+        put("policy.freeze=[vision, projector]", freeze=(*policy.freeze, "vision", "projector"))
+    if policy.lora is None:
+        put("policy.lora={rank: 16}", lora=LoraConfig(rank=16))
+    budget = config.update.max_tokens_per_micro_batch
+    for share in (2, 4, 8):
+        found.append(_smaller_update(config, budget // share))
+    keys = config.rollout.max_cache_tokens
+    for share in (4, 16):
+        found.append(_smaller_rollout(config, keys // share))
+    for engine in choices() if ranks > 1 else ():
+        written = ", ".join(f"{key}: {value}" for key, value in engine.items())
+        found.append((f"engine={{{written}}}", replace(config, engine=engine)))
+    return found
+
+
+def _smaller_update(config: Config, budget: int) -> tuple[str, Config]:
+    """Micro-batches of `budget` tokens, where a stage has no less."""
+
+    def less(update: UpdateConfig) -> UpdateConfig:
+        return replace(
+            update, max_tokens_per_micro_batch=min(budget, update.max_tokens_per_micro_batch)
+        )
+
+    stages = tuple(replace(stage, update=less(stage.update)) for stage in config.stages)
+    changed = replace(config, update=less(config.update), stages=stages)
+    return f"update.max_tokens_per_micro_batch={budget}", changed
+
+
+def _smaller_rollout(config: Config, keys: int) -> tuple[str, Config]:
+    """Keys and values of `keys` tokens at once, where a stage has no less."""
+
+    def less(rollout: RolloutConfig) -> RolloutConfig:
+        return replace(rollout, max_cache_tokens=min(keys, rollout.max_cache_tokens))
+
+    stages = tuple(replace(stage, rollout=less(stage.rollout)) for stage in config.stages)
+    changed = replace(config, rollout=less(config.rollout), stages=stages)
+    return f"rollout.max_cache_tokens={keys}", changed

@@ -1,0 +1,181 @@
+"""How long prompts are: the first real ones where the task's data are at hand, else the config's bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from vlrft.config import Config, ConfigError, PolicyConfig, StageConfig, TaskConfig
+from vlrft.memory.shapes import PromptSize
+from vlrft.policy.chat import Chat
+from vlrft.policy.tiny import build_tokenizer
+from vlrft.rollout.task import BoundTask, bind
+from vlrft.schema import Prompt, Sample, VlrftError
+from vlrft.vision.processor import bound_pixels, build_image_processor, load_image_processor
+
+LOOKED_AT = 32  # prompts of a task
+PLAYED = 4  # golds of a task with an environment
+CORPUS_SAMPLES = 256  # as `assemble` takes for a built tokenizer
+RELEASED_MAX_PIXELS = 12_845_056  # of the Qwen processors, where nothing says otherwise
+PATCH, MERGED = 14, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """Sizes of a task's prompts, and where they come from."""
+
+    sizes: tuple[PromptSize, ...]
+    origin: str
+    samples: int | None = None  # of the split
+    turns: int = 1  # training rows of a play, each with a prompt of its own
+
+    def some(self, count: int) -> tuple[PromptSize, ...]:
+        """As many as asked for: all sizes in turn."""
+        return tuple(self.sizes[k % len(self.sizes)] for k in range(count))
+
+    def dealt(self, count: int, ranks: int) -> tuple[PromptSize, ...]:
+        """The largest that one of so many ranks may get of so many: ⌈count / ranks⌉, each with its turns."""
+        every = self.some(count * self.turns)
+        own = math.ceil(count / ranks) * self.turns
+        return every if ranks == 1 else tuple(sorted(every, key=_size, reverse=True)[:own])
+
+
+def _size(prompt: PromptSize) -> tuple[int, int]:
+    return prompt.tokens, prompt.patches
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within it the hub's client uses what it has stored and asks nobody."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def try_bind(task: TaskConfig, split: str) -> BoundTask | str:
+    """The task with its data, or why they are not at hand. Nothing is downloaded."""
+    try:
+        with offline():
+            return bind(task, split)
+    except ConfigError:
+        raise
+    except VlrftError as e:
+        return str(e).splitlines()[0]
+
+
+def stand_in_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
+    """A built policy's tokenizer: trained on the task's text, or where that is missing one of as many tokens as may be."""
+    assert config.build is not None
+    bound = try_bind(stage.task, "train")
+    if isinstance(bound, str):
+        return Counted(config.build.vocab_size)
+    return build_tokenizer(bound.text(CORPUS_SAMPLES), config.build.vocab_size)
+
+
+class Counted:
+    """What `build_model` asks of a tokenizer, by size alone."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
+        """The last ids: special tokens stand there."""
+        if isinstance(tokens, str):
+            return self.size - 1
+        return [self.size - 1 - k for k in range(len(tokens))]
+
+
+def chat_of(config: Config, tokenizer: Any, *, sees: bool) -> Chat | str:
+    """A chat without a model, or why there is none."""
+    policy = config.policy
+    try:
+        if policy.build is None:
+            from vlrft.policy.pretrained import load_tokenizer
+
+            source = str(Path(str(policy.model)).expanduser())
+            with offline():
+                tokenizer = load_tokenizer(source, trust_remote_code=policy.trust_remote_code)
+                processor = load_image_processor(source) if sees else None
+        elif isinstance(tokenizer, Counted):
+            return "no text to make a tokenizer from"
+        else:
+            processor = build_image_processor() if sees else None
+    except (VlrftError, OSError, ValueError) as e:
+        return str(e).splitlines()[0]
+    if processor is None:
+        return Chat(tokenizer)
+    bound_pixels(processor, policy.min_pixels, policy.max_pixels)
+    place = tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    return Chat(tokenizer, processor, image_token_id=place)
+
+
+def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSize) -> Prompts:
+    """The sizes of the first rendered prompts, or `bounds`."""
+    if isinstance(chat, str):
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({chat})")
+    bound = try_bind(task, split)
+    if isinstance(bound, str):
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({bound})")
+    plays = bound.task.env is not None
+    first = list(islice(iter(bound.samples), PLAYED if plays else LOOKED_AT))
+    try:
+        found = _played(first, bound, chat) if plays else _asked(first, chat)
+    except (VlrftError, ImportError) as e:
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
+    sizes = [
+        PromptSize(
+            tokens=len(p.ids), patches=sum(t * h * w for t, h, w in (i.grid for i in p.images))
+        )
+        for p in found
+    ]
+    low, high = min(s.tokens for s in sizes), max(s.tokens for s in sizes)
+    spread = f"{low}" if low == high else f"{low} to {high}"
+    return Prompts(
+        sizes=tuple(sizes),
+        origin=f"{'gold plays of ' if plays else ''}the first {len(first)} of {task.name}/{split}: {spread} tokens",
+        samples=len(bound.samples),
+        turns=math.ceil(len(sizes) / len(first)),
+    )
+
+
+def _asked(samples: Sequence[Sample], chat: Chat) -> list[Prompt]:
+    return [chat.render(s.messages, s.images, name=s.id) for s in samples]
+
+
+def _played(samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Prompt]:
+    """What is read before the last answer of each row of the samples' gold plays."""
+    from vlrft.rollout.demonstrations import gold_groups
+
+    try:
+        groups = gold_groups(samples, bound, chat)
+    finally:
+        bound.close()
+    rows = [row for group in groups for r in group.rollouts for row in r.sequences]
+    return [
+        Prompt(
+            ids=(*row.prompt.ids, *(i for piece in row.pieces[:-1] for i in piece.ids)),
+            images=(*row.prompt.images, *(i for piece in row.pieces for i in piece.images)),
+        )
+        for row in rows
+    ]
+
+
+def bounds(config: Config, limit: int, *, sees: bool) -> PromptSize:
+    """The longest prompt that a run takes, all of it one image where the policy sees and pixels allow."""
+    if not sees:
+        return PromptSize(tokens=limit)
+    pixels = config.policy.max_pixels or RELEASED_MAX_PIXELS
+    return PromptSize(tokens=limit, patches=min(limit * MERGED, pixels // PATCH**2))

@@ -1,0 +1,38 @@
+"""What every engine's forward pass is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from vlrft.policy.load import Policy
+from vlrft.policy.logprobs import TokenScores, packed_logprobs
+from vlrft.policy.packing import PackItem
+
+
+class Scores(Protocol):
+    """Log-probs under the policy that an engine holds."""
+
+    policy: Policy
+    scorer: Callable[..., tuple[Tensor, Tensor]] | None = None
+    """What the engine has wrapped the policy's own scorer in."""
+
+    def logprobs(
+        self,
+        items: Sequence[PackItem],
+        mask: Tensor,
+        temperature: float,
+        entropy_gradient: bool = False,
+        besides: Sequence[PackItem] = (),
+    ) -> TokenScores:
+        return packed_logprobs(
+            self.policy,
+            items,
+            mask=mask,
+            temperature=temperature,
+            entropy_gradient=entropy_gradient,
+            besides=besides,
+            scorer=self.scorer,
+        )

@@ -1,0 +1,97 @@
+"""Two sets of records of the same samples: what changed, and how sure that is. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from statistics import fmean
+
+from vlrft.evaluation.bootstrap import Interval, paired
+from vlrft.grading.metrics import reaches
+from vlrft.schema import DataError, Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One row: all samples, or those of one kind."""
+
+    name: str
+    n: int
+    before: float
+    after: float
+    gain: float
+    ci: Interval  # 95 %, paired bootstrap over samples
+    gained: int  # wrong before, right after
+    lost: int
+    p: float  # McNemar's exact two-sided test
+
+
+def compare(
+    before: Sequence[Record], after: Sequence[Record], grader: str, threshold: float, tag: str
+) -> list[Comparison]:
+    """All samples first, then each value of the tag. A sample is right when its mean grade reaches the threshold.
+
+    Raises DataError when the samples are not the same ones, or a record lacks the grade.
+    """
+    old, new = _by_id(before, grader), _by_id(after, grader)
+    if old.keys() != new.keys():
+        only = sorted(old.keys() ^ new.keys())
+        raise DataError(
+            f"{len(only)} samples are in one of the two only, such as {only[0]!r}; compare evaluations of the same samples"
+        )
+    kinds = {r.id: r.tags.get(tag, "") for r in before}
+    rows = [_row("all", list(old), old, new, threshold)]
+    names = [name for name in dict.fromkeys(kinds.values()) if name]
+    if len(names) > 1:
+        for name in names:
+            rows.append(_row(name, [i for i in old if kinds[i] == name], old, new, threshold))
+    return rows
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """The chance of a split at least as uneven among the changed, were both directions as likely (McNemar 1947, exact)."""
+    n, fewer = gained + lost, min(gained, lost)
+    if n == 0:
+        return 1.0
+    tail = sum(comb(n, k) for k in range(fewer + 1))
+    return min(1.0, 2 * (tail / (1 << n)))
+
+
+def _row(
+    name: str,
+    ids: Sequence[str],
+    old: Mapping[str, float],
+    new: Mapping[str, float],
+    threshold: float,
+) -> Comparison:
+    before, after = [old[i] for i in ids], [new[i] for i in ids]
+    gain, ci = paired(before, after)
+    pairs = [
+        (reaches(b, threshold), reaches(a, threshold)) for b, a in zip(before, after, strict=True)
+    ]
+    gained, lost = pairs.count((False, True)), pairs.count((True, False))
+    return Comparison(
+        name=name,
+        n=len(ids),
+        before=fmean(before),
+        after=fmean(after),
+        gain=gain,
+        ci=ci,
+        gained=gained,
+        lost=lost,
+        p=mcnemar(gained, lost),
+    )
+
+
+def _by_id(records: Sequence[Record], grader: str) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for record in records:
+        if grader not in record.grades:
+            raise DataError(
+                f"sample {record.id}: no {grader} grade; grade it with vlrft score or eval"
+            )
+        found.setdefault(record.id, []).append(record.grades[grader])
+    if not found:
+        raise DataError("there are no records to compare")
+    return {name: fmean(grades) for name, grades in found.items()}

@@ -1,0 +1,117 @@
+"""Reads equations and inequalities: a name and its value where there is a name, else a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vlrft.grading.math.brackets import split
+from vlrft.grading.math.expression import Expr, negative
+from vlrft.grading.math.forms import Form, Many, Named, Quantity, Relation
+from vlrft.grading.math.formula import read_formula
+from vlrft.grading.math.names import is_length, is_name, name_of
+from vlrft.grading.math.quantity import read_quantity
+
+_RELATIONS = ("=", "<", ">", "≤", "≥", "≠", r"\in")
+_FLIP = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
+_INFINITY: Expr = ("const", "infty")
+_BELOW: Expr = negative(_INFINITY)
+
+
+def read_relation(
+    reading: list[str], read: Callable[[list[str]], Form | None]
+) -> tuple[bool, Form | None]:
+    """Whether the tokens are a relation, and what it says if readable; `read` reads a side."""
+    sides = split(reading, _RELATIONS)
+    signs = [token for token in reading if token in _RELATIONS]
+    if len(sides) == 1:
+        return False, None
+    if sides[0] == [] and signs == ["="]:
+        return True, read(sides[1]) if sides[1] else None  # ≈ 3.14
+    if len(signs) != len(sides) - 1 or not all(sides) or len(sides) > 3:
+        return True, None
+    if len(sides) == 3:
+        return True, _between(sides, signs)
+    left, right, sign = sides[0], sides[1], signs[0]
+    if sign == "=" and not _named(left, right) and _named(right, left):
+        left, right = right, left
+    if _named(left, right) if sign == "=" else sign == r"\in" and is_name(left):
+        value = read(right)
+        return True, value and Named(name_of(left), value)
+    return True, _half_line(left, sign, right) or _relation(left, sign, right)
+
+
+def _named(side: list[str], value: list[str]) -> bool:
+    return is_name(side) or is_length(side, value)
+
+
+def _relation(left: list[str], sign: str, right: list[str]) -> Form | None:
+    a, b = read_formula(left), read_formula(right)
+    if a is None or b is None or sign == r"\in":
+        return None
+    if sign in (">", "≥"):
+        a, b, sign = b, a, _FLIP[sign]
+    return Relation(sign, _less(a, b))
+
+
+def _half_line(left: list[str], sign: str, right: list[str]) -> Form | None:
+    """`x ≥ 2` as [2, ∞), `x ≠ 2` as (-∞, 2) ∪ (2, ∞)."""
+    if sign not in (*_FLIP, "≠"):
+        return None
+    if is_name(right) and not is_name(left):
+        left, right, sign = right, left, _FLIP.get(sign, sign)
+    bound = read_quantity(right)
+    if not is_name(left) or bound is None:
+        return None
+    above = Many((bound, Quantity(_INFINITY)), "[" if sign == "≥" else "(", ")")
+    below = Many((Quantity(_BELOW), bound), "(", "]" if sign == "≤" else ")")
+    if sign == "≠":
+        return Named(name_of(left), _hole(bound))
+    return Named(name_of(left), above if sign in (">", "≥") else below)
+
+
+def _between(sides: list[list[str]], signs: list[str]) -> Form | None:
+    """`1 < x ≤ 2` as (1, 2]."""
+    low, name, high = sides
+    if all(sign in (">", "≥") for sign in signs):
+        low, high, signs = high, low, [_FLIP[sign] for sign in reversed(signs)]
+    if not is_name(name) or not all(sign in ("<", "≤") for sign in signs):
+        return None
+    a, b = read_quantity(low), read_quantity(high)
+    if a is None or b is None:
+        return None
+    brackets = "(" if signs[0] == "<" else "[", ")" if signs[1] == "<" else "]"
+    return Named(name_of(name), Many((a, b), *brackets))
+
+
+def as_relation(form: Form) -> Relation | None:
+    """`y = 2x` as `y - 2x = 0`, `k ≥ 2` as `2 - k ≤ 0`; None for what is no relation."""
+    if isinstance(form, Relation):
+        return form
+    if not isinstance(form, Named):
+        return None
+    name, value = ("sym", form.name), form.value
+    if isinstance(value, Quantity):
+        return None if value.unit else Relation("=", _less(name, value.expr))
+    if not isinstance(value, Many) or len(value.items) != 2:
+        return None
+    low, high = value.items
+    if isinstance(low, Many) and low.items and value == _hole(low.items[-1]):
+        bound = low.items[-1]
+        return Relation("≠", _less(name, bound.expr)) if isinstance(bound, Quantity) else None
+    if not isinstance(low, Quantity) or not isinstance(high, Quantity) or low.unit or high.unit:
+        return None
+    if value.left in ("(", "[") and high.expr == _INFINITY:
+        return Relation("<" if value.left == "(" else "≤", _less(low.expr, name))
+    if value.right in (")", "]") and low.expr == _BELOW:
+        return Relation("<" if value.right == ")" else "≤", _less(name, high.expr))
+    return None
+
+
+def _hole(bound: Form) -> Many:
+    """(-∞, bound) ∪ (bound, ∞)."""
+    below = Many((Quantity(_BELOW), bound), "(", ")")
+    return Many((below, Many((bound, Quantity(_INFINITY)), "(", ")")))
+
+
+def _less(a: Expr, b: Expr) -> Expr:
+    return ("add", a, negative(b))

@@ -1,0 +1,95 @@
+"""What a reward's parameter names say about it: what it is called with, and how often. No torch.
+
+    (completion, sample)        once a rollout
+    (completions, sample)       once a group: a list in, a list out
+    (completions, samples)      once a batch: lists in, a list out
+    (completions, **columns)    once a batch, as TRL calls its reward functions: prompts, completion_ids and columns too
+
+Any of them may be `async def`, an object with `__call__` or a functools.partial; parameters with a default are its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vlrft.plugins.references import PluginError
+
+Scope = Literal["rollout", "group", "batch", "columns"]
+SCOPES: dict[Scope, frozenset[str]] = {
+    "rollout": frozenset({"completion", "sample"}),
+    "group": frozenset({"completions", "sample"}),
+    "batch": frozenset({"completions", "samples"}),
+}
+TRL = {"prompts", "completions", "completion_ids"}  # a reward of TRL's names at least one of them
+ALLOWED = (
+    "(completion, sample) for a rollout, (completions, sample) for a group, (completions, samples) "
+    "for a batch, or TRL's: some of prompts, completions, completion_ids, columns and **kwargs"
+)
+STRINGS = {"list[str]", "List[str]", "Sequence[str]", "Iterable[str]"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How a reward is called."""
+
+    scope: Scope
+    asynchronous: bool = False
+    wants: tuple[str, ...] = ()  # the parameters of a columns reward, by name
+    needs: frozenset[str] = frozenset()  # those without a default
+    rest: bool = False  # it takes every column there is
+    strings: bool = False  # it reads completions as texts, not as conversations
+
+
+def form_of(function: object) -> Form:
+    """Raises PluginError for what cannot be called as a reward."""
+    if not callable(function):
+        raise PluginError(f"found a {type(function).__name__}, expected a function {ALLOWED}")
+    if isinstance(function, type):
+        raise PluginError(f"{function.__name__} is a class; name an object of it")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise PluginError(f"its parameters cannot be read; expected {ALLOWED}") from None
+    named = {
+        p.name: p
+        for p in signature.parameters.values()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    kinds = {p.kind for p in signature.parameters.values()}
+    needs = frozenset(name for name, p in named.items() if p.default is p.empty)
+    rest = inspect.Parameter.VAR_KEYWORD in kinds
+    asynchronous = _is_async(function)
+    if inspect.Parameter.POSITIONAL_ONLY not in kinds:
+        for scope, names in SCOPES.items():
+            if names <= set(named) and needs <= names:
+                return Form(scope=scope, asynchronous=asynchronous)
+        if set(named) & TRL and not set(named) & {"completion", "sample", "samples"}:
+            written = ""
+            if "completions" in named:
+                written = inspect.formatannotation(named["completions"].annotation).strip("'\"")
+            return Form(
+                scope="columns",
+                asynchronous=asynchronous,
+                wants=tuple(named),
+                needs=needs,
+                rest=rest,
+                strings=written.rpartition(".")[2] in STRINGS,
+            )
+    raise PluginError(f"its parameters are {_written(signature)}; expected {ALLOWED}")
+
+
+def _written(signature: inspect.Signature) -> str:
+    """The parameters without their annotations."""
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    call: Any = type(function).__call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

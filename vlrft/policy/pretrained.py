@@ -1,0 +1,118 @@
+"""Weights and tokenizer of a hub id or a folder, with an error a line long when they cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from vlrft.config import ConfigError
+from vlrft.policy.backbone import sees
+from vlrft.vision.processor import prepare_torchvision
+
+
+def load_model(
+    source: str, *, dtype: torch.dtype, attention: Any, trust_remote_code: bool = False
+) -> Any:
+    """A causal language model, seeing or text-only, from safetensors (pickled weights are refused).
+
+    Raises ConfigError for a missing path, a folder without weights, an architecture that is not supported.
+    """
+    prepare_torchvision()
+    import transformers
+
+    _check_folder(source)
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            source, trust_remote_code=trust_remote_code
+        )
+        auto = _auto_class(config, trust_remote_code)
+        if auto is None:
+            raise _not_supported(source, config)
+        model, report = auto.from_pretrained(
+            source,
+            dtype=dtype,
+            attn_implementation=attention,
+            trust_remote_code=trust_remote_code,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except ConfigError:
+        raise
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as e:
+        raise _unusable(source, e) from None
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])
+        raise ConfigError(
+            [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
+        )
+    seeing = auto is transformers.AutoModelForImageTextToText
+    replaceable = getattr(model, "_supports_attention_backend", False)  # as sampling needs it
+    if seeing != sees(model) or not (replaceable and _attends_fully(config.get_text_config())):
+        raise _not_supported(source, config)
+    return model
+
+
+def _attends_fully(config: Any) -> bool:
+    """Whether every layer may attend to all that is before a token: the packed forward makes the mask itself."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:  # such as Mistral's: one window for all layers
+        return getattr(config, "sliding_window", None) is None
+    return set(kinds) == {"full_attention"}
+
+
+def _auto_class(config: Any, trust_remote_code: bool) -> Any:
+    """The class that loads a seeing or a text-only causal model of this kind; None when there is none."""
+    import transformers
+
+    remote = (getattr(config, "auto_map", None) or {}) if trust_remote_code else {}
+    for name, known in (
+        ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
+        ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
+    ):
+        if type(config) in known or name in remote:
+            return getattr(transformers, name)
+    return None
+
+
+def load_tokenizer(source: str, *, trust_remote_code: bool = False) -> Any:
+    """The tokenizer with its chat template. Raises ConfigError when either is missing."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError) as e:
+        raise _unusable(source, e) from None
+    if tokenizer.chat_template is None:
+        raise ConfigError(
+            [f"policy.model={source}: its tokenizer has no chat template; add chat_template.jinja"]
+        )
+    return tokenizer
+
+
+def _check_folder(source: str) -> None:
+    folder = Path(source)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ConfigError([f"policy.model={source}: no config.json in this folder"])
+        if not any(folder.glob("*.safetensors")):
+            raise ConfigError([f"policy.model={source}: no weights (*.safetensors) in this folder"])
+    elif source.startswith((".", "/", "~")) or source.count("/") > 1 or folder.exists():
+        raise ConfigError([f"policy.model={source}: no such folder"])
+
+
+def _not_supported(source: str, config: Any) -> ConfigError:
+    return ConfigError(
+        [
+            f"policy.model={source}: {config.model_type} is not supported; vlrft trains models of the Qwen2-VL kind "
+            "and text-only causal language models with full attention"
+        ]
+    )
+
+
+def _unusable(source: str, error: Exception) -> ConfigError:
+    """The first line of what transformers has to say."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ConfigError([f"policy.model={source}: cannot be loaded: {reason}"])

@@ -1,0 +1,75 @@
+"""When a policy's modules run while it samples: at once, or where ranks hold sharded weights, on all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from PIL import Image
+
+from vlrft.distributed.ranks import Ranks
+from vlrft.policy.chat import Chat
+from vlrft.schema import IMAGE, Message, Prompt
+
+T = TypeVar("T")
+Fill = Callable[[bool], object]
+"""Runs a short prompt through the modules, with an image or without, for nothing but its calls."""
+SIDE = 56  # pixels of its image: a few patches of any vision tower
+
+
+def short_prompt(chat: Chat, sees: bool) -> Prompt:
+    """What a rank without work runs while others have some."""
+    message = Message(role="user", content=(IMAGE,) if sees else ("",))
+    images = [Image.new("RGB", (SIDE, SIDE))] if sees else []
+    return chat.render((message,), images, name="what ranks without work run")
+
+
+class Pace(Protocol):
+    """`work` calls the embedding, the vision tower where it `sees`, the decoder and the head, once each and in this order."""
+
+    def run(self, work: Callable[[], T], *, sees: bool, fill: Fill) -> T:
+        """What `work` gives."""
+        ...
+
+    def finish(self, fill: Fill) -> None:
+        """This rank has nothing more to run; comes back when none of them has."""
+        ...
+
+
+class Free:
+    """Each rank holds all weights, and runs what it likes."""
+
+    def run(self, work: Callable[[], T], *, sees: bool, fill: Fill) -> T:
+        return work()
+
+    def finish(self, fill: Fill) -> None:
+        """Nobody waits."""
+
+
+class InStep:
+    """Round by round: what any rank wants to run all run, those that want something else a short prompt.
+
+    A round has two halves at the most, one without images and one with them, so that each rank goes on in each round.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+
+    def run(self, work: Callable[[], T], *, sees: bool, fill: Fill) -> T:
+        found: list[T] = []
+        for half in self._wanted(text=not sees, images=sees):
+            if half == sees:
+                found.append(work())
+            else:
+                fill(half)
+        return found[0]
+
+    def finish(self, fill: Fill) -> None:
+        while halves := self._wanted(text=False, images=False):
+            for half in halves:
+                fill(half)
+
+    def _wanted(self, *, text: bool, images: bool) -> list[bool]:
+        """The halves of the next round; True: with images."""
+        counts = self.ranks.sums(text, images)
+        return [half for half, count in zip((False, True), counts, strict=True) if count]

@@ -1,0 +1,77 @@
+"""Supervised warm-up through the same batch and engine: a group is one injected rollout, what the task's gold says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vlrft.config import EnvConfig
+from vlrft.policy.byte_cache import Bounded
+from vlrft.policy.chat import Chat
+from vlrft.rollout.episode import Episode
+from vlrft.rollout.gold import golds
+from vlrft.rollout.play import advance, begin
+from vlrft.rollout.task import BoundTask
+from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
+
+GOLD_BYTES = 256 * 2**20  # of gold plays that a stage keeps
+
+
+def gold_groups(samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Group]:
+    """A group of one a sample, with reward 1: the gold answer, or the turns that gold plays in the environment.
+
+    Raises DataError for a play that does not end where its gold does.
+    """
+    said = [golds(bound.task, sample) for sample in samples]
+    episodes = begin(samples, range(len(samples)), bound.task, bound.host)
+
+    def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for episode in going:
+            own = said[episode.seed]
+            if episode.said == len(own):
+                raise DataError(f"{episode.sample.id}: its gold play goes on behind its last turn")
+            text = own[episode.said]
+            pieces.append(Piece(ids=chat.answer_ids(text), text=text, finish="stop"))
+        return pieces
+
+    beyond = max(map(len, said), default=0) + 1  # no limit cuts a gold play
+    advance(episodes, bound.host, chat, say, EnvConfig(max_turns=beyond))
+    return [Group(sample=e.sample, rollouts=(_finished(e, said[e.seed]),)) for e in episodes]
+
+
+def _finished(episode: Episode, said: Sequence[str]) -> Rollout:
+    if episode.errors:
+        raise DataError(f"the gold play of {episode.sample.id}: {episode.errors[ENVIRONMENT]}")
+    if episode.said < len(said):
+        raise DataError(f"{episode.sample.id}: its gold play ends before its last turn")
+    episode.reward = 1.0
+    return episode.rollout(origin="injected")
+
+
+class KnownGolds:
+    """Gold groups; what gold plays in an environment is played once while there is room to keep it."""
+
+    def __init__(self) -> None:
+        self._known = Bounded[Group](GOLD_BYTES)
+
+    def groups(self, samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Group]:
+        """See `gold_groups`."""
+        if bound.task.env is None:
+            return gold_groups(samples, bound, chat)
+        known = {s.id: self._known.get(s.id) for s in samples}
+        fresh = [s for s in {s.id: s for s in samples}.values() if known[s.id] is None]
+        found = {g.sample.id: g for g in gold_groups(fresh, bound, chat)}
+        for group in found.values():
+            self._known.put(group.sample.id, group, size_of(group))
+        return [known[s.id] or found[s.id] for s in samples]
+
+
+def size_of(group: Group) -> int:
+    """Bytes of its tokens and images, about."""
+    rows = [row for r in group.rollouts for row in r.sequences]
+    ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)
+    images = [
+        i for row in rows for i in (*row.prompt.images, *(i for p in row.pieces for i in p.images))
+    ]
+    distinct = {image.key: image for image in images}
+    return 8 * ids + sum(int(image.values.nbytes) for image in distinct.values())

@@ -1,0 +1,250 @@
+"""Sampling with the policy's own module: a prompt is prefilled once for all its completions, an image encoded once.
+
+Rows are completions. All randomness is drawn before the first step; the loop over steps works on whole batches, and
+rows that have ended leave it, so that short answers are cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vlrft.policy.backbone import Trunk
+from vlrft.policy.load import Policy
+from vlrft.policy.rank_sync import short_prompt
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.batching import portions
+from vlrft.rollout.engines.sampling import choose, uniforms
+from vlrft.rollout.engines.shared_prefix import OwnTokens, Prefix, decode
+from vlrft.rollout.engines.stop_strings import StopStrings, cut
+from vlrft.schema import DataError, Piece, Prompt
+from vlrft.tracing.phases import phase
+
+KEEP_SHARE = (
+    0.75  # with fewer rows going on than this share, the cache is copied without the others
+)
+
+
+class HfEngine:
+    """Shares the policy's module, so its weights are always the present ones."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        max_rows: int = 512,
+        max_cache_tokens: int = 2**19,
+        max_prompt_tokens: int | None = None,
+    ) -> None:
+        """`max_rows`: completions at once. `max_cache_tokens`: tokens whose keys and values are held at once.
+        `max_prompt_tokens`: longer prompts are refused."""
+        self.policy = policy
+        self.max_rows = max_rows
+        self.max_cache_tokens = max_cache_tokens
+        self.max_prompt_tokens = max_prompt_tokens
+
+    def load_weights(self, weights: Any, step: int) -> None:
+        """Nothing to do: the module is shared."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
+        """See `RolloutEngine.generate`. The module's train or eval state is left as it was."""
+        for request in requests:
+            self._check_length(request)
+        pieces: list[list[Piece]] = [[] for _ in requests]
+        with self._sampling():
+            for part in portions(
+                requests,
+                steps=sampling.max_tokens,
+                max_rows=self.max_rows,
+                max_cache_tokens=self.max_cache_tokens,
+            ):
+                found = iter(self._sample([request for _, request in part], sampling))
+                for index, request in part:
+                    pieces[index] += [next(found) for _ in request.seeds]
+        return [tuple(own) for own in pieces]
+
+    def finish(self) -> None:
+        """See `RolloutEngine.finish`."""
+        with self._sampling():
+            self.policy.pace.finish(self._fill)
+
+    @contextmanager
+    def _sampling(self) -> Iterator[None]:
+        with torch.no_grad(), evaluating(self.policy.model), self.policy.in_use():
+            yield
+
+    def _fill(self, sees: bool) -> None:
+        """What other ranks wait for: the modules' calls alone."""
+        prompt = short_prompt(self.policy.chat, sees)
+        begin(self.policy, [Request(id="", prompt=prompt, seeds=(0,))], steps=1)
+
+    def _check_length(self, request: Request) -> None:
+        length, limit = len(request.prompt.ids), self.max_prompt_tokens
+        if limit is not None and length > limit:
+            places = request.prompt.ids.count(self.policy.trunk.image_token_id)
+            raise DataError(
+                f"{request.id}: the prompt has {length} tokens ({places} of images), more than "
+                f"rollout.max_prompt_tokens={limit}; raise it, or lower policy.max_pixels"
+            )
+
+    def _sample(self, requests: Sequence[Request], sampling: Sampling) -> list[Piece]:
+        """A piece a seed, requests in order."""
+        policy = self.policy
+        device = policy.device
+        seeds = [seed for request in requests for seed in request.seeds]
+        steps = sampling.max_tokens
+        drawn = uniforms(seeds, steps if sampling.temperature else 1).to(device)
+        ends = torch.zeros_like(policy.banned)
+        ends[[i for i in policy.chat.end_ids if i < len(ends)]] = True
+        stops = StopStrings(sampling.stop, policy.chat, len(ends)) if sampling.stop else None
+
+        sees = any(request.prompt.images for request in requests)
+        first = partial(begin, policy, requests, steps)
+        rows, logits = policy.pace.run(first, sees=sees, fill=self._fill)
+        tokens = torch.zeros(len(seeds), steps, dtype=torch.long, device=device)
+        logprobs = torch.zeros(len(seeds), steps, dtype=torch.float64, device=device)
+        lengths = torch.full((len(seeds),), steps, device=device)
+        ended = torch.zeros(len(seeds), dtype=torch.bool, device=device)
+        live = torch.arange(len(seeds), device=device)  # the rows still in the batch, ended or not
+        for t in range(steps):
+            now, logprob = choose(
+                logits,
+                drawn[live, t if sampling.temperature else 0],
+                policy.banned,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+            )
+            tokens[live, t], logprobs[live, t] = now, logprob.double()
+            fresh = ends[now]
+            if stops is not None:
+                fresh |= stops.reached(tokens[live, : t + 1], ~ended[live])
+            fresh &= ~ended[live]
+            lengths[live[fresh]] = t + 1
+            ended[live[fresh]] = True
+            going = ~ended[live]
+            left = int(going.sum())
+            if left == 0 or t == steps - 1:
+                break
+            if left < KEEP_SHARE * len(live):
+                keep = going.nonzero()[:, 0]
+                live, now, rows = live[keep], now[keep], rows.take(keep)
+            further = partial(go_on, policy.trunk, rows, now, t)
+            logits = policy.pace.run(further, sees=False, fill=self._fill)
+        return self._pieces(tokens, logprobs, lengths, ended, sampling.stop)
+
+    def _pieces(
+        self,
+        tokens: Tensor,
+        logprobs: Tensor,
+        lengths: Tensor,
+        ended: Tensor,
+        stop: tuple[str, ...],
+    ) -> list[Piece]:
+        ends = lengths.tolist()
+        ids = [tuple(row[:end]) for row, end in zip(tokens.tolist(), ends, strict=True)]
+        texts = self.policy.chat.decode_all(ids)
+        found = zip(ids, texts, logprobs.tolist(), ended.tolist(), strict=True)
+        return [
+            Piece(
+                ids=own,
+                text=cut(text, stop),
+                logprobs=tuple(row[: len(own)]),
+                finish="stop" if has_ended else "length",
+            )
+            for own, text, row, has_ended in found
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Completions in the making. Axes: N rows, A rotary axes."""
+
+    next: Int[Tensor, "A N"]  # position of the first token behind the prompt
+    prefix: Prefix
+    own: OwnTokens
+
+    @phase("decode")
+    def take(self, index: Int[Tensor, " M"]) -> Rows:
+        """The rows of an ascending `index` alone."""
+        self.own.take(index)
+        return replace(self, next=self.next[:, index], prefix=self.prefix.take(index))
+
+
+def begin(
+    policy: Policy, requests: Sequence[Request], steps: int
+) -> tuple[Rows, Float[Tensor, "N V"]]:
+    """A row a seed, with room for `steps` tokens, and the logits of its first one."""
+    rows, states = prefill(policy.trunk, requests, pad_id=policy.chat.pad_id, steps=steps)
+    return rows, head(policy.trunk, states)
+
+
+def go_on(trunk: Trunk, rows: Rows, tokens: Int[Tensor, " N"], step: int) -> Float[Tensor, "N V"]:
+    """The logits behind `tokens`, the `step`-th of the rows' completions (from 0), which the rows keep."""
+    with phase("decode"):
+        embeds = trunk.decoder.get_input_embeddings()(tokens[:, None])
+        positions = rows.next[..., None] + step
+        states = decode(trunk, embeds, positions, rows.own, rows.prefix)
+    return head(trunk, states[:, 0])
+
+
+@phase("head")
+def head(trunk: Trunk, states: Float[Tensor, "N H"]) -> Float[Tensor, "N V"]:
+    logits: Tensor = trunk.head(states)
+    return logits
+
+
+@phase("prefill")
+def prefill(
+    trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: int
+) -> tuple[Rows, Float[Tensor, "N H"]]:
+    """The prompts run once each, padded on the left; a row a seed, with room for `steps` tokens, and the states behind
+    the prompts."""
+    from transformers import DynamicCache
+
+    prompts: list[Prompt] = [request.prompt for request in requests]
+    longest = max(len(prompt.ids) for prompt in prompts)
+    ids = torch.full((len(prompts), longest), pad_id)
+    real = torch.zeros(len(prompts), longest, dtype=torch.bool)
+    positions = torch.zeros(trunk.axes, len(prompts), longest + 1, dtype=torch.long)
+    for b, request in enumerate(requests):
+        start = longest - len(request.prompt.ids)
+        ids[b, start:] = torch.tensor(request.prompt.ids)
+        real[b, start:] = True
+        positions[:, b, start:] = trunk.positions(request.prompt, 1, request.id)
+    device = trunk.device
+    ids, real, positions = ids.to(device), real.to(device), positions.to(device)
+    own = torch.eye(
+        longest, dtype=torch.bool, device=device
+    )  # padding attends to itself: no row of the mask is empty
+    allowed = torch.ones_like(own).tril() & real[:, None] | own
+    cache = DynamicCache(config=trunk.decoder.config)
+    embeds = trunk.embed(ids, trunk.see(prompts))
+    states = trunk.run(embeds, positions[..., :-1], allowed, cache)
+    times = torch.tensor([len(request.seeds) for request in requests], device=device)
+    prompt = torch.arange(len(requests), device=device).repeat_interleave(times)
+    rows = Rows(
+        next=positions[:, prompt, -1],
+        prefix=Prefix.of(cache, real, times),
+        own=OwnTokens(len(cache.layers), steps),
+    )
+    return rows, states[prompt, -1]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout, and no activation checkpointing, which would drop the cache. Restores each module's own state."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

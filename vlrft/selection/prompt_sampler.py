@@ -1,0 +1,137 @@
+"""Which prompts come next: a function of the seed, of how many were drawn, and of how they went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vlrft.config.errors import chosen
+from vlrft.schema import DataError, Sample
+from vlrft.selection.prefetch import Ahead
+from vlrft.selection.prompt_state import PromptStates
+from vlrft.selection.prompt_strategies import PREFERENCES, Preference, Uniform
+from vlrft.tracing.phases import phase
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
+    """A preference by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
+    found: Preference = chosen(choice, PREFERENCES, at)
+    return found
+
+
+class PromptSampler:
+    """Draws samples in shuffled epochs without replacement, as its preference says.
+
+    `states` is updated from outside with what was played; a draw sees how the one before it went.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        seed: int,
+        preference: Preference | None = None,
+        states: PromptStates | None = None,
+    ) -> None:
+        if not len(samples):
+            raise DataError("no samples to train on; check task.options and the split")
+        self.samples = samples
+        self.seed = seed
+        self.preference = preference or Uniform()
+        self.states = states or PromptStates()
+        self.drawn = 0  # positions that are used up, those passed over included
+        self.batches = 0
+        self._last: list[str] = []  # ids of the latest draw
+        self._order: tuple[int, np.ndarray] | None = None
+        self._ahead: Ahead | None = None
+        self._ids: dict[int, str] = {}  # a sample may be composed each time it is asked for
+
+    def get_ahead(self, process: Callable[[Image], object], threads: int) -> None:
+        """From now on the samples that probably come next are opened, and their images processed, by threads."""
+        self._ahead = Ahead(self.samples, process, threads)
+        self.samples = self._ahead
+
+    def close(self) -> None:
+        """Ends the threads, if there are any."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    @property
+    def epoch(self) -> float:
+        return self.drawn / len(self.samples)
+
+    @phase("data")
+    def draw(self, size: int) -> list[Sample]:
+        """The next `size` samples; in turn, one may come twice only across the border of two epochs."""
+        if self.epoch >= 1:  # before, no prompt could be passed over
+            went = [r for name in self._last if (r := self.states.records.get(name)) is not None]
+            self.preference = self.preference.adapted(went) if went else self.preference
+        weighted = round(self.preference.weighted_share() * size)
+        found = self._by_weight(min(weighted, len(self.samples)))
+        self.batches += 1
+        found += [self._next() for _ in range(size - len(found))]
+        self._last = [s.id for s in found]
+        if self._ahead is not None:
+            self._ahead.announce(map(self._index, range(self.drawn, self.drawn + size)))
+        return found
+
+    def _next(self) -> Sample:
+        """The next prompt that is not passed over; after a whole epoch of those, the next one whatever it is."""
+        for _ in range(len(self.samples)):
+            position = self.drawn
+            self.drawn += 1
+            index = self._index(position)
+            sample = None if index in self._ids else self._sample(index)
+            record = self.states.records.get(self._ids[index])
+            if record is None or not self.preference.skip(record, self._chance(position)):
+                return sample or self._sample(index)
+        self.drawn += 1
+        return self._sample(self._index(self.drawn - 1))
+
+    def _by_weight(self, count: int) -> list[Sample]:
+        if not count:
+            return []
+        ids = [self._ids.get(i) or self._sample(i).id for i in range(len(self.samples))]
+        records = [self.states.records.get(name) for name in ids]
+        most = max((r.variance for r in records if r is not None), default=0.0) or 1.0
+        weights = np.array([most if r is None else r.variance for r in records])
+        weights = weights + 1e-6 * most  # so that enough can always be drawn
+        generator = np.random.default_rng([self.seed, 2, self.batches])
+        picked = generator.choice(
+            len(weights), count, replace=False, p=weights / weights.sum(), shuffle=False
+        )
+        return [self._sample(int(i)) for i in picked]
+
+    def _sample(self, index: int) -> Sample:
+        sample = self.samples[index]
+        self._ids[index] = sample.id
+        return sample
+
+    def _chance(self, position: int) -> float:
+        return float(np.random.default_rng([self.seed, 1, position]).random())
+
+    def _index(self, position: int) -> int:
+        epoch, offset = divmod(position, len(self.samples))
+        if self._order is None or self._order[0] != epoch:
+            generator = np.random.default_rng([self.seed, epoch])
+            self._order = epoch, generator.permutation(len(self.samples))
+        return int(self._order[1][offset])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "drawn": self.drawn,
+            "batches": self.batches,
+            "last": list(self._last),
+            "preference": asdict(self.preference),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.seed, self.drawn, self.batches = state["seed"], state["drawn"], state["batches"]
+        self._last = list(state["last"])
+        self.preference = replace(self.preference, **state["preference"])

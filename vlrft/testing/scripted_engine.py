@@ -1,0 +1,43 @@
+"""Answers from a function instead of a model: for tests and dry runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vlrft.policy.chat import Chat
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.stop_strings import cut
+from vlrft.schema import Piece
+
+
+class ScriptedEngine:
+    """`answer(request, seed)` is the text of a completion; it ends its turn unless the token limit cuts it off."""
+
+    def __init__(self, chat: Chat, answer: Callable[[Request, int], str]) -> None:
+        self.chat = chat
+        self.answer = answer
+        self.max_prompt_tokens: int | None = None
+
+    def load_weights(self, weights: Any, step: int) -> None:
+        """Nothing to do: there are none."""
+
+    def finish(self) -> None:
+        """Nothing to do: nobody waits."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
+        """See `RolloutEngine.generate`; log-probs are 0, as of something that is certain."""
+        return [
+            tuple(self._piece(self.answer(request, seed), sampling) for seed in request.seeds)
+            for request in requests
+        ]
+
+    def _piece(self, text: str, sampling: Sampling) -> Piece:
+        said = cut(text, sampling.stop)
+        ids = self.chat.answer_ids(said)
+        if len(ids) > sampling.max_tokens:
+            ids = ids[: sampling.max_tokens]
+            return Piece(
+                ids=ids, text=self.chat.decode(ids), logprobs=(0.0,) * len(ids), finish="length"
+            )
+        return Piece(ids=ids, text=said, logprobs=(0.0,) * len(ids), finish="stop")

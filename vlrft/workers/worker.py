@@ -1,0 +1,210 @@
+"""Calls with a time limit that holds: in a process of their own, which is killed when it runs over.
+
+    worker = Worker(memory_gb=2)
+    worker.call(parse_latex, "\\frac{1}{2}", seconds=5.0)    # raises WorkerTimeout after five seconds; the process is gone
+
+No signals and no threads in the caller, so it works in any thread, and against code that holds the interpreter's lock,
+such as a regular expression that backtracks for ever. The process starts with the first call, is started anew after a
+kill or a crash, and ends with its caller, however that ends. The caller's `__main__` is not run again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from vlrft.schema import VlrftError
+from vlrft.workers.subprocess_pipe import START_SECONDS, death_of, end, kill_group, launch
+
+
+class WorkerError(VlrftError, RuntimeError):
+    """A call that gave no answer: what its process could not send, or could not do."""
+
+
+class WorkerTimeout(WorkerError, TimeoutError):
+    """A call that ran over its time; its process was killed."""
+
+
+class WorkerDied(WorkerError):
+    """A call whose process ended under it."""
+
+
+class Worker:
+    """One process that answers one call at a time; safe to share between threads."""
+
+    def __init__(self, *, memory_gb: float | None = None) -> None:
+        """`memory_gb`: address space that the process may take; it then fails with MemoryError."""
+        self.memory = None if memory_gb is None else int(memory_gb * 2**30)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._caller = os.getpid()
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection[Any, Any] | None = None
+        self._loaded: set[str] = set()
+        self._end: Callable[[], object] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process while there is one."""
+        return None if self._process is None else self._process.pid
+
+    def call(
+        self,
+        function: str | Callable[..., Any],
+        *args: Any,
+        seconds: float,
+        loads: Sequence[str] = (),
+    ) -> Any:
+        """What the function returns. It is found again by its reference in the process: a string for
+        `references.load_attribute`, or a module-level function; only the arguments and the answer are pickled.
+        `loads`: other references that are imported before the time starts.
+
+        Raises what the function raises, WorkerTimeout, WorkerDied, and WorkerError for what cannot be sent.
+        """
+        reference = function if isinstance(function, str) else reference_of(function)
+        try:
+            sent = pickle.dumps((reference, args, seconds))
+        except Exception as e:
+            raise WorkerError(f"the arguments of {reference} cannot be pickled: {e}") from e
+        if os.getpid() != self._caller:  # a fork: the process answers the original
+            self._forget()
+        with self._lock:
+            try:
+                self._load([name for name in (reference, *loads) if name not in self._loaded])
+                return self._ask(sent, seconds)
+            except (WorkerTimeout, WorkerDied, KeyboardInterrupt, SystemExit):
+                self._stop()
+                raise
+
+    def close(self) -> None:
+        """Ends the process; a later call starts another."""
+        with self._lock:
+            self._stop()
+
+    def interrupt(self) -> None:
+        """Ends the process under a call that another thread waits for, which then raises WorkerDied."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            kill_group(process)
+
+    def _load(self, names: Sequence[str]) -> None:
+        """Imports what the names refer to. A new process that ends or hangs over it cannot do its work at all: that is
+        no answer about the arguments, and raises a plain WorkerError."""
+        for name in names:
+            fresh = self._process is None
+            try:
+                self._ask(pickle.dumps((name, None, START_SECONDS)), START_SECONDS)
+            except (WorkerTimeout, WorkerDied) as e:
+                if not fresh:
+                    raise
+                self._stop()
+                raise WorkerError(f"the process for {name} does not start: {e}") from None
+            self._loaded.add(name)
+
+    def _ask(self, message: bytes, seconds: float) -> Any:
+        pipe = self._pipe or self._start()
+        try:
+            pipe.send_bytes(message)
+            received = pipe.recv_bytes() if pipe.poll(seconds) else None
+        except (EOFError, OSError):
+            assert self._process is not None
+            raise WorkerDied(f"its process died{death_of(self._process)}") from None
+        if received is None:
+            raise WorkerTimeout(f"took longer than {seconds:g} s and was killed")
+        good, content, text = pickle.loads(received)
+        try:
+            found = pickle.loads(content)
+        except Exception:  # of a class that only the other process has
+            found = WorkerError(text)
+            good = False
+        if good:
+            return found
+        raise found
+
+    def _start(self) -> Connection[Any, Any]:
+        self._process, self._pipe = launch("vlrft.workers.worker_main:serve", self.memory)
+        self._end = weakref.finalize(self, end, self._process, self._pipe, os.getpid())
+        return self._pipe
+
+    def _stop(self) -> None:
+        if self._end is not None:
+            self._end()
+        self._process = self._pipe = self._end = None
+        self._loaded.clear()
+
+
+class Workers:
+    """Several workers that share many calls."""
+
+    def __init__(self, count: int, *, memory_gb: float | None = None) -> None:
+        self.count = count
+        self.all = [Worker(memory_gb=memory_gb) for _ in range(count)]
+        self._interrupted = threading.Event()
+
+    def map(
+        self,
+        function: str | Callable[..., Any],
+        calls: Sequence[tuple[Any, ...]],
+        seconds: float,
+        *,
+        loads: Sequence[str] = (),
+        stop: bool = False,
+    ) -> list[Any]:
+        """The answer to each call, in order; in its place the exception of a call that has none.
+
+        `stop`: calls that have not begun when one fails are not made, and have its exception.
+        """
+        free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self.all:
+            free.put(worker)
+        failed: list[Exception] = []
+        self._interrupted.clear()
+
+        def one(args: tuple[Any, ...]) -> Any:
+            if failed and (stop or self._interrupted.is_set()):
+                return failed[0]
+            worker = free.get()
+            try:
+                return worker.call(function, *args, seconds=seconds, loads=loads)
+            except Exception as e:
+                failed.append(e)
+                return e
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(self.count) as threads:
+            return list(threads.map(one, calls))
+
+    def interrupt(self) -> None:
+        """Ends a `map` that another thread is in: no further call is made, those under way fail."""
+        self._interrupted.set()
+        for worker in self.all:
+            worker.interrupt()
+
+    def close(self) -> None:
+        for worker in self.all:
+            worker.close()
+
+
+def reference_of(function: Callable[..., Any]) -> str:
+    """`module:name` of a module-level function. Raises WorkerError for one that cannot be found again."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    place = sys.modules.get(module or "")
+    if name is None or place is None or getattr(place, name, None) is not function:
+        raise WorkerError(
+            f"{function!r} is no function of a module, so no other process can find it"
+        )
+    file = getattr(place, "__file__", None)
+    from_file = module == "__main__" or str(module).startswith("vlrft_file_")
+    return f"{file}:{name}" if from_file and file else f"{module}:{name}"
