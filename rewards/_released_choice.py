@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from string import ascii_uppercase
 
-from vlrft.grading import bounded_worker, expects
+from vlrft.grading import expects, sandboxed_worker
 from vlrft.schema import DataError, Sample
 
 from ._math_verify import NEEDS, SECONDS, library, parse, verify
@@ -57,7 +57,7 @@ def cvbench(completion: str, sample: Sample) -> float | None:
     found = tagged_line(completion)
     said = completion if found is None else found
     arguments = (said, letter, text, tuple(options))
-    return bounded_worker().call(_cvbench, arguments, SECONDS, NEEDS) or 0.0
+    return sandboxed_worker().call(_cvbench, arguments, SECONDS, NEEDS) or 0.0
 
 
 def tagged_line(text: str) -> str | None:

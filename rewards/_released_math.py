@@ -10,7 +10,7 @@ import importlib
 import re
 from collections.abc import Callable
 
-from vlrft.grading import bounded_worker, expects, gold_texts
+from vlrft.grading import expects, gold_texts, sandboxed_worker
 from vlrft.schema import Sample
 
 from ._math_verify import NEEDS, SECONDS, library, parse, verify
@@ -89,7 +89,7 @@ def _bounded(
     answer that is no text or number."""
     if not expects(sample, "math"):
         return None
-    return bounded_worker().call(grade, (completion, golds(sample)), SECONDS, NEEDS) or 0.0
+    return sandboxed_worker().call(grade, (completion, golds(sample)), SECONDS, NEEDS) or 0.0
 
 
 def _r1v(completion: str, golds: tuple[str, ...]) -> float:

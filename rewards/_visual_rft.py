@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlrft.grading import bounded_worker
+from vlrft.grading import sandboxed_worker
 from vlrft.schema import DataError, Sample
 
 from ._math_verify import NEEDS, SECONDS, parse, verify
@@ -40,7 +40,7 @@ def squeezed(text: str) -> str:
 
 def math_agrees(completion: str, solution: str) -> bool:
     """Whether math-verify takes the completion for the solution; not, where it runs over its time."""
-    return bounded_worker().call(_agrees, (completion, solution), SECONDS, NEEDS) is True
+    return sandboxed_worker().call(_agrees, (completion, solution), SECONDS, NEEDS) is True
 
 
 def _agrees(completion: str, solution: str) -> bool:

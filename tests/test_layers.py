@@ -29,7 +29,7 @@ LAYERS = (
         "control",
         "player",
         "comparison",
-        "measures",
+        "metrics",
         "profiler",
         "report",
         "results",

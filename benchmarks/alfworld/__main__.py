@@ -30,7 +30,7 @@ from vlrft.tasks.alfworld.options import Options
 from benchmarks.alfworld import games, report
 from benchmarks.alfworld.games import GAMES, files_of
 from benchmarks.alfworld.stock_env import Seen, commands, open_stock, trace_stock
-from vlrft.envs import Failed, build_host
+from vlrft.envs import EnvFailure, build_host
 
 RESULTS = Path(__file__).parents[1] / "results"
 TRACED, STEPS = 21, 30  # games, and steps of each: three of each family and three more
@@ -131,12 +131,12 @@ def together(data: Path, processes: int) -> dict[str, float]:
     while seen:
         said = {}
         for handle, shown in seen.items():
-            assert not isinstance(shown, Failed), shown
+            assert not isinstance(shown, EnvFailure), shown
             offered = str(shown.messages[0].content[0]).partition("Actions:\n")[2].split("\n")[:-1]
             said[handle] = f"<think></think><action>{rng.choice(offered)}</action>"
         answers = host.step(said)
         count += len(said)
-        steps = {h: a for h, a in answers.items() if not isinstance(a, Failed)}
+        steps = {h: a for h, a in answers.items() if not isinstance(a, EnvFailure)}
         assert len(steps) == len(said)
         seen = {h: a.observation for h, a in steps.items() if a.observation is not None}
     took = time.monotonic() - begun

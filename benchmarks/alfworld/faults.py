@@ -21,39 +21,39 @@ from dataclasses import replace
 from pathlib import Path
 
 from vlrft.config import EnvConfig, TaskConfig
-from vlrft.envs import Failed, Hosted
+from vlrft.envs import EnvFailure, EnvPool
 from vlrft.rollout.gold import golds
-from vlrft.rollout.task import BoundTask, bind
+from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Sample
 
 PLAYS, WORKERS, LIMIT = 16, 2, 5.0
-Disturb = Callable[[int, Hosted], None]
+Disturb = Callable[[int, EnvPool], None]
 """(turn, host): what happens before a turn."""
 
 
-def bound(data: Path) -> BoundTask:
+def loaded(data: Path) -> LoadedTask:
     env = EnvConfig(workers=WORKERS, time_limit=LIMIT)
-    return bind(TaskConfig(name="alfworld", options={"data": str(data)}, env=env), "train")
+    return load_task(TaskConfig(name="alfworld", options={"data": str(data)}, env=env), "train")
 
 
-def golds_of(task: BoundTask, count: int) -> list[list[str]]:
+def golds_of(task: LoadedTask, count: int) -> list[list[str]]:
     """What gold says of the first samples."""
     return [list(golds(task.task, sample)) for sample in task.samples[:count]]
 
 
 def walk(
-    task: BoundTask, samples: Sequence[Sample], disturb: Disturb, said: Sequence[list[str]] = ()
+    task: LoadedTask, samples: Sequence[Sample], disturb: Disturb, said: Sequence[list[str]] = ()
 ) -> tuple[int, list[str]]:
     """Plays won, and what those say that were not; `said` in place of what gold says."""
     said = said or [list(golds(task.task, sample)) for sample in samples]
     host = task.host
-    assert isinstance(host, Hosted)
+    assert isinstance(host, EnvPool)
     begun = host.start(samples)
-    failed = [seen.message for _, seen in begun if isinstance(seen, Failed)]
+    failed = [seen.message for _, seen in begun if isinstance(seen, EnvFailure)]
     left = {
         handle: list(own)
         for (handle, seen), own in zip(begun, said, strict=True)
-        if not isinstance(seen, Failed)
+        if not isinstance(seen, EnvFailure)
     }
     won, turn = 0, 0
     while left:
@@ -61,7 +61,7 @@ def walk(
         disturb(turn, host)
         answers = host.step({handle: own.pop(0) for handle, own in left.items()})
         for handle, step in answers.items():
-            if isinstance(step, Failed):
+            if isinstance(step, EnvFailure):
                 failed.append(step.message)
                 del left[handle]
             elif step.observation is None:
@@ -71,24 +71,24 @@ def walk(
     return won, failed
 
 
-def nothing(turn: int, host: Hosted) -> None:
+def nothing(turn: int, host: EnvPool) -> None:
     """As it should be."""
 
 
-def killed(turn: int, host: Hosted) -> None:
+def killed(turn: int, host: EnvPool) -> None:
     """Before the third turn, between calls."""
     if turn == 3:
         os.kill(host.pids[0], signal.SIGKILL)
 
 
-def killed_at_work(turn: int, host: Hosted) -> None:
+def killed_at_work(turn: int, host: EnvPool) -> None:
     """In the third turn, while it answers."""
     if turn == 3:
         pid = host.pids[0]
         threading.Timer(0.004, os.kill, (pid, signal.SIGKILL)).start()
 
 
-def stopped(turn: int, host: Hosted) -> None:
+def stopped(turn: int, host: EnvPool) -> None:
     """A process that answers no more in the third turn: it hangs."""
     if turn == 3:
         os.kill(host.pids[0], signal.SIGSTOP)
@@ -97,10 +97,10 @@ def stopped(turn: int, host: Hosted) -> None:
 def damaged(data: Path, folder: Path) -> Path:
     """The first eight games, and a word of the problem of the first is another."""
     copy = folder / "games"
-    for sample in bound(data).samples[:8]:
+    for sample in loaded(data).samples[:8]:
         home = Path(sample.info["game"]).parent
         shutil.copytree(home, copy / home.relative_to(data))
-    first = Path(bound(copy).samples[0].info["game"])
+    first = Path(loaded(copy).samples[0].info["game"])
     first.write_text(first.read_text().replace("(:init", "(:begin"))
     return copy
 
@@ -108,17 +108,17 @@ def damaged(data: Path, folder: Path) -> Path:
 def unreadable(data: Path, folder: Path) -> str:
     """What is said when a game's file ends in the middle."""
     copy = damaged(data, folder / "cut")
-    first = Path(bound(copy).samples[0].info["game"])
+    first = Path(loaded(copy).samples[0].info["game"])
     content = first.read_bytes()
     first.write_bytes(content[: len(content) // 2])
     try:
-        bound(copy)
+        loaded(copy)
     except DataError as e:
         return str(e).replace(str(folder), "…")
     return "nothing"
 
 
-def held(host: Hosted) -> dict[str, int]:
+def held(host: EnvPool) -> dict[str, int]:
     """Processes, open files, and resident memory in MiB of this process and its workers."""
     pids = [os.getpid(), *host.pids]
     pages = sum(int(Path(f"/proc/{p}/statm").read_text().split()[1]) for p in pids)
@@ -128,7 +128,7 @@ def held(host: Hosted) -> dict[str, int]:
 
 def told(
     name: str,
-    task: BoundTask,
+    task: LoadedTask,
     samples: Sequence[Sample],
     disturb: Disturb,
     said: Sequence[list[str]] = (),
@@ -146,21 +146,21 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True)
     args = parser.parse_args()
-    task = bound(args.data)
+    task = loaded(args.data)
     samples = [task.samples[k % 8] for k in range(PLAYS)]
     told("undisturbed", task, samples, nothing)
     told("a worker killed between turns", task, samples, killed)
     told("a worker killed in a turn", task, samples, killed_at_work)
     told(f"a worker that hangs (time_limit {LIMIT:g} s)", task, samples, stopped)
     with tempfile.TemporaryDirectory() as folder:
-        other = bound(damaged(args.data, Path(folder)))
+        other = loaded(damaged(args.data, Path(folder)))
         told("a damaged game", other, list(other.samples[:4]), nothing, golds_of(task, 4))
         other.close()
         print(
             f"a game's file that ends in the middle, before anything is played:\n  {unreadable(args.data, Path(folder))}"
         )
     host = task.host
-    assert isinstance(host, Hosted)
+    assert isinstance(host, EnvPool)
     before = held(host)
     for k in range(100 // PLAYS + 1):
         walk(task, [replace(s, id=f"{s.id}/{k}") for s in samples], nothing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from benchmarks.claims.run_stats import FIGURES, SECOND, Figure, Row, arms
+from benchmarks.claims.run_stats import FIGURES, SECOND, MetricValue, Row, arms
 from benchmarks.claims.train import BLOCK
 from vlrft.evaluation.bootstrap import bootstrap
 
@@ -104,7 +104,9 @@ def dots(
     return parts
 
 
-def paired(own: dict[str, dict[int, Row]], read: Figure) -> tuple[dict[str, list[float]], float]:
+def paired(
+    own: dict[str, dict[int, Row]], read: MetricValue
+) -> tuple[dict[str, list[float]], float]:
     """Differences to the first arm, a number a seed that has both; and that arm's mean."""
     base = {s: v for s, r in next(iter(own.values())).items() if (v := read(r)) is not None}
     found = {

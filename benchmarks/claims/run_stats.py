@@ -11,7 +11,7 @@ from benchmarks.claims.arms import COMPARISONS
 from benchmarks.claims.train import BLOCK
 
 Row = Mapping[str, Any]
-Figure = Callable[[Row], float | None]
+MetricValue = Callable[[Row], float | None]
 THRESHOLD = 0.6
 
 
@@ -31,7 +31,7 @@ def _best(row: Row) -> float:
     return 100 * float(max(row["evals"]["accuracy"]))
 
 
-def _reach(what: str) -> Figure:
+def _reach(what: str) -> MetricValue:
     """`step` or `rollouts` when the mean of three evaluations in a row reaches the threshold; None: never."""
 
     def found(row: Row) -> float | None:
@@ -42,12 +42,12 @@ def _reach(what: str) -> Figure:
     return found
 
 
-def _mean(name: str) -> Figure:
+def _mean(name: str) -> MetricValue:
     """Over all steps."""
     return lambda row: fmean(row["blocks"][name])
 
 
-def _late(name: str) -> Figure:
+def _late(name: str) -> MetricValue:
     """Over the last fifth of the steps."""
     return lambda row: fmean(row["blocks"][name][-(len(row["blocks"][name]) // 5) :])
 
@@ -65,7 +65,7 @@ def _entropy_at_threshold(row: Row) -> float | None:
 
 
 AT = f"{THRESHOLD:.0%}".replace("%", " %")
-FIGURES: dict[str, Figure] = {
+FIGURES: dict[str, MetricValue] = {
     "accuracy at the start": _start,
     "final accuracy": _accuracy,
     "best accuracy": _best,

@@ -91,7 +91,7 @@ def cases(policy: Policy) -> Iterator[tuple[str, Case]]:
     yield "text", masked([text])
     halves = [PackItem(prompt=text.prompt, rows=rows) for rows in (text.rows[:3], text.rows[3:])]
     yield "sub-groups", masked(halves)
-    if policy.trunk.seeing is not None:
+    if policy.backbone.seeing is not None:
         wide, square = noise_image(252, 140, 1), noise_image(168, 168, 2)
         one = group(chat.render(ask(IMAGE, "Which digit is this?"), [square]))
         two = group(chat.render(ask(IMAGE, "and", IMAGE, "?"), [wide, square]), LENGTHS[:4])

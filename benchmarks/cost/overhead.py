@@ -78,7 +78,7 @@ def steps_of(shape: str, steps: int, out: Path) -> list[dict[str, float]]:
             "stages.0.steps=1",
             f"stages.1.steps={SKIPPED + steps}",
             "eval.limit=1",
-            "image_threads=0",
+            "prefetch_threads=0",
         ),
     )
     watch = Watch(SKIPPED)

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.vs_trl.trl_processor import processor
 from vlrft.config import BuildConfig, PolicyConfig, TaskConfig
 from vlrft.policy.load import load_policy
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 from vlrft.testing.count_step import Case, Counted, Options, Played, config, load
 from vlrft.testing.work_meter import Meter, Work
 from vlrft.trainer.setup import CORPUS_SAMPLES
@@ -22,7 +22,7 @@ def count(case: Case, folder: Path) -> Counted:
 
     given = config(case)
     build = BuildConfig(**given["policy"]["build"])
-    corpus = bind(TaskConfig(**given["task"]), "train").text(CORPUS_SAMPLES)
+    corpus = load_task(TaskConfig(**given["task"]), "train").text(CORPUS_SAMPLES)
     policy = load_policy(PolicyConfig(build=build), corpus=corpus, seed=0)
     samples = load("train", Options(groups=case.groups, same=case.same))
     rows = [

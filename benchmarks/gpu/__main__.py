@@ -83,7 +83,7 @@ def measure(
             work = update_of(engine, item, score)
             with (
                 checkpointed(policy, checkpointing),
-                attending(policy.trunk.decoder.config, attention),
+                attending(policy.backbone.decoder.config, attention),
             ):
                 try:
                     spent = seconds(work, args.repeats, device)

@@ -52,16 +52,16 @@ def linear_weights(module: nn.Module) -> int:
 
 def useful_tflop(policy: Policy, item: PackItem) -> float:
     """Forward and backward of what is needed once."""
-    text, tower = policy.trunk.decoder.config, policy.trunk.seeing.visual
+    text, tower = policy.backbone.decoder.config, policy.backbone.seeing.visual
     prompt, own = len(item.prompt.ids), sum(map(len, item.rows))
     pairs = prompt**2 / 2 + sum(len(row) * (prompt + len(row) / 2) for row in item.rows)
     width, depth = tower.config.embed_dim, tower.config.depth
     patches = sum(len(image.values) for image in item.prompt.images)
-    places = sum(map(policy.trunk.features, item.prompt.images))
+    places = sum(map(policy.backbone.features, item.prompt.images))
     forward = (
-        2 * linear_weights(policy.trunk.decoder) * (prompt + own)
+        2 * linear_weights(policy.backbone.decoder) * (prompt + own)
         + 4 * text.hidden_size * text.num_hidden_layers * pairs
-        + 2 * policy.trunk.head.weight.numel() * own
+        + 2 * policy.backbone.head.weight.numel() * own
         + 2 * linear_weights(tower.blocks) * patches
         + 4 * width * depth * patches**2
         + 2 * linear_weights(tower.merger) * places

@@ -35,7 +35,7 @@ def replicated(policy: Policy, item: PackItem) -> Tensor:
     length = len(item.rows[0])
     logits = policy.model(
         input_ids=ids,
-        mm_token_type_ids=(ids == policy.trunk.image_token_id).int(),
+        mm_token_type_ids=(ids == policy.backbone.image_token_id).int(),
         image_grid_thw=torch.tensor([i.grid for i in item.prompt.images] * count, device=device),
         pixel_values=torch.cat([i.values for i in item.prompt.images] * count).to(device),
         logits_to_keep=length + 1,
@@ -52,7 +52,7 @@ def gate(policy: Policy, item: PackItem, ways: Sequence[Way]) -> dict[str, tuple
     weights = advantages(item, policy.device)
     found: dict[str, tuple[Tensor, float]] = {}
     for name, attention, score in ways:
-        with attending(policy.trunk.decoder.config, attention):
+        with attending(policy.backbone.decoder.config, attention):
             logprobs = score(policy, item)
             loss: Any = (logprobs * weights).sum()
             loss.backward()

@@ -31,7 +31,7 @@ from benchmarks.graders.geoqa import misread, verdicts
 from benchmarks.graders.gold_parts import read
 from benchmarks.graders.math_verify_worker import verified
 from benchmarks.graders.variants import near_misses, rewritings
-from vlrft.grading import bounded_worker
+from vlrft.grading import sandboxed_worker
 from vlrft.schema import DataError, Sample
 
 SETS = {
@@ -92,7 +92,7 @@ def graders() -> dict[str, Grade]:
     tag, box = "<think>So.</think> <answer> ANSWER </answer>", "So it is $\\boxed{ANSWER}$."
     return {
         "strict": reward(rewards.math_answer, tag),
-        "math-verify": lambda gold, answer: bounded_worker().call(verified, (gold, answer), 10.0),
+        "math-verify": lambda gold, answer: sandboxed_worker().call(verified, (gold, answer), 10.0),
         "r1v": reward(rewards.r1v, tag),
         "r1v_eval": reward(rewards.r1v_eval, tag),
         "open_r1": reward(rewards.open_r1, box),

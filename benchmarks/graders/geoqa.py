@@ -14,7 +14,7 @@ from vlrft.rewards.math_answer import answer_text, math_answer, r1v_eval
 from benchmarks.graders.gold_parts import read
 from benchmarks.graders.math_verify_worker import value
 from benchmarks.graders.values import values
-from vlrft.grading import bounded_worker, read_math
+from vlrft.grading import read_math, sandboxed_worker
 from vlrft.schema import Sample
 
 
@@ -25,7 +25,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 @cache
 def reading(gold: str) -> str:
     """How the released grader reads a gold answer: `read`, `unread`, or `misread as 8`."""
-    theirs = bounded_worker().call(value, (gold,), 10.0)
+    theirs = sandboxed_worker().call(value, (gold,), 10.0)
     if theirs is None:
         return "unread"
     own = values(read(gold, metres=True).core)

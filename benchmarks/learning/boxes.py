@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from vlrft.config.load import load_config
 from vlrft.reporting.html.cards import Overlay, is_box, overlays
 from vlrft.reporting.html.run_data import Row, read_run
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 
 SIDE, CAPTION, GAP = 168, 18, 8
 COLOURS = {"true": "#2fd07f", "predicted": "#ff5c8a"}
@@ -24,7 +24,7 @@ COLOURS = {"true": "#2fd07f", "predicted": "#ff5c8a"}
 def tiles(run: Path, count: int) -> list[Image.Image]:
     """The first scenes of a run's last evaluation that ask for a box."""
     config = load_config(run / "config.yaml")
-    samples = {s.id: s for s in bind(config.task, config.eval.split).head(config.eval.limit)}
+    samples = {s.id: s for s in load_task(config.task, config.eval.split).head(config.eval.limit)}
     records = {r["id"]: r for r in read_run(run).records}
     asked = [s for s in samples.values() if s.id in records and is_box(records[s.id]["answer"])]
     return [tile(s.images[0], records[s.id]) for s in asked[:count]]

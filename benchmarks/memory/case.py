@@ -66,7 +66,7 @@ class Case:
 
 
 def prompts_of(case: Case, policy: Policy) -> list[Prompt]:
-    place = policy.trunk.image_token_id
+    place = policy.backbone.image_token_id
     found: list[Prompt] = []
     for k in range(case.prompts):
         images: tuple[Pixels, ...] = ()

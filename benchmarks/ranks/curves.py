@@ -4,7 +4,7 @@
 
 The first run is what the others are compared with. Prints, a row a run: the relative difference of the loss, at the first
 step, the largest of ten steps and of all, counted from STEP; the first step with sampling of which a rollout differs, and
-how many rollouts are the same token by token (of those that log.rollouts_per_step keeps); the mean reward of the first ten
+how many rollouts are the same token by token (of those that log.groups_per_step keeps); the mean reward of the first ten
 and the last twenty steps with sampling; the evaluations. Draws the running mean of the rewards.
 """
 

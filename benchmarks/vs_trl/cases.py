@@ -10,7 +10,7 @@ from vlrft.config import BuildConfig
 
 Family = Literal["qwen2_vl", "qwen2_5_vl"]
 Scale = Literal["small", "full"]
-Measure = Literal["update", "rollout", "step", "memory"]
+Metric = Literal["update", "rollout", "step", "memory"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Case:
 
     name: str
     what: str
-    measure: Measure
+    measure: Metric
     side: int  # of the image in pixels; 0: text only
     words: int  # of the question
     length: int  # C: tokens of every completion

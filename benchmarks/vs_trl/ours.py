@@ -24,14 +24,14 @@ from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.play import play, seed_from
 from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task
 from vlrft.schema import Sequence as Row
-from vlrft.scoring.rewards import NamedReward
+from vlrft.scoring.rewards import WeightedReward
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 
 ALGORITHM = ALGORITHMS["dr_grpo"]
 UPDATE = UpdateConfig(lr=1e-6)
 STEPS = 10**6  # of the schedule, which is constant
-REWARD = NamedReward(name="variety", weight=1.0, function=lambda completion, sample: variety(completion))  # fmt: skip
+REWARD = WeightedReward(name="variety", weight=1.0, function=lambda completion, sample: variety(completion))  # fmt: skip
 TASK = Task(
     name="vs_trl", doc="", options=object, splits=("train",), load=lambda split, options: [],
     rewards={}, graders={}, gold=lambda sample: "",

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 from vlrft.grading.metrics import accuracy, per_tag
-from vlrft.schema import Env, Measure, Record, Sample, Task
+from vlrft.schema import Env, Metric, Record, Sample, Task
 
 from .families import SPLITS
 from .folder import load
@@ -40,7 +40,7 @@ def generate(split: str, count: int, seed: int, folder: Path) -> Iterator[str]:
     return generate(split, count, seed, folder)
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Games won, all and by family; then how many turns a play took, and the shares of its turns in which an action
     could be read, and in which it was one that the engine offered."""
     found = {"success": accuracy(records, grader), **per_tag(records, grader, "kind")}
@@ -48,7 +48,7 @@ def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
         for name in ("steps", *SHARES):
             values = _means(records, name)
             if values:
-                found[name] = Measure(values=values, share=name in SHARES)
+                found[name] = Metric(values=values, share=name in SHARES)
     return found
 
 
@@ -71,7 +71,7 @@ task = Task(
     rewards={},
     graders={"strict": ("won",)},
     gold=gold,
-    measures=measures,
+    metrics=metrics,
     env=environment,
     env_scores=("won", "steps", "valid", "admissible"),
     generate=generate,

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Dataset, Defect, Row, Source, asked, content, qa_rows, read_prompt, untagged
 from vlrft.grading import read_answer, read_integer
-from vlrft.grading.metrics import sampled_measures
-from vlrft.schema import Measure, Record, Sample, Task
+from vlrft.grading.metrics import sampled_metrics
+from vlrft.schema import Metric, Record, Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +51,14 @@ def sample(row: Row, options: Options) -> Sample:
     return asked(row, content(text))
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Accuracy; beside the strict one how far the answers are off (less is better), over those that
     are numbers."""
-    found = sampled_measures(records, grader)
+    found = sampled_metrics(records, grader)
     said = [(read_answer(r.output), r.answer) for r in records]
     off = [abs(n - gold) for text, gold in said if text and (n := read_integer(text)) is not None]
     if grader == "strict" and off:
-        found["mean absolute error"] = Measure(values=tuple(map(float, off)), share=False)
+        found["mean absolute error"] = Metric(values=tuple(map(float, off)), share=False)
     return found
 
 
@@ -70,6 +70,6 @@ task = Task(
     load=Dataset(read=read, sample=sample, homes={"train": "leonardPKU/clevr_cogen_a_train"}),
     rewards={"count": 1.0, "format": 1.0},
     graders={"strict": ("count",), "official": ("count.r1v_eval",)},
-    measures=measures,
+    metrics=metrics,
     gold=lambda s: f"<think></think><answer>{s.answer}</answer>",
 )

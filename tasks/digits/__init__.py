@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlrft.grading.metrics import accuracy
-from vlrft.schema import Measure, Record, Sample, Task
+from vlrft.schema import Metric, Record, Sample, Task
 
 from .options import SUBTASKS, Options
 from .scans import SPLITS
@@ -27,10 +27,10 @@ def gold(sample: Sample) -> str:
     return f"<answer>{answer}</answer>"
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Accuracy of `classify`, `count` and `relation`; mean IoU of `ground`. Only what the records
     hold."""
-    out: dict[str, Measure] = {}
+    out: dict[str, Metric] = {}
     for kind in SUBTASKS:
         own = [r for r in records if r.tags["kind"] == kind]
         if own:
@@ -46,6 +46,6 @@ task = Task(
     load=load,
     rewards={"choice": 1.0, "count": 1.0, "boxes": 1.0, "format": 0.1},
     graders={"strict": ("choice", "count", "boxes")},
-    measures=measures,
+    metrics=metrics,
     gold=gold,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from vlrft.data import Made
 from vlrft.grading.metrics import accuracy, per_tag
-from vlrft.schema import Measure, Record, Sample, Task
+from vlrft.schema import Metric, Record, Sample, Task
 
 from .env import GridWorld, ask, picture
 from .options import Options
@@ -51,7 +51,7 @@ def gold(sample: Sample) -> list[str]:
     return [f"<answer>{move}</answer>" for move in sample.info["room"].way()]
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Success, by moves that the goal is away, and turns, readable answers and directness of all plays."""
     found = {"success": accuracy(records, grader)}
     far = per_tag(sorted(records, key=lambda r: int(r.tags["distance"])), grader, "distance")
@@ -61,7 +61,7 @@ def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
         for record in records:
             by_id.setdefault(record.id, []).append(float(record.scores.get(name) or 0.0))
         values = tuple(fmean(own) for own in by_id.values())
-        found[name] = Measure(values=values, share=share)
+        found[name] = Metric(values=values, share=share)
     return found
 
 
@@ -73,7 +73,7 @@ task = Task(
     load=rooms,
     rewards={},
     graders={"strict": ("won",)},
-    measures=measures,
+    metrics=metrics,
     gold=gold,
     env=GridWorld,
     env_scores=("won", "steps", "valid", "directness"),

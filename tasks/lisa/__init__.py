@@ -13,7 +13,7 @@ from vlrft.data import Dataset, Row, read_prompt
 from vlrft.schema import IMAGE, DataError, Message, Resize, Sample, Task
 from vlrft.vision.boxes import Box, rescaled, resized, rounded, to_thousandths
 
-from .figures import measures
+from .figures import metrics
 from .overlaps import complete
 from .rows import Options, read
 
@@ -87,7 +87,7 @@ task = Task(
     load=Dataset(read=read, sample=sample, homes={}),
     rewards={"boxes": 1.0, "format": 1.0},
     graders={"strict": ("boxes",), "official": ("boxes.visual_rft_eval",)},
-    measures=measures,
+    metrics=metrics,
     gold=gold,
     resize=resize,
     complete=complete,

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from vlrft.grading.metrics import accuracy, share_above
-from vlrft.schema import Measure, Record
+from vlrft.schema import Metric, Record
 
 from .overlaps import overlaps
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """mIoU, Acc@0.5 and Acc@0.7 of the boxes; beside the strict ones gIoU (the mean IoU of masks) and
     cIoU (all intersections over all unions)."""
     found = {
@@ -32,6 +32,6 @@ def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
 
     ious = tuple(fmean(i / u if u else 0.0 for i, u in own) for own in pairs)
     trials = max(map(len, pairs), default=1)
-    found["gIoU"] = Measure(values=ious, threshold=0.5, trials=trials)
-    found["cIoU"] = Measure(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
+    found["gIoU"] = Metric(values=ious, threshold=0.5, trials=trials)
+    found["cIoU"] = Metric(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
     return found

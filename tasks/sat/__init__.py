@@ -17,7 +17,7 @@ from string import ascii_uppercase
 
 from vlrft.data import Dataset, Row, read_prompt
 from vlrft.grading.metrics import accuracy, macro, per_tag
-from vlrft.schema import IMAGE, Measure, Message, Record, Sample, Task
+from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
 
 from .figures import cvbench
 from .rows import KINDS, Options, read
@@ -61,7 +61,7 @@ def gold(sample: Sample) -> str:
     return f"{opening}</think><answer>{sample.answer}</answer>"
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Accuracy over all (`total`), of each task, their mean, and CV-Bench's own score where the records
     are of CV-Bench."""
     found = {"total": accuracy(records, grader)}
@@ -90,6 +90,6 @@ task = Task(
     ),
     rewards={"choice": 1.0, "format": 1.0},
     graders={"strict": ("choice",), "official": ("choice.cvbench",)},
-    measures=measures,
+    metrics=metrics,
     gold=gold,
 )

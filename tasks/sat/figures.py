@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from vlrft.grading.metrics import grades_of
-from vlrft.schema import Measure, Record
+from vlrft.schema import Metric, Record
 
 FLAT, SOLID = ("ADE20K", "COCO"), ("Omni3D",)
 
 
-def cvbench(records: Sequence[Record], grader: str) -> Measure:
+def cvbench(records: Sequence[Record], grader: str) -> Metric:
     """((ADE20K + COCO) / 2 + Omni3D) / 2 of the accuracies by source (the data set's card). A source that
     is not there does not count, nor does a dimension without any."""
     by_id = grades_of(records, grader)
@@ -27,4 +27,4 @@ def cvbench(records: Sequence[Record], grader: str) -> Measure:
         return fmean(known) if known else 0.0
 
     trials = len(next(iter(by_id.values()), [0.0]))
-    return Measure(values=tuple(values), trials=trials, aggregate=score)
+    return Metric(values=tuple(values), trials=trials, aggregate=score)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.grading.metrics import macro, sampled_measures
-from vlrft.schema import Measure, Message, Record, Sample, Task
+from vlrft.grading.metrics import macro, sampled_metrics
+from vlrft.schema import Message, Metric, Record, Sample, Task
 
 from .countdown import solve
 from .options import Options
@@ -65,14 +65,14 @@ def gold(sample: Sample) -> str:
     return f"{thought}{said}".removeprefix(opened)
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Of one set accuracy, or avg@k and pass@k; of several the mean of the sets first, then each."""
     sets = dict.fromkeys(r.tags["kind"] for r in records)
     if len(sets) < 2:
-        return sampled_measures(records, grader)
+        return sampled_metrics(records, grader)
     out = {"mean": macro(records, grader, "kind")}
     for name in sets:
-        own = sampled_measures([r for r in records if r.tags["kind"] == name], grader)
+        own = sampled_metrics([r for r in records if r.tags["kind"] == name], grader)
         out |= {name if key == "accuracy" else f"{name} {key}": m for key, m in own.items()}
     return out
 
@@ -88,6 +88,6 @@ task = Task(
         "strict": ("math_answer", "countdown"),
         "official": ("math_answer.dr_grpo", "countdown"),
     },
-    measures=measures,
+    metrics=metrics,
     gold=gold,
 )

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from vlrft.advantages import Plays
+from vlrft.advantages import EstimatorInput
 
 
-def step_of(rewards: Any, group: Any, **given: Any) -> Plays:
+def step_of(rewards: Any, group: Any, **given: Any) -> EstimatorInput:
     """A step of single-turn rollouts; `given` are further fields of Plays."""
     values = np.asarray(rewards, dtype=np.float64)
     n = len(values)
@@ -27,7 +27,7 @@ def step_of(rewards: Any, group: Any, **given: Any) -> Plays:
         "episodes": own,
     }
     given = {"rollouts": own, "turn_tokens": turn_tokens, **given}
-    return Plays(values=values, keys=keys, **(fields | given))
+    return EstimatorInput(values=values, keys=keys, **(fields | given))
 
 
 def groups_of(labels: Sequence[int]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.advantages.reference import REFERENCES, Toy, differ
 from tests.advantages.steps import step_of
-from vlrft.advantages import ESTIMATORS, Plays, valid_groups
+from vlrft.advantages import ESTIMATORS, EstimatorInput, valid_groups
 
 GROUP = np.array([0, 0, 0, 1, 1, 2])
 REWARDS = np.array([1.0, 0.0, 0.0, 0.5, 0.5, 3.0])
@@ -51,7 +51,7 @@ def toys(draw: st.DrawFn, smallest: int = 1) -> Toy:
     )
 
 
-def plays(toy: Toy) -> Plays:
+def plays(toy: Toy) -> EstimatorInput:
     return step_of(
         toy.rewards,
         toy.group,

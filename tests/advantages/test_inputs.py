@@ -11,7 +11,14 @@ import pytest
 
 from tests.advantages.steps import step_of
 from tests.fakes.policies import group, sample
-from vlrft.advantages import ESTIMATORS, AdvantageError, Estimator, Plays, advantages, plays_of
+from vlrft.advantages import (
+    ESTIMATORS,
+    AdvantageError,
+    Estimator,
+    EstimatorInput,
+    advantages,
+    estimator_input,
+)
 from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, Turn
 from vlrft.schema import Sequence as Row
 
@@ -36,7 +43,7 @@ def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -
 
 
 def test_single_turns() -> None:
-    plays = plays_of([group("a", [1.0, 0.5], [[1, 2], []]), group("b", [0.0])], {}, 9)
+    plays = estimator_input([group("a", [1.0, 0.5], [[1, 2], []]), group("b", [0.0])], {}, 9)
     assert plays.values.tolist() == [1.0, 0.5, 0.0]
     assert plays.keys["sample"].tolist() == [0, 0, 1]
     assert plays.tokens.tolist() == plays.turn_tokens.tolist() == [2, 0, 1]
@@ -46,7 +53,7 @@ def test_single_turns() -> None:
 
 def test_turns_with_their_rewards_and_anchors() -> None:
     hall, room = Turn(anchor="hall"), Turn(anchor="room", reward=1.0)
-    plays = plays_of(
+    plays = estimator_input(
         [
             played("a", [
                 {"sequences": (row((2, hall)), row((3, room))), "reward": 1.0},
@@ -84,7 +91,9 @@ def test_components_are_kept_apart() -> None:
         {"sequences": (row((1, None)),), "scores": own, "reward": reward}
         for own, reward in zip(scores, (2.0, 1.0), strict=True)
     ]
-    plays = plays_of([played("a", rollouts)], {"choice": 2.0, "boxes": 2.0, "absent": 1.0}, 8)
+    plays = estimator_input(
+        [played("a", rollouts)], {"choice": 2.0, "boxes": 2.0, "absent": 1.0}, 8
+    )
     shown = {k: [None if np.isnan(x) else x for x in v] for k, v in plays.scores.items()}
     assert shown == {"choice": [1.0, None], "boxes/iou": [None, 0.5], "tidy": [None, 1.0]}
     assert plays.weights == {"choice": 2.0, "boxes/iou": 2.0}
@@ -95,10 +104,12 @@ def test_what_a_reward_holds_beyond_its_scores_is_a_component() -> None:
         {"sequences": (row((1, None)),), "scores": {"choice": 0.3}, "reward": 0.1 * 0.3 + earned}
         for earned in (0.0, 0.7)
     ]
-    plays = plays_of([played("a", rollouts)], {"choice": 0.1}, 8)
+    plays = estimator_input([played("a", rollouts)], {"choice": 0.1}, 8)
     assert plays.scores["environment"].tolist() == pytest.approx([0.0, 0.7])
     assert plays.weights["environment"] == 1.0
-    assert "environment" not in plays_of([played("a", rollouts[:1])], {"choice": 0.1}, 8).scores
+    assert (
+        "environment" not in estimator_input([played("a", rollouts[:1])], {"choice": 0.1}, 8).scores
+    )
 
 
 def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
@@ -107,7 +118,7 @@ def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
         "scores": {"a": 0.1, "b": 0.2, "c": 0.3},
         "reward": 0.6,
     }
-    plays = plays_of([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
+    plays = estimator_input([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
     assert set(plays.scores) == {"a", "b", "c"}
 
 
@@ -118,7 +129,7 @@ def test_tags_that_all_samples_have_are_keys() -> None:
         played("b", [one], kind="choice", sample="never"),
         played("c", [one], kind="count", sample="never"),
     ]
-    keys = plays_of(groups, {}, 8).keys
+    keys = estimator_input(groups, {}, 8).keys
     assert {k: v.tolist() for k, v in keys.items()} == {
         "kind": [0, 0, 1, 0],
         "sample": [0, 0, 1, 2],
@@ -126,7 +137,7 @@ def test_tags_that_all_samples_have_are_keys() -> None:
 
 
 def test_greedy_rewards_reach_every_rollout_of_their_group() -> None:
-    plays = plays_of([group("a", [1.0, 0.5]), group("b", [0.0])], {}, 9, greedy=[0.5, 1.0])
+    plays = estimator_input([group("a", [1.0, 0.5]), group("b", [0.0])], {}, 9, greedy=[0.5, 1.0])
     assert plays.greedy is not None
     assert plays.greedy.tolist() == [0.5, 0.5, 1.0]
     found = advantages(plays, ESTIMATORS["remax"])
@@ -136,12 +147,12 @@ def test_greedy_rewards_reach_every_rollout_of_their_group() -> None:
 def test_numbers_that_are_not_finite_name_the_sample() -> None:
     fine = group("aa", [1.0])
     with pytest.raises(RewardError, match=r"bb: the reward is not finite: \(nan, 1.0\)"):
-        plays_of([fine, group("bb", [float("nan"), 1.0])], {}, 8)
+        estimator_input([fine, group("bb", [float("nan"), 1.0])], {}, 8)
     with pytest.raises(RewardError, match="bb: the greedy answer's reward is inf"):
-        plays_of([fine, group("bb", [1.0])], {}, 8, greedy=[0.0, float("inf")])
+        estimator_input([fine, group("bb", [1.0])], {}, 8, greedy=[0.0, float("inf")])
     bad = played("cc", [{"sequences": (row((1, None)),), "scores": {"choice": float("nan")}}])
     with pytest.raises(RewardError, match="cc: the reward choice is not finite: nan"):
-        plays_of([bad], {"choice": 1.0}, 8)
+        estimator_input([bad], {"choice": 1.0}, 8)
 
 
 def test_a_number_for_each_action_token() -> None:
@@ -165,7 +176,7 @@ def test_a_step_of_ones_own_that_goes_wrong_is_named() -> None:
 def test_an_estimator_over_turns_and_states_fits() -> None:
     """GiGPO's form (arXiv 2505.10978): the episode's advantage plus that of the step among equal states."""
 
-    def by_anchor(plays: Plays) -> Plays:
+    def by_anchor(plays: EstimatorInput) -> EstimatorInput:
         sums = np.bincount(plays.anchors, weights=plays.step_rewards)
         means = sums / np.bincount(plays.anchors)
         return replace(plays, by_turn=plays.step_rewards - means[plays.anchors])

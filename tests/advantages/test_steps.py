@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.advantages.steps import step_of
-from vlrft.advantages import AdvantageError, Estimator, Plays, find_estimator
+from vlrft.advantages import AdvantageError, Estimator, EstimatorInput, find_estimator
 from vlrft.advantages.estimators.length import MuteTruncated
 
 NAN = float("nan")
@@ -19,11 +19,11 @@ SCORES = {"choice": [1.0, 0.0, NAN, NAN], "boxes/iou": [NAN, NAN, 0.5, 0.9], "sp
 WEIGHTS = {"choice": 2.0, "boxes/iou": 0.5}
 
 
-def run(steps: list[Any], plays: Plays) -> list[float]:
+def run(steps: list[Any], plays: EstimatorInput) -> list[float]:
     return [round(float(v), 9) for v in find_estimator(steps)(plays).values]
 
 
-def scored(**given: Any) -> Plays:
+def scored(**given: Any) -> EstimatorInput:
     scores = {k: np.array(v) for k, v in SCORES.items()}
     return step_of([2.0, 0.0, 0.25, 0.45], [0, 0, 1, 1], scores=scores, weights=WEIGHTS, **given)
 

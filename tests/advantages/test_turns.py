@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.advantages.steps import step_of
-from vlrft.advantages import ESTIMATORS, Plays, advantages, find_estimator
+from vlrft.advantages import ESTIMATORS, EstimatorInput, advantages, find_estimator
 
 Episode = list[tuple[float, str]]  # (reward, observation) of each turn
 
@@ -42,7 +42,7 @@ def among(value: float, others: list[float]) -> float:
     return (value - fmean(others)) / (stdev(others) + 1e-6)
 
 
-def plays_of_episodes(groups: list[list[Episode]]) -> Plays:
+def plays_of_episodes(groups: list[list[Episode]]) -> EstimatorInput:
     episodes = [(g, e) for g, group in enumerate(groups) for e in group]
     rows = [(i, g, t, r, o) for i, (g, e) in enumerate(episodes) for t, (r, o) in enumerate(e)]
     places = sorted({(g, o) for _, g, _, _, o in rows})
@@ -108,7 +108,7 @@ def test_what_other_steps_gave_a_row_stays() -> None:
     assert once.by_turn.any()
 
 
-def three_episodes() -> Plays:
+def three_episodes() -> EstimatorInput:
     """One group. The first wins in two turns, the second in three, the third never: its second of four turns is no action.
 
     1  hall, room → 10           R = 10

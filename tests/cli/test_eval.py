@@ -105,7 +105,7 @@ def test_other_settings_do_not_go_on_and_a_finished_one_stays(
     assert evaluate("out") == 2
     found = json.loads((tmp_path / "out.json").read_text())
     assert (found["n"], found["strict"]["n"]) == (5, 5)
-    assert set(found["strict"]["measures"]) == {"count"}
+    assert set(found["strict"]["metrics"]) == {"count"}
 
 
 def test_a_config_says_what_to_evaluate(

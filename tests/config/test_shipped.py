@@ -13,7 +13,7 @@ from tests.fakes.policies import sample
 from vlrft.config import TaskConfig
 from vlrft.config.load import dump_config, load_config
 from vlrft.plugins.find import find_task
-from vlrft.rollout.task import BoundTask, bind
+from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Sample
 from vlrft.trainer.setup import make_stages
 
@@ -21,7 +21,7 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 PUBLISHED = {"geoqa", "counting", "geometry3k", "textmath", "sat", "finegrained", "lisa"}
 
 
-def without_data(task: TaskConfig, split: str) -> BoundTask:
+def without_data(task: TaskConfig, split: str) -> LoadedTask:
     """The task bound as ever, but to eight samples of our own: a hub may be out of reach."""
 
     def load(split: str, options: Any) -> Sequence[Sample]:
@@ -30,7 +30,7 @@ def without_data(task: TaskConfig, split: str) -> BoundTask:
     found = replace(find_task(task.name), load=load)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vlrft.rollout.task.find_task", lambda name: found)
-        return bind(task, split)
+        return load_task(task, split)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
@@ -38,11 +38,11 @@ def test_every_config_loads_and_its_methods_and_rewards_fit(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load_config(path)
-    monkeypatch.setattr("vlrft.trainer.setup.bind", without_data)
+    monkeypatch.setattr("vlrft.trainer.setup.load_task", without_data)
     stages = make_stages(config)
     assert all(stage.last > stage.first for stage in stages)
-    assert all(stage.bound.rewards or stage.bound.task.env for stage in stages)
-    assert stages[0].bound.graders.rewards["strict"]
+    assert all(stage.loaded.rewards or stage.loaded.task.env for stage in stages)
+    assert stages[0].loaded.graders.rewards["strict"]
     assert config.eval.split in find_task(config.task.name).splits
     copy = tmp_path / "copy.yaml"
     copy.write_text(dump_config(config), encoding="utf-8")

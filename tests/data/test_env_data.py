@@ -10,7 +10,7 @@ import pytest
 from tests.rollout.test_play import TASK, Count
 from vlrft.cli.commands.data import gold_check
 from vlrft.data import Dataset, Row, Samples
-from vlrft.rollout.task import BoundTask
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Sample, Task
 
 
@@ -39,7 +39,7 @@ def test_golds_that_only_a_play_can_grade_do_not_keep_a_run_from_beginning() -> 
         return Count(sample)
 
     samples = Samples([ROW], made, Options())
-    played = BoundTask(task=replace(task(["1"]), env=env), samples=samples, rewards=())
+    played = LoadedTask(task=replace(task(["1"]), env=env), samples=samples, rewards=())
     played.refuse_unreadable_golds()
     assert not begun
     read = replace(played, task=replace(played.task, graders={"strict": ("count",)}))

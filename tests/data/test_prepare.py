@@ -13,7 +13,7 @@ from tests.fakes.policies import noise_image
 from vlrft.cli.main import main
 from vlrft.config.load import task_config
 from vlrft.data import Defect, Row, prepare
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 from vlrft.schema import DataError
 
 PACK = """
@@ -115,7 +115,7 @@ def test_prepared_samples_are_the_raw_ones(tmp_path: Path) -> None:
         main(["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]) == 0
     )
     one, other = (
-        bind(task_config(TASK, [f"options.data={where}"]), "test").samples
+        load_task(task_config(TASK, [f"options.data={where}"]), "test").samples
         for where in ("raw", "ready")
     )
     assert len(one) == len(other) == 5
@@ -128,11 +128,11 @@ def test_raw_rows_that_cannot_be_used_stop_unless_the_set_leaves_them_out_itself
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw(tmp_path / "raw", row1={"answer": "twice"})
-    bind(task_config(TASK, ["options.data=raw"]), "test")
+    load_task(task_config(TASK, ["options.data=raw"]), "test")
     assert "raw: test: 1 rows left out: more than one image" in capsys.readouterr().err
     raw(tmp_path / "worse", row1={"answer": "twice"}, row5={"image": None})
     with pytest.raises(DataError, match=r"1 of 6 rows .* the first is test/5 .*no image.* prepare"):
-        bind(task_config(TASK, ["options.data=worse"]), "test")
+        load_task(task_config(TASK, ["options.data=worse"]), "test")
 
 
 def test_a_changed_file_is_not_taken_for_the_prepared_one(tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_a_changed_file_is_not_taken_for_the_prepared_one(tmp_path: Path) -> Non
     rows = Path("ready/test.jsonl")
     rows.write_text(rows.read_text().replace("stop", "go"))
     with pytest.raises(DataError, match=r"not the file that manifest.json describes"):
-        bind(task_config(TASK, ["options.data=ready"]), "test")
+        load_task(task_config(TASK, ["options.data=ready"]), "test")
     with pytest.raises(DataError, match="train split is not prepared; prepared are test"):
-        bind(task_config(TASK, ["options.data=ready"]), "train")
+        load_task(task_config(TASK, ["options.data=ready"]), "train")
 
 
 class Stopped(Exception):
@@ -276,15 +276,15 @@ def test_predictions_that_cannot_be_graded_are_named(
 
 def test_gold_answers_that_cannot_be_read_are_told_before_a_run(tmp_path: Path) -> None:
     raw(tmp_path / "raw", row3={"answer": ""})
-    bound = bind(task_config(TASK, ["options.data=raw"]), "test")
+    loaded = load_task(task_config(TASK, ["options.data=raw"]), "test")
     with pytest.raises(
         DataError, match=r"signs: 1 of 6 gold answers cannot be read.*test/3.*prepare"
     ):
-        bound.refuse_unreadable_golds()
+        loaded.refuse_unreadable_golds()
     command = ["eval", "--model", "none/such", "--task", TASK, "options.data=raw"]
     assert main(command) == 1
     raw(tmp_path / "good")
-    bind(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_golds()
+    load_task(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_golds()
 
 
 def test_show_counts_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

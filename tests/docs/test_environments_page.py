@@ -17,7 +17,7 @@ from vlrft.algorithms import find_algorithm
 from vlrft.cli.main import main, parse
 from vlrft.config import EnvConfig
 from vlrft.config.load import load_config
-from vlrft.envs import EnvError, Hosted
+from vlrft.envs import EnvError, EnvPool
 from vlrft.plugins.find import find_task
 from vlrft.plugins.references import load_file
 from vlrft.trainer.train import train
@@ -33,7 +33,7 @@ SHORT = (
     "rollout.group_size=3",
     "policy.build.layers=1",
     "eval.limit=2",
-    "log.rollouts_per_step=9",
+    "log.groups_per_step=9",
 )
 
 
@@ -89,7 +89,7 @@ def test_it_trains_and_is_evaluated(context: str, capsys: pytest.CaptureFixture[
     assert {t["reward"] for t in turns if not t["valid"]} <= {-0.1}
     assert main([*command("eval"), chosen, "--limit", "2"]) == 0
     found = json.loads(Path("out/guess.json").read_text())
-    assert list(found["strict"]["measures"]) == ["success", "turns"]
+    assert list(found["strict"]["metrics"]) == ["success", "turns"]
     assert all(r["turns"] for r in lines("out/guess.records.jsonl"))
     assert "success" in capsys.readouterr().out
 
@@ -150,7 +150,7 @@ def test_a_worker_brings_back_what_lived_beside_a_play_that_took_it_down(here: P
     breaks(here, "import os; os._exit(3)")
     task = find_task("./guess.py")
     bad, good = (s for s in task.load("test", task.options()) if s.answer in (10, 20))
-    host = Hosted(f"{here}/guess.py:task", 1)
+    host = EnvPool(f"{here}/guess.py:task", 1)
     (first, _), (second, _) = host.start([bad, good])
     host.step({first: "<answer>15</answer>", second: "<answer>15</answer>"})
     answers: Any = host.step({first: "<answer>7</answer>", second: "<answer>23</answer>"})

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from tests.fakes.envs import make, sample, single, told
-from vlrft.envs import Failed, Host, Hosted, Hosts, InProcess, SingleTurn, build_host
+from vlrft.envs import EnvFailure, EnvPool, EnvRegistry, Host, InProcess, SingleTurn, build_host
 from vlrft.envs.worker_main import digest
 from vlrft.plugins.find import find_task
 from vlrft.schema import Message, Observation, Sample, Step
@@ -28,15 +28,15 @@ LIMIT = 0.4  # seconds of a turn where one hangs
 
 
 @pytest.fixture
-def host() -> Iterator[Hosted]:
-    made = Hosted(TOLD, 1, time_limit=20)
+def host() -> Iterator[EnvPool]:
+    made = EnvPool(TOLD, 1, time_limit=20)
     yield made
     made.shut()
 
 
 @pytest.fixture(params=["here", "processes"])
 def either(request: pytest.FixtureRequest) -> Iterator[Host]:
-    made: Host = InProcess(make) if request.param == "here" else Hosted(TOLD, 2, time_limit=20)
+    made: Host = InProcess(make) if request.param == "here" else EnvPool(TOLD, 2, time_limit=20)
     yield made
     made.shut()
 
@@ -55,7 +55,7 @@ def seen(answer: object) -> Any:
 
 
 def message(answer: object) -> str:
-    assert isinstance(answer, Failed), answer
+    assert isinstance(answer, EnvFailure), answer
     assert "\n" not in answer.message
     return answer.message
 
@@ -98,15 +98,15 @@ def scripted(host: Host) -> list[Any]:
 
 
 def test_answers_are_those_of_one_process() -> None:
-    here, there = InProcess(make), Hosted(TOLD, 2, time_limit=20)
+    here, there = InProcess(make), EnvPool(TOLD, 2, time_limit=20)
     expected, found = scripted(here), scripted(there)
     there.shut()
     assert found == expected
-    assert sum(isinstance(answer, Failed) for answer in expected) == 3
+    assert sum(isinstance(answer, EnvFailure) for answer in expected) == 3
 
 
 def test_environments_of_a_sample_share_a_process_and_processes_are_balanced() -> None:
-    host = Hosted("tests.fakes.envs:told", 3, time_limit=20)
+    host = EnvPool("tests.fakes.envs:told", 3, time_limit=20)
     names = [n for n in "abcdef" for _ in range(2)]
     handles = begin(host, *map(sample, names))
     answers = host.step(dict.fromkeys(handles, "x"))
@@ -126,7 +126,7 @@ def test_environments_of_a_sample_share_a_process_and_processes_are_balanced() -
 
 
 def test_what_a_sample_s_environments_keep_is_shared() -> None:
-    host = Hosted("tests.fakes.envs:shared", 2, time_limit=20)
+    host = EnvPool("tests.fakes.envs:shared", 2, time_limit=20)
     shown = [s for _, s in host.start([sample("a"), sample("b"), sample("a")])]
     assert [s.shown for s in shown if isinstance(s, Observation)] == ["1", "1", "2"]
     host.shut()
@@ -135,10 +135,10 @@ def test_what_a_sample_s_environments_keep_is_shared() -> None:
 def test_processes_work_at_the_same_time(tmp_path: Path) -> None:
     """Each waits for the other, so one after another they would hang."""
     (tmp_path / "meeting.py").write_text(MEETING)
-    host = Hosted(f"{tmp_path}/meeting.py:task", 2, time_limit=10, start_limit=10)
+    host = EnvPool(f"{tmp_path}/meeting.py:task", 2, time_limit=10, start_limit=10)
     both = {"a": str(tmp_path / "b"), "b": str(tmp_path / "a")}
     begun = host.start([sample(n, mine=str(tmp_path / n), other=o) for n, o in both.items()])
-    assert not [shown for _, shown in begun if isinstance(shown, Failed)]
+    assert not [shown for _, shown in begun if isinstance(shown, EnvFailure)]
     host.shut()
 
 
@@ -180,7 +180,7 @@ def test_the_culprit_is_named_and_the_others_go_on(how: str, what: str) -> None:
         handles = begin(host, *map(sample, names))
         return [host.step({handles[int(k)]: t for k, t in said.items()}) for said in script]
 
-    host = Hosted(TOLD, 1, time_limit=LIMIT if how == "hang" else 20)
+    host = EnvPool(TOLD, 1, time_limit=LIMIT if how == "hang" else 20)
     one, two, three = played(host, script)
     expected = played(InProcess(make), calm)
     assert message(two[1]).startswith("sample culprit: its environment")
@@ -194,7 +194,7 @@ def test_the_culprit_is_named_and_the_others_go_on(how: str, what: str) -> None:
     host.shut()
 
 
-def test_a_process_that_dies_between_calls_has_no_culprit(host: Hosted) -> None:
+def test_a_process_that_dies_between_calls_has_no_culprit(host: EnvPool) -> None:
     names = ["a", "b", "over"]
     a, b, over = begin(host, *map(sample, names))
     answers = host.step({a: "left", b: "left", over: "end"})
@@ -210,7 +210,7 @@ def test_a_process_that_dies_between_calls_has_no_culprit(host: Hosted) -> None:
     assert process(answers[a]) == process(answers[b]) == host.pids[0] != pid
 
 
-def test_what_is_gone_is_closed_without_being_played_again(host: Hosted) -> None:
+def test_what_is_gone_is_closed_without_being_played_again(host: EnvPool) -> None:
     a, bad = begin(host, sample("a"), sample("b"))
     host.step({a: "left", bad: "die"})
     assert host.pids == []
@@ -257,10 +257,10 @@ def test_a_close_that_raises_is_a_warning_and_the_others_are_closed(either: Host
 
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_a_start_and_a_close_that_take_their_process_down(how: str) -> None:
-    host = Hosted(TOLD, 1, time_limit=LIMIT, start_limit=2 * LIMIT)
+    host = EnvPool(TOLD, 1, time_limit=LIMIT, start_limit=2 * LIMIT)
     begun = host.start([sample("a"), sample("bad", start=how), sample("b", close=how)])
     a, _, b = (handle for handle, _ in begun)
-    assert [isinstance(shown, Failed) for _, shown in begun] == [False, True, False]
+    assert [isinstance(shown, EnvFailure) for _, shown in begun] == [False, True, False]
     expected = (
         r"\(SIGKILL\) as it started" if how == "die" else r"longer than 0\.8 s .* as it started"
     )
@@ -274,10 +274,10 @@ def test_a_start_and_a_close_that_take_their_process_down(how: str) -> None:
     host.shut()
 
 
-def test_a_play_that_cannot_be_repeated_fails_and_says_so(host: Hosted) -> None:
+def test_a_play_that_cannot_be_repeated_fails_and_says_so(host: EnvPool) -> None:
     random, good, bad = begin(host, sample("r", random=True), sample("g"), sample("b"))
     host.step({random: "left", good: "left"})
-    assert isinstance(host.step({bad: "die"})[bad], Failed)
+    assert isinstance(host.step({bad: "die"})[bad], EnvFailure)
     answers = host.step({random: "left", good: "left"})
     what = message(answers[random])
     assert "sample r" in what
@@ -286,7 +286,7 @@ def test_a_play_that_cannot_be_repeated_fails_and_says_so(host: Hosted) -> None:
     assert host.step({random: "left"}) == {random: answers[random]}
 
 
-def test_the_order_of_sets_is_the_same_in_each_process(host: Hosted) -> None:
+def test_the_order_of_sets_is_the_same_in_each_process(host: EnvPool) -> None:
     unordered, bad = begin(host, sample("u", unordered=True), sample("b"))
     host.step({unordered: "left", bad: "die"})
     assert isinstance(host.step({unordered: "left"})[unordered], Step)
@@ -294,7 +294,7 @@ def test_the_order_of_sets_is_the_same_in_each_process(host: Hosted) -> None:
 
 @pytest.mark.parametrize("how", ["die", "hang", "raise"])
 def test_one_that_fails_as_it_is_played_again_fails_alone(tmp_path: Path, how: str) -> None:
-    host = Hosted(TOLD, 1, time_limit=LIMIT if how == "hang" else 20)
+    host = EnvPool(TOLD, 1, time_limit=LIMIT if how == "hang" else 20)
     once = str(tmp_path / "once")
     worse, good, bad = begin(host, sample("w", once=once), sample("g"), sample("b"))
     host.step({worse: f"second time: {how}", good: "left"})
@@ -322,7 +322,7 @@ def test_a_process_that_cannot_begin_fails_all_of_its_plays(
     (tmp_path / "dies.py").write_text(
         f"import os; open({str(starts)!r}, 'a').write('x'); os._exit(7)"
     )
-    host = Hosted(task.format(folder=tmp_path), 1)
+    host = EnvPool(task.format(folder=tmp_path), 1)
     found = [message(shown) for _, shown in host.start([sample("a"), sample("b")])]
     assert all(re.search(f"^sample {n}: .*{what}", m) for n, m in zip("ab", found, strict=True))
     assert host.pids == []
@@ -330,7 +330,7 @@ def test_a_process_that_cannot_begin_fails_all_of_its_plays(
 
 
 def test_without_an_interpreter_all_plays_fail(
-    host: Hosted, monkeypatch: pytest.MonkeyPatch
+    host: EnvPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     ((_, shown),) = host.start([sample("a")])
@@ -339,7 +339,7 @@ def test_without_an_interpreter_all_plays_fail(
     assert begin(host, sample("a"))
 
 
-def test_a_sample_that_cannot_be_sent_fails_alone(host: Hosted) -> None:
+def test_a_sample_that_cannot_be_sent_fails_alone(host: EnvPool) -> None:
     (_, bad), (_, good) = host.start([sample("a", lock=threading.Lock()), sample("b")])
     assert re.search("sample a: .*cannot pickle", message(bad))
     assert isinstance(good, Observation)
@@ -347,7 +347,7 @@ def test_a_sample_that_cannot_be_sent_fails_alone(host: Hosted) -> None:
 
 def test_an_answer_that_cannot_be_read_here_fails_alone(tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text(OWN)
-    host = Hosted(f"{tmp_path}/pack.py:task", 1)
+    host = EnvPool(f"{tmp_path}/pack.py:task", 1)
     (_, bad), (_, good) = host.start([sample("a", own=True), sample("b")])
     assert re.search("sample a: .*only its own process can read", message(bad))
     assert isinstance(good, Observation)
@@ -369,7 +369,7 @@ task = task(Showing)
 """
 
 
-def test_equal_images_are_one_object(host: Hosted) -> None:
+def test_equal_images_are_one_object(host: EnvPool) -> None:
     (_, one), (_, two) = host.start([sample("a"), sample("a")])
     assert isinstance(one, Observation)
     assert isinstance(two, Observation)
@@ -385,7 +385,7 @@ def held() -> tuple[int, int]:
 
 def test_a_hundred_episodes_leave_nothing_behind() -> None:
     before = held()
-    host = Hosted(TOLD, 2, time_limit=20)
+    host = EnvPool(TOLD, 2, time_limit=20)
     begin(host, sample("stays"))
     host.step({0: "left"})
     settled: list[tuple[int, int]] = []
@@ -405,7 +405,7 @@ def test_a_hundred_episodes_leave_nothing_behind() -> None:
     assert held() == before
 
 
-def test_shut_ends_the_processes_and_a_start_begins_anew(host: Hosted) -> None:
+def test_shut_ends_the_processes_and_a_start_begins_anew(host: EnvPool) -> None:
     (old,) = begin(host, sample("a"))
     (pid,) = host.pids
     host.shut()
@@ -416,7 +416,7 @@ def test_shut_ends_the_processes_and_a_start_begins_anew(host: Hosted) -> None:
 
 
 def test_a_host_that_is_forgotten_ends_its_processes() -> None:
-    host = Hosted(TOLD, 1)
+    host = EnvPool(TOLD, 1)
     begin(host, sample("a"))
     (pid,) = host.pids
     del host
@@ -424,7 +424,7 @@ def test_a_host_that_is_forgotten_ends_its_processes() -> None:
 
 
 def test_an_interruption_leaves_the_host_usable(
-    host: Hosted, monkeypatch: pytest.MonkeyPatch
+    host: EnvPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (a,) = begin(host, sample("a"))
 
@@ -446,9 +446,9 @@ def test_an_interruption_leaves_the_host_usable(
 def test_processes_end_with_their_caller(busy: bool) -> None:
     script = f"""
 import os, threading, time
-from vlrft.envs import Hosted
+from vlrft.envs import EnvPool
 from tests.fakes.envs import sample
-host = Hosted("{TOLD}", 1, time_limit=0.5, start_limit=0.5)
+host = EnvPool("{TOLD}", 1, time_limit=0.5, start_limit=0.5)
 (handle, _), = host.start([sample("a")])
 print(*host.pids, flush=True)
 if {busy}:
@@ -508,7 +508,7 @@ def test_the_host_that_a_task_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.chdir(tmp_path)
         found = build_host(told, workers=1, time_limit=5, reference=reference)
         monkeypatch.chdir("/")
-        assert isinstance(found, Hosted)
+        assert isinstance(found, EnvPool)
         ((_, shown),) = found.start([sample("a")])
         assert isinstance(shown, Observation)
         found.shut()
@@ -546,12 +546,12 @@ def test_a_digest_is_of_what_is_shown_and_earned() -> None:
 
 
 def test_tasks_of_a_run_share_their_hosts() -> None:
-    hosts = Hosts()
+    hosts = EnvRegistry()
     task = find_task("gridworld")
     one = hosts.of(task, workers=1, time_limit=None, reference="gridworld")
     assert hosts.of(task, workers=1, time_limit=None, reference="gridworld") is one
     assert hosts.of(task, workers=2, time_limit=None, reference="gridworld") is not one
-    assert isinstance(one, Hosted)
+    assert isinstance(one, EnvPool)
     one.start([task.load("test", task.options())[0]])
     (pid,) = one.pids
     hosts.shut()

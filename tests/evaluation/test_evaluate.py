@@ -7,10 +7,10 @@ import pytest
 
 from tests.fakes.policies import group, sample
 from vlrft.config import ConfigError
-from vlrft.evaluation.evaluate import Evaluation, Figure, evaluate
+from vlrft.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from vlrft.evaluation.result_files import unmeasured
-from vlrft.rollout.task import BoundTask
-from vlrft.schema import DataError, Group, Measure, Record, Resize, Sample, Task
+from vlrft.rollout.task import LoadedTask
+from vlrft.schema import DataError, Group, Metric, Record, Resize, Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +18,12 @@ class NoOptions:
     """Nothing to choose."""
 
 
-def measures(records: Sequence[Record], grader: str) -> dict[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> dict[str, Metric]:
     values = tuple(r.scores["iou"] or 0.0 for r in records)
     return {
-        "mean": Measure(values=values, threshold=0.5),
-        "worst": Measure(values=values, aggregate=lambda places: min(values[i] for i in places)),
-        "empty": Measure(values=()),
+        "mean": Metric(values=values, threshold=0.5),
+        "worst": Metric(values=values, aggregate=lambda places: min(values[i] for i in places)),
+        "empty": Metric(values=()),
     }
 
 
@@ -35,13 +35,13 @@ TASK = Task(
     load=lambda split, options: [],
     rewards={},
     graders={"strict": ("format",)},
-    measures=measures,
+    metrics=metrics,
     gold=lambda s: "",
 )
 
 
-def bound(samples: Sequence[Sample] = (), task: Task = TASK) -> BoundTask:
-    return BoundTask(task=task, samples=samples, rewards=())
+def loaded(samples: Sequence[Sample] = (), task: Task = TASK) -> LoadedTask:
+    return LoadedTask(task=task, samples=samples, rewards=())
 
 
 def play(samples: Sequence[Sample]) -> list[Group]:
@@ -53,7 +53,7 @@ def play(samples: Sequence[Sample]) -> list[Group]:
 
 
 def found() -> Evaluation:
-    return evaluate(bound(), [sample(f"s{v}", v, kind="k") for v in (0.0, 0.25, 0.5, 1.0)], play)
+    return evaluate(loaded(), [sample(f"s{v}", v, kind="k") for v in (0.0, 0.25, 0.5, 1.0)], play)
 
 
 def test_figures_by_hand() -> None:
@@ -76,24 +76,24 @@ def test_every_record_is_kept_in_order() -> None:
 
 def test_nothing_to_evaluate_is_an_error() -> None:
     with pytest.raises(DataError, match="toy: no samples"):
-        evaluate(bound(), [], play)
+        evaluate(loaded(), [], play)
 
 
 def test_a_score_at_its_threshold_is_correct_whatever_the_rounding() -> None:
-    figure = Figure.of(Measure(values=(0.1 + 0.2, 0.3 - 1e-6), threshold=0.3))
+    figure = MetricValue.of(Metric(values=(0.1 + 0.2, 0.3 - 1e-6), threshold=0.3))
     assert (figure.correct, figure.n) == (1, 2)
-    assert Figure.of(Measure(values=(0.3 - 1e-12,), threshold=0.3)).correct == 1
+    assert MetricValue.of(Metric(values=(0.3 - 1e-12,), threshold=0.3)).correct == 1
 
 
 def test_records_that_nothing_is_measured_on_are_an_error() -> None:
-    nothing = replace(TASK, measures=lambda records, grader: {"empty": Measure(values=())})
+    nothing = replace(TASK, metrics=lambda records, grader: {"empty": Metric(values=())})
     with pytest.raises(DataError, match="toy: nothing to measure on 2 records"):
-        evaluate(bound(task=nothing), [sample("a", 0.0), sample("b", 0.0)], play)
+        evaluate(loaded(task=nothing), [sample("a", 0.0), sample("b", 0.0)], play)
 
 
 def test_a_player_that_loses_a_sample_is_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
-        evaluate(bound(), [sample("a", 0.0), sample("b", 0.0)], lambda samples: play(samples)[:1])
+        evaluate(loaded(), [sample("a", 0.0), sample("b", 0.0)], lambda samples: play(samples)[:1])
 
 
 def test_a_truncated_answer_is_recorded_as_such() -> None:
@@ -103,12 +103,12 @@ def test_a_truncated_answer_is_recorded_as_such() -> None:
     (row,) = rollout.sequences
     cut_off = replace(row, pieces=(replace(row.pieces[0], finish="length"),))
     found = evaluate(
-        bound(),
+        loaded(),
         [asked],
         lambda s: [replace(played, rollouts=(replace(rollout, sequences=(cut_off,)),))],
     )
     assert found.records[0].truncated
-    assert not evaluate(bound(), [asked], play).records[0].truncated
+    assert not evaluate(loaded(), [asked], play).records[0].truncated
 
 
 def partly(completion: str, sample: Sample) -> float | None:
@@ -120,13 +120,13 @@ PUBLISHED = replace(TASK, graders={"strict": ("format",), "official": (f"{__name
 
 def test_a_grader_that_applies_to_no_sample_has_no_figures() -> None:
     own = [sample("a", 0.5, kind="other")]
-    found = evaluate(bound(task=PUBLISHED), own, play)
+    found = evaluate(loaded(task=PUBLISHED), own, play)
     assert list(found.graded) == ["strict"]
     assert set(found.records[0].grades) == {"strict"}
     assert unmeasured(PUBLISHED, found) == [
         f"the official grader ({__name__}:partly) applies to none of these samples: no figures by it"
     ]
-    both = evaluate(bound(task=PUBLISHED), [sample("b", 0.5, kind="own")], play)
+    both = evaluate(loaded(task=PUBLISHED), [sample("b", 0.5, kind="own")], play)
     assert list(both.graded) == ["strict", "official"]
     assert unmeasured(PUBLISHED, both) == []
 
@@ -134,13 +134,13 @@ def test_a_grader_that_applies_to_no_sample_has_no_figures() -> None:
 def test_a_grader_that_applies_to_some_samples_only_is_an_error() -> None:
     mixed = [sample("a", 0.5, kind="own"), sample("b", 0.5, kind="other")]
     with pytest.raises(DataError, match="sample b: no reward of the official grader applies"):
-        evaluate(bound(task=PUBLISHED), mixed, play)
+        evaluate(loaded(task=PUBLISHED), mixed, play)
 
 
 def test_a_strict_grader_that_does_not_apply_is_an_error() -> None:
     task = replace(TASK, graders={"strict": (f"{__name__}:partly",)})
     with pytest.raises(DataError, match="sample b: no reward of the strict grader applies"):
-        evaluate(bound(task=task), [sample("b", 0.5, kind="other")], play)
+        evaluate(loaded(task=task), [sample("b", 0.5, kind="other")], play)
 
 
 def test_records_are_completed_with_their_samples_before_they_are_measured() -> None:
@@ -151,7 +151,7 @@ def test_records_are_completed_with_their_samples_before_they_are_measured() -> 
         return [replace(r, scores={"iou": 0.25}) for r in records]
 
     own = [sample(f"s{k}", 1.0, kind="k") for k in range(3)]
-    found = evaluate(replace(bound(), complete=complete), own, play)
+    found = evaluate(replace(loaded(), complete=complete), own, play)
     assert met == [["s0", "s1", "s2"]]
     assert [r.scores for r in found.records] == [{"iou": 0.25}] * 3
     assert found.scores["mean"].score == 0.25
@@ -174,9 +174,9 @@ OWN = Resize(min_pixels=3136, max_pixels=401408)
 def test_answers_in_pixels_of_another_processor_are_refused(
     policy: Resize | None, told: str
 ) -> None:
-    task = replace(bound(), resize=OWN)
+    task = replace(loaded(), resize=OWN)
     task.refuse_other_resize(OWN)
-    bound().refuse_other_resize(policy)  # it assumes nothing
+    loaded().refuse_other_resize(policy)  # it assumes nothing
     with pytest.raises(ConfigError, match=told) as caught:
         task.refuse_other_resize(policy)
     assert "\n" not in str(caught.value)

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from vlrft.grading.metrics import accuracy, pass_at_k, per_tag, sampled_measures, share_above
+from vlrft.grading.metrics import accuracy, pass_at_k, per_tag, sampled_metrics, share_above
 from vlrft.schema import DataError, Record
 
 
@@ -20,13 +20,13 @@ def test_one_answer_a_sample_is_plain_accuracy_by_each_grader() -> None:
     records = [record("a", 1.0), record("b", 0.0), record("c", 1.0)]
     assert accuracy(records, "strict").values == (1.0, 0.0, 1.0)
     assert accuracy(records, "official").values == (0.0, 1.0, 0.0)
-    assert set(sampled_measures(records, "strict")) == {"accuracy"}
+    assert set(sampled_metrics(records, "strict")) == {"accuracy"}
 
 
 def test_several_answers_are_averaged_by_sample() -> None:
     found = accuracy(MANY, "strict")
     assert (found.values, found.trials) == ((0.5, 0.0), 4)
-    assert list(sampled_measures(MANY, "strict")) == ["avg@4", "pass@2", "pass@4"]
+    assert list(sampled_metrics(MANY, "strict")) == ["avg@4", "pass@2", "pass@4"]
 
 
 def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_answer() -> None:

@@ -224,6 +224,6 @@ def test_a_dual_clip_bounds_the_loss_of_bad_answers() -> None:
     """ρ = e² for a bad answer: the loss is −A e² without a bound, −3 A with one; a good answer's stays clipped."""
     rows: Rows = [[-1.0], [-1.0]]
     batch = batch_of([[-3.0], [-3.0]], [1.0, -1.0])
-    free, bound = (ClippedRatio(dual_clip=c)(padded(rows), batch).values for c in (None, 3.0))
+    free, loaded = (ClippedRatio(dual_clip=c)(padded(rows), batch).values for c in (None, 3.0))
     assert free[:, 0].tolist() == pytest.approx([-1.2, math.exp(2)])
-    assert bound[:, 0].tolist() == pytest.approx([-1.2, 3.0])
+    assert loaded[:, 0].tolist() == pytest.approx([-1.2, 3.0])

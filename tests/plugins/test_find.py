@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from vlrft.plugins import find as plugins
 from vlrft.cli.commands.list import rewards
 from vlrft.config import ConfigError
+from vlrft.plugins import find as plugins
 from vlrft.plugins.find import (
     PluginError,
     find_grader,

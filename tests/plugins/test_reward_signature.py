@@ -9,7 +9,7 @@ from typing import Any, List  # noqa: UP035 (a form that people write)
 import pytest
 
 from vlrft.plugins.references import PluginError
-from vlrft.plugins.reward_signature import form_of
+from vlrft.plugins.reward_signature import signature_of
 
 
 async def _async(completion: str, sample: object) -> float:
@@ -44,7 +44,7 @@ class Judge:
 def test_the_scope_is_read_from_the_names(
     function: Callable[..., Any], scope: str, asynchronous: bool
 ) -> None:
-    form = form_of(function)
+    form = signature_of(function)
     assert (form.scope, form.asynchronous) == (scope, asynchronous)
 
 
@@ -67,7 +67,7 @@ def test_the_scope_is_read_from_the_names(
 )
 def test_anything_else_is_refused_in_one_line(function: object) -> None:
     with pytest.raises(PluginError) as caught:
-        form_of(function)
+        signature_of(function)
     assert "\n" not in str(caught.value)
     assert "(completion, sample)" in str(caught.value) or "is a class" in str(caught.value)
 
@@ -82,9 +82,9 @@ def test_what_trl_functions_ask_for() -> None:
     def chat(completions: list[list[dict[str, str]]], **kwargs: Any) -> list[float]:
         return []
 
-    form = form_of(plain)
+    form = signature_of(plain)
     assert form.wants == ("completions", "answer", "scale")
     assert form.needs == {"completions", "answer"}
     assert (form.strings, form.rest) == (True, False)
-    assert form_of(old).strings
-    assert (form_of(chat).strings, form_of(chat).rest) == (False, True)
+    assert signature_of(old).strings
+    assert (signature_of(chat).strings, signature_of(chat).rest) == (False, True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vlrft.policy.byte_cache import Bounded
+from vlrft.policy.byte_cache import ByteCache
 
 
 def test_what_was_not_used_for_longest_goes() -> None:
-    kept = Bounded[str](1000)
+    kept = ByteCache[str](1000)
     kept.put("a", "A", 400)
     kept.put("b", "B", 400)
     assert kept.get("a") == "A"
@@ -17,7 +17,7 @@ def test_what_was_not_used_for_longest_goes() -> None:
 
 
 def test_a_value_put_twice_counts_once_and_one_that_is_too_large_is_not_kept() -> None:
-    kept = Bounded[str](1000)
+    kept = ByteCache[str](1000)
     kept.put("a", "A", 400)
     kept.put("a", "A again", 600)
     assert (kept.get("a"), kept.bytes) == ("A again", 600)

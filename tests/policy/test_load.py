@@ -27,7 +27,7 @@ LORA = LoraConfig(rank=4, alpha=8)
 
 
 def prompt_of(policy: Policy, image: Image.Image) -> Prompt:
-    if policy.trunk.seeing is None:
+    if policy.backbone.seeing is None:
         return policy.chat.render(ask("Which digit is this?"))
     return policy.chat.render(ask(IMAGE, "Which digit is this?"), [image])
 

@@ -50,7 +50,7 @@ def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
         chat.render(ask("How many threes, and how many more than fours?")),
         chat.render(ask("Text only")),
     ]
-    if policy.trunk.seeing is not None:
+    if policy.backbone.seeing is not None:
         prompts += [
             chat.render(ask(IMAGE, "Which digit is this?"), [square]),
             chat.render(ask(IMAGE, "and", IMAGE, "?"), [noise_image(196, 84, 2), square]),
@@ -71,7 +71,7 @@ def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
         mask[b, : len(row)] = True
     mask[1, 3:5] = False  # tokens that an environment put in
     mask[3] = False  # a row without any action
-    if policy.trunk.seeing is None:
+    if policy.backbone.seeing is None:
         return items, mask
     grown, own = growing_item(policy, square)
     width = max(own.shape[1], mask.shape[1])
@@ -166,7 +166,7 @@ def test_a_frozen_tower_encodes_an_image_once_and_changes_nothing(family: Family
     """In rollouts and updates alike."""
     policy = load_policy(tiny_config(family, freeze=("vision", "projector")), corpus=CORPUS)
     patches: list[int] = []
-    hook = policy.trunk.seeing.visual.patch_embed.register_forward_hook(
+    hook = policy.backbone.seeing.visual.patch_embed.register_forward_hook(
         lambda m, args, out: patches.append(len(args[0]))
     )
     items, mask = mixed_items(policy)
@@ -189,7 +189,7 @@ def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(backbone, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
-    assert 0 < policy.trunk._known.bytes <= backbone.FEATURE_BYTES
+    assert 0 < policy.backbone._known.bytes <= backbone.FEATURE_BYTES
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -208,7 +208,7 @@ def test_flex_attention_gives_the_same_log_probs(
     with torch.no_grad():
         expected = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
         sampled = HfEngine(policy).generate(requests, Sampling(max_tokens=4))
-        with attending(policy.trunk.decoder.config, "flex_attention"):
+        with attending(policy.backbone.decoder.config, "flex_attention"):
             found = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
             again = HfEngine(policy).generate(requests, Sampling(max_tokens=4))
     assert float((found - expected).abs().max()) <= TOLERANCE
@@ -274,8 +274,8 @@ def test_float64_stays_float64(attention: str) -> None:
         plain = replicated_logprobs(policy, items, mask=mask, temperature=1.0)
     assert packed.logprobs.dtype == torch.float64
     # The eager attention's softmax is float32 whatever the dtype.
-    bound = 1e-11 if attention == "sdpa" else TOLERANCE
-    assert float((packed.logprobs - plain.logprobs).abs().max()) <= bound
+    loaded = 1e-11 if attention == "sdpa" else TOLERANCE
+    assert float((packed.logprobs - plain.logprobs).abs().max()) <= loaded
 
 
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2"])
@@ -286,7 +286,7 @@ def test_what_is_not_asked_for_is_zero_and_has_no_gradient(tiny: Tiny, family: F
     assert torch.equal(scores.logprobs != 0, mask)
     assert torch.equal(scores.entropy != 0, mask)
     (gradient,) = torch.autograd.grad(
-        scores.logprobs[~mask].sum(), policy.trunk.head.weight, allow_unused=True
+        scores.logprobs[~mask].sum(), policy.backbone.head.weight, allow_unused=True
     )
     assert gradient is None or not gradient.any()
 
@@ -299,15 +299,15 @@ def test_each_image_is_encoded_once_and_each_prompt_run_once(
     patches: list[int] = []
     tokens: list[int] = []
     hooks = [
-        policy.trunk.seeing.visual.patch_embed.register_forward_hook(
+        policy.backbone.seeing.visual.patch_embed.register_forward_hook(
             lambda m, args, out: patches.append(len(args[0]))
         ),
-        policy.trunk.decoder.register_forward_pre_hook(
+        policy.backbone.decoder.register_forward_pre_hook(
             lambda m, args, kw: tokens.append(kw["inputs_embeds"].shape[:2].numel()),
             with_kwargs=True,
         ),
     ]
-    rows = rows_through(policy.trunk.head, monkeypatch)
+    rows = rows_through(policy.backbone.head, monkeypatch)
     packed_logprobs(policy, items, mask=mask, temperature=1.0)
     for hook in hooks:
         hook.remove()

@@ -21,7 +21,7 @@ def test_a_prefix_is_laid_once_and_each_row_continues_it(tiny: Tiny) -> None:
         PackItem(prompt=Prompt(ids=(1, 2, 3)), rows=((10, 11, 12), (20,), (30, 31))),
         PackItem(prompt=Prompt(ids=(4,)), rows=((40, 41),)),
     ]
-    packed = pack(items, mask_of("xxx", "x..", ".x.", "xx."), tiny("qwen2").trunk, pad_id=0)
+    packed = pack(items, mask_of("xxx", "x..", ".x.", "xx."), tiny("qwen2").backbone, pad_id=0)
     assert packed.ids.tolist() == [[1, 2, 3, 10, 11, 30], [4, 40, 0, 0, 0, 0]]
     assert packed.segments.tolist() == [[0, 0, 0, 1, 1, 3], [0, 1, -1, -1, -1, -1]]
     assert packed.positions[0, 0].tolist() == [0, 1, 2, 3, 4, 3]
@@ -34,7 +34,7 @@ def test_a_prefix_is_laid_once_and_each_row_continues_it(tiny: Tiny) -> None:
 
 def test_tokens_behind_the_last_scored_one_are_not_fed(tiny: Tiny) -> None:
     items = [PackItem(prompt=Prompt(ids=(1, 2)), rows=((10, 11, 12, 13), (20, 21)))]
-    packed = pack(items, mask_of(".x..", "...."), tiny("qwen2").trunk, pad_id=0)
+    packed = pack(items, mask_of(".x..", "...."), tiny("qwen2").backbone, pad_id=0)
     assert packed.ids.tolist() == [[1, 2, 10]]
     assert packed.targets.tolist() == [11]
 
@@ -58,12 +58,15 @@ def test_positions_are_the_models_own_of_the_unpacked_row(tiny: Tiny) -> None:
     )
     own = (5, 6, 7, 8)
     packed = pack(
-        [PackItem(prompt=prompt, rows=(own, own))], mask_of("xxxx", "xxxx"), policy.trunk, pad_id=0
+        [PackItem(prompt=prompt, rows=(own, own))],
+        mask_of("xxxx", "xxxx"),
+        policy.backbone,
+        pad_id=0,
     )
     ids = torch.tensor([[*prompt.ids, *own[:-1]]])
     expected, _ = policy.model.model.get_rope_index(
         ids,
-        mm_token_type_ids=(ids == policy.trunk.image_token_id).int(),
+        mm_token_type_ids=(ids == policy.backbone.image_token_id).int(),
         image_grid_thw=torch.tensor([image.grid for image in prompt.images]),
     )
     length = len(prompt.ids)
@@ -81,7 +84,7 @@ def test_images_are_taken_once_for_each_content(tiny: Tiny) -> None:
         policy.chat.render(ask(IMAGE, "a"), [same]),
         policy.chat.render(ask(IMAGE, IMAGE, "b"), [other, same]),
     ]
-    seen = policy.trunk.see(prompts)
+    seen = policy.backbone.see(prompts)
     assert [image.grid for image in seen.images] == [(1, 4, 4), (1, 4, 6)]
     assert seen.order.tolist() == [*range(4), *range(4, 10), *range(4)]
 
@@ -90,18 +93,18 @@ def test_what_does_not_fit_is_refused(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     item = PackItem(prompt=Prompt(ids=(1, 2)), rows=((10,), (20, 21)))
     with pytest.raises(ValueError, match=r"mask \(1, 2\) for 2 rows"):
-        pack([item], mask_of("xx"), policy.trunk, pad_id=0)
+        pack([item], mask_of("xx"), policy.backbone, pad_id=0)
     with pytest.raises(ValueError, match="row 0: the mask goes beyond its tokens"):
-        pack([item], mask_of("xx", "xx"), policy.trunk, pad_id=0)
+        pack([item], mask_of("xx", "xx"), policy.backbone, pad_id=0)
     prompt = policy.chat.render(ask(IMAGE), [noise_image(56, 56)])
-    image_token = policy.trunk.image_token_id
+    image_token = policy.backbone.image_token_id
     three = tuple(i for i in prompt.ids if i != image_token) + (image_token,) * 3
     fine = PackItem(prompt=prompt, rows=((3,),))
     odd = PackItem(prompt=Prompt(ids=three, images=prompt.images), rows=((3,),))
     with pytest.raises(DataError, match=r"prompt 1: 3 image tokens .* 1 images have 4 features"):
-        pack([fine, odd], mask_of("x", "x"), policy.trunk, pad_id=0)
+        pack([fine, odd], mask_of("x", "x"), policy.backbone, pad_id=0)
     within = PackItem(prompt=prompt, rows=((3, image_token, 4),))
     with pytest.raises(
         DataError, match="image tokens among a row's own tokens that stand for none"
     ):
-        pack([within], mask_of("xxx"), policy.trunk, pad_id=0)
+        pack([within], mask_of("xxx"), policy.backbone, pad_id=0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.fakes.thread_ranks import on_ranks
 from vlrft.distributed.ranks import Ranks
-from vlrft.policy.rank_sync import Free, InStep
+from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 
 WORK = st.lists(st.booleans(), max_size=6)  # whether each of a rank's calls sees an image
 
@@ -18,15 +18,15 @@ WORK = st.lists(st.booleans(), max_size=6)  # whether each of a rank's calls see
 @given(st.lists(WORK, min_size=2, max_size=4))
 def test_all_ranks_make_the_same_calls(work: list[list[bool]]) -> None:
     def sampled(ranks: Ranks) -> tuple[list[bool], list[int]]:
-        pace, calls, own = InStep(ranks), list[bool](), list[int]()
+        rank_sync, calls, own = RoundRobin(ranks), list[bool](), list[int]()
 
         def run(k: int, sees: bool) -> int:
             calls.append(sees)
             return k
 
         for k, sees in enumerate(work[ranks.rank]):
-            own.append(pace.run(partial(run, k, sees), sees=sees, fill=calls.append))
-        pace.finish(calls.append)
+            own.append(rank_sync.run(partial(run, k, sees), sees=sees, fill=calls.append))
+        rank_sync.finish(calls.append)
         return calls, own
 
     found = on_ranks(len(work), sampled)
@@ -38,7 +38,7 @@ def test_all_ranks_make_the_same_calls(work: list[list[bool]]) -> None:
 
 def test_a_rank_with_all_weights_waits_for_nobody() -> None:
     filled: list[bool] = []
-    pace = Free()
-    assert pace.run(lambda: "said", sees=True, fill=filled.append) == "said"
-    pace.finish(filled.append)
+    rank_sync = Unsynchronised()
+    assert rank_sync.run(lambda: "said", sees=True, fill=filled.append) == "said"
+    rank_sync.finish(filled.append)
     assert filled == []

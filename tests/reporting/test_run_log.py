@@ -13,7 +13,7 @@ from PIL import Image
 from tests.fakes.policies import group, noise_image, sample
 from tests.fakes.thread_ranks import on_ranks
 from vlrft.distributed.ranks import Ranks
-from vlrft.evaluation.evaluate import Evaluation, Figure
+from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.reporting import trackers as trackers_module
 from vlrft.reporting.console import Console
 from vlrft.reporting.files import Pictures
@@ -37,13 +37,13 @@ def lines(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def evaluation(score: float) -> Evaluation:
-    figure = Figure(correct=1, n=2, score=score, ci=(0.0, 1.0), values=(score, score))
+    figure = MetricValue(correct=1, n=2, score=score, ci=(0.0, 1.0), values=(score, score))
     record = Record(id="a", output="7", scores={"choice": 1.0}, tags={"kind": "classify"})
     return Evaluation(graded={"strict": {"classify": figure}}, records=(record,))
 
 
 def test_a_step_writes_its_metrics_and_a_few_groups(tmp_path: Path) -> None:
-    run = log(tmp_path, rollouts_per_step=1)
+    run = log(tmp_path, groups_per_step=1)
     run.step(
         "gpg",
         1,

@@ -10,28 +10,30 @@ import pytest
 from tests.conftest import Tiny
 from tests.fakes.policies import sample
 from tests.rollout.test_play import TASK
-from vlrft.rollout.demonstrations import KnownGolds, gold_groups
-from vlrft.rollout.task import BoundTask
+from vlrft.rollout.demonstrations import DemonstrationCache, gold_groups
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError
 
 
 @pytest.mark.parametrize("said", [["1", "2"], []])
 def test_a_gold_play_that_does_not_end_is_refused(tiny: Tiny, said: Sequence[str]) -> None:
     task = replace(TASK, gold=lambda sample: said)
-    bound = BoundTask(task=task, samples=[], rewards=())
+    loaded = LoadedTask(task=task, samples=[], rewards=())
     with pytest.raises(DataError, match="game: its gold play goes on behind its last turn"):
-        gold_groups([sample("game", "plain")], bound, tiny("qwen2").chat)
+        gold_groups([sample("game", "plain")], loaded, tiny("qwen2").chat)
 
 
 def test_a_gold_play_that_ends_too_early_is_refused(tiny: Tiny) -> None:
     task = replace(TASK, gold=lambda sample: ["1", "2", "3", "4"])
-    bound = BoundTask(task=task, samples=[], rewards=())
+    loaded = LoadedTask(task=task, samples=[], rewards=())
     with pytest.raises(DataError, match="game: its gold play ends before its last turn"):
-        gold_groups([sample("game", "plain")], bound, tiny("qwen2").chat)
+        gold_groups([sample("game", "plain")], loaded, tiny("qwen2").chat)
 
 
 def test_samples_of_one_name_each_have_their_own_answer(tiny: Tiny) -> None:
     task = replace(TASK, env=None, gold=lambda sample: str(sample.answer))
-    bound = BoundTask(task=task, samples=[], rewards=())
-    groups = KnownGolds().groups([sample("a", "1"), sample("a", "2")], bound, tiny("qwen2").chat)
+    loaded = LoadedTask(task=task, samples=[], rewards=())
+    groups = DemonstrationCache().groups(
+        [sample("a", "1"), sample("a", "2")], loaded, tiny("qwen2").chat
+    )
     assert [g.rollouts[0].text for g in groups] == ["1", "2"]

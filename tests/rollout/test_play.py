@@ -15,7 +15,7 @@ from vlrft.evaluation.evaluate import recorded
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.play import play, settled
-from vlrft.rollout.task import BoundTask
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
 from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.tracing.phases import Phases
@@ -264,11 +264,11 @@ def test_a_play_without_a_score_that_its_task_names_is_no_failed_one(tiny: Tiny)
         [sample("game", "plain")], task=task, rewards=(), engine=Table(tiny("qwen2").chat, ["4"] * 9),
         chat=tiny("qwen2").chat, sampling=SAMPLING, seeds=[[0]], limits=EnvConfig(max_turns=2),
     )  # fmt: skip
-    bound = BoundTask(task=task, samples=[], rewards=())
+    loaded = LoadedTask(task=task, samples=[], rewards=())
     with pytest.raises(DataError, match=r"game: its environment gave no score 'counted'.*each of"):
-        recorded(bound, group.sample, group.rollouts[0])
+        recorded(loaded, group.sample, group.rollouts[0])
     failed = replace(group.rollouts[0], errors={"environment": "it broke"})
-    assert recorded(bound, group.sample, failed).grades == {"strict": 0.0}
+    assert recorded(loaded, group.sample, failed).grades == {"strict": 0.0}
 
 
 def test_what_environments_take_is_a_phase_of_its_own(tiny: Tiny) -> None:

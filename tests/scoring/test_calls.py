@@ -31,7 +31,7 @@ from vlrft.schema import (
     Sample,
 )
 from vlrft.schema import Sequence as Row
-from vlrft.scoring.rewards import NamedReward, score_groups
+from vlrft.scoring.rewards import WeightedReward, score_groups
 
 MINE = """
 import asyncio, os, re, time, pathlib, ctypes
@@ -104,9 +104,9 @@ def mine(tmp_path: Path) -> str:
 @pytest.fixture
 def rewards(mine: str) -> Iterator[Any]:
     """Makes rewards of mine.py, and ends their processes."""
-    made: list[NamedReward] = []
+    made: list[WeightedReward] = []
 
-    def make(*names: str, **settings: Any) -> Sequence[NamedReward]:
+    def make(*names: str, **settings: Any) -> Sequence[WeightedReward]:
         made[:] = named_rewards({f"{mine}:{n}": RewardConfig(**settings) for n in names})
         return made
 
@@ -131,8 +131,8 @@ def test_every_scope_gives_the_same_in_the_process_and_in_workers(
     )
 
 
-def alone(function: Any, **settings: Any) -> list[NamedReward]:
-    return [NamedReward(name="mine", weight=1.0, function=function, **settings)]
+def alone(function: Any, **settings: Any) -> list[WeightedReward]:
+    return [WeightedReward(name="mine", weight=1.0, function=function, **settings)]
 
 
 def test_components_and_none_come_from_every_scope() -> None:
@@ -188,7 +188,7 @@ def test_asynchronous_calls_wait_together() -> None:
         return 1.0
 
     start = time.monotonic()
-    score_groups(GROUPS, [*alone(waits), NamedReward(name="two", weight=1.0, function=waits)])
+    score_groups(GROUPS, [*alone(waits), WeightedReward(name="two", weight=1.0, function=waits)])
     assert time.monotonic() - start < 0.9  # ten waits of 0.3 s
 
 
@@ -366,7 +366,7 @@ def test_trl_s_own_rewards_score_as_in_its_trainer() -> None:
     texts = ("<think>a a a a a</think>b", "x" * 30, "ab ab ab ab", "", "<think></think>c")
     asked = [group(sample("a", "x"), *texts), group(sample("b", "y"), *texts[::-1])]
     named = [
-        NamedReward(name=str(k), weight=1.0, function=function)
+        WeightedReward(name=str(k), weight=1.0, function=function)
         for k, function in enumerate(functions)
     ]
     ours = [[r.scores[n.name] for n in named] for r in flat(score_groups(asked, named))]

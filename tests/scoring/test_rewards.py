@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.policies import group
 from vlrft.schema import DataError, Reward, RewardError, Rollout, Sample, Score
-from vlrft.scoring.rewards import NamedReward, score
+from vlrft.scoring.rewards import WeightedReward, score
 
 
 def played(reward: float = 0.0, scores: Mapping[str, float | None] | None = None) -> Rollout:
@@ -25,8 +25,8 @@ def giving(value: object) -> Reward:
     return reward
 
 
-def named(name: str, weight: float, value: object) -> NamedReward:
-    return NamedReward(name=name, weight=weight, function=giving(value))
+def named(name: str, weight: float, value: object) -> WeightedReward:
+    return WeightedReward(name=name, weight=weight, function=giving(value))
 
 
 def test_the_total_is_the_weighted_sum_of_what_applies() -> None:
@@ -71,7 +71,7 @@ def test_a_reward_that_raises_names_sample_and_reward_in_one_line() -> None:
         raise KeyError("first\nsecond" + "x" * 10_000)
 
     with pytest.raises(RewardError, match="sample cats/3: reward mine raised KeyError") as caught:
-        score(played(), [NamedReward(name="mine", weight=1.0, function=broken)])
+        score(played(), [WeightedReward(name="mine", weight=1.0, function=broken)])
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
 
@@ -81,7 +81,7 @@ def test_a_reward_that_raises_nothing_but_a_class() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(RewardError, match="raised ZeroDivisionError"):
-        score(played(), [NamedReward(name="mine", weight=1.0, function=broken)])
+        score(played(), [WeightedReward(name="mine", weight=1.0, function=broken)])
 
 
 def test_an_unreadable_gold_answer_stays_a_data_error() -> None:
@@ -89,7 +89,7 @@ def test_an_unreadable_gold_answer_stays_a_data_error() -> None:
         raise DataError(f"sample {sample.id}: gold answer None")
 
     with pytest.raises(DataError, match="cats/3"):
-        score(played(), [NamedReward(name="mine", weight=1.0, function=unreadable)])
+        score(played(), [WeightedReward(name="mine", weight=1.0, function=unreadable)])
 
 
 def test_two_scores_of_one_name_are_refused() -> None:

@@ -13,7 +13,7 @@ from vlrft.cli.main import main
 from vlrft.config import TaskConfig
 from vlrft.plugins.find import find_reward, find_task
 from vlrft.rollout.gold import gold_text
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 from vlrft.schema import Sample
 from vlrft.scoring.graders import Graders
 
@@ -35,7 +35,7 @@ def made(make: Callable[[Path], object], inside: str = ".") -> Any:
 
 def samples(pack: str, split: str, data: Path, **options: Any) -> Sequence[Sample]:
     config = TaskConfig(name=pack, options={"data": str(data), **options})
-    return bind(config, split).samples
+    return load_task(config, split).samples
 
 
 def prepare(pack: str, data: Path, out: Path, *more: str) -> dict[str, dict[str, str]]:

@@ -203,8 +203,8 @@ def test_figures_of_an_evaluation() -> None:
     def record(name: str, kind: str, grade: float) -> Record:
         return Record(id=name, output="", grades={"strict": grade}, tags={"kind": kind})
 
-    assert task.measures is not None
-    found = task.measures(
+    assert task.metrics is not None
+    found = task.metrics(
         [
             record("a", "classify", 1.0),
             record("b", "classify", 0.0),

@@ -267,8 +267,8 @@ def test_figures_of_plays() -> None:
         tags = {"kind": "gridworld", "distance": str(far)}
         return Record(id=name, output="", grades={"strict": won}, tags=tags, scores=scores)
 
-    assert task.measures is not None
-    found = task.measures(
+    assert task.metrics is not None
+    found = task.metrics(
         [
             record("b", 10, 0.0, steps=6.0, valid=0.5, directness=0.0),
             record("b", 10, 0.0, steps=6.0, valid=0.0, directness=0.0),

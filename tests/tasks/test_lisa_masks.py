@@ -45,7 +45,7 @@ def scored(raw: Path, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], lis
         out = tmp_path / "o.json"
         assert main([*command, *more, "--json", str(out), "--overwrite"]) == 0
         lines = (tmp_path / "o.records.jsonl").read_text().splitlines()
-        return json.loads(out.read_text())["strict"]["measures"], [json.loads(x) for x in lines]
+        return json.loads(out.read_text())["strict"]["metrics"], [json.loads(x) for x in lines]
 
     return score
 
@@ -100,7 +100,7 @@ def test_an_evaluation_keeps_the_overlaps_with_the_answers(
     assert rows[0]["info"]["overlap"] == [0, int(square.sum())]
     ignored = paint([shape("target", SQUARE), shape("ignore", WITHIN)], SIZE)
     assert rows[2]["info"]["overlap"] == [0, int((ignored == 1).sum())]
-    assert json.loads(out.read_text())["strict"]["measures"]["cIoU"]["score"] == 0.0
+    assert json.loads(out.read_text())["strict"]["metrics"]["cIoU"]["score"] == 0.0
 
 
 def test_filled_boxes_take_no_picture(

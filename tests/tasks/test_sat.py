@@ -152,8 +152,8 @@ def test_published_totals_are_micro_averages(
         for k in range(count)
     ]
     task = find_task("sat")
-    assert task.measures is not None
-    found = task.measures(records, "strict")
+    assert task.metrics is not None
+    found = task.metrics(records, "strict")
     total, mean = found["total"], found["task_macro"]
     assert sum(total.values) / len(total.values) * 100 == pytest.approx(micro, abs=0.03)
     assert mean.aggregate is not None

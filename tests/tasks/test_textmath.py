@@ -191,10 +191,10 @@ def test_a_set_that_is_not_there(data: Path, options: dict[str, Any], problem: s
     place = data / (options.get("data") or "raw")
     given = {"data": str(place), **{k: v for k, v in options.items() if k != "data" or v is None}}
     from vlrft.config import TaskConfig
-    from vlrft.rollout.task import bind
+    from vlrft.rollout.task import load_task
 
     with pytest.raises(DataError, match=problem):
-        bind(TaskConfig(name="textmath", options=given), "train")
+        load_task(TaskConfig(name="textmath", options=given), "train")
 
 
 def test_an_unknown_set_is_named(data: Path) -> None:

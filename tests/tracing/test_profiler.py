@@ -19,7 +19,7 @@ from vlrft.trainer.train import train
 PHASES = (
     *("rollout/render", "rollout/render/images", "rollout/prefill", "rollout/decode", "rollout/reward"),
     *("rollout/advantages", "update/batch", "update/forward", "update/loss", "update/backward"),
-    *("update/optimiser", "measures", "log", "evaluation", "save"),
+    *("update/optimiser", "metrics", "log", "evaluation", "save"),
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ stages:
   - {steps: 3, prompts_per_step: 4}
 eval: {limit: 6}
 save: {every: 1, keep_last: 10}
-log: {rollouts_per_step: 2}
+log: {groups_per_step: 2}
 """
 
 
@@ -216,7 +216,7 @@ def test_the_greedy_answers_rewards_are_the_baseline_where_a_method_asks_for_the
     monkeypatch.setattr(Run, "greedy", recorded)
     remax = "stages.1.algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
     alone = "stages.1.rollout.group_size=1"
-    run = train(config(remax, alone, "log.rollouts_per_step=9"), out=tmp_path / "run")
+    run = train(config(remax, alone, "log.groups_per_step=9"), out=tmp_path / "run")
     rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"]
     assert [r["reward"] - r["advantage"] for r in rows] == pytest.approx(greedy)
     assert len(greedy) == 12

@@ -18,7 +18,7 @@ from vlrft.advantages.rows import RowAdvantages
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.grading import read_answer
-from vlrft.policy.byte_cache import Bounded
+from vlrft.policy.byte_cache import ByteCache
 from vlrft.rollout.demonstrations import gold_groups, size_of
 from vlrft.rollout.permute_rewards import permuted
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, Turn
@@ -41,7 +41,7 @@ stages:
   - {algorithm: gigpo, steps: 2, prompts_per_step: 2}
 eval: {limit: 3}
 save: {every: 1, keep_last: 10}
-log: {rollouts_per_step: 9}
+log: {groups_per_step: 9}
 """
 CONTEXTS = ("rebuilt", "growing")
 
@@ -268,17 +268,17 @@ def test_gold_plays_are_played_once_while_there_is_room(
         found = gold_groups(samples, *rest)
         sizes.extend(map(size_of, found))
         if room == "one":
-            monkeypatch.setattr(Bounded, "put", kept_if_first)
+            monkeypatch.setattr(ByteCache, "put", kept_if_first)
         return found
 
-    def kept_if_first(self: Bounded[Group], key: str, value: Group, size: int) -> None:
+    def kept_if_first(self: ByteCache[Group], key: str, value: Group, size: int) -> None:
         if not self._kept:
             put(self, key, value, size)
 
-    put = Bounded.put
+    put = ByteCache.put
     monkeypatch.setattr("vlrft.rollout.demonstrations.gold_groups", counted)
     if room == "none":
-        monkeypatch.setattr(Bounded, "put", lambda *args: None)
+        monkeypatch.setattr(ByteCache, "put", lambda *args: None)
     run = train(sft_only(tmp_path), out=tmp_path / "run")
     again = {"all": 0, "one": 3, "none": 4}[room]
     assert [len(own) for own in asked] == [4, again, again]

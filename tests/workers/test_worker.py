@@ -259,9 +259,9 @@ def test_a_process_that_cannot_start_is_an_error_and_no_answer(
     with pytest.raises(WorkerError, match="does not start") as caught:
         worker.call(f"{file}:pid", seconds=5.0)
     assert not isinstance(caught.value, WorkerDied | WorkerTimeout)
-    from vlrft.grading import Bounded
+    from vlrft.grading import SandboxedWorker
 
     with pytest.raises(WorkerError, match="does not start"):
-        Bounded().call(len, ("a",), 5.0)
+        SandboxedWorker().call(len, ("a",), 5.0)
     monkeypatch.undo()
     assert worker.call(f"{file}:pid", seconds=5.0) > 0

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from vlrft.advantages.grouped import Floats
-from vlrft.advantages.inputs import AdvantageError, Plays
+from vlrft.advantages.inputs import AdvantageError, EstimatorInput
 
 
 class Step(Protocol):
@@ -18,7 +18,7 @@ class Step(Protocol):
     (that the loop must play a greedy rollout of each sample).
     """
 
-    def __call__(self, plays: Plays) -> Plays: ...
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Estimator:
         """Whether the loop must play a greedy rollout of each sample."""
         return any(getattr(s, "needs_greedy", False) for s in self.steps)
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         """The plays with advantages in place of rewards. Raises AdvantageError naming the estimator."""
         try:
             for step in self.steps:
@@ -50,7 +50,7 @@ class Estimator:
         return plays
 
 
-def advantages(plays: Plays, estimator: Estimator) -> list[Floats]:
+def advantages(plays: EstimatorInput, estimator: Estimator) -> list[Floats]:
     """An array a turn [B], a number for each of its tokens. Raises AdvantageError naming the estimator."""
     found = estimator(plays)
     by_turn = found.values[found.rollouts]

@@ -22,7 +22,7 @@ class AdvantageError(VlrftError, ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plays:
+class EstimatorInput:
     """R rollouts and their B turns: what was sampled behind one observation. A single-turn rollout has one.
 
     Steps return a changed copy. The advantage of token t of turn b, of rollout i, is
@@ -60,18 +60,18 @@ class Plays:
             raise AdvantageError(f"no rollouts are grouped by {name!r}; {hint}known: {known}")
         return self.keys[name]
 
-    def shaped(self, factors: Sequence[Floats]) -> Plays:
+    def shaped(self, factors: Sequence[Floats]) -> EstimatorInput:
         """With factors [B][tokens of the turn] on top of those there are."""
         before = self.shape or tuple(np.ones(int(n)) for n in self.turn_tokens)
         return replace(self, shape=tuple(a * b for a, b in zip(before, factors, strict=True)))
 
 
-def plays_of(
+def estimator_input(
     groups: Sequence[Group],
     weights: Mapping[str, float],
     max_tokens: int,
     greedy: Sequence[float] | None = None,
-) -> Plays:
+) -> EstimatorInput:
     """The step's groups in order. Keys: `sample` is the group, and each tag that all samples have gives one more.
 
     `weights`: of the named rewards; a score `name/part` has the weight of `name`. `greedy`: a reward a group [P].
@@ -93,7 +93,7 @@ def plays_of(
         (i, k, None) if t.anchor is None else (int(index[i]), t.anchor) for i, k, _, t in turns
     ]
     owners = np.array([i for i, *_ in turns], dtype=np.int64)
-    return Plays(
+    return EstimatorInput(
         values=rewards,
         keys={**_tag_keys(rollouts), "sample": index.astype(np.int64)},
         scores=scores,

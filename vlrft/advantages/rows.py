@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vlrft.advantages import Floats, advantages, plays_of
+from vlrft.advantages import Floats, advantages, estimator_input
 from vlrft.algorithms import Algorithm
 from vlrft.schema import Group
 from vlrft.schema import Sequence as Row
@@ -29,7 +29,7 @@ def advantages_of(
 
     Raises RewardError for a reward that is no finite number, AdvantageError for a step the estimator does not fit.
     """
-    plays = plays_of(groups, weights or {}, max_tokens, greedy)
+    plays = estimator_input(groups, weights or {}, max_tokens, greedy)
     turns = iter(advantages(plays, algorithm.estimator))
     return [[[_joined(row, turns) for row in r.sequences] for r in g.rollouts] for g in groups]
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vlrft.advantages import Estimator, Floats, Ints, Plays, valid_groups
+from vlrft.advantages import Estimator, EstimatorInput, Floats, Ints, valid_groups
 from vlrft.advantages import advantages as estimate
 from vlrft.algorithms.find import find_algorithm, override
 from vlrft.objectives import guard, make_loss_batch
@@ -132,7 +132,7 @@ def _estimated(
     places = np.empty(rows, dtype=np.int64)
     places[order] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
     greedy = extras.get("greedy_rewards")
-    plays = Plays(
+    plays = EstimatorInput(
         values=reward[first],
         keys={k: _dense(v, rows)[first] for k, v in extras.get("keys", {}).items()}
         | {"sample": group[first]},

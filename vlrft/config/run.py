@@ -118,7 +118,7 @@ class LogConfig:
     """Where metrics go besides metrics.jsonl and the console."""
 
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
-    rollouts_per_step: Natural = 4
+    groups_per_step: Natural = 4
     """Groups a step that rollouts.jsonl keeps."""
 
 
@@ -161,7 +161,7 @@ class Config:
     ranks: RanksConfig = RanksConfig()
     seed: Annotated[int, Field(strict=True)] = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    image_threads: Natural = 2
+    prefetch_threads: Natural = 2
     """Threads that open and process the images of the step to come; 0: none."""
     permute_rewards: bool = False
     """Deal each group's rewards to other rollouts: a control run that must not learn."""

@@ -25,7 +25,7 @@ class Scores(Protocol):
         mask: Tensor,
         temperature: float,
         entropy_gradient: bool = False,
-        besides: Sequence[PackItem] = (),
+        fillers: Sequence[PackItem] = (),
     ) -> TokenScores:
         return packed_logprobs(
             self.policy,
@@ -33,6 +33,6 @@ class Scores(Protocol):
             mask=mask,
             temperature=temperature,
             entropy_gradient=entropy_gradient,
-            besides=besides,
+            fillers=fillers,
             scorer=self.scorer,
         )

@@ -5,7 +5,7 @@
     answers = host.step({handle: "left"})            # {handle: Step | Failed}
     host.close([handle])
 
-What an environment does wrong ends its own play, as a `Failed`, and no other. In a process of its own it may also hang,
+What an environment does wrong ends its own play, as a `EnvFailure`, and no other. In a process of its own it may also hang,
 crash, or take its process down: those that lived beside it are brought back by playing them again up to where they
 were.
 """
@@ -13,29 +13,29 @@ were.
 from __future__ import annotations
 
 from vlrft.envs.in_process import (
-    Answered,
-    Begun,
     EnvError,
-    Failed,
+    EnvFailure,
     Host,
     InProcess,
     SingleTurn,
+    StartResult,
+    StepResult,
     environment_of,
 )
-from vlrft.envs.pool import TIME_LIMIT, Hosted
+from vlrft.envs.pool import TIME_LIMIT, EnvPool
 from vlrft.plugins.references import absolute
 from vlrft.schema import Task
 
 __all__ = [
-    "Answered",
-    "Begun",
     "EnvError",
-    "Failed",
+    "EnvFailure",
+    "EnvPool",
+    "EnvRegistry",
     "Host",
-    "Hosted",
-    "Hosts",
     "InProcess",
     "SingleTurn",
+    "StartResult",
+    "StepResult",
     "build_host",
 ]
 
@@ -46,10 +46,10 @@ def build_host(task: Task, *, workers: int, time_limit: float | None, reference:
     if workers == 0 or task.env is None:
         return InProcess(environment_of(task))
     named = f"{reference}:task" if reference.endswith(".py") else reference
-    return Hosted(absolute(named), workers, time_limit or TIME_LIMIT)
+    return EnvPool(absolute(named), workers, time_limit or TIME_LIMIT)
 
 
-class Hosts:
+class EnvRegistry:
     """The hosts of a run: tasks that differ in their split alone share one, with its processes and what they know."""
 
     def __init__(self) -> None:

@@ -20,25 +20,25 @@ class EnvError(VlrftError, RuntimeError):
 
 
 @dataclass(frozen=True)
-class Failed:
+class EnvFailure:
     """In place of an answer: the play is over, its environment cannot go on."""
 
     message: str  # one line: the sample, what happened and when, what to do
 
 
-Begun = Observation | Failed
-Answered = Step | Failed
+StartResult = Observation | EnvFailure
+StepResult = Step | EnvFailure
 Make = Callable[[Sample], Env]
 
 
 class Host(Protocol):
     """Where environments live. An environment that failed answers with the same failure until it is closed."""
 
-    def start(self, samples: Sequence[Sample]) -> list[tuple[int, Begun]]:
+    def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         """A new environment a sample: its handle, which is never used again, and what it shows."""
         ...
 
-    def step(self, said: Mapping[int, str]) -> dict[int, Answered]:
+    def step(self, said: Mapping[int, str]) -> dict[int, StepResult]:
         """One turn of each named environment. Raises KeyError for one that is not open."""
         ...
 
@@ -73,26 +73,26 @@ def environment_of(task: Task) -> Make:
 
 
 @dataclass
-class _Standing:
+class _LocalEnv:
     sample: str  # its id
     env: Env | None = None
     turns: int = 0  # that were begun
-    failed: Failed | None = None
+    failed: EnvFailure | None = None
 
 
-class Standing:
+class LocalEnvs:
     """The environments of a process under handles that the caller gives. What they raise becomes a Failed."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
-        self._open: dict[int, _Standing] = {}
+        self._open: dict[int, _LocalEnv] = {}
 
     @property
     def handles(self) -> list[int]:
         return list(self._open)
 
-    def start(self, handle: int, sample: Sample) -> Begun:
-        own = self._open[handle] = _Standing(sample.id)
+    def start(self, handle: int, sample: Sample) -> StartResult:
+        own = self._open[handle] = _LocalEnv(sample.id)
 
         def begin() -> Observation:
             own.env = self._make(sample)
@@ -100,7 +100,7 @@ class Standing:
 
         return _tried(own, begin, Observation)
 
-    def step(self, handle: int, text: str) -> Answered:
+    def step(self, handle: int, text: str) -> StepResult:
         """Raises KeyError for a handle that is not open."""
         own = self._open[handle]
         if own.failed is not None:
@@ -109,7 +109,7 @@ class Standing:
         env, own.turns = own.env, own.turns + 1
         return _tried(own, lambda: env.step(text), Step)
 
-    def close(self, handle: int) -> Failed | None:
+    def close(self, handle: int) -> EnvFailure | None:
         """What went wrong in it."""
         own = self._open.pop(handle, None)
         if own is None or own.env is None:
@@ -117,14 +117,14 @@ class Standing:
         try:
             own.env.close()
         except Exception as e:
-            return Failed(f"{about(own.sample)} {_raised(e)} as it was closed")
+            return EnvFailure(f"{about(own.sample)} {_raised(e)} as it was closed")
         return None
 
 
 T = TypeVar("T", Observation, Step)
 
 
-def _tried(own: _Standing, call: Callable[[], T], kind: type[T]) -> T | Failed:
+def _tried(own: _LocalEnv, call: Callable[[], T], kind: type[T]) -> T | EnvFailure:
     try:
         found = call()
         if isinstance(found, kind):
@@ -132,7 +132,7 @@ def _tried(own: _Standing, call: Callable[[], T], kind: type[T]) -> T | Failed:
         what = f"returned a {type(found).__name__}, not a vlrft.schema.{kind.__name__},"
     except Exception as e:
         what = _raised(e)
-    own.failed = Failed(f"{about(own.sample)} {what} {moment(own.turns)}")
+    own.failed = EnvFailure(f"{about(own.sample)} {what} {moment(own.turns)}")
     return own.failed
 
 
@@ -140,10 +140,10 @@ class InProcess:
     """The environments of this process, one after another. KeyboardInterrupt and SystemExit pass through."""
 
     def __init__(self, make: Make) -> None:
-        self._standing = Standing(make)
+        self._standing = LocalEnvs(make)
         self._handles = itertools.count()
 
-    def start(self, samples: Sequence[Sample]) -> list[tuple[int, Begun]]:
+    def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         handles = [next(self._handles) for _ in samples]
         try:
             return [
@@ -154,7 +154,7 @@ class InProcess:
             self.close(handles)
             raise
 
-    def step(self, said: Mapping[int, str]) -> dict[int, Answered]:
+    def step(self, said: Mapping[int, str]) -> dict[int, StepResult]:
         return {handle: self._standing.step(handle, text) for handle, text in said.items()}
 
     def close(self, handles: Iterable[int]) -> None:
@@ -174,7 +174,7 @@ def moment(turn: int) -> str:
     return f"in turn {turn}" if turn else "as it started"
 
 
-def warn(closed: Iterable[Failed | None]) -> None:
+def warn(closed: Iterable[EnvFailure | None]) -> None:
     """Tells what went wrong as environments were closed, once all of them are."""
     messages = [failed.message for failed in closed if failed is not None]
     if messages:

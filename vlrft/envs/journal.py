@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlrft.envs.in_process import Failed, about, moment, told
+from vlrft.envs.in_process import EnvFailure, about, moment, told
 from vlrft.envs.process import Reply
 from vlrft.envs.worker_main import Call
 from vlrft.schema import Sample, Step
@@ -27,7 +27,7 @@ class Record:
     said: list[str] = field(default_factory=list[str])
     digests: list[bytes] = field(default_factory=list[bytes])  # of the start and of each turn
     over: bool = False
-    failed: Failed | None = None
+    failed: EnvFailure | None = None
 
     def next(self, handle: int, text: str | None) -> Call:
         """What it is to do first, or now: start, or take what was said."""
@@ -48,7 +48,7 @@ class Record:
         answer = _read(reply, self.sample)
         if call.said is None:
             return answer
-        if isinstance(answer, Failed):
+        if isinstance(answer, EnvFailure):
             self.failed = answer
             return answer
         self.digests.append(reply.digest)
@@ -64,13 +64,13 @@ def deal(
     """A new record a handle. Those of one sample share a process: where that sample is at play, or where fewest are."""
     homes = {r.sample: r.process for r in known.values()}
     at_play = Counter(r.process for r in known.values() if not r.over and r.failed is None)
-    contents: dict[int, bytes | Failed] = {}
+    contents: dict[int, bytes | EnvFailure] = {}
     found: dict[int, Record] = {}
     for handle, sample in zip(handles, samples, strict=True):
         if id(sample) not in contents:
             contents[id(sample)] = _written(sample)
         content = contents[id(sample)]
-        if isinstance(content, Failed):
+        if isinstance(content, EnvFailure):
             found[handle] = Record(sample.id, b"", 0, failed=content)
             continue
         home = homes.setdefault(sample.id, min(range(processes), key=at_play.__getitem__))
@@ -79,11 +79,11 @@ def deal(
     return found
 
 
-def _written(sample: Sample) -> bytes | Failed:
+def _written(sample: Sample) -> bytes | EnvFailure:
     try:
         return pickle.dumps(sample)
     except Exception as e:
-        return Failed(
+        return EnvFailure(
             f"{about(sample.id)} cannot be given its sample in another process: {told(e)}"
         )
 
@@ -94,8 +94,8 @@ def _read(reply: Reply, sample: str) -> Any:
         what = (
             f"was played again in a new process, and answered otherwise {moment(reply.call.turn)}"
         )
-        return Failed(f"{about(sample)} {what}; {AGAIN}")
+        return EnvFailure(f"{about(sample)} {what}; {AGAIN}")
     try:
         return pickle.loads(reply.content)
     except Exception as e:
-        return Failed(f"{about(sample)} answered what only its own process can read: {told(e)}")
+        return EnvFailure(f"{about(sample)} answered what only its own process can read: {told(e)}")

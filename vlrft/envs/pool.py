@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from vlrft.envs.in_process import Answered, Begun, Failed, warn
+from vlrft.envs.in_process import EnvFailure, StartResult, StepResult, warn
 from vlrft.envs.journal import Record, deal
 from vlrft.envs.process import EnvProcess, Lost
 from vlrft.envs.worker_main import Call
@@ -44,7 +44,7 @@ class _Round:
         return replace(answer, observation=seen) if isinstance(answer, Step) else seen
 
 
-class Hosted:
+class EnvPool:
     """Hosts the environments of a task; a `vlrft.envs.Host`. For one thread at a time.
 
     Environments of one sample live in one process; samples go where fewest are at play. A call that takes too long is
@@ -71,7 +71,7 @@ class Hosted:
         """Of the processes that there are."""
         return [process.pid for process in self._processes if process.pid is not None]
 
-    def start(self, samples: Sequence[Sample]) -> list[tuple[int, Begun]]:
+    def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         handles = [next(self._handles) for _ in samples]
         records = deal(handles, samples, self._records, len(self._processes))
         self._records |= records
@@ -83,7 +83,7 @@ class Hosted:
             raise
         return [(handle, shown[handle]) for handle in handles]
 
-    def step(self, said: Mapping[int, str]) -> dict[int, Answered]:
+    def step(self, said: Mapping[int, str]) -> dict[int, StepResult]:
         return self._played(said)
 
     def close(self, handles: Iterable[int]) -> None:
@@ -159,7 +159,7 @@ class Hosted:
         if reply is None or reply.call.handle not in going.waiting:
             return  # what is left of one that failed as it was played again
         answer = self._records[reply.call.handle].note(reply)
-        if isinstance(answer, Failed) or not reply.call.again:
+        if isinstance(answer, EnvFailure) or not reply.call.again:
             going.answer(reply.call.handle, answer, reply.digest)
 
     def _blame(self, calls: Sequence[Call], lost: Lost, going: _Round) -> None:

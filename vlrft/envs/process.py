@@ -13,7 +13,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from vlrft.envs.in_process import Failed, about
+from vlrft.envs.in_process import EnvFailure, about
 from vlrft.envs.worker_main import Call
 from vlrft.workers.subprocess_pipe import START_SECONDS, death_of, end, launch
 
@@ -27,13 +27,13 @@ class Lost(Exception):
         super().__init__(why)
         self.why, self.hint, self.begun = why, f"; {hint}" if hint else "", begun
 
-    def failed(self, call: Call) -> Failed:
+    def failed(self, call: Call) -> EnvFailure:
         """What it means for one of its environments."""
         if not self.begun:
             what = f"has no process to be in: it {self.why}"
-            return Failed(f"{about(call.sample)} {what}{self.hint}")
+            return EnvFailure(f"{about(call.sample)} {what}{self.hint}")
         again = ", played again in a new process" if call.again else ""
-        return Failed(f"{about(call.sample)} {self.why} {call.moment}{again}{self.hint}")
+        return EnvFailure(f"{about(call.sample)} {self.why} {call.moment}{again}{self.hint}")
 
 
 class Reply(NamedTuple):

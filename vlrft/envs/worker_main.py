@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, TextIO
 
-from vlrft.envs.in_process import Failed, Standing, about, environment_of, moment, told
+from vlrft.envs.in_process import EnvFailure, LocalEnvs, about, environment_of, moment, told
 from vlrft.plugins.find import find_task
 from vlrft.schema import Observation, Sample, Step
 from vlrft.workers.subprocess_pipe import START_SECONDS
@@ -46,7 +46,7 @@ def serve(descriptor: int, caller: int, task: str, seconds: float, start_seconds
     with suppress(OSError, KeyboardInterrupt), open(os.devnull, "w") as silent:
         try:
             with _limited(START_SECONDS, silent):
-                standing = Standing(environment_of(find_task(task)))
+                standing = LocalEnvs(environment_of(find_task(task)))
         except Exception as e:
             pipe.send_bytes(pickle.dumps(told(e)))
             return
@@ -75,19 +75,19 @@ def digest(answer: object) -> bytes:
     return found.digest()
 
 
-def _answer(standing: Standing, call: Call) -> bytes:
+def _answer(standing: LocalEnvs, call: Call) -> bytes:
     """(digest, pickled answer), pickled; the first is empty of what failed, the second of what was done before."""
     try:
         answer = _done(standing, call)
-        if isinstance(answer, Failed):
+        if isinstance(answer, EnvFailure):
             return pickle.dumps((b"", pickle.dumps(answer)))
         return pickle.dumps((digest(answer), b"" if call.again else pickle.dumps(answer)))
     except Exception as e:
         what = f"{about(call.sample)} cannot be played in another process: {told(e)}"
-        return pickle.dumps((b"", pickle.dumps(Failed(what))))
+        return pickle.dumps((b"", pickle.dumps(EnvFailure(what))))
 
 
-def _done(standing: Standing, call: Call) -> object:
+def _done(standing: LocalEnvs, call: Call) -> object:
     if call.said is None:
         return standing.close(call.handle)
     if isinstance(call.said, str):

@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from vlrft.evaluation.bootstrap import Interval, bootstrap
-from vlrft.grading.metrics import reaches, sampled_measures
-from vlrft.rollout.task import BoundTask
+from vlrft.grading.metrics import reaches, sampled_metrics
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import (
     ENVIRONMENT,
     DataError,
     Group,
-    Measure,
+    Metric,
     Record,
     Rollout,
     Sample,
@@ -26,7 +26,7 @@ EVAL_CHUNK = 128  # samples whose pixels are held at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class MetricValue:
     """One score of an evaluation with what it rests on."""
 
     correct: int
@@ -38,14 +38,14 @@ class Figure:
     share: bool = True
 
     @staticmethod
-    def of(measure: Measure) -> Figure:
+    def of(measure: Metric) -> MetricValue:
         values, trials = measure.values, measure.trials
         if trials == 1:
             correct = sum(reaches(v, measure.threshold) for v in values)
         else:
             correct = round(sum(values) * trials)
         everything = range(len(values))
-        return Figure(
+        return MetricValue(
             correct=correct,
             n=len(values) * trials,
             score=float(measure.aggregate(everything) if measure.aggregate else fmean(values)),
@@ -73,12 +73,12 @@ class Evaluation:
     """The figures of one task and split by each of its graders, and every record behind them."""
 
     graded: Mapping[
-        str, Mapping[str, Figure]
+        str, Mapping[str, MetricValue]
     ]  # grader -> measure -> figure; the first measure is the headline
     records: tuple[Record, ...]
 
     @property
-    def scores(self) -> dict[str, Figure]:
+    def scores(self) -> dict[str, MetricValue]:
         """Every figure; those of another grader than the strict one carry its name."""
         return {
             name if grader == STRICT else f"{name} ({grader})": figure
@@ -101,7 +101,7 @@ def measure(task: Task, records: Sequence[Record]) -> Evaluation:
 
     Raises DataError when there is nothing to measure, and for a grader that applies to some records only.
     """
-    graded: dict[str, dict[str, Figure]] = {}
+    graded: dict[str, dict[str, MetricValue]] = {}
     for grader in task.graders:
         without = [r.id for r in records if grader not in r.grades]
         if without and grader != STRICT and len(without) == len(records):
@@ -110,8 +110,8 @@ def measure(task: Task, records: Sequence[Record]) -> Evaluation:
             raise DataError(
                 f"sample {without[0]}: no reward of the {grader} grader applies; check the task's graders and tags"
             )
-        found = (task.measures or sampled_measures)(records, grader)
-        graded[grader] = {name: Figure.of(m) for name, m in found.items() if m.values}
+        found = (task.metrics or sampled_metrics)(records, grader)
+        graded[grader] = {name: MetricValue.of(m) for name, m in found.items() if m.values}
         if not graded[grader]:
             raise DataError(
                 f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
@@ -120,7 +120,9 @@ def measure(task: Task, records: Sequence[Record]) -> Evaluation:
 
 
 def evaluate(
-    bound: BoundTask, samples: Sequence[Sample], play: Callable[[Sequence[Sample]], Sequence[Group]]
+    loaded: LoadedTask,
+    samples: Sequence[Sample],
+    play: Callable[[Sequence[Sample]], Sequence[Group]],
 ) -> Evaluation:
     """Plays every sample and measures. `play` returns a scored group a sample, in order.
 
@@ -128,13 +130,13 @@ def evaluate(
     """
     if not len(samples):
         raise DataError(
-            f"task {bound.task.name}: no samples to evaluate; check the split and the limit"
+            f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
-    return measure(bound.task, [r for chunk in graded(bound, samples, play) for r in chunk])
+    return measure(loaded.task, [r for chunk in graded(loaded, samples, play) for r in chunk])
 
 
 def graded(
-    bound: BoundTask,
+    loaded: LoadedTask,
     samples: Sequence[Sample],
     play: Callable[[Sequence[Sample]], Sequence[Group]],
     skip: Collection[int] = (),
@@ -144,27 +146,27 @@ def graded(
     for start in range(0, len(places), EVAL_CHUNK):
         chunk = [samples[i] for i in places[start : start + EVAL_CHUNK]]
         records = [
-            recorded(bound, sample, r)
+            recorded(loaded, sample, r)
             for sample, group in zip(chunk, play(chunk), strict=True)
             for r in group.rollouts
         ]
-        yield list(bound.completed(chunk, records))
+        yield list(loaded.completed(chunk, records))
 
 
-def recorded(bound: BoundTask, sample: Sample, played: Rollout) -> Record:
+def recorded(loaded: LoadedTask, sample: Sample, played: Rollout) -> Record:
     """One play, graded. One whose environment failed has no more than what was scored until then; the rest is 0.
 
     Raises DataError where an environment that did not fail lacks one of the task's `env_scores`.
     """
-    named = bound.task.env_scores
+    named = loaded.task.env_scores
     scores = dict.fromkeys(named, 0.0) if ENVIRONMENT in played.errors else {}
     if absent := [name for name in named if name not in scores and name not in played.scores]:
         raise DataError(
             f"sample {sample.id}: its environment gave no score {absent[0]!r}, which is among the env_scores of task "
-            f"{bound.task.name}: each of its steps must give it, for any may be the last"
+            f"{loaded.task.name}: each of its steps must give it, for any may be the last"
         )
     said = [(piece.text, piece.turn) for piece in played.said if piece.turn is not None]
-    return bound.graders.record(
+    return loaded.graders.record(
         sample,
         played.text,
         scores={**scores, **played.scores},

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.evaluation.evaluate import Evaluation, Figure
+from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.reporting.files import append, replace, whole_lines
 from vlrft.schema import DataError, Record, Task, Turn
 
@@ -95,11 +95,11 @@ def write_results(out: Path, found: Evaluation, graders: Sequence[str], **about:
     replace(out, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def headline(figures: Mapping[str, Figure]) -> dict[str, Any]:
+def headline(figures: Mapping[str, MetricValue]) -> dict[str, Any]:
     """The first measure's figures, and every measure below them."""
     first = next(iter(figures.values()))
-    measures = {name: figure.to_json() for name, figure in figures.items()}
-    return {**first.to_json(), "threshold": first.threshold, "measures": measures}
+    metrics = {name: figure.to_json() for name, figure in figures.items()}
+    return {**first.to_json(), "threshold": first.threshold, "metrics": metrics}
 
 
 def table(found: Evaluation, graders: Sequence[str]) -> list[str]:

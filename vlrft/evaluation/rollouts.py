@@ -11,14 +11,14 @@ from vlrft.distributed.sharding import dealt, prompt_size
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import RolloutEngine, Sampling
 from vlrft.rollout.play import play, seed_from, settled
-from vlrft.rollout.task import BoundTask
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
 
 GREEDY = EvalConfig()
 
 
 def player(
-    bound: BoundTask,
+    loaded: LoadedTask,
     engine: RolloutEngine,
     chat: Chat,
     rollout: RolloutConfig,
@@ -40,22 +40,22 @@ def player(
             ids = [samples[i].id for i in own]
             return play(
                 [samples[i] for i in own],
-                task=bound.task,
-                rewards=bound.rewards,
+                task=loaded.task,
+                rewards=loaded.rewards,
                 engine=engine,
                 chat=chat,
                 sampling=sampling,
                 seeds=[
                     [seed_from("eval", name, k) for k in range(decoding.answers)] for name in ids
                 ],
-                host=bound.host,
-                limits=bound.env,
+                host=loaded.host,
+                limits=loaded.env,
             )
 
         sizes = [prompt_size(sample, chat.image_processor) for sample in samples]
         groups = dealt(samples, play_own, ranks, sizes)
-        if bound.env.on_error == "raise":
-            settled(groups, bound.env)
+        if loaded.env.on_error == "raise":
+            settled(groups, loaded.env)
         return groups
 
     return answers

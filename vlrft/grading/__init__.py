@@ -4,8 +4,8 @@ from vlrft.grading.boxed import read_boxed, unboxed
 from vlrft.grading.math.answers import read_math
 from vlrft.grading.math.forms import Answer
 from vlrft.grading.math.gold import gold_answers, gold_texts
-from vlrft.grading.math.mathematics import bounded_worker, equal_formulas, same_math
-from vlrft.grading.math.sandbox import Bounded
+from vlrft.grading.math.mathematics import equal_formulas, same_math, sandboxed_worker
+from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.reading import (
     MAX_ANSWER,
     expects,
@@ -20,8 +20,7 @@ from vlrft.grading.reading import (
 __all__ = [
     "MAX_ANSWER",
     "Answer",
-    "Bounded",
-    "bounded_worker",
+    "SandboxedWorker",
     "equal_formulas",
     "expects",
     "gold_answers",
@@ -34,6 +33,7 @@ __all__ = [
     "read_letter",
     "read_math",
     "same_math",
+    "sandboxed_worker",
     "search_box",
     "unboxed",
 ]

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from math import comb
 from statistics import fmean
 
-from vlrft.schema import DataError, Measure, Record
+from vlrft.schema import DataError, Metric, Record
 
 EPSILON = 1e-9  # a grade at its threshold is right whatever the rounding
 
 
-def accuracy(records: Sequence[Record], grader: str, threshold: float = 1.0) -> Measure:
+def accuracy(records: Sequence[Record], grader: str, threshold: float = 1.0) -> Metric:
     """The mean grade; a sample's mean where it has several answers, of which each must have as many."""
     by_id = grades_of(records, grader)
     trials = {len(grades) for grades in by_id.values()}
@@ -25,17 +25,17 @@ def accuracy(records: Sequence[Record], grader: str, threshold: float = 1.0) -> 
             f"sample {low} has {len(by_id[low])} answers and {high} has {len(by_id[high])}; give each as many"
         )
     values = tuple(fmean(grades) for grades in by_id.values())
-    return Measure(values=values, threshold=threshold, trials=trials.pop() if trials else 1)
+    return Metric(values=values, threshold=threshold, trials=trials.pop() if trials else 1)
 
 
-def share_above(records: Sequence[Record], grader: str, threshold: float) -> Measure:
+def share_above(records: Sequence[Record], grader: str, threshold: float) -> Metric:
     """How many grades reach the threshold, such as Acc@0.5 of an IoU."""
     by_id = grades_of(records, grader)
     values = tuple(fmean(float(reaches(g, threshold)) for g in own) for own in by_id.values())
-    return Measure(values=values, trials=max(map(len, by_id.values()), default=1))
+    return Metric(values=values, trials=max(map(len, by_id.values()), default=1))
 
 
-def pass_at_k(records: Sequence[Record], grader: str, k: int, threshold: float = 1.0) -> Measure:
+def pass_at_k(records: Sequence[Record], grader: str, k: int, threshold: float = 1.0) -> Metric:
     """1 − C(n−c, k) / C(n, k) for c right answers of n: without bias (Chen et al. 2021, arXiv 2107.03374, equation 1).
 
     Raises DataError when a sample has fewer than k answers.
@@ -48,12 +48,12 @@ def pass_at_k(records: Sequence[Record], grader: str, k: int, threshold: float =
                 f"pass@{k}: sample {name} has only {n} answers; sample more or use a smaller k"
             )
         values.append(1 - comb(n - right, k) / comb(n, k))
-    return Measure(values=tuple(values))
+    return Metric(values=tuple(values))
 
 
-def sampled_measures(
+def sampled_metrics(
     records: Sequence[Record], grader: str, name: str = "accuracy"
-) -> dict[str, Measure]:
+) -> dict[str, Metric]:
     """`accuracy` of one answer a sample; of k > 1, avg@k and pass@ the powers of two up to k."""
     counts = [len(g) for g in grades_of(records, grader).values()]
     most = min(counts, default=1)
@@ -66,7 +66,7 @@ def sampled_measures(
 
 def per_tag(
     records: Sequence[Record], grader: str, tag: str, threshold: float = 1.0
-) -> dict[str, Measure]:
+) -> dict[str, Metric]:
     """`accuracy` of the records of each value of a tag, in the order in which they appear."""
     names = dict.fromkeys(r.tags[tag] for r in records if tag in r.tags)
     return {
@@ -75,7 +75,7 @@ def per_tag(
     }
 
 
-def macro(records: Sequence[Record], grader: str, tag: str) -> Measure:
+def macro(records: Sequence[Record], grader: str, tag: str) -> Metric:
     """The unweighted mean of the accuracies of each value of a tag; a sample's mean where it has several answers."""
     by_id = grades_of(records, grader)
     kinds = {r.id: r.tags.get(tag, "") for r in records}
@@ -88,7 +88,7 @@ def macro(records: Sequence[Record], grader: str, tag: str) -> Measure:
         return fmean(fmean(v) for v in found.values())
 
     trials = len(next(iter(by_id.values()), [0.0]))
-    return Measure(values=tuple(values), trials=trials, aggregate=mean)
+    return Metric(values=tuple(values), trials=trials, aggregate=mean)
 
 
 def grades_of(records: Sequence[Record], grader: str) -> Mapping[str, list[float]]:

@@ -13,7 +13,7 @@ from vlrft.memory.update_phase import self_check, update
 from vlrft.memory.workload import Portion, Sampling, Work, portions
 
 PIXEL_CACHE_BYTES = 2**28  # of `chat`
-FEATURE_BYTES = 2**30  # of `policy.trunk`
+FEATURE_BYTES = 2**30  # of `policy.backbone`
 COPIED = (
     0.75  # of the completions' cache: rows that go on are copied when more than a quarter has ended
 )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from vlrft.plugins.references import PluginError, absolute, load_attribute, near
-from vlrft.plugins.reward_signature import form_of
+from vlrft.plugins.reward_signature import signature_of
 from vlrft.schema import Reward, Task
 
 __all__ = [
@@ -57,7 +57,7 @@ def find_reward(name: str) -> AnyReward:
     reference = reward_reference(name)
     found = load_attribute(reference)
     try:
-        form_of(found)
+        signature_of(found)
     except PluginError as e:
         raise PluginError(f"reward {name}: {e}") from None
     return cast(AnyReward, found)
@@ -66,7 +66,7 @@ def find_reward(name: str) -> AnyReward:
 def find_grader(name: str) -> Reward:
     """A reward that sees one answer at a time, as grading does. Raises PluginError for one of another form."""
     found = find_reward(name)
-    form = form_of(found)
+    form = signature_of(found)
     if form.scope != "rollout" or form.asynchronous:
         raise PluginError(
             f"reward {name}: cannot grade; a grader is a plain function (completion, sample)"
@@ -144,7 +144,7 @@ def variants(file: str) -> list[str]:
 
 def _is_reward(thing: object) -> bool:
     try:
-        form_of(thing)
+        signature_of(thing)
     except PluginError:
         return False
     return True

@@ -33,7 +33,7 @@ STRINGS = {"list[str]", "List[str]", "Sequence[str]", "Iterable[str]"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class RewardSignature:
     """How a reward is called."""
 
     scope: Scope
@@ -44,7 +44,7 @@ class Form:
     strings: bool = False  # it reads completions as texts, not as conversations
 
 
-def form_of(function: object) -> Form:
+def signature_of(function: object) -> RewardSignature:
     """Raises PluginError for what cannot be called as a reward."""
     if not callable(function):
         raise PluginError(f"found a {type(function).__name__}, expected a function {ALLOWED}")
@@ -66,12 +66,12 @@ def form_of(function: object) -> Form:
     if inspect.Parameter.POSITIONAL_ONLY not in kinds:
         for scope, names in SCOPES.items():
             if names <= set(named) and needs <= names:
-                return Form(scope=scope, asynchronous=asynchronous)
+                return RewardSignature(scope=scope, asynchronous=asynchronous)
         if set(named) & TRL and not set(named) & {"completion", "sample", "samples"}:
             written = ""
             if "completions" in named:
                 written = inspect.formatannotation(named["completions"].annotation).strip("'\"")
-            return Form(
+            return RewardSignature(
                 scope="columns",
                 asynchronous=asynchronous,
                 wants=tuple(named),

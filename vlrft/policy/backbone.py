@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vlrft.policy.byte_cache import Bounded
+from vlrft.policy.byte_cache import ByteCache
 from vlrft.schema import DataError, Pixels, Prompt
 
 FEATURE_BYTES = 2**30  # of the images' features that a frozen tower keeps, on the policy's device
@@ -22,7 +22,7 @@ DENSE = {"flex_attention": "sdpa"}  # what takes a mask of tensors in the place 
 SPARE_POSITIONS = 64  # positions come in multiples of it, so that a longer row seldom asks anew
 
 
-class Trunk:
+class Backbone:
     """Embeds prompts, knows their positions and runs the decoder.
 
     A model sees when its inner model has `get_image_features` and `get_rope_index`. Axes: A is 3 (time, height, width)
@@ -38,7 +38,7 @@ class Trunk:
         self.seeing: Any = causal.base_model if sees(causal) else None
         self.axes = 1 if self.seeing is None else 3
         self.image_token_id: int = -1 if self.seeing is None else causal.config.image_token_id
-        self._known = Bounded[Tensor](FEATURE_BYTES if frozen_vision else 0)
+        self._known = ByteCache[Tensor](FEATURE_BYTES if frozen_vision else 0)
         self._frozen = frozen_vision
         self.keeps_features = (
             True  # where `frozen_vision`; not where ranks must run the same modules

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Bounded(Generic[T]):
+class ByteCache(Generic[T]):
     """Values by key; the one that was not used for longest goes when they are larger than `limit` bytes together."""
 
     def __init__(self, limit: int) -> None:

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from vlrft.policy.byte_cache import Bounded
+from vlrft.policy.byte_cache import ByteCache
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
@@ -57,7 +57,7 @@ class Chat:
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
         self._texts: OrderedDict[tuple[bool, tuple[Message, ...]], tuple[int, ...]] = OrderedDict()
-        self._pixels = Bounded[Pixels](cache_bytes)
+        self._pixels = ByteCache[Pixels](cache_bytes)
         self._held: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
         self._lock = Lock()
         settings = image_processor.to_json_string() if image_processor else ""

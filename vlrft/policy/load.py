@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from vlrft.config import ConfigError, PolicyConfig
 from vlrft.distributed.device import pick_dtype
-from vlrft.policy.backbone import Trunk, sees
+from vlrft.policy.backbone import Backbone, sees
 from vlrft.policy.chat import Chat
 from vlrft.policy.logprobs import Scorer
 from vlrft.policy.pretrained import load_model, load_tokenizer
-from vlrft.policy.rank_sync import Free, Pace
+from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze, in_tower, merged
 from vlrft.vision.processor import (
@@ -55,12 +55,12 @@ class Policy:
         self.chat = chat
         self.adapters = adapters
         self.sharing = sharing
-        self.pace: Pace = Free()  # of sampling
+        self.rank_sync: RankSync = Unsynchronised()  # of sampling
         self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
 
     @property
     def device(self) -> torch.device:
-        return self.trunk.device
+        return self.backbone.device
 
     @property
     def dtype(self) -> torch.dtype:
@@ -72,33 +72,33 @@ class Policy:
         return hasattr(self.model, "peft_config")
 
     @property
-    def trunk(self) -> Trunk:
-        return self._own_trunk if self._wrapped is None else self._wrapped.trunk
+    def backbone(self) -> Backbone:
+        return self._own_backbone if self._wrapped is None else self._wrapped.backbone
 
     @property
     def scorer(self) -> Scorer:
         return self._own_scorer if self._wrapped is None else self._wrapped.scorer
 
     @cached_property
-    def _own_trunk(self) -> Trunk:
-        return Trunk(self.model, frozen_vision=not any(map(in_tower, self.trained_names)))
+    def _own_backbone(self) -> Backbone:
+        return Backbone(self.model, frozen_vision=not any(map(in_tower, self.trained_names)))
 
     @cached_property
     def _own_scorer(self) -> Scorer:
-        return Scorer(self.model, self.trunk)
+        return Scorer(self.model, self.backbone)
 
     @property
     def _wrapped(self) -> Policy | None:
         """The other policy of this model, where an engine has wrapped its scorer: then it serves both."""
         other = self.sharing
-        return None if other is None or other.trunk.keeps_features else other
+        return None if other is None or other.backbone.keeps_features else other
 
     @cached_property
     def banned(self) -> Bool[Tensor, " V"]:
         """True for the tokens that are never sampled and have no probability."""
         if self._wrapped is not None:
             return self._wrapped.banned
-        vocab = self.trunk.head.weight.shape[0]
+        vocab = self.backbone.head.weight.shape[0]
         flags = torch.zeros(vocab, dtype=torch.bool)
         flags[[i for i in self.chat.banned_ids if i < vocab]] = True
         return flags.to(self.device)

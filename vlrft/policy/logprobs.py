@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vlrft.policy.backbone import Trunk
+from vlrft.policy.backbone import Backbone
 from vlrft.policy.linear_logprobs import scores_of, token_scores
 from vlrft.policy.packing import Packed, PackItem, pack
 from vlrft.schema import Pixels, VlrftError
@@ -45,10 +45,10 @@ class SelfCheckError(VlrftError, RuntimeError):
 class Scorer(nn.Module):
     """Vision tower, packed decoder and log-probs as one module call, so that sharding hooks see one forward."""
 
-    def __init__(self, model: nn.Module, trunk: Trunk) -> None:
+    def __init__(self, model: nn.Module, backbone: Backbone) -> None:
         super().__init__()
         self.model = model
-        self.trunk = trunk
+        self.backbone = backbone
 
     def forward(
         self,
@@ -58,10 +58,10 @@ class Scorer(nn.Module):
         entropy_gradient: bool,
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
         """Log-prob and entropy of each scored token."""
-        embeds = self.trunk.embed(packed.ids, packed.seen)
-        states = self.trunk.run_packed(embeds, packed.positions, packed.segments)
+        embeds = self.backbone.embed(packed.ids, packed.seen)
+        states = self.backbone.run_packed(embeds, packed.positions, packed.segments)
         states = states.flatten(0, 1)[packed.hidden]
-        head = self.trunk.head
+        head = self.backbone.head
         return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)
 
 
@@ -73,10 +73,10 @@ def packed_logprobs(
     mask: Bool[Tensor, "B T"],
     temperature: float,
     entropy_gradient: bool = False,
-    besides: Sequence[PackItem] = (),
+    fillers: Sequence[PackItem] = (),
     scorer: Callable[..., tuple[Tensor, Tensor]] | None = None,
 ) -> TokenScores:
-    """Log-probs of the items' rows, in order, at the positions of `mask` [B T]; on the policy's device. Items `besides`
+    """Log-probs of the items' rows, in order, at the positions of `mask` [B T]; on the policy's device. Items `fillers`
     are run with them and not scored. `scorer`: what an engine has wrapped the policy's own in.
 
     Each prompt is run once, each distinct image encoded once. Differentiable in the policy's weights; right under
@@ -84,11 +84,11 @@ def packed_logprobs(
     ValueError for a mask that does not fit the rows.
     """
     rows, width = mask.shape
-    if besides:
-        extra = sum(len(item.rows) for item in besides)
+    if fillers:
+        extra = sum(len(item.rows) for item in fillers)
         mask = nn.functional.pad(mask, (0, max(1 - width, 0), 0, extra))
-    everything = [*items, *besides]
-    packed = pack(everything, mask, policy.trunk, pad_id=policy.chat.pad_id).to(policy.device)
+    everything = [*items, *fillers]
+    packed = pack(everything, mask, policy.backbone, pad_id=policy.chat.pad_id).to(policy.device)
     with policy.in_use():
         run = scorer or policy.scorer
         logprobs, entropy = run(packed, policy.banned, temperature, entropy_gradient)
@@ -125,7 +125,7 @@ def plain_inputs(
     """What transformers' own forward and `generate()` take, on the policy's device. `real`: 0 at padding."""
     inputs = {"input_ids": ids, "attention_mask": real}
     if images:
-        inputs["mm_token_type_ids"] = (ids == policy.trunk.image_token_id).int()
+        inputs["mm_token_type_ids"] = (ids == policy.backbone.image_token_id).int()
         inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
         inputs["pixel_values"] = torch.cat([image.values for image in images])
     return {name: value.to(policy.device) for name, value in inputs.items()}

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from vlrft.policy.backbone import Seen, Trunk
+from vlrft.policy.backbone import Backbone, Seen
 from vlrft.schema import DataError, Pixels, Prompt
 
 
@@ -59,7 +59,7 @@ class Packed:
 
 
 def pack(
-    items: Sequence[PackItem], mask: Bool[Tensor, "B T"], trunk: Trunk, *, pad_id: int
+    items: Sequence[PackItem], mask: Bool[Tensor, "B T"], backbone: Backbone, *, pad_id: int
 ) -> Packed:
     """Lays out the items; tokens behind a row's last scored one are left out. Tensors are on the CPU.
 
@@ -74,7 +74,7 @@ def pack(
     longest = max(len(ids) for ids, *_ in parts)
     ids = np.full((len(items), longest), pad_id, dtype=np.int64)
     segments = np.full((len(items), longest), -1, dtype=np.int64)
-    positions = torch.zeros(trunk.axes, len(items), longest, dtype=torch.long)
+    positions = torch.zeros(backbone.axes, len(items), longest, dtype=torch.long)
     before = np.zeros(
         (len(wanted), width), dtype=np.int64
     )  # flat place of the token before each own token
@@ -85,13 +85,13 @@ def pack(
         segments[r, : len(own_ids)] = own_segments
         reach = int(offsets.max()) + 1
         start = len(item.prompt.ids)
-        unpacked = trunk.positions(item.prompt, max(reach - start, 0), f"prompt {r}")
+        unpacked = backbone.positions(item.prompt, max(reach - start, 0), f"prompt {r}")
         positions[:, r, : len(offsets)] = unpacked[:, torch.from_numpy(offsets)]
         at = start
         for k, b in enumerate(range(first, first + len(item.rows))):
             fed = ends[b] - 1
             if item.images and item.images[k]:
-                own = trunk.positions(item.whole(k), 0, f"row {b}")
+                own = backbone.positions(item.whole(k), 0, f"row {b}")
                 positions[:, r, at : at + fed] = own[:, start : start + fed]
             before[b, 0] = r * longest + start - 1
             before[b, 1 : ends[b]] = r * longest + np.arange(at, at + fed)
@@ -103,7 +103,7 @@ def pack(
         ids=torch.from_numpy(ids),
         positions=positions,
         segments=torch.from_numpy(segments),
-        seen=trunk.see([_images_of(item, fed, trunk) for item, fed in _fed(items, ends)]),
+        seen=backbone.see([_images_of(item, fed, backbone) for item, fed in _fed(items, ends)]),
         hidden=torch.from_numpy(before.reshape(-1)[slots]),
         targets=torch.tensor(targets, dtype=torch.long),
         slots=torch.from_numpy(slots),
@@ -120,17 +120,17 @@ def _fed(
     ]
 
 
-def _images_of(item: PackItem, fed: Sequence[tuple[int, ...]], trunk: Trunk) -> Prompt:
+def _images_of(item: PackItem, fed: Sequence[tuple[int, ...]], backbone: Backbone) -> Prompt:
     """The item's images in the order of their placeholders: the prompt's, then each row's. Raises DataError for
     placeholders among a row's own tokens that no image of the row stands for."""
     images = list(item.prompt.images)
     for k, row in enumerate(fed):
-        places = row.count(trunk.image_token_id)
+        places = row.count(backbone.image_token_id)
         for image in item.images[k] if item.images else ():
             if places <= 0:  # behind the last scored token
                 break
             images.append(image)
-            places -= trunk.features(image)
+            places -= backbone.features(image)
         if places:
             raise DataError(
                 "image tokens among a row's own tokens that stand for none of its images; images belong to "

@@ -12,7 +12,7 @@ from vlrft.policy.chat import Chat
 from vlrft.schema import IMAGE, Message, Prompt
 
 T = TypeVar("T")
-Fill = Callable[[bool], object]
+RunFiller = Callable[[bool], object]
 """Runs a short prompt through the modules, with an image or without, for nothing but its calls."""
 SIDE = 56  # pixels of its image: a few patches of any vision tower
 
@@ -24,29 +24,29 @@ def short_prompt(chat: Chat, sees: bool) -> Prompt:
     return chat.render((message,), images, name="what ranks without work run")
 
 
-class Pace(Protocol):
+class RankSync(Protocol):
     """`work` calls the embedding, the vision tower where it `sees`, the decoder and the head, once each and in this order."""
 
-    def run(self, work: Callable[[], T], *, sees: bool, fill: Fill) -> T:
+    def run(self, work: Callable[[], T], *, sees: bool, fill: RunFiller) -> T:
         """What `work` gives."""
         ...
 
-    def finish(self, fill: Fill) -> None:
+    def finish(self, fill: RunFiller) -> None:
         """This rank has nothing more to run; comes back when none of them has."""
         ...
 
 
-class Free:
+class Unsynchronised:
     """Each rank holds all weights, and runs what it likes."""
 
-    def run(self, work: Callable[[], T], *, sees: bool, fill: Fill) -> T:
+    def run(self, work: Callable[[], T], *, sees: bool, fill: RunFiller) -> T:
         return work()
 
-    def finish(self, fill: Fill) -> None:
+    def finish(self, fill: RunFiller) -> None:
         """Nobody waits."""
 
 
-class InStep:
+class RoundRobin:
     """Round by round: what any rank wants to run all run, those that want something else a short prompt.
 
     A round has two halves at the most, one without images and one with them, so that each rank goes on in each round.
@@ -55,7 +55,7 @@ class InStep:
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
 
-    def run(self, work: Callable[[], T], *, sees: bool, fill: Fill) -> T:
+    def run(self, work: Callable[[], T], *, sees: bool, fill: RunFiller) -> T:
         found: list[T] = []
         for half in self._wanted(text=not sees, images=sees):
             if half == sees:
@@ -64,7 +64,7 @@ class InStep:
                 fill(half)
         return found[0]
 
-    def finish(self, fill: Fill) -> None:
+    def finish(self, fill: RunFiller) -> None:
         while halves := self._wanted(text=False, images=False):
             for half in halves:
                 fill(half)

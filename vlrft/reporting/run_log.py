@@ -36,12 +36,12 @@ class RunLog:
         seed: int,
         total_steps: int,
         trackers: Sequence[str] = (),
-        rollouts_per_step: int = 4,
+        groups_per_step: int = 4,
         ranks: Ranks = ALONE,
     ) -> None:
         self.run = run
         self.ranks = ranks
-        self.rollouts_per_step = rollouts_per_step
+        self.groups_per_step = groups_per_step
         self.failed = set[str]()  # rewards that failed at least once
         self.pictures = Pictures(run / "images")
         self.console = Console(total_steps, quiet=not ranks.first)
@@ -81,7 +81,7 @@ class RunLog:
         """One training step: a line of metrics, the rollouts of a few groups. `advantages`: a rollout's [P][G]; `by_turn`:
         those of its turns [P][G][K], for plays of an environment."""
         self._spent(stage)
-        rows = rollout_rows(groups[: self.rollouts_per_step], advantages, by_turn, self.pictures)
+        rows = rollout_rows(groups[: self.groups_per_step], advantages, by_turn, self.pictures)
         rows = with_all_pictures(rows, self.ranks)
         if not self.ranks.first:
             return

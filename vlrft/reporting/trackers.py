@@ -36,7 +36,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class Hosted:
+class HostedTracker:
     """W&B and trackio share one interface."""
 
     def __init__(self, package: str, run: Path) -> None:
@@ -54,8 +54,8 @@ def build(names: Sequence[str], run: Path) -> list[Tracker]:
     """The trackers of a run. Raises TrackerError naming the extra to install."""
     makers: dict[str, Callable[[], Tracker]] = {
         "tensorboard": lambda: TensorBoard(run),
-        "wandb": lambda: Hosted("wandb", run),
-        "trackio": lambda: Hosted("trackio", run),
+        "wandb": lambda: HostedTracker("wandb", run),
+        "trackio": lambda: HostedTracker("trackio", run),
     }
     return [makers[name]() for name in names]
 

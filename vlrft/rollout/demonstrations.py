@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlrft.config import EnvConfig
-from vlrft.policy.byte_cache import Bounded
+from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.chat import Chat
 from vlrft.rollout.episode import Episode
 from vlrft.rollout.gold import golds
 from vlrft.rollout.play import advance, begin
-from vlrft.rollout.task import BoundTask
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
 
 GOLD_BYTES = 256 * 2**20  # of gold plays that a stage keeps
 
 
-def gold_groups(samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Group]:
+def gold_groups(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
     """A group of one a sample, with reward 1: the gold answer, or the turns that gold plays in the environment.
 
     Raises DataError for a play that does not end where its gold does.
     """
-    said = [golds(bound.task, sample) for sample in samples]
-    episodes = begin(samples, range(len(samples)), bound.task, bound.host)
+    said = [golds(loaded.task, sample) for sample in samples]
+    episodes = begin(samples, range(len(samples)), loaded.task, loaded.host)
 
     def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> list[Piece]:
         pieces: list[Piece] = []
@@ -35,7 +35,7 @@ def gold_groups(samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list
         return pieces
 
     beyond = max(map(len, said), default=0) + 1  # no limit cuts a gold play
-    advance(episodes, bound.host, chat, say, EnvConfig(max_turns=beyond))
+    advance(episodes, loaded.host, chat, say, EnvConfig(max_turns=beyond))
     return [Group(sample=e.sample, rollouts=(_finished(e, said[e.seed]),)) for e in episodes]
 
 
@@ -48,19 +48,19 @@ def _finished(episode: Episode, said: Sequence[str]) -> Rollout:
     return episode.rollout(origin="injected")
 
 
-class KnownGolds:
+class DemonstrationCache:
     """Gold groups; what gold plays in an environment is played once while there is room to keep it."""
 
     def __init__(self) -> None:
-        self._known = Bounded[Group](GOLD_BYTES)
+        self._known = ByteCache[Group](GOLD_BYTES)
 
-    def groups(self, samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Group]:
+    def groups(self, samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
         """See `gold_groups`."""
-        if bound.task.env is None:
-            return gold_groups(samples, bound, chat)
+        if loaded.task.env is None:
+            return gold_groups(samples, loaded, chat)
         known = {s.id: self._known.get(s.id) for s in samples}
         fresh = [s for s in {s.id: s for s in samples}.values() if known[s.id] is None]
-        found = {g.sample.id: g for g in gold_groups(fresh, bound, chat)}
+        found = {g.sample.id: g for g in gold_groups(fresh, loaded, chat)}
         for group in found.values():
             self._known.put(group.sample.id, group, size_of(group))
         return [known[s.id] or found[s.id] for s in samples]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from vlrft.config import EnvConfig
-from vlrft.envs import Failed
+from vlrft.envs import EnvFailure
 from vlrft.policy.chat import Chat
 from vlrft.schema import (
     ENVIRONMENT,
@@ -58,11 +58,13 @@ class Episode:
             images=(*row.prompt.images, *images, *new.images),
         )
 
-    def take(self, prompt: Prompt, piece: Piece, answer: Step | Failed, limits: EnvConfig) -> None:
+    def take(
+        self, prompt: Prompt, piece: Piece, answer: Step | EnvFailure, limits: EnvConfig
+    ) -> None:
         """Goes on by what the policy said to `prompt`, and what its environment answered."""
         seen = self.observation
         assert seen is not None
-        step = Step() if isinstance(answer, Failed) else answer
+        step = Step() if isinstance(answer, EnvFailure) else answer
         if self.keeps_turns:
             turn = Turn(
                 shown=words(seen),
@@ -84,7 +86,7 @@ class Episode:
         self.reward += step.reward
         self.scores.update(step.scores)
         self.observation = step.observation
-        if isinstance(answer, Failed):
+        if isinstance(answer, EnvFailure):
             self.fail(answer)
         elif self.observation is not None and self.said >= limits.max_turns:
             self.end("turns")
@@ -93,7 +95,7 @@ class Episode:
         """It goes on no more."""
         self.observation, self.ended = None, why
 
-    def fail(self, failed: Failed) -> None:
+    def fail(self, failed: EnvFailure) -> None:
         """Its environment cannot go on."""
         self.errors[ENVIRONMENT] = failed.message
         self.end("error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vlrft.envs import Failed, Host
+from vlrft.envs import EnvFailure, Host
 from vlrft.schema import DataError, Observation, Sample, Task
 from vlrft.scoring.graders import STRICT, Graders
 
@@ -41,11 +41,11 @@ def walk(
     scores: dict[str, float | None] = {}
     try:
         for text in said:
-            if isinstance(seen, Failed):
+            if isinstance(seen, EnvFailure):
                 raise DataError(seen.message)
             shown.append(seen)
             step = host.step({handle: text})[handle]
-            if isinstance(step, Failed):
+            if isinstance(step, EnvFailure):
                 raise DataError(step.message)
             scores |= step.scores
             if step.observation is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vlrft.config import EnvConfig
-from vlrft.envs import EnvError, Failed, Host, InProcess, SingleTurn
+from vlrft.envs import EnvError, EnvFailure, Host, InProcess, SingleTurn
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, RolloutEngine, Sampling
 from vlrft.rollout.episode import Episode
@@ -22,7 +22,7 @@ from vlrft.schema import (
     Sample,
     Task,
 )
-from vlrft.scoring.rewards import NamedReward, score_groups
+from vlrft.scoring.rewards import WeightedReward, score_groups
 from vlrft.tracing.phases import phase
 
 Say = Callable[[Sequence[Episode], Sequence[Prompt]], Sequence[Piece]]
@@ -39,7 +39,7 @@ def play(
     samples: Sequence[Sample],
     *,
     task: Task,
-    rewards: Sequence[NamedReward],
+    rewards: Sequence[WeightedReward],
     engine: RolloutEngine,
     chat: Chat,
     sampling: Sampling,
@@ -76,7 +76,7 @@ def begin(samples: Sequence[Sample], seeds: Sequence[int], task: Task, host: Hos
     begun = host.start(samples)
     for sample, seed, (handle, shown) in zip(samples, seeds, begun, strict=True):
         episode = Episode(sample, seed, handle, keeps_turns=task.env is not None)
-        if isinstance(shown, Failed):
+        if isinstance(shown, EnvFailure):
             episode.fail(shown)
         else:
             episode.observation = shown

@@ -11,29 +11,29 @@ from pydantic import TypeAdapter
 
 from vlrft.config import ConfigError, EnvConfig, RewardConfig, TaskConfig
 from vlrft.data import Made, Samples
-from vlrft.envs import Host, Hosts
+from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
 from vlrft.rollout.gold import golds, walk
 from vlrft.schema import Complete, DataError, Record, Resize, Sample, Task
 from vlrft.scoring.graders import STRICT, Graders
-from vlrft.scoring.rewards import TIME_LIMIT, NamedReward
+from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
 from vlrft.workers.worker import Workers
 
 CORPUS_PLAYS = 32  # whose texts a tokenizer is made of; each takes an environment
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundTask:
+class LoadedTask:
     """What playing and grading a task takes."""
 
     task: Task
     samples: Sequence[Sample]
-    rewards: tuple[NamedReward, ...]
+    rewards: tuple[WeightedReward, ...]
     resize: Resize | None = None
     complete: Complete | None = None
     env: EnvConfig = field(default_factory=EnvConfig)
     reference: str = ""  # that other processes find the task by
-    hosts: Hosts = field(default_factory=Hosts)  # those of the run
+    hosts: EnvRegistry = field(default_factory=EnvRegistry)  # those of the run
 
     @cached_property
     def graders(self) -> Graders:
@@ -107,7 +107,7 @@ class BoundTask:
             yield from said
 
 
-def bind(config: TaskConfig, split: str) -> BoundTask:
+def load_task(config: TaskConfig, split: str) -> LoadedTask:
     """The task's samples of one split. Raises DataError when there are none, ConfigError for a wrong split."""
     task = find_task(config.name)
     if split not in task.splits:
@@ -119,7 +119,7 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
     if not len(samples):
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
     rewards = named_rewards(task.rewards if config.rewards is None else config.rewards)
-    return BoundTask(
+    return LoadedTask(
         task=task,
         samples=samples,
         rewards=rewards,
@@ -130,7 +130,7 @@ def bind(config: TaskConfig, split: str) -> BoundTask:
     )
 
 
-def named_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[NamedReward, ...]:
+def named_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:
     """The rewards with their names and weights. Raises PluginError for an unknown one, ConfigError for two of one name."""
     found = tuple(_named(name, config) for name, config in chosen.items())
     names = [reward.name for reward in found]
@@ -142,10 +142,10 @@ def named_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[NamedRewa
     return found
 
 
-def _named(name: str, config: float | RewardConfig) -> NamedReward:
+def _named(name: str, config: float | RewardConfig) -> WeightedReward:
     if not isinstance(config, RewardConfig):
         config = RewardConfig(weight=config)
-    return NamedReward(
+    return WeightedReward(
         name=reward_title(name),
         weight=config.weight,
         function=find_reward(name),

@@ -22,7 +22,7 @@ from vlrft.schema.rollout import (
     Turn,
 )
 from vlrft.schema.sample import IMAGE, Message, Sample, Slot
-from vlrft.schema.task import Complete, Measure, Record, Resize, Reward, Score, Task
+from vlrft.schema.task import Complete, Metric, Record, Resize, Reward, Score, Task
 
 __all__ = [
     "ENVIRONMENT",
@@ -32,8 +32,8 @@ __all__ = [
     "Ended",
     "Env",
     "Group",
-    "Measure",
     "Message",
+    "Metric",
     "Observation",
     "Piece",
     "Pixels",

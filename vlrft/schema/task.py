@@ -43,7 +43,7 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
+class Metric:
     """One figure of an evaluation: a value an item, and how to aggregate them."""
 
     values: tuple[float, ...]
@@ -96,7 +96,7 @@ class Task:
         str, tuple[str, ...]
     ]  # "strict" and, where there is a published one, "official" -> rewards
     gold: Callable[[Sample], str | Sequence[str]]  # with `env`: what to say turn by turn
-    measures: Callable[[Sequence[Record], str], Mapping[str, Measure]] | None = (
+    metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = (
         None  # of a grader; None: its accuracy
     )
     extract: Callable[[str], str | None] | None = (

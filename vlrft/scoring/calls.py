@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from vlrft.plugins.references import load_attribute
-from vlrft.plugins.reward_signature import Form, form_of
+from vlrft.plugins.reward_signature import RewardSignature, signature_of
 from vlrft.schema import IMAGE, RewardError, Sample
 from vlrft.workers.worker import Workers
 
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     ids: tuple[int, ...] = ()  # action tokens [T], for a reward that reads them
 
 
-def calls_of(form: Form, groups: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+def calls_of(form: RewardSignature, groups: Sequence[Sequence[int]]) -> list[Sequence[int]]:
     """Which answers go into which call, given the numbers of those of each group."""
     if form.scope == "rollout":
         return [[k] for own in groups for k in own]
@@ -42,7 +42,7 @@ def calls_of(form: Form, groups: Sequence[Sequence[int]]) -> list[Sequence[int]]
 
 def start(
     function: Callable[..., Any],
-    form: Form,
+    form: RewardSignature,
     calls: Sequence[Sequence[Answer]],
     *,
     reference: str | None = None,
@@ -68,7 +68,7 @@ def start(
     return lambda: _one_by_one(function, form, calls, stop)
 
 
-def ask(function: Callable[..., Any], form: Form, answers: Sequence[Answer]) -> Any:
+def ask(function: Callable[..., Any], form: RewardSignature, answers: Sequence[Answer]) -> Any:
     """One call with what the form says; of an asynchronous one, the coroutine."""
     if form.scope == "rollout":
         return function(completion=answers[0].completion, sample=answers[0].sample)
@@ -80,7 +80,7 @@ def ask(function: Callable[..., Any], form: Form, answers: Sequence[Answer]) -> 
     return function(**_columns(form, answers))
 
 
-def once(function: Callable[..., Any], form: Form, answers: Sequence[Answer]) -> Any:
+def once(function: Callable[..., Any], form: RewardSignature, answers: Sequence[Answer]) -> Any:
     """One call, waited for."""
     found = ask(function, form, answers)
     if form.asynchronous:
@@ -95,14 +95,17 @@ def remote(reference: str, strings: bool, answers: Sequence[Answer]) -> Any:
 
 
 @cache
-def found_again(reference: str, strings: bool) -> tuple[Callable[..., Any], Form]:
+def found_again(reference: str, strings: bool) -> tuple[Callable[..., Any], RewardSignature]:
     """The function and its form, in a worker."""
     function: Any = load_attribute(reference)
-    return function, replace(form_of(function), strings=strings)
+    return function, replace(signature_of(function), strings=strings)
 
 
 def _one_by_one(
-    function: Callable[..., Any], form: Form, calls: Sequence[Sequence[Answer]], stop: bool
+    function: Callable[..., Any],
+    form: RewardSignature,
+    calls: Sequence[Sequence[Answer]],
+    stop: bool,
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
     if stop and form.scope == "rollout":  # the most frequent case, and the one that has to be fast
@@ -164,7 +167,7 @@ def _beside(
     return join
 
 
-def _columns(form: Form, answers: Sequence[Answer]) -> dict[str, Any]:
+def _columns(form: RewardSignature, answers: Sequence[Answer]) -> dict[str, Any]:
     """The keywords of a TRL reward function: those that it names, or all.
 
     Raises RewardError for a column that it needs and no sample has.

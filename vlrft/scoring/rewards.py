@@ -10,7 +10,7 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
-from vlrft.plugins.reward_signature import Form, form_of
+from vlrft.plugins.reward_signature import RewardSignature, signature_of
 from vlrft.schema import DataError, RewardError, Rollout
 from vlrft.scoring.calls import Answer, Outcome, calls_of, start
 from vlrft.tracing.phases import phase
@@ -26,7 +26,7 @@ Given = tuple[Parts, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamedReward:
+class WeightedReward:
     """A reward with the name and the weight that a task or a config gives it.
 
     With `workers` its calls are made there: found again by `reference`, each with `time_limit` seconds. `on_error`: a
@@ -44,20 +44,20 @@ class NamedReward:
     strings: bool | None = None
 
     @cached_property
-    def form(self) -> Form:
+    def form(self) -> RewardSignature:
         """Raises PluginError for a function that is no reward."""
-        form = form_of(self.function)
+        form = signature_of(self.function)
         return form if self.strings is None else replace(form, strings=self.strings)
 
 
-def score(rollout: Rollout, rewards: Sequence[NamedReward]) -> Rollout:
+def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:
     """One rollout alone, which is then its own group and batch."""
     return score_groups([[rollout]], rewards)[0][0]
 
 
 @phase("reward")
 def score_groups(
-    groups: Sequence[Sequence[Rollout]], rewards: Sequence[NamedReward]
+    groups: Sequence[Sequence[Rollout]], rewards: Sequence[WeightedReward]
 ) -> list[list[Rollout]]:
     """The rollouts of each group with their reward and scores, on top of what their environment gave.
 
@@ -82,7 +82,7 @@ def score_groups(
 
 
 def _with_scores(
-    rollout: Rollout, answer: Answer, rewards: Sequence[NamedReward], given: Sequence[Given]
+    rollout: Rollout, answer: Answer, rewards: Sequence[WeightedReward], given: Sequence[Given]
 ) -> Rollout:
     """The rollout with what each reward gave it."""
     total, scores, errors = rollout.reward, dict(rollout.scores), dict(rollout.errors)
@@ -103,7 +103,7 @@ def _action_ids(rollout: Rollout) -> tuple[int, ...]:
 
 
 def _all(
-    rewards: Sequence[NamedReward], answers: Sequence[Answer], groups: Sequence[Sequence[int]]
+    rewards: Sequence[WeightedReward], answers: Sequence[Answer], groups: Sequence[Sequence[int]]
 ) -> list[list[Given]]:
     """What each reward gives each answer. Those that run elsewhere run at the same time."""
     if not answers:
@@ -132,7 +132,7 @@ def _all(
     ]
 
 
-def checked(reward: NamedReward, answers: Sequence[Answer], outcome: Outcome) -> list[Given]:
+def checked(reward: WeightedReward, answers: Sequence[Answer], outcome: Outcome) -> list[Given]:
     """What one call gave each of its answers. Raises DataError and, unless errors count zero, RewardError."""
     try:
         values = _values(reward, answers, outcome)
@@ -147,13 +147,13 @@ def checked(reward: NamedReward, answers: Sequence[Answer], outcome: Outcome) ->
     return given
 
 
-def _zero(reward: NamedReward, error: RewardError) -> Given:
+def _zero(reward: WeightedReward, error: RewardError) -> Given:
     if reward.on_error == "raise":
         raise error
     return {reward.name: 0.0}, str(error)
 
 
-def _values(reward: NamedReward, answers: Sequence[Answer], outcome: Outcome) -> Sequence[Any]:
+def _values(reward: WeightedReward, answers: Sequence[Answer], outcome: Outcome) -> Sequence[Any]:
     """The outcome as one value an answer."""
     if isinstance(outcome, DataError):
         raise outcome
@@ -172,7 +172,7 @@ def _values(reward: NamedReward, answers: Sequence[Answer], outcome: Outcome) ->
     return outcome
 
 
-def _parts(reward: NamedReward, answer: Answer, given: object) -> Parts:
+def _parts(reward: WeightedReward, answer: Answer, given: object) -> Parts:
     """The scores of one answer by their full names, checked."""
     if type(given) is float and math.isfinite(given):  # what most rewards return
         return {reward.name: given}
@@ -183,7 +183,7 @@ def _parts(reward: NamedReward, answer: Answer, given: object) -> Parts:
     return {name: _finite(value, reward, answer) for name, value in named.items()}
 
 
-def _finite(value: object, reward: NamedReward, answer: Answer) -> float | None:
+def _finite(value: object, reward: WeightedReward, answer: Answer) -> float | None:
     if value is None:
         return None
     if not isinstance(value, Real):
@@ -203,7 +203,7 @@ def _told(error: Exception) -> str:
     return first if isinstance(error, RewardError) else f"raised {type(error).__name__}: {first}"
 
 
-def _error(reward: NamedReward, answers: Sequence[Answer], what: str) -> RewardError:
+def _error(reward: WeightedReward, answers: Sequence[Answer], what: str) -> RewardError:
     names = list(dict.fromkeys(a.sample.id for a in answers))
     where = f"sample {names[0]}" if len(names) == 1 else f"samples {names[0]} … {names[-1]}"
     return RewardError(f"{where}: reward {reward.name} {what}")

@@ -155,7 +155,7 @@ def count(case: Case, folder: Path) -> Counted:
             patch("vlrft.trainer.train.collect", within("rollout", collect)),
             patch("vlrft.trainer.train.update", within("update", update)),
         ):
-            train(load_config(str(path), ("image_threads=0",)), out=folder / "run", overwrite=True)  # fmt: skip
+            train(load_config(str(path), ("prefetch_threads=0",)), out=folder / "run", overwrite=True)  # fmt: skip
     finally:
         for context in calls:
             context.__exit__(None, None, None)

@@ -36,7 +36,7 @@ class Batch:
     samples: tuple[str, ...]  # [B] sample ids, for messages
     loss: LossBatch
     temperature: float
-    besides: tuple[PackItem, ...] = ()  # run with the rows and not scored (see `lockstep`)
+    fillers: tuple[PackItem, ...] = ()  # run with the rows and not scored (see `lockstep`)
 
     def items(self) -> list[PackItem]:
         """Each distinct prompt once with its rows, in row order."""

@@ -25,10 +25,10 @@ class Part:
     """One of the micro-batches that all ranks run at the same time."""
 
     rows: list[int]  # of this rank's batch; none where it has nothing more to run
-    besides: tuple[PackItem, ...] = ()
+    fillers: tuple[PackItem, ...] = ()
 
     def of(self, batch: Batch) -> Batch:
-        return replace(batch.take(self.rows), besides=self.besides)
+        return replace(batch.take(self.rows), fillers=self.fillers)
 
 
 def parts(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[Part]:
@@ -43,8 +43,8 @@ def parts(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[P
         rows = own[k] if k < len(own) else []
         shown = any(flags[k] for flags in everyone if k < len(flags))
         missing = not rows or (shown and not seen[k])
-        besides = (filler(policy, shown),) if missing else ()
-        found.append(Part(rows=rows, besides=besides))
+        fillers = (filler(policy, shown),) if missing else ()
+        found.append(Part(rows=rows, fillers=fillers))
     return found
 
 

@@ -20,11 +20,11 @@ from vlrft.evaluation.result_files import unmeasured
 from vlrft.evaluation.rollouts import player
 from vlrft.policy.load import Policy
 from vlrft.reporting.run_log import RunLog
-from vlrft.rollout.demonstrations import KnownGolds
+from vlrft.rollout.demonstrations import DemonstrationCache
 from vlrft.rollout.engines import RolloutEngine, Sampling
 from vlrft.rollout.permute_rewards import permuted
 from vlrft.rollout.play import play, seed_from, settled
-from vlrft.rollout.task import BoundTask
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
@@ -42,12 +42,12 @@ class Stage:
     name: str
     config: StageConfig
     algorithm: Algorithm
-    bound: BoundTask
+    loaded: LoadedTask
     prompts: PromptSampler
     replay: ReplayStore | None
     first: int
     last: int
-    golds: KnownGolds = field(default_factory=KnownGolds)
+    golds: DemonstrationCache = field(default_factory=DemonstrationCache)
 
     @property
     def temperature(self) -> float:
@@ -66,7 +66,7 @@ class Run:
     stages: tuple[Stage, ...]
     log: RunLog
     checkpoints: Checkpoints
-    eval_task: BoundTask
+    eval_task: LoadedTask
     profiler: Profiler = OFF
     ranks: Ranks = ALONE
     states: PromptStates = field(default_factory=PromptStates)
@@ -83,8 +83,8 @@ class Run:
         if stage.algorithm.answers == "gold":
 
             def own_golds(own: Sequence[int]) -> list[Group]:
-                chat, bound = self.policy.chat, stage.bound
-                return stage.golds.groups([samples[i] for i in own], bound, chat)
+                chat, loaded = self.policy.chat, stage.loaded
+                return stage.golds.groups([samples[i] for i in own], loaded, chat)
 
             return dealt(samples, own_golds, self.ranks, prompts)
         lengths = self.states.lengths([s.id for s in samples], stage.config.rollout.max_tokens)
@@ -94,15 +94,15 @@ class Run:
         def play_own(own: Sequence[int]) -> list[Group]:
             return play(
                 [samples[i] for i in own],
-                task=stage.bound.task,
-                rewards=stage.bound.rewards,
+                task=stage.loaded.task,
+                rewards=stage.loaded.rewards,
                 engine=self.rollout,
                 chat=self.policy.chat,
                 sampling=Sampling.of(stage.config.rollout),
                 seeds=[[seed_from(*seed, samples[i].id, i, g) for g in sizes] for i in own],
                 policy_step=step - 1,
-                host=stage.bound.host,
-                limits=stage.bound.env,
+                host=stage.loaded.host,
+                limits=stage.loaded.env,
             )
 
         tokens = [p + len(sizes) * own for p, own in zip(prompts, lengths, strict=True)]
@@ -110,7 +110,7 @@ class Run:
         self.log.failures(groups)
         broken = sum(ENVIRONMENT in r.errors for g in groups for r in g.rollouts)
         self.broken = broken + (self.broken if attempt else 0)
-        groups = settled(groups, stage.bound.env, stage.algorithm.estimator.min_group)
+        groups = settled(groups, stage.loaded.env, stage.algorithm.estimator.min_group)
         if self.config.permute_rewards:
             groups = [permuted(g, seed_from(*seed, g.sample.id)) for g in groups]
         self.states.observe(groups)
@@ -119,7 +119,7 @@ class Run:
     def greedy(self, stage: Stage, groups: Sequence[Group]) -> list[float]:
         """The reward of one answer without chance to each group's sample [P]."""
         play = player(
-            stage.bound, self.rollout, self.policy.chat, stage.config.rollout, ranks=self.ranks
+            stage.loaded, self.rollout, self.policy.chat, stage.config.rollout, ranks=self.ranks
         )
         return [g.rewards[0] for g in self.log.failures(play([g.sample for g in groups]))]
 
@@ -134,7 +134,7 @@ class Run:
             return advantages_of(
                 taught,
                 algorithm,
-                weights={r.name: r.weight for r in stage.bound.rewards},
+                weights={r.name: r.weight for r in stage.loaded.rewards},
                 max_tokens=stage.config.rollout.max_tokens,
                 greedy=self.greedy(stage, taught) if algorithm.estimator.greedy else None,
             )
@@ -176,7 +176,7 @@ class Run:
     def prompt_metrics(self, stage: Stage) -> dict[str, float]:
         """How often the stage has gone through its prompts, how many of those met have stopped to teach, and how many of
         the step's plays their environment cut short, those that left it included."""
-        plays = stage.bound.task.env is not None and stage.algorithm.answers == "sampled"
+        plays = stage.loaded.task.env is not None and stage.algorithm.answers == "sampled"
         return {
             **({"env/errors": self.broken} if plays else {}),
             "prompts/epoch": stage.prompts.epoch,
@@ -206,8 +206,8 @@ class Run:
         self.log.close()
         for stage in self.stages:
             stage.prompts.close()
-        for bound in (self.eval_task, *(stage.bound for stage in self.stages)):
-            bound.close()
+        for loaded in (self.eval_task, *(stage.loaded for stage in self.stages)):
+            loaded.close()
 
     @phase("save")
     def save(self, engine: TrainEngine, reference: Policy | None) -> Path:

@@ -15,13 +15,13 @@ from vlrft.config.load import dump_config, load_config
 from vlrft.distributed.device import pick_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import find_engine
-from vlrft.envs import Hosts
+from vlrft.envs import EnvRegistry
 from vlrft.objectives import Advising
 from vlrft.policy.load import load_policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import build as build_rollout
 from vlrft.rollout.play import seed_from
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 from vlrft.selection.prompt_sampler import PromptSampler, find_preference
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
@@ -45,17 +45,17 @@ def open_run(
     ranks.from_first(lambda: clear(config, out, resume=resume, overwrite=overwrite))
     states = PromptStates()
     stages = make_stages(config, states)
-    hosts = Hosts()
+    hosts = EnvRegistry()
     for stage in stages:
-        stage.bound = replace(stage.bound, hosts=hosts)
-    eval_task = replace(bind(config.task, config.eval.split), hosts=hosts)
-    tasks = (*(stage.bound for stage in stages), eval_task)
-    for bound in tasks:
-        bound.refuse_unreadable_golds()
+        stage.loaded = replace(stage.loaded, hosts=hosts)
+    eval_task = replace(load_task(config.task, config.eval.split), hosts=hosts)
+    tasks = (*(stage.loaded for stage in stages), eval_task)
+    for loaded in tasks:
+        loaded.refuse_unreadable_golds()
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,
-        corpus=stages[0].bound.text(CORPUS_SAMPLES),
+        corpus=stages[0].loaded.text(CORPUS_SAMPLES),
         seed=config.seed,
         device=pick_device(config.device),
     )
@@ -63,11 +63,11 @@ def open_run(
         engine.check(stage.config.update, policy)
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
-    for bound in tasks:
-        bound.refuse_other_resize(resize_of(policy.chat.image_processor))
-    if config.image_threads and policy.chat.image_processor is not None:
+    for loaded in tasks:
+        loaded.refuse_other_resize(resize_of(policy.chat.image_processor))
+    if config.prefetch_threads and policy.chat.image_processor is not None:
         for stage in stages:
-            stage.prompts.get_ahead(policy.chat.see, config.image_threads)
+            stage.prompts.get_ahead(policy.chat.see, config.prefetch_threads)
     ranks.from_first(lambda: begin(config, out))
     log = RunLog(
         out,
@@ -76,7 +76,7 @@ def open_run(
         seed=config.seed,
         total_steps=stages[-1].last,
         trackers=config.log.trackers,
-        rollouts_per_step=config.log.rollouts_per_step,
+        groups_per_step=config.log.groups_per_step,
         ranks=ranks,
     )
     for line in advice(stages):
@@ -145,12 +145,12 @@ def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Sta
                 f"stages.{i}.algorithm.reference.update: {algorithm.reference.update}, but with policy.lora the "
                 "reference is the model without its adapters: use never"
             )
-        bound = bind(stage.task, "train")
-        if algorithm.replay is not None and bound.task.env is not None:
+        loaded = load_task(stage.task, "train")
+        if algorithm.replay is not None and loaded.task.env is not None:
             mistakes.append(
-                f"stages.{i}.algorithm.replay: plays of an environment are not stored; {bound.task.name} has one"
+                f"stages.{i}.algorithm.replay: plays of an environment are not stored; {loaded.task.name} has one"
             )
-        steps = steps_of(stage, len(bound.samples))
+        steps = steps_of(stage, len(loaded.samples))
         preference = find_preference(stage.prompts, f"stages.{i}.prompts")
         seed = seed_from(config.seed, stage.name)
         replay = None if algorithm.replay is None else ReplayStore(algorithm.replay)
@@ -159,8 +159,8 @@ def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Sta
                 name=stage.name,
                 config=replace(stage, steps=steps, epochs=None),
                 algorithm=algorithm,
-                bound=bound,
-                prompts=PromptSampler(bound.samples, seed, preference, states),
+                loaded=loaded,
+                prompts=PromptSampler(loaded.samples, seed, preference, states),
                 replay=replay,
                 first=done,
                 last=done + steps,
@@ -199,7 +199,7 @@ def refuse_changes(old: Config, new: Config, where: Path) -> None:
 
     Raises ConfigError naming the sections that differ.
     """
-    free = ("device", "engine", "image_threads", "log", "profile", "ranks", "save", "self_check")
+    free = ("device", "engine", "prefetch_threads", "log", "profile", "ranks", "save", "self_check")
     changed = [
         f.name
         for f in fields(old)

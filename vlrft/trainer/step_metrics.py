@@ -13,7 +13,7 @@ import torch
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.schema import Group
-from vlrft.scoring.rewards import NamedReward
+from vlrft.scoring.rewards import WeightedReward
 from vlrft.selection.collect import Collected
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
@@ -34,13 +34,13 @@ class Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-@phase("measures")
+@phase("metrics")
 def step_metrics(
     found: Collected,
     advantages: Sequence[RowAdvantages],
     batches: Sequence[Batch],
     figures: Mapping[str, float],
-    rewards: Sequence[NamedReward],
+    rewards: Sequence[WeightedReward],
     clock: Clock,
     ranks: Ranks = ALONE,
 ) -> dict[str, float]:
@@ -59,13 +59,13 @@ def step_metrics(
     }
 
 
-def _group_metrics(found: Collected, named: Sequence[NamedReward]) -> dict[str, float]:
+def _group_metrics(found: Collected, named: Sequence[WeightedReward]) -> dict[str, float]:
     """How many groups teach, and what they earned where any is left."""
     taught = {"groups/valid_share": found.valid_share, "groups/attempts": found.attempts}
     return {**_reward_metrics(found.sampled, named), **taught} if found.sampled else taught
 
 
-def _reward_metrics(groups: Sequence[Group], named: Sequence[NamedReward]) -> dict[str, float]:
+def _reward_metrics(groups: Sequence[Group], named: Sequence[WeightedReward]) -> dict[str, float]:
     """Statistics over every rollout that was sampled, and the share of groups that are all or none solved."""
     weights = {r.name: r.weight for r in named}
     rollouts = [r for g in groups for r in g.rollouts]

@@ -72,7 +72,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         run.step = step
         run.follow(stage, engine, reference)
         metrics = step_metrics(
-            found, advantages, batches, figures, stage.bound.rewards, clock, run.ranks
+            found, advantages, batches, figures, stage.loaded.rewards, clock, run.ranks
         ) | run.prompt_metrics(stage)
         means, by_turn = rollout_means(advantages), turn_means(groups, advantages)
         run.log.step(stage.name, step, metrics, groups, means, by_turn)

@@ -90,7 +90,7 @@ def _backward(
     """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault, on every rank."""
     needs, mask = algorithm.needs, micro.loss.mask
     working_on(micro.samples)
-    scores = engine.logprobs(micro.items(), mask, micro.temperature, needs.entropy, micro.besides)
+    scores = engine.logprobs(micro.items(), mask, micro.temperature, needs.entropy, micro.fillers)
     now = scores.logprobs.detach()
     ref = _reference_logprobs(micro, needs, reference)
 
@@ -196,7 +196,7 @@ def _without_gradient(policy: Policy, part: Batch) -> Tensor:
             part.items(),
             mask=part.loss.mask,
             temperature=part.temperature,
-            besides=part.besides,
+            fillers=part.fillers,
         )
     return found.logprobs
 

@@ -38,7 +38,7 @@ TOLERANCE = 0.06
 def kept(config: Any) -> int:
     """Bytes that autograd keeps, weights left out."""
     policy = load_policy(config, corpus=CORPUS)
-    place = policy.trunk.image_token_id
+    place = policy.backbone.image_token_id
     images: tuple[Pixels, ...] = ()
     if place >= 0:
         values = torch.randn(SIDE**2, 1176)

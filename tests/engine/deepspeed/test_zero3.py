@@ -72,7 +72,7 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
     trained = copied(own)
     own.load_weights(start)
     engine = build(UPDATE, own, 4, ranks, {"name": "deepspeed", "stage": 3, "rollout": "hooks"})
-    layer, held = own.trunk.decoder.layers[0], set[int]()
+    layer, held = own.backbone.decoder.layers[0], set[int]()
     hook = layer.register_forward_hook(lambda *_: held.add(elements(own.model)))
     with engine.sampling():
         found = said(own, mine)
@@ -93,7 +93,7 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
     prompt = requests(own)[1].prompt.ids
     with torch.no_grad():
         logits = own.model(input_ids=torch.tensor([prompt])).logits[0, -1]
-    largest = max(elements(part) for part in own.trunk.decoder.layers)
+    largest = max(elements(part) for part in own.backbone.decoder.layers)
     return {
         "same": found == expected,
         "as trained": again == said(own, mine),

@@ -26,7 +26,7 @@ def prompts_of(policy: Policy) -> list[Prompt]:
     """Of different lengths: text, one image, two, one of another size."""
     chat = policy.chat
     prompts = [chat.render(ask("Hello there, how many?")), chat.render(ask("?"))]
-    if policy.trunk.seeing is not None:
+    if policy.backbone.seeing is not None:
         square = noise_image(112, 112, 1)
         prompts += [
             chat.render(ask(IMAGE, "Which digit is this?"), [square]),
@@ -121,7 +121,7 @@ def test_sampled_tokens_are_as_frequent_as_their_probabilities(tiny: Tiny) -> No
     (group,) = HfEngine(policy, max_rows=rows).generate([request], Sampling(max_tokens=1))
     counts = torch.bincount(torch.tensor([piece.ids[0] for piece in group]), minlength=320)
     every = PackItem(
-        prompt=prompt, rows=tuple((i,) for i in range(320) if i != policy.trunk.image_token_id)
+        prompt=prompt, rows=tuple((i,) for i in range(320) if i != policy.backbone.image_token_id)
     )
     with torch.no_grad():
         mask = torch.ones(len(every.rows), 1, dtype=torch.bool)
@@ -164,7 +164,7 @@ def test_an_answer_ends_with_its_end_token_or_at_the_limit(tiny: Tiny) -> None:
 def test_rows_that_have_ended_leave_the_batch(tiny: Tiny) -> None:
     policy = tiny("qwen2")
     sizes: list[int] = []
-    hook = policy.trunk.head.register_forward_hook(lambda m, args, out: sizes.append(len(out)))
+    hook = policy.backbone.head.register_forward_hook(lambda m, args, out: sizes.append(len(out)))
     groups = HfEngine(policy).generate(
         requests_of(policy, rows=64), Sampling(max_tokens=200, temperature=3.0)
     )
@@ -207,10 +207,10 @@ def test_images_are_encoded_and_prompts_run_once(tiny: Tiny) -> None:
     patches: list[int] = []
     shapes: list[tuple[int, ...]] = []
     hooks = [
-        policy.trunk.seeing.visual.patch_embed.register_forward_hook(
+        policy.backbone.seeing.visual.patch_embed.register_forward_hook(
             lambda m, args, out: patches.append(len(args[0]))
         ),
-        policy.trunk.decoder.register_forward_pre_hook(
+        policy.backbone.decoder.register_forward_pre_hook(
             lambda m, args, kw: shapes.append(tuple(kw["inputs_embeds"].shape[:2])),
             with_kwargs=True,
         ),

@@ -109,10 +109,10 @@ def test_figures_of_an_evaluation() -> None:
             id=name, output="", grades={"strict": won}, scores=scores, tags={"kind": kind}
         )
 
-    assert task.measures is not None
+    assert task.metrics is not None
     plays = [("a", 1.0, 4.0), ("a", 0.0, 50.0), ("b", 0.0, 50.0), ("b", 0.0, 50.0)]
     kinds = {"a": FAMILIES[0], "b": FAMILIES[1]}
-    found = task.measures([record(n, kinds[n], won, steps) for n, won, steps in plays], "strict")
+    found = task.metrics([record(n, kinds[n], won, steps) for n, won, steps in plays], "strict")
     assert list(found) == ["success", FAMILIES[0], FAMILIES[1], "steps", "valid", "admissible"]
     assert found["success"].values == (0.5, 0.0)
     assert found["success"].trials == 2
@@ -123,9 +123,9 @@ def test_figures_of_an_evaluation() -> None:
 
 
 def test_figures_of_answers_without_plays() -> None:
-    assert task.measures is not None
+    assert task.metrics is not None
     bare = Record(id="a", output="", grades={"strict": 1.0}, tags={"kind": FAMILIES[0]})
-    assert list(task.measures([bare], "strict")) == ["success", FAMILIES[0]]
+    assert list(task.metrics([bare], "strict")) == ["success", FAMILIES[0]]
 
 
 def test_samples_are_read_without_the_engine(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from vlrft.advantages.grouped import Floats, Ints, centred, over_group_std, over_step_std
-from vlrft.advantages.inputs import REST, AdvantageError, Plays
+from vlrft.advantages.inputs import REST, AdvantageError, EstimatorInput
 from vlrft.config import strict
 
 
@@ -22,7 +22,7 @@ class Combine:
     """Component -> weight; the task's own unless given. One that is not named counts nothing; `name` stands for all
     `name/part`."""
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(plays.values)
         for name, weight in _weights(plays, self.weights).items():
             total += weight * np.nan_to_num(plays.scores[name])
@@ -48,7 +48,7 @@ class PerComponent:
     def min_group(self) -> int:
         return 2 if "sample" in (self.key, *self.keys.values()) else 1
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(plays.values)
         weights = _weights(plays, self.weights)
         _refuse_unknown(self.keys, plays)
@@ -66,7 +66,7 @@ class PerComponent:
         return over_step_std(found) if self.scale == "step" else found
 
 
-def _weights(plays: Plays, given: Mapping[str, float] | None) -> dict[str, float]:
+def _weights(plays: EstimatorInput, given: Mapping[str, float] | None) -> dict[str, float]:
     """Component -> weight, zero ones left out. Raises AdvantageError for a component that there is not."""
     if given is not None:
         _refuse_unknown(given, plays)
@@ -75,7 +75,7 @@ def _weights(plays: Plays, given: Mapping[str, float] | None) -> dict[str, float
     return {name: weight for name, weight in found.items() if weight}
 
 
-def _refuse_unknown(names: Mapping[str, object], plays: Plays) -> None:
+def _refuse_unknown(names: Mapping[str, object], plays: EstimatorInput) -> None:
     known_names = {REST, *plays.scores, *(n.split("/")[0] for n in plays.scores)}
     for name in names:
         if name not in known_names:

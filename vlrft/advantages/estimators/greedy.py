@@ -8,7 +8,7 @@ import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.grouped import MIN_SPREAD
-from vlrft.advantages.inputs import AdvantageError, Plays
+from vlrft.advantages.inputs import AdvantageError, EstimatorInput
 from vlrft.config import strict
 
 
@@ -18,7 +18,7 @@ class MinusGreedy:
 
     needs_greedy = True
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         if plays.greedy is None:
             raise AdvantageError("needs the reward of a greedy rollout of each sample")
         gap = plays.values - plays.greedy

@@ -9,7 +9,7 @@ import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.grouped import centred, group_sizes, over_group_std, over_step_std
-from vlrft.advantages.inputs import AdvantageError, Plays
+from vlrft.advantages.inputs import AdvantageError, EstimatorInput
 from vlrft.config import strict
 
 
@@ -23,7 +23,7 @@ class Centre:
     def min_group(self) -> int:
         return 2 if self.key == "sample" else 1
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         return replace(plays, values=centred(plays.values, plays.key(self.key)))
 
 
@@ -42,7 +42,7 @@ class Scale:
     def min_group(self) -> int:
         return 2 if self.by == "group" and self.key == "sample" else 1
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         if self.by == "step":
             return replace(plays, values=over_step_std(plays.values))
         return replace(plays, values=over_group_std(plays.values, plays.key(self.key)))
@@ -58,7 +58,7 @@ class LeaveOneOut:
     key: str = "sample"
     min_group = 2
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         key = plays.key(self.key)
         sizes = group_sizes(key)
         if (sizes == 1).any():

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
-from vlrft.advantages.inputs import AdvantageError, Plays
+from vlrft.advantages.inputs import AdvantageError, EstimatorInput
 from vlrft.config import Positive, strict
 
 BUFFER_SHARE = 0.2  # 4096 of 20480 tokens in the paper
@@ -27,7 +27,7 @@ class Overlong:
     """null: a fifth of the longest completion, the paper's share."""
     penalty: NonNegativeFloat = 1.0
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         if plays.max_tokens <= 0:
             raise AdvantageError("overlong needs the configured longest completion")
         buffer = self.buffer or plays.max_tokens * BUFFER_SHARE
@@ -46,7 +46,7 @@ class MuteTruncated:
     """v_i ← 0 where a turn ran into the token limit: nobody knows what such an answer would have earned. It belongs
     behind the baseline, which counts it."""
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         return replace(plays, values=np.where(plays.truncated, 0.0, plays.values))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.grouped import differs
-from vlrft.advantages.inputs import Plays
+from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 
 
@@ -16,7 +16,7 @@ from vlrft.config import strict
 class One:
     """v_i ← 1: the answers are given, all are to be learned."""
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         return replace(plays, values=np.ones_like(plays.values))
 
 
@@ -31,7 +31,7 @@ class BestAgainstWorst:
     def min_group(self) -> int:
         return 2 if self.key == "sample" else 1
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         key, values = plays.key(self.key), plays.values
         out = np.zeros_like(values)
         for sign in (1.0, -1.0):

@@ -10,7 +10,7 @@ from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.components import PerComponent
 from vlrft.advantages.estimators.group import Centre
 from vlrft.advantages.grouped import EPSILON, MIN_SPREAD, differs
-from vlrft.advantages.inputs import Plays
+from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 
 
@@ -24,7 +24,7 @@ class Whiten:
 
     key: str | None = "sample"
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         values = plays.values
         if len(values) < 2 or float(np.ptp(values)) <= MIN_SPREAD:
             return replace(plays, values=np.zeros_like(values))

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
 from vlrft.advantages.grouped import Floats, centred, over_group_std
-from vlrft.advantages.inputs import Plays
+from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import Share, strict
 
 
@@ -32,14 +32,14 @@ class AddStep:
     """Of the penalties R_b holds b's own alone; true: those of later turns as well, discounted. A group in which no turn is
     valid then still has returns that differ, by the turns' places alone."""
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         found = centred(self._returns(plays), plays.anchors)
         if self.scale:
             found = over_group_std(found, plays.anchors)
         before = 0.0 if plays.by_turn is None else plays.by_turn
         return replace(plays, by_turn=before + self.weight * found)
 
-    def _returns(self, plays: Plays) -> Floats:
+    def _returns(self, plays: EstimatorInput) -> Floats:
         returns = plays.step_rewards - (plays.penalties if self.discount_penalties else 0.0)
         later = np.zeros(int(plays.episodes.max(initial=-1)) + 1)  # of each, from the turn after
         for b in np.argsort(-plays.places, kind="stable"):
@@ -54,7 +54,7 @@ class EachTurn:
     (verl-agent's `compute_mean_std_cross_steps`). Its value is the episode's reward; of the penalties only its own counts.
     """
 
-    def __call__(self, plays: Plays) -> Plays:
+    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
         own = plays.rollouts
         without = plays.values + np.bincount(own, plays.penalties, minlength=len(plays.values))
         return replace(

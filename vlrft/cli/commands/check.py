@@ -13,7 +13,7 @@ from vlrft.config.load import task_config
 from vlrft.grading.metrics import reaches
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_grade, gold_text, golds, walk
-from vlrft.rollout.task import BoundTask, bind
+from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, Sequence
 from vlrft.scoring.rewards import score
 
@@ -22,9 +22,9 @@ def run(args: argparse.Namespace) -> int:
     config = task_config(args.task, args.overrides)
     failures = 0
     for number, split in enumerate(args.split or find_task(config.name).splits):
-        bound = bind(config, split)
-        samples = bound.head(args.limit)
-        wrong = list(mistakes(bound, samples))
+        loaded = load_task(config, split)
+        samples = loaded.head(args.limit)
+        wrong = list(mistakes(loaded, samples))
         failures += len(wrong)
         print(
             f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
@@ -32,19 +32,19 @@ def run(args: argparse.Namespace) -> int:
         for line in wrong[:10]:
             print(f"  {line}", file=sys.stderr)
         if number == 0:
-            show(bound)
+            show(loaded)
     return 1 if failures else 0
 
 
-def mistakes(bound: BoundTask, samples: Iterable[Sample]) -> Iterator[str]:
+def mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
     """A line for each sample whose gold answer is not worth what it should be."""
     for sample in samples:
         try:
-            if bound.task.env is not None:
-                yield from unfinished(bound, sample)
+            if loaded.task.env is not None:
+                yield from unfinished(loaded, sample)
                 continue
-            text = gold_text(bound.task, sample)
-            scores = score(gold_rollout(sample, text), bound.rewards).scores
+            text = gold_text(loaded.task, sample)
+            scores = score(gold_rollout(sample, text), loaded.rewards).scores
         except DataError as e:
             yield str(e)
             continue
@@ -53,9 +53,9 @@ def mistakes(bound: BoundTask, samples: Iterable[Sample]) -> Iterator[str]:
             yield f"sample {sample.id}: the gold answer {text!r} earns {poor or 'nothing'}"
 
 
-def unfinished(bound: BoundTask, sample: Sample) -> Iterator[str]:
+def unfinished(loaded: LoadedTask, sample: Sample) -> Iterator[str]:
     """A line when the gold play does not end with full marks. Raises DataError where its environment fails."""
-    said, grade = gold_grade(bound.task, bound.graders, sample, bound.host)
+    said, grade = gold_grade(loaded.task, loaded.graders, sample, loaded.host)
     if not reaches(grade, 1.0):
         yield f"sample {sample.id}: the gold play of {len(said)} turns earns {grade:g}"
 
@@ -65,14 +65,14 @@ def gold_rollout(sample: Sample, text: str) -> Rollout:
     return Rollout(sample=sample, sequences=(row,), origin="injected")
 
 
-def show(bound: BoundTask) -> None:
+def show(loaded: LoadedTask) -> None:
     """The first sample as a policy reads it: the rendered prompt of a small Qwen2-VL, and its lengths.
 
     Without torch, the messages as the pack gives them.
     """
-    sample = bound.samples[0]
-    said = golds(bound.task, sample)
-    seen = walk(sample, said, bound.host)[0][0]
+    sample = loaded.samples[0]
+    said = golds(loaded.task, sample)
+    seen = walk(sample, said, loaded.host)[0][0]
     if find_spec("torch") is None:
         for message in seen.messages:
             parts = (part if isinstance(part, str) else "<image>" for part in message.content)
@@ -82,7 +82,7 @@ def show(bound: BoundTask) -> None:
         return
     from vlrft.policy.load import load_policy
 
-    policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=bound.text(64))
+    policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=loaded.text(64))
     prompt = policy.chat.render(seen.messages, seen.images, name=sample.id)
     places = [policy.chat.features(image) for image in prompt.images]
     text = policy.chat.tokenizer.decode(prompt.ids)

@@ -14,7 +14,7 @@ from vlrft.config.load import task_config
 from vlrft.grading import read_answer
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
-from vlrft.rollout.task import BoundTask, bind, named_rewards
+from vlrft.rollout.task import LoadedTask, load_task, named_rewards
 from vlrft.schema import DataError, Sample
 from vlrft.scoring.probing.prober import Prober
 from vlrft.scoring.probing.probes import Golds
@@ -24,41 +24,41 @@ from vlrft.scoring.probing.verdict import Verdict
 def run(args: argparse.Namespace) -> int:
     config = task_config(args.task, args.overrides)
     split = args.split or find_task(config.name).splits[0]
-    bound = bind(config, split)
-    samples = list(bound.head(args.limit))
+    loaded = load_task(config, split)
+    samples = list(loaded.head(args.limit))
     if not samples or args.time_limit <= 0:
         raise ConfigError(["--limit and --time-limit must be greater than 0"])
     (reward,) = named_rewards({args.reward: RewardConfig(completions=args.completions)})
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:
-        samples, outputs = stored(args.predictions, bound, samples)
-    found = Prober(reward, golds_of(bound, samples), args.time_limit).run(outputs)
+        samples, outputs = stored(args.predictions, loaded, samples)
+    found = Prober(reward, golds_of(loaded, samples), args.time_limit).run(outputs)
     verdict = Verdict(found)
     if args.json:
-        about = {"task": bound.task.name, "split": split}
+        about = {"task": loaded.task.name, "split": split}
         print(json.dumps({**about, **verdict.to_json()}, indent=1))
     else:
-        print(f"{reward.name} ({reward.form.scope}) on {bound.task.name}/{split}")
+        print(f"{reward.name} ({reward.form.scope}) on {loaded.task.name}/{split}")
         print("\n".join(report(verdict)))
     return 1 if verdict.flaws else 0
 
 
-def golds_of(bound: BoundTask, samples: Sequence[Sample]) -> Golds:
+def golds_of(loaded: LoadedTask, samples: Sequence[Sample]) -> Golds:
     """Raises DataError for a task without gold answers."""
-    extract = bound.task.extract or read_answer
-    texts = [gold_text(bound.task, sample) for sample in samples]
+    extract = loaded.task.extract or read_answer
+    texts = [gold_text(loaded.task, sample) for sample in samples]
     read = [extract(text) for text in texts]
     answers = [a if a and a in text else text for a, text in zip(read, texts, strict=True)]
     return Golds(samples=samples, texts=texts, answers=answers)
 
 
 def stored(
-    path: Path, bound: BoundTask, samples: list[Sample]
+    path: Path, loaded: LoadedTask, samples: list[Sample]
 ) -> tuple[list[Sample], list[tuple[int, str]]]:
     """The samples with those of the stored outputs added, and the outputs by the samples' places."""
     rows = [(str(row["id"]), str(row["output"])) for row in read_predictions(path)]
     wanted = {name for name, _ in rows} - {sample.id for sample in samples}
-    more = (bound.samples[k] for k in range(len(samples), len(bound.samples)) if wanted)
+    more = (loaded.samples[k] for k in range(len(samples), len(loaded.samples)) if wanted)
     samples = [*samples, *(sample for sample in more if sample.id in wanted)]
     places = {sample.id: k for k, sample in enumerate(samples)}
     known = [(places[name], text) for name, text in rows if name in places]

@@ -15,7 +15,7 @@ from vlrft.grading.metrics import reaches
 from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import facts, shown, write_sheet
 from vlrft.rollout.gold import gold_grade
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Task
 from vlrft.scoring.graders import Graders
 
@@ -110,16 +110,16 @@ def run_show(args: argparse.Namespace) -> None:
     sheets = []
     for split in args.split or find_task(config.name).splits:
         try:
-            bound = bind(config, split)
+            loaded = load_task(config, split)
         except DataError as e:
             if args.split:
                 raise
             print(f"{split}: {e}", file=sys.stderr)
             continue
-        print("\n".join([f"{split}: {len(bound.samples)} samples", *facts(bound.samples)]))
-        for k in range(min(3, len(bound.samples))):
-            print("\n".join(shown(bound.samples[k])))
-        sheets.append((split, bound.samples))
+        print("\n".join([f"{split}: {len(loaded.samples)} samples", *facts(loaded.samples)]))
+        for k in range(min(3, len(loaded.samples))):
+            print("\n".join(shown(loaded.samples[k])))
+        sheets.append((split, loaded.samples))
     if not sheets:
         raise DataError(f"task {config.name}: no split could be loaded")
     if args.html is not None:

@@ -20,7 +20,7 @@ from vlrft.evaluation.result_files import (
 )
 from vlrft.reporting.files import replace as write_whole
 from vlrft.reporting.files import whole_lines
-from vlrft.rollout.task import bind
+from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Record
 
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     begun = None
     if out is not None:
         told = dump_sections(task=task, policy=model, rollout=rollout, eval=decoding)
-        begun = Begun(out, told, anew=args.overwrite)
+        begun = AnsweredRecords(out, told, anew=args.overwrite)
 
     from transformers.utils import logging as transformers_logging
 
@@ -43,28 +43,28 @@ def run(args: argparse.Namespace) -> None:
     from vlrft.vision.processor import resize_of
 
     transformers_logging.disable_progress_bar()
-    bound = bind(task, decoding.split)
-    bound.refuse_unreadable_golds()
-    samples = bound.head(decoding.limit)
+    loaded = load_task(task, decoding.split)
+    loaded.refuse_unreadable_golds()
+    samples = loaded.head(decoding.limit)
     if not len(samples):
         raise DataError(
-            f"task {bound.task.name}: no samples to evaluate; check the split and the limit"
+            f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
     policy = load_policy(model, device=pick_device("auto"))
-    bound.refuse_other_resize(resize_of(policy.chat.image_processor))
-    play = player(bound, build(rollout, policy), policy.chat, rollout, decoding)
+    loaded.refuse_other_resize(resize_of(policy.chat.image_processor))
+    play = player(loaded, build(rollout, policy), policy.chat, rollout, decoding)
     records = begun.records(decoding.answers) if begun is not None else []
     if records:
         print(f"vlrft: going on behind {len(records)} answers", file=sys.stderr)
     total = len(samples) * decoding.answers
-    for chunk in graded(bound, samples, play, range(len(records) // decoding.answers)):
+    for chunk in graded(loaded, samples, play, range(len(records) // decoding.answers)):
         records += chunk
         if begun is not None:
             write_records(begun.path, chunk)
         print(f"{len(records)} of {total} answers", file=sys.stderr)
-    found = measure(bound.task, records)
+    found = measure(loaded.task, records)
     graders = tuple(found.graded)
-    for line in unmeasured(bound.task, found):
+    for line in unmeasured(loaded.task, found):
         print(f"vlrft: {line}", file=sys.stderr)
     print("\n".join(table(found, graders)))
     if out is not None:
@@ -87,7 +87,7 @@ def settings(
     return task, model, rollout, replace(decoding, split=split, limit=limit)
 
 
-class Begun:
+class AnsweredRecords:
     """The records of an evaluation that may have been stopped, and the settings that they were made with."""
 
     def __init__(self, out: Path, settings: str, *, anew: bool) -> None:

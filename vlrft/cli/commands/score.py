@@ -20,7 +20,7 @@ from vlrft.evaluation.result_files import (
     write_results,
 )
 from vlrft.plugins.find import find_task
-from vlrft.rollout.task import BoundTask, bind
+from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Record, Sample, Task
 from vlrft.scoring.graders import Graders
 
@@ -35,11 +35,11 @@ def run(args: argparse.Namespace) -> None:
     if args.json is not None and args.json.exists() and not args.overwrite:
         raise ConfigError([f"{args.json} exists; use --overwrite or another --json"])
     rows = list(read_predictions(args.predictions))
-    bound = bound_task(args, rows)
-    samples = samples_of(bound, rows) if bound is not None else {}
+    loaded = bound_task(args, rows)
+    samples = samples_of(loaded, rows) if loaded is not None else {}
     records: Sequence[Record] = tuple(grade(task, rows, samples, args.predictions))
-    if bound is not None:
-        records = completed(bound, records)
+    if loaded is not None:
+        records = completed(loaded, records)
     found = measure(task, records)
     for line in unmeasured(task, found):
         print(f"vlrft: {line}", file=sys.stderr)
@@ -72,44 +72,44 @@ def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
         yield {**gold, **row}
 
 
-def bound_task(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> BoundTask | None:
+def bound_task(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> LoadedTask | None:
     """The pack with its samples; None when every row brings its own gold answer and no data are named."""
     overrides = list(args.overrides)
     if args.data is not None:
         overrides.append(f"options.data={args.data}")
     elif rows and all("answer" in row for row in rows):
         return None
-    return bind(task_config(args.task, overrides), args.split)
+    return load_task(task_config(args.task, overrides), args.split)
 
 
-def samples_of(bound: BoundTask, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
+def samples_of(loaded: LoadedTask, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
     """Those that rows are about, by id."""
     wanted = {str(row["id"]) for row in rows}
     found: dict[str, Sample] = {}
-    own = bound.samples
+    own = loaded.samples
     for sample in own.without_images() if isinstance(own, Samples) else own:
         if sample.id in wanted:
             found[sample.id] = sample
-    if absent := len(bound.samples) - len(found):
-        print(f"vlrft: {absent} of {len(bound.samples)} samples have no output", file=sys.stderr)
+    if absent := len(loaded.samples) - len(found):
+        print(f"vlrft: {absent} of {len(loaded.samples)} samples have no output", file=sys.stderr)
     return found
 
 
-def completed(bound: BoundTask, records: Sequence[Record]) -> Sequence[Record]:
+def completed(loaded: LoadedTask, records: Sequence[Record]) -> Sequence[Record]:
     """The records as `vlrft eval` completes them, of a bounded number of samples at a time; pictures are opened only
     where the task needs them for it."""
-    if bound.complete is None:
+    if loaded.complete is None:
         return records
     answers: dict[str, list[int]] = {}
     for k, record in enumerate(records):
         answers.setdefault(record.id, []).append(k)
-    own, done = bound.samples, list(records)
+    own, done = loaded.samples, list(records)
     light = own.without_images() if isinstance(own, Samples) else own
     places = [k for k, sample in enumerate(light) if sample.id in answers]
     for start in range(0, len(places), EVAL_CHUNK):
         chunk = [own[k] for k in places[start : start + EVAL_CHUNK]]
         spots = [k for sample in chunk for k in answers[sample.id]]
-        found = bound.completed(chunk, [records[k] for k in spots])
+        found = loaded.completed(chunk, [records[k] for k in spots])
         for k, record in zip(spots, found, strict=True):
             done[k] = record
     return done

@@ -96,7 +96,7 @@ def work(config: Config, stage: StageConfig, own: Prompts, ranks: int) -> Work:
         if sampled
         else None,
         self_check=config.self_check,
-        ahead=config.image_threads > 0,
+        ahead=config.prefetch_threads > 0,
         images=own.samples,
     )
 

@@ -14,7 +14,7 @@ from vlrft.config import Config, ConfigError, PolicyConfig, StageConfig, TaskCon
 from vlrft.memory.shapes import PromptSize
 from vlrft.policy.chat import Chat
 from vlrft.policy.tiny import build_tokenizer
-from vlrft.rollout.task import BoundTask, bind
+from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Prompt, Sample, VlrftError
 from vlrft.vision.processor import bound_pixels, build_image_processor, load_image_processor
 
@@ -62,11 +62,11 @@ def offline() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def try_bind(task: TaskConfig, split: str) -> BoundTask | str:
+def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
     """The task with its data, or why they are not at hand. Nothing is downloaded."""
     try:
         with offline():
-            return bind(task, split)
+            return load_task(task, split)
     except ConfigError:
         raise
     except VlrftError as e:
@@ -76,10 +76,10 @@ def try_bind(task: TaskConfig, split: str) -> BoundTask | str:
 def stand_in_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
     """A built policy's tokenizer: trained on the task's text, or where that is missing one of as many tokens as may be."""
     assert config.build is not None
-    bound = try_bind(stage.task, "train")
-    if isinstance(bound, str):
+    loaded = try_load_task(stage.task, "train")
+    if isinstance(loaded, str):
         return Counted(config.build.vocab_size)
-    return build_tokenizer(bound.text(CORPUS_SAMPLES), config.build.vocab_size)
+    return build_tokenizer(loaded.text(CORPUS_SAMPLES), config.build.vocab_size)
 
 
 class Counted:
@@ -126,13 +126,13 @@ def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSiz
     """The sizes of the first rendered prompts, or `bounds`."""
     if isinstance(chat, str):
         return Prompts(sizes=(bounds,), origin=f"bounds of the config ({chat})")
-    bound = try_bind(task, split)
-    if isinstance(bound, str):
-        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({bound})")
-    plays = bound.task.env is not None
-    first = list(islice(iter(bound.samples), PLAYED if plays else LOOKED_AT))
+    loaded = try_load_task(task, split)
+    if isinstance(loaded, str):
+        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({loaded})")
+    plays = loaded.task.env is not None
+    first = list(islice(iter(loaded.samples), PLAYED if plays else LOOKED_AT))
     try:
-        found = _played(first, bound, chat) if plays else _asked(first, chat)
+        found = _played(first, loaded, chat) if plays else _asked(first, chat)
     except (VlrftError, ImportError) as e:
         return Prompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
     sizes = [
@@ -146,7 +146,7 @@ def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSiz
     return Prompts(
         sizes=tuple(sizes),
         origin=f"{'gold plays of ' if plays else ''}the first {len(first)} of {task.name}/{split}: {spread} tokens",
-        samples=len(bound.samples),
+        samples=len(loaded.samples),
         turns=math.ceil(len(sizes) / len(first)),
     )
 
@@ -155,14 +155,14 @@ def _asked(samples: Sequence[Sample], chat: Chat) -> list[Prompt]:
     return [chat.render(s.messages, s.images, name=s.id) for s in samples]
 
 
-def _played(samples: Sequence[Sample], bound: BoundTask, chat: Chat) -> list[Prompt]:
+def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Prompt]:
     """What is read before the last answer of each row of the samples' gold plays."""
     from vlrft.rollout.demonstrations import gold_groups
 
     try:
-        groups = gold_groups(samples, bound, chat)
+        groups = gold_groups(samples, loaded, chat)
     finally:
-        bound.close()
+        loaded.close()
     rows = [row for group in groups for r in group.rollouts for row in r.sequences]
     return [
         Prompt(

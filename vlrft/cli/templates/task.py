@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlrft.grading.metrics import accuracy
-from vlrft.schema import Measure, Message, Record, Sample, Task
+from vlrft.schema import Message, Metric, Record, Sample, Task
 
 ROWS = (
     {"question": "What colour is the sky on a clear day?", "answer": "blue"},
@@ -53,7 +53,7 @@ def gold(sample: Sample) -> str:
     return f"<answer>{sample.answer}</answer>"
 
 
-def measures(records: Sequence[Record], grader: str) -> Mapping[str, Measure]:
+def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """The figures of an evaluation; the first is the headline."""
     return {"accuracy": accuracy(records, grader)}
 
@@ -66,6 +66,6 @@ task = Task(
     load=load,
     rewards={"choice": 1.0, "format": 0.1},
     graders={"strict": ("choice",)},
-    measures=measures,
+    metrics=metrics,
     gold=gold,
 )

@@ -21,7 +21,7 @@ from vlrft.engine.forward import Scores
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.objectives import NonFiniteError
 from vlrft.policy.load import Policy
-from vlrft.policy.rank_sync import Free, InStep
+from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 from vlrft.tracing.phases import phase
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -74,12 +74,12 @@ class DeepSpeedEngine(Scores):
         )
         buffers = {name: b.clone() for name, b in policy.model.named_buffers()}
         if self.sharded:
-            policy.trunk.keeps_features = False  # every rank runs the tower, or none
+            policy.backbone.keeps_features = False  # every rank runs the tower, or none
         self.engine = self.scorer = self._wrapped(deepspeed, tree)
         for name, buffer in policy.model.named_buffers():
             buffer.data = buffers[name]  # DeepSpeed makes rotary frequencies bfloat16
         if self.sharded:
-            deepspeed.zero.register_external_parameter(policy.scorer, policy.trunk.head.weight)
+            deepspeed.zero.register_external_parameter(policy.scorer, policy.backbone.head.weight)
         self._fresh_moments()
         for name, data in wide.items():
             deepspeed.utils.safe_set_full_fp32_param(self.parameters[name], data)
@@ -172,12 +172,12 @@ class DeepSpeedEngine(Scores):
             with self.whole():
                 yield
             return
-        self.policy.pace = InStep(self.ranks)
+        self.policy.rank_sync = RoundRobin(self.ranks)
         try:
             with zero3.by_layer(self.engine):
                 yield
         finally:
-            self.policy.pace = Free()
+            self.policy.rank_sync = Unsynchronised()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
         """As the single engine's; only rank 0 keeps the tensors that all gather."""
@@ -217,7 +217,7 @@ class DeepSpeedEngine(Scores):
         exact = {n: data.clone() for n, data in copies.items() if data is not None}
         if self.sharded:
             zero3.restore(self.engine)
-            self.policy.trunk.keeps_features = True
+            self.policy.backbone.keeps_features = True
         else:
             self.engine.destroy()
         for name, data in exact.items():

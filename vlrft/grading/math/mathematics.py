@@ -26,7 +26,7 @@ from vlrft.grading.math.formula import read_formula
 from vlrft.grading.math.notation import tokens
 from vlrft.grading.math.numeric import agree, proportional
 from vlrft.grading.math.relations import as_relation
-from vlrft.grading.math.sandbox import Bounded
+from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.math.wording import without_article
 from vlrft.grading.points import point, solutions, spread
 from vlrft.grading.reading import plain, read_letter
@@ -62,9 +62,9 @@ def equal_formulas(a: str, b: str) -> bool:
 
 
 @cache
-def bounded_worker() -> Bounded:
+def sandboxed_worker() -> SandboxedWorker:
     """The one process that compares expressions for this process."""
-    return Bounded()
+    return SandboxedWorker()
 
 
 def _same(gold: Form, answer: Form) -> bool:
@@ -149,7 +149,7 @@ def _same_relation(gold: Form, answer: Form) -> bool:
     a, b = as_relation(gold), as_relation(answer)
     if a is None or b is None or a.sign != b.sign:
         return False
-    sign = bounded_worker().call(proportional, (a.expr, b.expr), SECONDS, NEEDS) or 0
+    sign = sandboxed_worker().call(proportional, (a.expr, b.expr), SECONDS, NEEDS) or 0
     return sign != 0 if a.sign in ("=", "≠") else sign > 0
 
 
@@ -159,7 +159,7 @@ def _equal(a: Expr, b: Expr) -> bool:
     exact_a, exact_b = exact_value(a), exact_value(b)
     if exact_a is not None and exact_b is not None:
         return exact_a == exact_b
-    return bounded_worker().call(agree, (a, b), SECONDS, NEEDS) is True
+    return sandboxed_worker().call(agree, (a, b), SECONDS, NEEDS) is True
 
 
 def _hundredth(expr: Expr) -> Expr:

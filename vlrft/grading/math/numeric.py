@@ -1,4 +1,4 @@
-"""Whether two expressions are one, by their values: runs in a worker, see `Bounded`.
+"""Whether two expressions are one, by their values: runs in a worker, see `SandboxedWorker`.
 
 Constants are compared to 40 digits; expressions with symbols at several points, whose coordinates
 are positive (so that √x² is x) unless | | is about, and whole when floors or factorials are. That needs no simplification, so no

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MEMORY_GB = 2.0  # of address space; sympy needs a tenth of that
 
 
-class Bounded:
+class SandboxedWorker:
     """A worker whose calls give None when they take too long, too much memory or too deep a
     recursion, or end their process."""
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vlrft.policy.backbone import Trunk
+from vlrft.policy.backbone import Backbone
 from vlrft.policy.load import Policy
 from vlrft.policy.rank_sync import short_prompt
 from vlrft.rollout.engines import Request, Sampling
@@ -73,7 +73,7 @@ class HfEngine:
     def finish(self) -> None:
         """See `RolloutEngine.finish`."""
         with self._sampling():
-            self.policy.pace.finish(self._fill)
+            self.policy.rank_sync.finish(self._fill)
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:
@@ -88,7 +88,7 @@ class HfEngine:
     def _check_length(self, request: Request) -> None:
         length, limit = len(request.prompt.ids), self.max_prompt_tokens
         if limit is not None and length > limit:
-            places = request.prompt.ids.count(self.policy.trunk.image_token_id)
+            places = request.prompt.ids.count(self.policy.backbone.image_token_id)
             raise DataError(
                 f"{request.id}: the prompt has {length} tokens ({places} of images), more than "
                 f"rollout.max_prompt_tokens={limit}; raise it, or lower policy.max_pixels"
@@ -107,7 +107,7 @@ class HfEngine:
 
         sees = any(request.prompt.images for request in requests)
         first = partial(begin, policy, requests, steps)
-        rows, logits = policy.pace.run(first, sees=sees, fill=self._fill)
+        rows, logits = policy.rank_sync.run(first, sees=sees, fill=self._fill)
         tokens = torch.zeros(len(seeds), steps, dtype=torch.long, device=device)
         logprobs = torch.zeros(len(seeds), steps, dtype=torch.float64, device=device)
         lengths = torch.full((len(seeds),), steps, device=device)
@@ -136,8 +136,8 @@ class HfEngine:
             if left < KEEP_SHARE * len(live):
                 keep = going.nonzero()[:, 0]
                 live, now, rows = live[keep], now[keep], rows.take(keep)
-            further = partial(go_on, policy.trunk, rows, now, t)
-            logits = policy.pace.run(further, sees=False, fill=self._fill)
+            further = partial(go_on, policy.backbone, rows, now, t)
+            logits = policy.rank_sync.run(further, sees=False, fill=self._fill)
         return self._pieces(tokens, logprobs, lengths, ended, sampling.stop)
 
     def _pieces(
@@ -182,28 +182,30 @@ def begin(
     policy: Policy, requests: Sequence[Request], steps: int
 ) -> tuple[Rows, Float[Tensor, "N V"]]:
     """A row a seed, with room for `steps` tokens, and the logits of its first one."""
-    rows, states = prefill(policy.trunk, requests, pad_id=policy.chat.pad_id, steps=steps)
-    return rows, head(policy.trunk, states)
+    rows, states = prefill(policy.backbone, requests, pad_id=policy.chat.pad_id, steps=steps)
+    return rows, head(policy.backbone, states)
 
 
-def go_on(trunk: Trunk, rows: Rows, tokens: Int[Tensor, " N"], step: int) -> Float[Tensor, "N V"]:
+def go_on(
+    backbone: Backbone, rows: Rows, tokens: Int[Tensor, " N"], step: int
+) -> Float[Tensor, "N V"]:
     """The logits behind `tokens`, the `step`-th of the rows' completions (from 0), which the rows keep."""
     with phase("decode"):
-        embeds = trunk.decoder.get_input_embeddings()(tokens[:, None])
+        embeds = backbone.decoder.get_input_embeddings()(tokens[:, None])
         positions = rows.next[..., None] + step
-        states = decode(trunk, embeds, positions, rows.own, rows.prefix)
-    return head(trunk, states[:, 0])
+        states = decode(backbone, embeds, positions, rows.own, rows.prefix)
+    return head(backbone, states[:, 0])
 
 
 @phase("head")
-def head(trunk: Trunk, states: Float[Tensor, "N H"]) -> Float[Tensor, "N V"]:
-    logits: Tensor = trunk.head(states)
+def head(backbone: Backbone, states: Float[Tensor, "N H"]) -> Float[Tensor, "N V"]:
+    logits: Tensor = backbone.head(states)
     return logits
 
 
 @phase("prefill")
 def prefill(
-    trunk: Trunk, requests: Sequence[Request], *, pad_id: int, steps: int
+    backbone: Backbone, requests: Sequence[Request], *, pad_id: int, steps: int
 ) -> tuple[Rows, Float[Tensor, "N H"]]:
     """The prompts run once each, padded on the left; a row a seed, with room for `steps` tokens, and the states behind
     the prompts."""
@@ -213,21 +215,21 @@ def prefill(
     longest = max(len(prompt.ids) for prompt in prompts)
     ids = torch.full((len(prompts), longest), pad_id)
     real = torch.zeros(len(prompts), longest, dtype=torch.bool)
-    positions = torch.zeros(trunk.axes, len(prompts), longest + 1, dtype=torch.long)
+    positions = torch.zeros(backbone.axes, len(prompts), longest + 1, dtype=torch.long)
     for b, request in enumerate(requests):
         start = longest - len(request.prompt.ids)
         ids[b, start:] = torch.tensor(request.prompt.ids)
         real[b, start:] = True
-        positions[:, b, start:] = trunk.positions(request.prompt, 1, request.id)
-    device = trunk.device
+        positions[:, b, start:] = backbone.positions(request.prompt, 1, request.id)
+    device = backbone.device
     ids, real, positions = ids.to(device), real.to(device), positions.to(device)
     own = torch.eye(
         longest, dtype=torch.bool, device=device
     )  # padding attends to itself: no row of the mask is empty
     allowed = torch.ones_like(own).tril() & real[:, None] | own
-    cache = DynamicCache(config=trunk.decoder.config)
-    embeds = trunk.embed(ids, trunk.see(prompts))
-    states = trunk.run(embeds, positions[..., :-1], allowed, cache)
+    cache = DynamicCache(config=backbone.decoder.config)
+    embeds = backbone.embed(ids, backbone.see(prompts))
+    states = backbone.run(embeds, positions[..., :-1], allowed, cache)
     times = torch.tensor([len(request.seeds) for request in requests], device=device)
     prompt = torch.arange(len(requests), device=device).repeat_interleave(times)
     rows = Rows(

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vlrft.policy.backbone import Trunk, attending
+from vlrft.policy.backbone import Backbone, attending
 from vlrft.schema import DataError
 
 ATTENTION = "vlrft_shared_prefix"  # its name among transformers' attention functions
@@ -126,7 +126,7 @@ def _shared_prefix_attention(
 
 
 def decode(
-    trunk: Trunk,
+    backbone: Backbone,
     embeds: Float[Tensor, "N 1 H"],
     positions: Int[Tensor, "A N 1"],
     own: OwnTokens,
@@ -134,8 +134,8 @@ def decode(
 ) -> Float[Tensor, "N 1 H"]:
     """Hidden states of one new token a row; its keys and values are added to `own`, the rows' cache."""
     _register()
-    with attending(trunk.decoder.config, ATTENTION):
-        return trunk.decode(
+    with attending(backbone.decoder.config, ATTENTION):
+        return backbone.decode(
             embeds, positions, attention_mask=prefix.bias, past_key_values=own, prefix=prefix
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 from vlrft.schema import DataError
 from vlrft.scoring.calls import Answer, found_again, once
 from vlrft.scoring.probing.probes import Golds, Probe, probes
-from vlrft.scoring.rewards import NamedReward, checked
+from vlrft.scoring.rewards import WeightedReward, checked
 from vlrft.workers.worker import Worker, WorkerTimeout
 
 REPEATS = 3
@@ -41,7 +41,7 @@ class Seen:
 class Probed:
     """Everything that was seen of one reward."""
 
-    reward: NamedReward
+    reward: WeightedReward
     samples: int
     seen: list[Seen] = field(default_factory=list[Seen])
     outputs: list[Seen] = field(default_factory=list[Seen])  # stored ones
@@ -79,7 +79,7 @@ def observe(reference: str, strings: bool, answers: Sequence[Answer]) -> tuple[A
 class Prober:
     """Asks one reward about the samples of a task."""
 
-    def __init__(self, reward: NamedReward, golds: Golds, seconds: float) -> None:
+    def __init__(self, reward: WeightedReward, golds: Golds, seconds: float) -> None:
         self.reward = replace(reward, on_error="zero")
         self.golds = golds
         self.seconds = seconds
