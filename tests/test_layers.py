@@ -1,180 +1,227 @@
-"""Who may import whom, read from the imports themselves. A module may import what stands below it."""
+"""Who may import whom, read file by file from the imports themselves; imports for type checkers count as all others."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from vlrft.algorithms import ALGORITHMS
+
 ROOT = Path(__file__).parent.parent
-# From the bottom up; modules of one layer may import each other where that makes no circle.
+# From the top down: a folder imports only folders of the layers below its own.
 LAYERS = (
-    {"arguments", "phases", "schema", "shipped"},
-    {"bounded", "images", "planning", "references"},
-    {"processes", "workers", "serving", "signatures"},
-    {"boxes", "config", "masks"},
-    {"data", "grading", "metrics", "plugins", "intervals", "mistakes", "ranks"}
-    | {"trees", "watchdog"},
-    {"chat", "calls", "episode", "probes", "scoring", "advantages", "golds", "grades"}
-    | {"hosting", "loading"},
-    {"policy"},
-    {"rollout", "objectives", "segment"},
-    {"engine", "env", "binding", "selection"},
-    {"algorithms", "evaluate", "flaws", "probing", "sft"},
-    {"lesson", "batch", "checkpoint", "dealing", "figures", "log"},
-    {
-        "adapters",
-        "control",
-        "player",
-        "comparison",
-        "metrics",
-        "profiler",
-        "report",
-        "results",
-        "update",
-    }
-    | {"launcher", "lockstep"},
-    {"run", "snapshot"},
-    {"assemble", "sizing", "start"},
-    {"train"},
-    {"commands", "templates"},
-    {"cli"},
-    {"__main__"},
+    {"cli", "integrations", "testing"},
+    {"trainer"},
+    {"reporting"},
+    {"evaluation"},
+    {"rollout"},
+    {"algorithms", "engine", "scoring"},
+    {"selection", "policy", "grading", "data"},
+    {"objectives", "advantages", "distributed", "envs", "vision"},
+    {"config", "workers"},
+    {"plugins"},
+    {"tracing", "memory", "schema"},
 )
-WITHOUT_TORCH = {
-    "schema",
-    "references",
-    "processes",
-    "workers",
-    "serving",
-    "signatures",
-    "calls",
-    "probes",
-    "probing",
-    "flaws",
-    "templates",
-    "config",
-    "plugins",
-    "grading",
-    "boxes",
-    "scoring",
-    "advantages",
-    "loading",
-    "trees",
-    "mistakes",
-    "phases",
-    "planning",
-    "hosting",
-    "golds",
-} | {
-    "binding",
-    "comparison",
-    "intervals",
-    "cli",
-    "evaluate",
-    "report",
-    "data",
-    "grades",
-    "metrics",
-    "results",
-}
-RANK = {name: k for k, layer in enumerate(LAYERS) for name in layer}
+HEIGHT = {folder: -k for k, layer in enumerate(LAYERS) for folder in layer}
+WITHOUT_TORCH = (
+    "vlrft.__main__",
+    "vlrft.advantages",
+    "vlrft.cli.arguments",
+    "vlrft.cli.commands",
+    "vlrft.cli.main",
+    "vlrft.config",
+    "vlrft.data",
+    "vlrft.envs",
+    "vlrft.evaluation.bootstrap",
+    "vlrft.evaluation.compare",
+    "vlrft.evaluation.evaluate",
+    "vlrft.evaluation.result_files",
+    "vlrft.grading",
+    "vlrft.memory",
+    "vlrft.plugins",
+    "vlrft.reporting.html",
+    "vlrft.rollout.gold",
+    "vlrft.rollout.task",
+    "vlrft.schema",
+    "vlrft.scoring",
+    "vlrft.tracing.phases",
+    "vlrft.vision.boxes",
+    "vlrft.workers",
+)
+HEAVY = {"torch", "transformers", "peft", "datasets", "deepspeed", "trl"}
 PLUGINS_MAY = {
-    "rewards": {"schema", "grading", "boxes"},
-    "tasks": {"schema", "grading", "boxes", "env", "data", "masks", "metrics", "segment"},
+    "rewards": ("vlrft.schema", "vlrft.grading", "vlrft.vision"),
+    "tasks": ("vlrft.schema", "vlrft.grading", "vlrft.vision", "vlrft.data", "vlrft.envs"),
 }
+MAX_ENTRIES = 28  # of vlrft/
+MAX_LINES = 400
 
 
-def imports(path: Path, *, late: bool) -> set[str]:
-    """Modules that a file imports; `late`: also inside functions. Imports for type checkers only do not count."""
+@cache
+def library() -> Mapping[str, Path]:
+    """Module -> file; a package is its `__init__.py`."""
+    modules = {}
+    for path in sorted((ROOT / "vlrft").rglob("*.py")):
+        if path.parent.name != "templates":
+            modules[".".join(path.relative_to(ROOT).with_suffix("").parts)] = path
+    return {name.removesuffix(".__init__"): path for name, path in modules.items()}
+
+
+def imported(path: Path, *, late: bool) -> set[str]:
+    """Names that a file imports, as `module` and `module.name`; `late`: also those inside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     hidden: set[int] = set()
-    for node in ast.walk(tree):
-        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        if typing_only or (not late and isinstance(node, ast.FunctionDef)):
-            hidden |= {id(child) for child in ast.walk(node)}
-    found: set[str] = set()
+    if not late:
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        hidden = {id(child) for function in functions for child in ast.walk(function)}
+    names: set[str] = set()
     for node in ast.walk(tree):
         if id(node) in hidden:
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.add(node.module or "")
-    return found
+            module = node.module or ""
+            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+    return names
 
 
-def part(module: str) -> str | None:
-    """`vlrft.policy.load` -> `policy`; None for a module that is not ours."""
-    names = module.split(".")
-    return names[1] if names[0] == "vlrft" and len(names) > 1 else None
+@cache
+def edges() -> Mapping[str, frozenset[str]]:
+    """Module -> modules of the library that it imports anywhere. `from a import b` is an import of module a.b where
+    there is one, and otherwise of a."""
+    arrows = {}
+    for module, path in library().items():
+        names = imported(path, late=True)
+        targets = {n for n in names if n in library()}
+        packages = {t for t in targets if any(n.startswith(f"{t}.") for n in targets)}
+        arrows[module] = frozenset(targets - _only_paths(path, packages) - {module})
+    return arrows
 
 
-def library() -> list[Path]:
-    return sorted(p for p in (ROOT / "vlrft").rglob("*.py") if p != ROOT / "vlrft" / "__init__.py")
+def _only_paths(path: Path, packages: set[str]) -> set[str]:
+    """Of these packages, those from which a file takes nothing but modules."""
+    used = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module in packages:
+            if any(f"{node.module}.{alias.name}" not in library() for alias in node.names):
+                used.add(node.module)
+        elif isinstance(node, ast.Import):
+            used |= {alias.name for alias in node.names} & packages
+    return packages - used
 
 
-def owner(path: Path) -> str:
-    return path.relative_to(ROOT / "vlrft").with_suffix("").parts[0]
+def folder(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
 
 
-def test_every_part_has_a_layer() -> None:
-    assert {owner(p) for p in library()} == set(RANK)
+def circles(arrows: Mapping[str, frozenset[str]]) -> list[set[str]]:
+    """Groups of nodes that reach each other: what is left when leaves are taken away from both ends."""
+    left = {node: set(targets) for node, targets in arrows.items()}
+    while True:
+        sources = {target for targets in left.values() for target in targets}
+        ends = {n for n, targets in left.items() if not targets & left.keys() or n not in sources}
+        if not ends:
+            return [set(left)] if left else []
+        left = {n: targets - ends for n, targets in left.items() if n not in ends}
 
 
-@pytest.mark.parametrize("path", library(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_core_imports_downwards_and_no_pack(path: Path) -> None:
-    own = owner(path)
-    for module in imports(path, late=True):
-        assert module.split(".")[0] not in ("rewards", "tasks")
-        other = part(module)
-        if other is not None:
-            assert RANK[other] <= RANK[own], f"{own} imports {module}, which stands above it"
+def test_every_folder_has_a_layer() -> None:
+    folders = {folder(module) for module in library()} - {"", "__main__"}
+    assert folders == set(HEIGHT)
 
 
-def test_parts_do_not_import_each_other_in_a_circle() -> None:
-    edges = {name: set[str]() for name in RANK}
-    for path in library():
-        edges[owner(path)] |= {p for m in imports(path, late=False) if (p := part(m))} - {
-            owner(path)
-        }
-    done: set[str] = set()
-    while done != set(edges):
-        free = {name for name, below in edges.items() if name not in done and below <= done}
-        assert free, f"a circle among {sorted(set(edges) - done)}"
-        done |= free
+def test_the_top_of_the_package_stays_a_hall() -> None:
+    entries = [p for p in (ROOT / "vlrft").iterdir() if p.name != "__pycache__"]
+    assert len(entries) <= MAX_ENTRIES, sorted(p.name for p in entries)
 
 
-@pytest.mark.parametrize("path", library(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_light_parts_import_no_torch(path: Path) -> None:
-    if owner(path) in WITHOUT_TORCH:
-        heavy = {m.split(".")[0] for m in imports(path, late=False)}
-        assert not heavy & {"torch", "transformers", "peft", "datasets"}
+@pytest.mark.parametrize("module", sorted(library()))
+def test_imports_run_downwards(module: str) -> None:
+    above = folder(module)
+    if above in HEIGHT:
+        for other in edges()[module]:
+            below = folder(other)
+            if below and below != above:
+                assert HEIGHT[below] < HEIGHT[above], f"{module} imports {other}"
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    assert not circles(edges())
+
+
+def test_a_circle_is_seen() -> None:
+    knot = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set[str]()}
+    assert circles({k: frozenset(v) for k, v in knot.items()}) == [{"b", "c"}]
+
+
+def test_folders_do_not_import_each_other_in_a_circle() -> None:
+    arrows: dict[str, set[str]] = defaultdict(set)
+    for module, others in edges().items():
+        arrows[folder(module)] |= {folder(other) for other in others} - {folder(module), ""}
+    assert not circles({k: frozenset(v) for k, v in arrows.items() if k})
+
+
+@pytest.mark.parametrize("module", sorted(library()))
+def test_the_library_imports_no_pack(module: str) -> None:
+    for name in imported(library()[module], late=True):
+        assert name.split(".")[0] not in ("rewards", "tasks")
+        assert not name.startswith(("vlrft.rewards", "vlrft.tasks"))
+
+
+def test_nothing_imports_the_conformance_suites_but_tests() -> None:
+    for module, others in edges().items():
+        if folder(module) != "testing":
+            assert "testing" not in {folder(other) for other in others}, module
+
+
+def light() -> list[str]:
+    return [m for m in sorted(library()) if any(f"{m}.".startswith(f"{n}.") for n in WITHOUT_TORCH)]
+
+
+def test_every_light_part_exists() -> None:
+    for name in WITHOUT_TORCH:
+        assert any(m == name or m.startswith(f"{name}.") for m in library()), name
+
+
+@pytest.mark.parametrize("module", light())
+def test_the_light_parts_import_no_torch(module: str) -> None:
+    """At the top of the file, and neither does anything that they import there."""
+    seen, waiting = set[str](), [module]
+    while waiting:
+        current = waiting.pop()
+        seen.add(current)
+        names = imported(library()[current], late=False)
+        heavy = {n.split(".")[0] for n in names} & HEAVY
+        assert not heavy, f"{module} -> {current} imports {heavy}"
+        waiting += [n for n in names if n in library() and n not in seen]
 
 
 @pytest.mark.parametrize("kind", sorted(PLUGINS_MAY))
 def test_packs_and_rewards_use_only_the_public_parts(kind: str) -> None:
     for path in (ROOT / kind).rglob("*.py"):
-        used = {
-            m for m in imports(path, late=True) if m.split(".")[0] in ("vlrft", "rewards", "tasks")
-        }
-        assert {part(m) for m in used} <= PLUGINS_MAY[kind], path
+        names = imported(path, late=True)
+        assert not {n for n in names if n.split(".")[0] in ("rewards", "tasks")}, path
+        for name in names & set(library()):
+            assert name.startswith(PLUGINS_MAY[kind]), f"{path} imports {name}"
 
 
-def test_no_method_is_named_outside_its_own_place() -> None:
-    """A method's name in an `if` of the core would be a seam that is wrong."""
-    allowed = ROOT / "vlrft" / "algorithms" / "methods"
-    from vlrft.algorithms import ALGORITHMS
-
-    for path in library():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.If | ast.IfExp | ast.Compare) and path.parent != allowed:
-                names = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
-                tested = node.test if isinstance(node, ast.If | ast.IfExp) else node
-                inside = {n.value for n in ast.walk(tested) if isinstance(n, ast.Constant)}
-                assert not inside & set(ALGORITHMS), f"{path}: {names & set(ALGORITHMS)}"
+@pytest.mark.parametrize("module", sorted(library()))
+def test_no_algorithm_is_named_in_a_condition_outside_its_own_place(module: str) -> None:
+    """An algorithm's name in an `if` of the library would be a seam that is wrong."""
+    if module.startswith("vlrft.algorithms.methods"):
+        return
+    for node in ast.walk(ast.parse(library()[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.If | ast.IfExp | ast.Compare):
+            tested = node.test if isinstance(node, ast.If | ast.IfExp) else node
+            names = {n.value for n in ast.walk(tested) if isinstance(n, ast.Constant)}
+            assert not names & set(ALGORITHMS)
 
 
 def test_no_module_is_named_like_a_standard_one_at_the_top() -> None:
@@ -182,7 +229,15 @@ def test_no_module_is_named_like_a_standard_one_at_the_top() -> None:
     assert not names & set(sys.stdlib_module_names)
 
 
-def test_files_stay_readable() -> None:
-    for folder in ("vlrft", "rewards", "tasks"):
-        for path in (ROOT / folder).rglob("*.py"):
-            assert path.read_text(encoding="utf-8").count("\n") < 400, path
+@pytest.mark.parametrize("place", ["tests", "benchmarks"])
+def test_tests_and_benchmarks_do_not_import_each_other(place: str) -> None:
+    other = {"tests": "benchmarks", "benchmarks": "tests"}[place]
+    for path in (ROOT / place).rglob("*.py"):
+        names = imported(path, late=True)
+        assert not {n for n in names if n.split(".")[0] == other}, path
+
+
+@pytest.mark.parametrize("place", ["vlrft", "rewards", "tasks", "benchmarks"])
+def test_files_stay_readable(place: str) -> None:
+    for path in (ROOT / place).rglob("*.py"):
+        assert path.read_text(encoding="utf-8").count("\n") < MAX_LINES, path
