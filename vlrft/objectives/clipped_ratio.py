@@ -10,8 +10,10 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import LossBatch, Needs, Terms, log_ratio
 from vlrft.objectives.clip_metrics import clip_shares
+from vlrft.objectives.loss_batch import LossBatch
+from vlrft.objectives.numerics import log_ratio
+from vlrft.objectives.objective import Needs, Terms
 
 
 @strict

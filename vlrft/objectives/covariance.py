@@ -9,15 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import (
-    LossBatch,
-    Needs,
-    ObjectiveError,
-    Terms,
-    log_ratio,
-    per_group,
-    row_advantage,
-)
+from vlrft.objectives.loss_batch import LossBatch, per_group, row_advantage
+from vlrft.objectives.numerics import log_ratio
+from vlrft.objectives.objective import Needs, ObjectiveError, Terms
 
 MIN_VARIANCE = 1e-12  # below it c is rounding
 

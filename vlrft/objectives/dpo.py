@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from vlrft.config import strict
-from vlrft.objectives import LossBatch, Needs, Terms, per_group, row_advantage
+from vlrft.objectives.loss_batch import LossBatch, per_group, row_advantage
+from vlrft.objectives.objective import Needs, Terms
 
 
 @strict

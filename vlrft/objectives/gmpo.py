@@ -11,8 +11,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from vlrft.config import strict
-from vlrft.objectives import MAX_LOG_RATIO, LossBatch, Needs, Terms
 from vlrft.objectives.clip_metrics import clip_shares
+from vlrft.objectives.loss_batch import LossBatch
+from vlrft.objectives.numerics import MAX_LOG_RATIO
+from vlrft.objectives.objective import Needs, Terms
 
 Aggregate = Literal["geometric", "arithmetic", "harmonic", "interquartile"]
 

@@ -8,7 +8,8 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import Denominators, LossBatch, Needs, Terms
+from vlrft.objectives.loss_batch import Denominators, LossBatch
+from vlrft.objectives.objective import Needs, Terms
 
 
 @strict

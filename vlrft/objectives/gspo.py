@@ -8,8 +8,10 @@ from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import MAX_LOG_RATIO, LossBatch, Needs, Terms
 from vlrft.objectives.clip_metrics import clip_shares
+from vlrft.objectives.loss_batch import LossBatch
+from vlrft.objectives.numerics import MAX_LOG_RATIO
+from vlrft.objectives.objective import Needs, Terms
 
 
 @strict

@@ -10,15 +10,8 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import (
-    LossBatch,
-    Needs,
-    ObjectiveError,
-    Terms,
-    per_group,
-    per_rollout,
-    row_advantage,
-)
+from vlrft.objectives.loss_batch import LossBatch, per_group, per_rollout, row_advantage
+from vlrft.objectives.objective import Needs, ObjectiveError, Terms
 
 
 @strict

@@ -7,7 +7,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from vlrft.objectives import log_ratio
+from vlrft.objectives.numerics import log_ratio
 
 Estimator = Literal["k1", "k2", "k3"]
 

@@ -6,7 +6,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import LossBatch, Needs, Terms
+from vlrft.objectives.loss_batch import LossBatch
+from vlrft.objectives.objective import Needs, Terms
 
 
 @strict

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.objectives.loss_batch import LossBatch
-
-if TYPE_CHECKING:
-    from vlrft.objectives import Terms
+from vlrft.objectives.objective import Terms
 
 Reduction = Literal["sequence", "token", "group", "constant", "group_sum", "pair"]
 
 
-def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"] | Tensor:
-    """The factor of each action token's term in the loss (spec: one row a reduction)
+def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"]:
+    """The factor of each action token's term in the loss:
 
     sequence  1 / (rollouts · tokens of the rollout)      token     1 / tokens
     group     1 / (groups · tokens of the group)          constant  1 / (rollouts · max_tokens)

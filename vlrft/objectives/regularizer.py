@@ -11,8 +11,10 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor
 
 from vlrft.config import strict
-from vlrft.objectives import MAX_LOG_RATIO, LossBatch, Needs, Terms
 from vlrft.objectives.kl import Estimator, kl
+from vlrft.objectives.loss_batch import LossBatch
+from vlrft.objectives.numerics import MAX_LOG_RATIO
+from vlrft.objectives.objective import Needs, Terms
 
 
 @strict

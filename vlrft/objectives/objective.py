@@ -1,0 +1,95 @@
+"""The protocol of an objective: tensors in, a loss term for each action token out.
+
+An objective is a frozen dataclass whose fields are its hyper-parameters. Its call is pure and returns *terms*, never a
+mean: `reduce` divides by denominators of the whole optimiser step, so that splitting a step over micro-batches or
+ranks changes nothing. Axes: B rows, T tokens of the longest row (prompt excluded), P groups of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from vlrft.objectives.loss_batch import LossBatch
+from vlrft.schema import VlrftError
+
+
+class NonFiniteError(VlrftError, FloatingPointError):
+    """A log-prob at an action position, a loss or a gradient that is no finite number."""
+
+    def __init__(
+        self, message: str, rows: tuple[int, ...] = (), samples: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.rows = rows
+        self.samples = samples
+
+
+class ObjectiveError(VlrftError, ValueError):
+    """A step that an objective is not defined for; names the objective."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What the loop must compute before the objective can be called; what is not needed is not computed."""
+
+    old_logprobs: bool = False
+    ref_logprobs: bool = False
+    zero_signal_groups: bool = False
+    group_stats: bool = False
+    """Whole groups: the objective has a method `group_stats` (see GroupCoupled)."""
+    entropy: bool = False
+    """The entropy of each token's distribution, with its gradient."""
+    replay_old: Literal["stored", "recomputed"] = "stored"
+    """Old log-probs of replayed rollouts: those they were sampled with, or those of the policy that began the step."""
+
+    def __or__(self, other: Needs) -> Needs:
+        """What either needs; `replay_old` stays this one's."""
+        flags = [f.name for f in fields(self) if f.name != "replay_old"]
+        return replace(self, **{n: getattr(self, n) or getattr(other, n) for n in flags})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What an objective returns: a loss a token, and detached per-token tensors worth reporting.
+
+    A term of a whole row stands at each of its tokens: every reduction then weighs it by the row's tokens.
+    """
+
+    values: Float[Tensor, "B T"]
+    observed: Mapping[str, Float[Tensor, "B T"]] = field(default_factory=dict[str, Tensor])
+    scalars: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class Objective(Protocol):
+    """Equation, paper and assumptions stand in the class's docstring."""
+
+    @property
+    def needs(self) -> Needs: ...
+
+    def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms: ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """An objective that has something to say about the settings of a run."""
+
+    def advice(self, *, updates_per_batch: int, full_support: bool) -> list[str]:
+        """Lines for the log; `full_support`: whether every token can be sampled."""
+        ...
+
+
+class GroupCoupled(Protocol):
+    """An objective whose terms depend on other rollouts of the group, so that a group cannot simply be split."""
+
+    def group_stats(
+        self, logprobs: Float[Tensor, "B T"], batch: LossBatch
+    ) -> Mapping[str, Float[Tensor, " B"]]:
+        """What a row must know of its group, from detached log-probs of whole groups. Where groups are split over
+        micro-batches the loop asks once a step, after a pass without gradients, and the answer stands in
+        `batch.stats`; elsewhere the objective asks itself."""
+        ...
