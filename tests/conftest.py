@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from tests.fakes.policies import CORPUS, Family, tiny_config
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
 
 Tiny = Callable[[Family], Policy]
 

@@ -25,9 +25,10 @@ from tests.fakes.policies import CORPUS, ask, noise_image
 from tests.rollout.engines.test_hf import plain_generate
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy import linear_logprobs
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs, replicated_logprobs
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Prompt

@@ -37,9 +37,10 @@ from benchmarks.gpu.ways import Way, advantages, gate, packed, replicated
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.backbone import attending
-from vlrft.policy.load import Policy, checkpoint_activations
+from vlrft.policy.load import checkpoint_activations
 from vlrft.policy.logprobs import plain_inputs
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from vlrft.policy.chat import Chat
-from vlrft.policy.load import Policy
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 from vlrft.policy.tiny import build_tokenizer
 from vlrft.schema import IMAGE, Message
 from vlrft.vision.processor import build_image_processor

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from vlrft.policy.load import Policy
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 
 
 def seconds(work: Callable[[], object], repeats: int, device: torch.device) -> list[float]:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from vlrft.policy.backbone import attending
-from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 
 Way = tuple[
     str, str, Callable[[Policy, PackItem], Tensor]

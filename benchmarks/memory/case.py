@@ -33,7 +33,8 @@ from vlrft.memory.plan import Phase
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.update_phase import update as plan_update
 from vlrft.memory.workload import Sampling, Work
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
 from vlrft.policy.tiny import SPECIAL_TOKENS
 from vlrft.rollout.engines import Request
 from vlrft.rollout.engines import Sampling as Asked

@@ -43,7 +43,8 @@ from vlrft.memory.plan import Phase
 from vlrft.memory.rank_share import on_one_memory
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.workload import Sampling, Work
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request
 from vlrft.rollout.engines import Sampling as Asked
 from vlrft.rollout.engines.hf import HfEngine

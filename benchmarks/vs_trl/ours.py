@@ -18,7 +18,8 @@ from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.objectives import LossBatch, Needs, Objective, Terms
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.play import play, seed_from

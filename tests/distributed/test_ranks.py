@@ -19,8 +19,9 @@ from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import ConfigError, UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import build
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenScores
+from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update

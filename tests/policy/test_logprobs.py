@@ -24,7 +24,7 @@ from vlrft.policy import backbone
 from vlrft.policy import linear_logprobs as module
 from vlrft.policy.backbone import attending
 from vlrft.policy.linear_logprobs import scores_of, token_scores
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import (
     SelfCheckError,
     TokenScores,
@@ -33,6 +33,7 @@ from vlrft.policy.logprobs import (
     self_check,
 )
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels

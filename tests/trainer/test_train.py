@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from tests.fakes.policies import group
 from vlrft.config import Config, ConfigError
 from vlrft.config.load import load_config
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.permute_rewards import permuted
 from vlrft.schema import Group

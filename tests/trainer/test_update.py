@@ -15,8 +15,9 @@ from vlrft.config import UpdateConfig
 from vlrft.engine import TrainEngine, build
 from vlrft.objectives import LossBatch, Needs, Terms
 from vlrft.objectives.clipped_ratio import ClippedRatio
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import replicated_logprobs
+from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.trainer.batch import Batch, make_batch, make_batches
 from vlrft.trainer.update import update

@@ -16,7 +16,7 @@ from vlrft.engine.forward import Scores
 from vlrft.engine.single import Single
 from vlrft.memory.rank_share import Share
 from vlrft.memory.shapes import Model
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 
 
 class TrainEngine(Scores, Protocol):

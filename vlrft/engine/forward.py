@@ -7,9 +7,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 
 
 class Scores(Protocol):

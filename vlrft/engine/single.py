@@ -17,7 +17,7 @@ from vlrft.engine.lr_schedule import learning_rate
 from vlrft.memory.rank_share import Gradients, Share
 from vlrft.memory.shapes import Model
 from vlrft.objectives import NonFiniteError
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.tracing.phases import phase
 
 HALF = (torch.bfloat16, torch.float16)

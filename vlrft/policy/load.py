@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor, nn
+from torch import nn
 
 from vlrft.config import ConfigError, PolicyConfig
 from vlrft.distributed.device import pick_dtype
-from vlrft.policy.backbone import Backbone, sees
+from vlrft.policy.backbone import sees
 from vlrft.policy.chat import Chat
-from vlrft.policy.logprobs import Scorer
+from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
-from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.tiny import build_model, build_tokenizer
-from vlrft.policy.trainable import add_lora, freeze, in_tower, merged
+from vlrft.policy.trainable import add_lora, freeze
 from vlrft.vision.processor import (
     bound_pixels,
     build_image_processor,
@@ -42,121 +36,6 @@ PARTS_ATTEND = {
         "vision_config": "sdpa",
     },
 }
-
-
-class Policy:
-    """A model with its chat. `model` is a transformers causal model, or a peft model around one."""
-
-    def __init__(
-        self, model: Any, chat: Chat, *, adapters: bool = True, sharing: Policy | None = None
-    ) -> None:
-        """`adapters`: whether LoRA adapters, if there are any, take part. `sharing`: the policy of the same model."""
-        self.model = model
-        self.chat = chat
-        self.adapters = adapters
-        self.sharing = sharing
-        self.rank_sync: RankSync = Unsynchronised()  # of sampling
-        self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
-
-    @property
-    def device(self) -> torch.device:
-        return self.backbone.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        found: torch.dtype = next(self.model.parameters()).dtype
-        return found
-
-    @property
-    def has_lora(self) -> bool:
-        return hasattr(self.model, "peft_config")
-
-    @property
-    def backbone(self) -> Backbone:
-        return self._own_backbone if self._wrapped is None else self._wrapped.backbone
-
-    @property
-    def scorer(self) -> Scorer:
-        return self._own_scorer if self._wrapped is None else self._wrapped.scorer
-
-    @cached_property
-    def _own_backbone(self) -> Backbone:
-        return Backbone(self.model, frozen_vision=not any(map(in_tower, self.trained_names)))
-
-    @cached_property
-    def _own_scorer(self) -> Scorer:
-        return Scorer(self.model, self.backbone)
-
-    @property
-    def _wrapped(self) -> Policy | None:
-        """The other policy of this model, where an engine has wrapped its scorer: then it serves both."""
-        other = self.sharing
-        return None if other is None or other.backbone.keeps_features else other
-
-    @cached_property
-    def banned(self) -> Bool[Tensor, " V"]:
-        """True for the tokens that are never sampled and have no probability."""
-        if self._wrapped is not None:
-            return self._wrapped.banned
-        vocab = self.backbone.head.weight.shape[0]
-        flags = torch.zeros(vocab, dtype=torch.bool)
-        flags[[i for i in self.chat.banned_ids if i < vocab]] = True
-        return flags.to(self.device)
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Within it the model's forward is this policy's: a LoRA reference shares its model, adapters off."""
-        if self.has_lora and not self.adapters:
-            with self.model.disable_adapter():
-                yield
-        else:
-            yield
-
-    def reference(self) -> Policy:
-        """The present weights, frozen. With LoRA: the model without its adapters, which costs no memory."""
-        if self.has_lora:
-            reference = Policy(self.model, self.chat, adapters=False, sharing=self)
-            reference.trained_names = ()
-            return reference
-        reference = Policy(copy.deepcopy(self.model), self.chat)
-        reference.model.requires_grad_(False).eval().zero_grad(set_to_none=True)
-        return reference
-
-    def trained(self) -> dict[str, Tensor]:
-        """The tensors that training changes, by name (detached, shared)."""
-        named = dict(self.model.named_parameters())
-        return {name: named[name].detach() for name in self.trained_names}
-
-    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copies the tensors that `trained` gave. Raises ConfigError when the names differ."""
-        own = self.trained()
-        if own.keys() != weights.keys():
-            odd = sorted(own.keys() ^ weights.keys())
-            raise ConfigError(
-                [
-                    f"{odd[0]}: in the checkpoint or in the policy, not in both; policy.* must be as it was"
-                ]
-            )
-        for name, tensor in own.items():
-            tensor.copy_(weights[name])
-
-    def approach(self, other: Policy, share: float) -> None:
-        """Goes the given share of the way to another policy of the same shape."""
-        goal = other.trained()
-        for name, tensor in self.trained().items():
-            tensor.lerp_(goal[name], share)
-
-    def save(self, path: Path) -> None:
-        """A folder that AutoModelForImageTextToText (text: AutoModelForCausalLM) and AutoProcessor (AutoTokenizer)
-        load. LoRA is merged in; the adapters are besides in `path/adapter`."""
-        path.mkdir(parents=True, exist_ok=True)
-        if self.device.type == "cpu":  # transformers asks DeepSpeed, which looks for GPUs aloud
-            os.environ.setdefault("DS_ACCELERATOR", "cpu")
-        model = merged(self.model) if self.has_lora else self.model
-        model.save_pretrained(path)
-        self.chat.save(path)
-        if self.has_lora:
-            self.model.save_pretrained(path / "adapter", save_embedding_layers=False)
 
 
 def load_policy(

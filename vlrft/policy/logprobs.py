@@ -8,20 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vlrft.policy.backbone import Backbone
-from vlrft.policy.linear_logprobs import scores_of, token_scores
-from vlrft.policy.packing import Packed, PackItem, pack
+from vlrft.policy.linear_logprobs import scores_of
+from vlrft.policy.packing import PackItem, pack
+from vlrft.policy.policy import Policy
 from vlrft.schema import Pixels, VlrftError
 from vlrft.tracing.phases import phase
-
-if TYPE_CHECKING:
-    from vlrft.policy.load import Policy
 
 REPLICATED_LOGITS = (
     2**28
@@ -40,29 +36,6 @@ class TokenScores:
 
 class SelfCheckError(VlrftError, RuntimeError):
     """The packed forward does not give the log-probs of the plain one."""
-
-
-class Scorer(nn.Module):
-    """Vision tower, packed decoder and log-probs as one module call, so that sharding hooks see one forward."""
-
-    def __init__(self, model: nn.Module, backbone: Backbone) -> None:
-        super().__init__()
-        self.model = model
-        self.backbone = backbone
-
-    def forward(
-        self,
-        packed: Packed,
-        banned: Bool[Tensor, " V"],
-        temperature: float,
-        entropy_gradient: bool,
-    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        """Log-prob and entropy of each scored token."""
-        embeds = self.backbone.embed(packed.ids, packed.seen)
-        states = self.backbone.run_packed(embeds, packed.positions, packed.segments)
-        states = states.flatten(0, 1)[packed.hidden]
-        head = self.backbone.head
-        return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)
 
 
 @phase("forward")

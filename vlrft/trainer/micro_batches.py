@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from vlrft.distributed.ranks import Ranks
 from vlrft.objectives import NonFiniteError
-from vlrft.policy.load import Policy
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import short_prompt
 from vlrft.trainer.batch import Batch
 

@@ -18,7 +18,7 @@ from vlrft.engine import build as build_engine
 from vlrft.evaluation.evaluate import evaluate
 from vlrft.evaluation.result_files import unmeasured
 from vlrft.evaluation.rollouts import player
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.demonstrations import DemonstrationCache
 from vlrft.rollout.engines import RolloutEngine, Sampling

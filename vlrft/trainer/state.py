@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.rollout.play import seed_from
 from vlrft.trainer.checkpoint import TrainerState
 

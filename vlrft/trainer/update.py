@@ -23,8 +23,8 @@ from vlrft.objectives import (
     log_ratio,
 )
 from vlrft.objectives.kl import kl
-from vlrft.policy.load import Policy
 from vlrft.policy.logprobs import packed_logprobs, self_check
+from vlrft.policy.policy import Policy
 from vlrft.tracing.phases import working_on
 from vlrft.trainer.batch import Batch
 from vlrft.trainer.micro_batches import Part, agreed, parts

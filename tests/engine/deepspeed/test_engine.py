@@ -21,8 +21,9 @@ from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import TrainEngine, build
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenScores
+from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.trainer.batch import Batch, make_batches
 from vlrft.trainer.update import update

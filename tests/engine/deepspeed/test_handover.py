@@ -16,7 +16,8 @@ from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine, build
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
 from vlrft.trainer.update import update
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")

@@ -21,7 +21,8 @@ from vlrft.algorithms import ALGORITHMS
 from vlrft.config import ConfigError, LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine, build
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Slot

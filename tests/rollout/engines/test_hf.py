@@ -12,9 +12,10 @@ import torch
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, RolloutConfig
-from vlrft.policy.load import Policy, load_policy
+from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import plain_inputs, replicated_logprobs
 from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling, batching, build
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, DataError, Piece, Prompt

@@ -18,7 +18,7 @@ from vlrft.engine.deepspeed.package import package
 from vlrft.engine.deepspeed.settings import Tree, advised, settings, with_file
 from vlrft.memory.rank_share import Share
 from vlrft.memory.shapes import Model
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 
 
 @strict

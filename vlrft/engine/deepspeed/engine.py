@@ -20,7 +20,7 @@ from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.forward import Scores
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.objectives import NonFiniteError
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 from vlrft.tracing.phases import phase
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vlrft.config import RolloutConfig
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.schema import Piece, Prompt
 
 

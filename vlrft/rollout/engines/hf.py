@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vlrft.policy.backbone import Backbone
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import short_prompt
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.batching import portions

@@ -1,0 +1,33 @@
+"""The forward pass of training as one module."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vlrft.policy.backbone import Backbone
+from vlrft.policy.linear_logprobs import token_scores
+from vlrft.policy.packing import Packed
+
+
+class Scorer(nn.Module):
+    """Vision tower, packed decoder and log-probs as one module call, so that sharding hooks see one forward."""
+
+    def __init__(self, model: nn.Module, backbone: Backbone) -> None:
+        super().__init__()
+        self.model = model
+        self.backbone = backbone
+
+    def forward(
+        self,
+        packed: Packed,
+        banned: Bool[Tensor, " V"],
+        temperature: float,
+        entropy_gradient: bool,
+    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        """Log-prob and entropy of each scored token."""
+        embeds = self.backbone.embed(packed.ids, packed.seen)
+        states = self.backbone.run_packed(embeds, packed.positions, packed.segments)
+        states = states.flatten(0, 1)[packed.hidden]
+        head = self.backbone.head
+        return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)
