@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vlrft.data.jsonl import append, replace, whole_lines
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
-from vlrft.reporting.files import append, replace, whole_lines
 from vlrft.schema import DataError, Record, Task, Turn
 
 

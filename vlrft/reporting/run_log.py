@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from vlrft.data.jsonl import append, cut
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
-from vlrft.reporting.files import Pictures, append, cut, read_summary, write_summary
+from vlrft.reporting.files import Pictures, read_summary, write_summary
 from vlrft.reporting.rows import record_rows, rollout_rows, with_all_pictures
 from vlrft.reporting.trackers import build as build_trackers
 from vlrft.schema import ENVIRONMENT, Group, Sample

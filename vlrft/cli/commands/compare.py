@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config import ConfigError
+from vlrft.data.jsonl import replace
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records
-from vlrft.reporting.files import replace
 from vlrft.schema import DataError, Record
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from vlrft.config import ConfigError, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, eval_config, load_config
+from vlrft.data.jsonl import replace as write_whole
+from vlrft.data.jsonl import whole_lines
 from vlrft.evaluation.evaluate import graded, measure
 from vlrft.evaluation.result_files import (
     read_records,
@@ -18,8 +20,6 @@ from vlrft.evaluation.result_files import (
     write_records,
     write_results,
 )
-from vlrft.reporting.files import replace as write_whole
-from vlrft.reporting.files import whole_lines
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Record
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from vlrft.data.jsonl import whole_lines
 from vlrft.evaluation.bootstrap import Interval, paired
-from vlrft.reporting.files import whole_lines
 from vlrft.schema import DataError
 
 Row = dict[str, Any]
