@@ -11,7 +11,7 @@ from tests.advantages.steps import step_of
 from vlrft.advantages import ESTIMATORS, find_estimator
 from vlrft.advantages.estimators import load_families
 from vlrft.algorithms import find_algorithm
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 
 OWN = """
 from dataclasses import replace

@@ -11,16 +11,10 @@ import pytest
 
 from tests.advantages.steps import step_of
 from tests.fakes.policies import group, sample
-from vlrft.advantages import (
-    ESTIMATORS,
-    AdvantageError,
-    Estimator,
-    EstimatorInput,
-    advantages,
-    estimator_input,
-)
+from vlrft.advantages import ESTIMATORS, Estimator, EstimatorInput, advantages, estimator_input
 from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, Turn
 from vlrft.schema import Sequence as Row
+from vlrft.schema.errors import AdvantageError
 
 MINE = Estimator(name="mine", doc="The reward.")
 

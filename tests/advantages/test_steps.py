@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.advantages.steps import step_of
-from vlrft.advantages import AdvantageError, Estimator, EstimatorInput, find_estimator
+from vlrft.advantages import Estimator, EstimatorInput, find_estimator
 from vlrft.advantages.estimators.length import MuteTruncated
+from vlrft.schema.errors import AdvantageError
 
 NAN = float("nan")
 SCORES = {"choice": [1.0, 0.0, NAN, NAN], "boxes/iou": [NAN, NAN, 0.5, 0.9], "speed": [9.0] * 4}

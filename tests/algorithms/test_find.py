@@ -10,8 +10,8 @@ import pytest
 from vlrft.algorithms import ALGORITHMS, find_algorithm, methods
 from vlrft.algorithms.algorithm import Schedule
 from vlrft.algorithms.methods import load_methods
-from vlrft.config import ConfigError
 from vlrft.objectives.clipped_ratio import ClippedRatio
+from vlrft.schema.errors import ConfigError
 
 
 def test_a_number_may_move_over_the_stage() -> None:

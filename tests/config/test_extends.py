@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from vlrft.cli.main import main
-from vlrft.config import ConfigError
 from vlrft.config.load import dump_config, load_config
 from vlrft.config.shipped import find_config, shipped_configs
+from vlrft.schema.errors import ConfigError
 from vlrft.trainer.setup import make_stages
 
 BASE = """

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from vlrft.config import Config, ConfigError
+from vlrft.config import Config
 from vlrft.config.load import dump_config, eval_config, load_config, task_config
+from vlrft.schema.errors import ConfigError
 
 PLAIN = """
 task: digits

@@ -16,13 +16,14 @@ from tests.fakes.policies import CORPUS, group_of, tiny_config
 from tests.fakes.process_ranks import side_by_side
 from vlrft.advantages.rows import advantages_of
 from vlrft.algorithms import ALGORITHMS, Algorithm
-from vlrft.config import ConfigError, UpdateConfig
+from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import build
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenScores
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
+from vlrft.schema.errors import ConfigError
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 

@@ -17,9 +17,10 @@ from vlrft.algorithms import find_algorithm
 from vlrft.cli.main import main, parse
 from vlrft.config import EnvConfig
 from vlrft.config.load import load_config
-from vlrft.envs import EnvError, EnvPool
+from vlrft.envs import EnvPool
 from vlrft.plugins.find import find_task
 from vlrft.plugins.references import load_file
+from vlrft.schema.errors import EnvError
 from vlrft.trainer.train import train
 
 PAGE = read_page("docs/environments.md")

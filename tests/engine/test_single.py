@@ -13,8 +13,8 @@ from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.single import Single, SingleEngine
 from vlrft.memory.rank_share import Gradients
 from vlrft.memory.shapes import Weights
-from vlrft.objectives import NonFiniteError
 from vlrft.policy.load import load_policy
+from vlrft.schema.errors import NonFiniteError
 
 
 def rates(steps: int, **settings: object) -> list[float]:

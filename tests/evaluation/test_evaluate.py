@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.fakes.policies import group, sample
-from vlrft.config import ConfigError
 from vlrft.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from vlrft.evaluation.result_files import unmeasured
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Group, Metric, Record, Resize, Sample, Task
+from vlrft.schema.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

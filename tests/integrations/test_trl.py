@@ -15,8 +15,8 @@ from torch import Tensor
 from tests.docs.test_policy_loss_page import BLOCKS
 from tests.fakes.policies import CORPUS, tiny_config
 from vlrft.algorithms import policy_loss
-from vlrft.config import ConfigError
 from vlrft.policy.load import load_policy
+from vlrft.schema.errors import ConfigError
 
 pytest.importorskip("trl")
 pytestmark = pytest.mark.filterwarnings("default")  # of packages that are not ours

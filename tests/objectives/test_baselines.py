@@ -11,8 +11,8 @@ from torch import Tensor
 from tests.objectives.reference import Case, random_case
 from tests.objectives.reference.baselines import above_the_others, whitened
 from tests.objectives.rows import padded, step
-from vlrft.advantages import AdvantageError
 from vlrft.algorithms import ALGORITHMS
+from vlrft.schema.errors import AdvantageError
 from vlrft.selection.group_filters import DynamicSampling, KeepAll
 from vlrft.selection.rollout_filters import Positives
 

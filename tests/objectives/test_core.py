@@ -12,8 +12,8 @@ from torch import Tensor
 
 from tests.objectives.reference import EXTRAS, FROZEN, REFERENCES, Case, random_case
 from vlrft.algorithms import ALGORITHMS, policy_loss
-from vlrft.objectives import NonFiniteError
 from vlrft.schema import RewardError
+from vlrft.schema.errors import NonFiniteError
 
 METHODS = sorted(ALGORITHMS)
 COMPARING = [  # what compares the answers of a group, and adds no penalty

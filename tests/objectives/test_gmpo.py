@@ -14,10 +14,10 @@ from tests.objectives.reference import random_case
 from tests.objectives.reference.ratio import gmpo_row
 from tests.objectives.rows import Rows, batch_of, differences, gradient_of, padded
 from vlrft.algorithms import ALGORITHMS, find_algorithm
-from vlrft.config import ConfigError
 from vlrft.objectives import reduce
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.objectives.gmpo import Aggregate, Gmpo
+from vlrft.schema.errors import ConfigError
 
 OPTIONS: list[dict[str, Any]] = [
     {},

@@ -17,10 +17,11 @@ from tests.objectives.rows import batch_of as rows_of
 from tests.objectives.rows import padded
 from tests.objectives.test_core import run
 from vlrft.algorithms import ALGORITHMS, find_algorithm, policy_loss
-from vlrft.objectives import LossBatch, ObjectiveError, make_loss_batch
+from vlrft.objectives import LossBatch, make_loss_batch
 from vlrft.objectives.covariance import CovarianceWeighted
 from vlrft.objectives.dpo import Dpo
 from vlrft.objectives.gvpo import Gvpo
+from vlrft.schema.errors import ObjectiveError
 
 COUPLED = ["gvpo", "cw_grpo", "dpo"]
 

@@ -8,10 +8,8 @@ from types import ModuleType
 import pytest
 
 from vlrft.cli.commands.list import rewards
-from vlrft.config import ConfigError
 from vlrft.plugins import find as plugins
 from vlrft.plugins.find import (
-    PluginError,
     find_grader,
     find_reward,
     find_task,
@@ -21,6 +19,7 @@ from vlrft.plugins.find import (
 )
 from vlrft.rollout.task import named_rewards
 from vlrft.schema import Sample
+from vlrft.schema.errors import ConfigError, PluginError
 
 ROOT = Path(__file__).parents[2]
 

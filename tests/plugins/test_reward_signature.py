@@ -8,8 +8,8 @@ from typing import Any, List  # noqa: UP035 (a form that people write)
 
 import pytest
 
-from vlrft.plugins.references import PluginError
 from vlrft.plugins.reward_signature import signature_of
+from vlrft.schema.errors import PluginError
 
 
 async def _async(completion: str, sample: object) -> float:

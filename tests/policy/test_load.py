@@ -15,12 +15,13 @@ from PIL import Image
 
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
-from vlrft.config import ConfigError, LoraConfig, PolicyConfig
+from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Prompt, Resize
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.boxes import resized
 from vlrft.vision.processor import resize_of
 

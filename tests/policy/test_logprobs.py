@@ -25,18 +25,13 @@ from vlrft.policy import linear_logprobs as module
 from vlrft.policy.backbone import attending
 from vlrft.policy.linear_logprobs import scores_of, token_scores
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import (
-    SelfCheckError,
-    TokenScores,
-    packed_logprobs,
-    replicated_logprobs,
-    self_check,
-)
+from vlrft.policy.logprobs import TokenScores, packed_logprobs, replicated_logprobs, self_check
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels
+from vlrft.schema.errors import SelfCheckError
 
 TOLERANCE = 1e-5
 Score = Callable[..., TokenScores]

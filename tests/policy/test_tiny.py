@@ -14,9 +14,10 @@ import torch
 
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, tiny_config
-from vlrft.config import BuildConfig, ConfigError
+from vlrft.config import BuildConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.tiny import SPECIAL_TOKENS, build_model, build_tokenizer
+from vlrft.schema.errors import ConfigError
 
 
 def test_the_seed_and_the_corpus_make_the_weights_and_nothing_else_does(tiny: Tiny) -> None:

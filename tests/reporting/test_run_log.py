@@ -18,9 +18,9 @@ from vlrft.reporting import trackers as trackers_module
 from vlrft.reporting.console import Console
 from vlrft.reporting.files import Pictures
 from vlrft.reporting.run_log import RunLog
-from vlrft.reporting.trackers import TrackerError
 from vlrft.schema import Group, Piece, Prompt, Record, Rollout, Turn
 from vlrft.schema import Sequence as Row
+from vlrft.schema.errors import TrackerError
 
 
 def log(run: Path, **settings: Any) -> RunLog:

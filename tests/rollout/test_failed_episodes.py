@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from vlrft.config import Config, ConfigError
+from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.schema.errors import ConfigError
 from vlrft.trainer.setup import make_stages
 from vlrft.trainer.train import train
 

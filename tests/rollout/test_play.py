@@ -10,13 +10,13 @@ import pytest
 from tests.conftest import Tiny
 from tests.fakes.policies import ask, noise_image, sample
 from vlrft.config import EnvConfig
-from vlrft.envs import EnvError
 from vlrft.evaluation.evaluate import recorded
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.play import play, settled
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
+from vlrft.schema.errors import EnvError
 from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.tracing.phases import Phases
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.policies import group, sample
-from vlrft.config import ConfigError
 from vlrft.schema import Sample
+from vlrft.schema.errors import ConfigError
 from vlrft.selection.prompt_sampler import PromptSampler, find_preference
 from vlrft.selection.prompt_state import PromptRecord, PromptStates
 from vlrft.selection.prompt_strategies import (

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.policies import group
-from vlrft.selection.replay import Replay, ReplayError, ReplayStore
+from vlrft.schema.errors import ReplayError
+from vlrft.selection.replay import Replay, ReplayStore
 
 
 def test_stored_rollouts_join_the_next_group_of_their_prompt() -> None:

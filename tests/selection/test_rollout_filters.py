@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.fakes.policies import group
 from vlrft.algorithms import find_algorithm
-from vlrft.config import ConfigError
 from vlrft.schema import Group
+from vlrft.schema.errors import ConfigError
 from vlrft.selection.rollout_filters import (
     SELECTORS,
     Cppo,

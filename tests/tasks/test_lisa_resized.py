@@ -12,11 +12,11 @@ from tests.conftest import Tiny
 from tests.fixtures.makers.lisa import make
 from tests.tasks.loaded import samples
 from vlrft.cli.main import main
-from vlrft.config import ConfigError
 from vlrft.config.load import load_config
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
 from vlrft.schema import DataError
+from vlrft.schema.errors import ConfigError
 from vlrft.trainer.setup import open_run
 
 GOLD = ["(100,49),(303,247)", "(402,49),(504,149)", "(100,49),(303,247)", "(121,49),(504,149)"]

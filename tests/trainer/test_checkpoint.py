@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from vlrft.trainer.checkpoint import CheckpointError, Checkpoints, TrainerState
+from vlrft.schema.errors import CheckpointError
+from vlrft.trainer.checkpoint import Checkpoints, TrainerState
 
 
 @pytest.fixture

@@ -13,15 +13,16 @@ import torch
 from safetensors.torch import load_file
 
 from tests.fakes.policies import group
-from vlrft.config import Config, ConfigError
+from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.permute_rewards import permuted
 from vlrft.schema import Group
+from vlrft.schema.errors import ConfigError, TrainingStopped
 from vlrft.trainer.run import Run, Stage
 from vlrft.trainer.setup import advice, make_stages
-from vlrft.trainer.train import TrainingStopped, train
+from vlrft.trainer.train import train
 from vlrft.trainer.update import update
 
 TINY = """

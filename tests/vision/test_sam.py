@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Tiny
 from tests.fakes.policies import noise_image
 from tests.fakes.tiny_sam import masks_of, save
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.boxes import Box
 from vlrft.vision.sam import BATCH, Segmenter
 

@@ -13,16 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from vlrft.plugins.references import PluginError
 from vlrft.schema import DataError
-from vlrft.workers.worker import (
-    Worker,
-    WorkerDied,
-    WorkerError,
-    Workers,
-    WorkerTimeout,
-    reference_of,
-)
+from vlrft.schema.errors import PluginError, WorkerDied, WorkerError, WorkerTimeout
+from vlrft.workers.worker import Worker, Workers, reference_of
 
 FUNCTIONS = """
 import os, re, subprocess, sys, time, ctypes

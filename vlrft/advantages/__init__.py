@@ -11,13 +11,12 @@ a standard deviation. Steps and estimators stand in `estimators/`, a file a fami
 from vlrft.advantages.estimator import Estimator, Step, advantages
 from vlrft.advantages.find import ESTIMATORS, STEPS, Choice, find_estimator
 from vlrft.advantages.grouped import MIN_SPREAD, Floats, Ints, valid_groups
-from vlrft.advantages.inputs import AdvantageError, EstimatorInput, estimator_input
+from vlrft.advantages.inputs import EstimatorInput, estimator_input
 
 __all__ = [
     "ESTIMATORS",
     "MIN_SPREAD",
     "STEPS",
-    "AdvantageError",
     "Choice",
     "Estimator",
     "EstimatorInput",

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from vlrft.advantages.grouped import Floats
-from vlrft.advantages.inputs import AdvantageError, EstimatorInput
+from vlrft.advantages.inputs import EstimatorInput
+from vlrft.schema.errors import AdvantageError
 
 
 class Step(Protocol):

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from vlrft.advantages.estimator import Estimator, Step
 from vlrft.advantages.estimators import load_families
-from vlrft.config import ConfigError
 from vlrft.config.errors import explain
-from vlrft.plugins.find import PluginError, load_attribute
+from vlrft.plugins.find import load_attribute
+from vlrft.schema.errors import ConfigError, PluginError
 
 STEPS, ESTIMATORS = load_families()
 

@@ -10,15 +10,12 @@ from difflib import get_close_matches
 import numpy as np
 
 from vlrft.advantages.grouped import Bools, Floats, Ints, dense
-from vlrft.schema import Group, RewardError, Rollout, Turn, VlrftError
+from vlrft.schema import Group, RewardError, Rollout, Turn
+from vlrft.schema.errors import AdvantageError
 
 REST = "environment"  # the component of what a reward holds beyond its weighted scores
 NO_TURN = Turn()  # of what no environment answered
 ROUNDING = 1e-9  # a rest below this is rounding of a weighted sum
-
-
-class AdvantageError(VlrftError, ValueError):
-    """An estimator that does not fit the step it is given; names the estimator."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 from vlrft.advantages import find_estimator
 from vlrft.algorithms.algorithm import Algorithm, Schedule
 from vlrft.algorithms.methods import load_methods
-from vlrft.config import ConfigError
 from vlrft.objectives import Reduction
 from vlrft.plugins.find import load_attribute
+from vlrft.schema.errors import ConfigError
 from vlrft.selection.group_filters import KEEPS
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import SELECTORS

@@ -20,13 +20,12 @@ from vlrft.config.run import (
     StageConfig,
     UpdateConfig,
 )
-from vlrft.config.strict import ConfigError, Natural, Positive, Share, strict
+from vlrft.config.strict import Natural, Positive, Share, strict
 from vlrft.config.task import EnvConfig, RewardConfig, TaskConfig
 
 __all__ = [
     "BuildConfig",
     "Config",
-    "ConfigError",
     "EnvConfig",
     "EvalConfig",
     "LogConfig",

@@ -12,8 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from vlrft.config import ConfigError
 from vlrft.plugins.references import near
+from vlrft.schema.errors import ConfigError
 
 INHERITED = ("task", "rollout", "update")  # what a stage takes over from the run
 SCALAR = (str, int, float, list, tuple, type(None))

@@ -10,18 +10,12 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from vlrft.config import (
-    Config,
-    ConfigError,
-    EvalConfig,
-    PolicyConfig,
-    RolloutConfig,
-    TaskConfig,
-)
+from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.errors import INHERITED, explain
 from vlrft.config.shipped import find_config
 from vlrft.config.yaml_tree import Tree, merge, override, read_tree
-from vlrft.plugins.find import PluginError, find_task
+from vlrft.plugins.find import find_task
+from vlrft.schema.errors import ConfigError, PluginError
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:

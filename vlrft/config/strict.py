@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, TypeVar, cast
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from typing_extensions import dataclass_transform
-
-from vlrft.schema import VlrftError
-
-
-class ConfigError(VlrftError, ValueError):
-    """Everything that is wrong with a configuration, a line each."""
-
-    exit_code = 2
-
-    def __init__(self, mistakes: Sequence[str]) -> None:
-        super().__init__("\n".join(mistakes))
-        self.mistakes = list(mistakes)
-
-    def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
-        """As it is sent to other ranks."""
-        return ConfigError, (self.mistakes,)
-
 
 T = TypeVar("T")
 

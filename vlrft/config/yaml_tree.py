@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import yaml
 
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
 WHOLE = ("rewards", "published")  # sections that are replaced, not merged

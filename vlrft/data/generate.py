@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vlrft.config import ConfigError
 from vlrft.schema import Task
+from vlrft.schema.errors import ConfigError
 
 EXAMPLE = "--games train=200"
 

@@ -12,15 +12,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from vlrft.schema import VlrftError
+from vlrft.schema.errors import RanksError
 from vlrft.tracing.phases import phase
 
 T = TypeVar("T")
 WAIT = "wait"  # the phase in which a rank waits for the others
-
-
-class RanksError(VlrftError, RuntimeError):
-    """Processes that cannot work together; says which and why."""
 
 
 @dataclass(frozen=True, kw_only=True)

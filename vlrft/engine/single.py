@@ -16,8 +16,8 @@ from vlrft.engine.forward import Scores
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.memory.rank_share import Gradients, Share
 from vlrft.memory.shapes import Model
-from vlrft.objectives import NonFiniteError
 from vlrft.policy.policy import Policy
+from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import phase
 
 HALF = (torch.bfloat16, torch.float16)

@@ -13,7 +13,6 @@ were.
 from __future__ import annotations
 
 from vlrft.envs.in_process import (
-    EnvError,
     EnvFailure,
     Host,
     InProcess,
@@ -27,7 +26,6 @@ from vlrft.plugins.references import absolute
 from vlrft.schema import Task
 
 __all__ = [
-    "EnvError",
     "EnvFailure",
     "EnvPool",
     "EnvRegistry",

@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from vlrft.schema import Env, Observation, Sample, Step, Task, VlrftError
+from vlrft.schema import Env, Observation, Sample, Step, Task
 
 MAX_MESSAGE = 200  # characters of a foreign error that our one line quotes
-
-
-class EnvError(VlrftError, RuntimeError):
-    """An environment that raised, hung or died; names the sample."""
 
 
 @dataclass(frozen=True)

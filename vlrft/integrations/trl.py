@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from vlrft.algorithms import Algorithm, find_algorithm
-from vlrft.config import ConfigError
 from vlrft.distributed.ranks import Ranks
 from vlrft.integrations.foreign_step import Answer, WholeStep, whole_step
 from vlrft.integrations.trl_settings import refusals
 from vlrft.objectives import GroupCoupled, LossBatch, guard
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
 prepare_torchvision()

@@ -9,15 +9,7 @@ from vlrft.objectives.loss_batch import (
     row_advantage,
 )
 from vlrft.objectives.numerics import MAX_LOG_RATIO, guard, log_ratio
-from vlrft.objectives.objective import (
-    Advising,
-    GroupCoupled,
-    Needs,
-    NonFiniteError,
-    Objective,
-    ObjectiveError,
-    Terms,
-)
+from vlrft.objectives.objective import Advising, GroupCoupled, Needs, Objective, Terms
 from vlrft.objectives.reduction import Reduction, reduce, token_weights
 
 __all__ = [
@@ -27,9 +19,7 @@ __all__ = [
     "GroupCoupled",
     "LossBatch",
     "Needs",
-    "NonFiniteError",
     "Objective",
-    "ObjectiveError",
     "Reduction",
     "Terms",
     "guard",

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from vlrft.config import strict
 from vlrft.objectives.loss_batch import LossBatch, per_group, per_rollout, row_advantage
-from vlrft.objectives.objective import Needs, ObjectiveError, Terms
+from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.errors import ObjectiveError
 
 
 @strict

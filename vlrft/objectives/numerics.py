@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vlrft.objectives.objective import NonFiniteError
+from vlrft.schema.errors import NonFiniteError
 
 MAX_LOG_RATIO = 20.0  # exp(20) = 5e8 still squares within float32
 

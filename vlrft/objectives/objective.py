@@ -15,22 +15,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.objectives.loss_batch import LossBatch
-from vlrft.schema import VlrftError
-
-
-class NonFiniteError(VlrftError, FloatingPointError):
-    """A log-prob at an action position, a loss or a gradient that is no finite number."""
-
-    def __init__(
-        self, message: str, rows: tuple[int, ...] = (), samples: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(message)
-        self.rows = rows
-        self.samples = samples
-
-
-class ObjectiveError(VlrftError, ValueError):
-    """A step that an objective is not defined for; names the objective."""
 
 
 @dataclass(frozen=True, kw_only=True)

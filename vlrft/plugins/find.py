@@ -19,12 +19,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from vlrft.plugins.references import PluginError, absolute, load_attribute, near
+from vlrft.plugins.references import absolute, load_attribute, near
 from vlrft.plugins.reward_signature import signature_of
 from vlrft.schema import Reward, Task
+from vlrft.schema.errors import PluginError
 
 __all__ = [
-    "PluginError",
     "find_grader",
     "find_reward",
     "find_task",

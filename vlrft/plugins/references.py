@@ -11,13 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from vlrft.schema import VlrftError
-
-
-class PluginError(VlrftError, LookupError):
-    """A name that leads nowhere, or to the wrong kind of thing; says what was tried and what there is."""
-
-    exit_code = 2
+from vlrft.schema.errors import PluginError
 
 
 def load_attribute(reference: str) -> object:

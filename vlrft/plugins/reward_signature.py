@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from vlrft.plugins.references import PluginError
+from vlrft.schema.errors import PluginError
 
 Scope = Literal["rollout", "group", "batch", "columns"]
 SCOPES: dict[Scope, frozenset[str]] = {

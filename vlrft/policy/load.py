@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vlrft.config import ConfigError, PolicyConfig
+from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.policy.backbone import sees
 from vlrft.policy.chat import Chat
@@ -17,6 +17,7 @@ from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import (
     bound_pixels,
     build_image_processor,

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from vlrft.policy.linear_logprobs import scores_of
 from vlrft.policy.packing import PackItem, pack
 from vlrft.policy.policy import Policy
-from vlrft.schema import Pixels, VlrftError
+from vlrft.schema import Pixels
+from vlrft.schema.errors import SelfCheckError
 from vlrft.tracing.phases import phase
 
 REPLICATED_LOGITS = (
@@ -32,10 +33,6 @@ class TokenScores:
 
     logprobs: Float[Tensor, "B T"]  # float32 at least
     entropy: Float[Tensor, "B T"]  # of the same distribution, in nats
-
-
-class SelfCheckError(VlrftError, RuntimeError):
-    """The packed forward does not give the log-probs of the plain one."""
 
 
 @phase("forward")

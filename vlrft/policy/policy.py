@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from vlrft.config import ConfigError
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer
 from vlrft.policy.trainable import in_tower, merged
+from vlrft.schema.errors import ConfigError
 
 
 class Policy:

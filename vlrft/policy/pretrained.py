@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from vlrft.config import ConfigError
 from vlrft.policy.backbone import sees
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from vlrft.config import BuildConfig, ConfigError
+from vlrft.config import BuildConfig
+from vlrft.schema.errors import ConfigError
 
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL_TOKENS = (

@@ -10,7 +10,8 @@ from typing import Any
 
 from torch import nn
 
-from vlrft.config import ConfigError, LoraConfig
+from vlrft.config import LoraConfig
+from vlrft.schema.errors import ConfigError
 
 PEFT_PREFIX = "base_model.model."
 

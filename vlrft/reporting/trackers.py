@@ -7,11 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from vlrft.schema import VlrftError
-
-
-class TrackerError(VlrftError, ImportError):
-    """A tracker whose package is not installed; names the extra."""
+from vlrft.schema.errors import TrackerError
 
 
 class Tracker(Protocol):

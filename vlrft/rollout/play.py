@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vlrft.config import EnvConfig
-from vlrft.envs import EnvError, EnvFailure, Host, InProcess, SingleTurn
+from vlrft.envs import EnvFailure, Host, InProcess, SingleTurn
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, RolloutEngine, Sampling
 from vlrft.rollout.episode import Episode
@@ -22,6 +22,7 @@ from vlrft.schema import (
     Sample,
     Task,
 )
+from vlrft.schema.errors import EnvError
 from vlrft.scoring.rewards import WeightedReward, score_groups
 from vlrft.tracing.phases import phase
 

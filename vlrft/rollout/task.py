@@ -9,12 +9,13 @@ from itertools import islice
 
 from pydantic import TypeAdapter
 
-from vlrft.config import ConfigError, EnvConfig, RewardConfig, TaskConfig
+from vlrft.config import EnvConfig, RewardConfig, TaskConfig
 from vlrft.data import Made, Samples
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
 from vlrft.rollout.gold import golds, walk
 from vlrft.schema import Complete, DataError, Record, Resize, Sample, Task
+from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
 from vlrft.workers.worker import Workers

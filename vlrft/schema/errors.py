@@ -1,19 +1,124 @@
-"""The errors that vlrft raises on purpose."""
+"""Every error that vlrft raises on purpose.
+
+Each inherits VlrftError and the standard exception that it refines, so that callers may catch either. The command line
+prints its message as one line, without a traceback unless `--debug` is given, and exits with its `exit_code`.
+
+    VlrftError
+      × ConfigError        (ValueError)          a config, an option or an argument is wrong; exit code 2
+      × PluginError        (LookupError)         a task, reward or reference cannot be found or loaded; exit code 2
+      × DataError          (ValueError)          a row, an image, a gold answer or a stored file cannot be used
+      × RewardError        (ValueError)          a reward function raised or returned no finite number
+      × EnvError           (RuntimeError)        an environment raised, hung or died
+      × WorkerError        (RuntimeError)        a call in a worker process gave no result
+        + WorkerTimeout    (TimeoutError)          it ran over its time limit and was killed
+        + WorkerDied                               its process ended during the call
+      × AdvantageError     (ValueError)          an advantage estimator does not fit the step
+      × ObjectiveError     (ValueError)          an objective is not defined for the step
+      × ReplayError        (ValueError)          a rollout cannot be stored for replay
+      × NonFiniteError     (FloatingPointError)  a log-prob, a loss or a gradient is NaN or infinite
+      × SelfCheckError     (RuntimeError)        the packed forward pass differs from the plain one
+      × RanksError         (RuntimeError)        the processes of a run cannot work together
+      × CheckpointError    (OSError)             a checkpoint cannot be written or read
+      × TrainingStopped    (RuntimeError)        a run cannot continue
+      × TrackerError       (ImportError)         a tracker's package is not installed
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
 class VlrftError(Exception):
-    """Root of the errors that vlrft raises on purpose; each kind also inherits the standard one it refines."""
+    """Base class of the errors that vlrft raises on purpose."""
 
-    exit_code: ClassVar[int] = 1  # of the command; 2: what it was told is wrong
+    exit_code: ClassVar[int] = 1
+    """Exit code of the command: 1, it failed; 2, its arguments or its config are wrong."""
+
+
+class ConfigError(VlrftError, ValueError):
+    """All mistakes of a configuration, one line each: file, key, what is wrong, what is allowed."""
+
+    exit_code = 2
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = list(mistakes)
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
+        """Pickles the list of mistakes, as errors are sent between ranks."""
+        return ConfigError, (self.mistakes,)
+
+
+class PluginError(VlrftError, LookupError):
+    """A name or reference that cannot be found, cannot be loaded, or is of the wrong kind; states what was tried."""
+
+    exit_code = 2
 
 
 class DataError(VlrftError, ValueError):
-    """A row, an image or a gold answer that cannot be used; names the sample."""
+    """A row, an image, a gold answer or a stored file that cannot be used; names the sample or the file."""
 
 
 class RewardError(VlrftError, ValueError):
-    """A reward that raised, or returned something that is no finite number; names the sample and the reward."""
+    """A reward that raised, or returned something other than a finite number; names the sample and the reward."""
+
+
+class EnvError(VlrftError, RuntimeError):
+    """An environment that raised, hung or died; names the sample."""
+
+
+class WorkerError(VlrftError, RuntimeError):
+    """A call in a worker process that gave no result: an argument or a result cannot be sent, or the call cannot run."""
+
+
+class WorkerTimeout(WorkerError, TimeoutError):
+    """A call that ran over its time limit; its process was killed."""
+
+
+class WorkerDied(WorkerError):
+    """A call during which its process ended."""
+
+
+class AdvantageError(VlrftError, ValueError):
+    """An advantage estimator that does not fit the step it is given; names the estimator."""
+
+
+class ObjectiveError(VlrftError, ValueError):
+    """A step for which an objective is not defined; names the objective."""
+
+
+class ReplayError(VlrftError, ValueError):
+    """A rollout that cannot be stored for replay."""
+
+
+class NonFiniteError(VlrftError, FloatingPointError):
+    """A log-prob at an action position, a loss or a gradient that is NaN or infinite."""
+
+    def __init__(
+        self, message: str, rows: tuple[int, ...] = (), samples: tuple[str, ...] = ()
+    ) -> None:
+        """`rows`: indices in the batch; `samples`: ids of the samples they belong to, where these are known."""
+        super().__init__(message)
+        self.rows = rows
+        self.samples = samples
+
+
+class SelfCheckError(VlrftError, RuntimeError):
+    """The packed forward pass of a policy gives other log-probs than the plain one."""
+
+
+class RanksError(VlrftError, RuntimeError):
+    """Processes of a run that cannot work together; states which and why."""
+
+
+class CheckpointError(VlrftError, OSError):
+    """A checkpoint that cannot be written or read; names the path."""
+
+
+class TrainingStopped(VlrftError, RuntimeError):
+    """A run that cannot continue; states the checkpoint from which it can be resumed."""
+
+
+class TrackerError(VlrftError, ImportError):
+    """A tracker whose package is not installed; names the extra to install."""

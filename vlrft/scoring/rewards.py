@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from vlrft.plugins.reward_signature import RewardSignature, signature_of
 from vlrft.schema import DataError, RewardError, Rollout
+from vlrft.schema.errors import WorkerTimeout
 from vlrft.scoring.calls import Answer, Outcome, calls_of, start
 from vlrft.tracing.phases import phase
-from vlrft.workers.worker import Workers, WorkerTimeout
+from vlrft.workers.worker import Workers
 
 MAX_MESSAGE = 200  # characters of a foreign error that our one line quotes
 TIME_LIMIT = 10.0  # seconds of a call in a worker unless the config says otherwise

@@ -9,13 +9,10 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 
 from vlrft.config import strict
-from vlrft.schema import Group, Piece, Rollout, VlrftError
+from vlrft.schema import Group, Piece, Rollout
 from vlrft.schema import Sequence as Row
+from vlrft.schema.errors import ReplayError
 from vlrft.selection.rollout_filters import widest
-
-
-class ReplayError(VlrftError, ValueError):
-    """A rollout that cannot be stored."""
 
 
 @strict

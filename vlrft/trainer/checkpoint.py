@@ -23,13 +23,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from vlrft.schema import VlrftError
+from vlrft.schema.errors import CheckpointError
 
 MANIFEST = "manifest.json"
-
-
-class CheckpointError(VlrftError, OSError):
-    """A checkpoint that cannot be written or read; names the path."""
 
 
 @dataclass(frozen=True, kw_only=True)

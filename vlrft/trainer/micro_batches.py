@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.objectives import NonFiniteError
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import short_prompt
+from vlrft.schema.errors import NonFiniteError
 from vlrft.trainer.batch import Batch
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from vlrft.algorithms import find_algorithm
-from vlrft.config import Config, ConfigError, StageConfig
+from vlrft.config import Config, StageConfig
 from vlrft.config.load import dump_config, load_config
 from vlrft.distributed.device import pick_device
 from vlrft.distributed.ranks import ALONE, Ranks
@@ -22,6 +22,7 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import build as build_rollout
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import load_task
+from vlrft.schema.errors import ConfigError
 from vlrft.selection.prompt_sampler import PromptSampler, find_preference
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore

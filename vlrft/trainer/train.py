@@ -9,7 +9,7 @@ from vlrft.advantages.rows import rollout_means, turn_means
 from vlrft.config import Config
 from vlrft.distributed.session import joined
 from vlrft.reporting.html.page import write_report
-from vlrft.schema import VlrftError
+from vlrft.schema.errors import TrainingStopped
 from vlrft.selection.collect import collect
 from vlrft.tracing.phases import working_on
 from vlrft.trainer.batch import make_batches
@@ -17,10 +17,6 @@ from vlrft.trainer.run import Run, Stage
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.step_metrics import Clock, step_metrics
 from vlrft.trainer.update import Skipped, check_packing, update
-
-
-class TrainingStopped(VlrftError, RuntimeError):
-    """A run that cannot go on; says where it can be taken up."""
 
 
 def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:

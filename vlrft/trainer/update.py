@@ -13,18 +13,11 @@ from torch import Tensor
 
 from vlrft.algorithms import Algorithm
 from vlrft.engine import TrainEngine
-from vlrft.objectives import (
-    GroupCoupled,
-    LossBatch,
-    Needs,
-    NonFiniteError,
-    Terms,
-    guard,
-    log_ratio,
-)
+from vlrft.objectives import GroupCoupled, LossBatch, Needs, Terms, guard, log_ratio
 from vlrft.objectives.kl import kl
 from vlrft.policy.logprobs import packed_logprobs, self_check
 from vlrft.policy.policy import Policy
+from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import working_on
 from vlrft.trainer.batch import Batch
 from vlrft.trainer.micro_batches import Part, agreed, parts

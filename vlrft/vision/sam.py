@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 from safetensors import SafetensorError
 
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.boxes import Box
 from vlrft.vision.processor import load_image_processor, prepare_torchvision
 

@@ -22,20 +22,8 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from vlrft.schema import VlrftError
+from vlrft.schema.errors import WorkerDied, WorkerError, WorkerTimeout
 from vlrft.workers.subprocess_pipe import START_SECONDS, death_of, end, kill_group, launch
-
-
-class WorkerError(VlrftError, RuntimeError):
-    """A call that gave no answer: what its process could not send, or could not do."""
-
-
-class WorkerTimeout(WorkerError, TimeoutError):
-    """A call that ran over its time; its process was killed."""
-
-
-class WorkerDied(WorkerError):
-    """A call whose process ended under it."""
 
 
 class Worker:

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from vlrft.plugins.references import load_attribute
-from vlrft.workers.worker import WorkerError
+from vlrft.schema.errors import WorkerError
 
 GRACE_SECONDS = 2.0  # an orphan in the middle of a call ends itself so long after the call's limit
 IDLE_SECONDS = 1.0  # how often an idle worker looks whether its caller still lives

@@ -18,12 +18,13 @@ from vlrft.cli.doctor.page import available, parse_size
 from vlrft.cli.doctor.planner import Planner, changes
 from vlrft.cli.doctor.prompt_lengths import Prompts
 from vlrft.cli.main import main
-from vlrft.config import ConfigError, LoraConfig
+from vlrft.config import LoraConfig
 from vlrft.config.load import load_config
 from vlrft.engine import choices
 from vlrft.memory.shapes import PromptSize
 from vlrft.policy.load import load_policy
 from vlrft.policy.tiny import build_tokenizer
+from vlrft.schema.errors import ConfigError
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
 QUICK = ["task.options={subtasks: [classify], train: 40}", "rollout.max_tokens=4"]

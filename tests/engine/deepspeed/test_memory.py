@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.memory.shapes import DECODER, MODEL
-from vlrft.config import ConfigError, UpdateConfig
+from vlrft.config import UpdateConfig
 from vlrft.engine import ENGINES, choices, find_engine
 from vlrft.memory.rank_share import Gradients, Share, added
 from vlrft.memory.shapes import Model, Weights
+from vlrft.schema.errors import ConfigError
 
 # 100 trained numbers in three parameters; on two ranks 50 each.
 SIZES = (60, 30, 10)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from vlrft.config import ConfigError, UpdateConfig
+from vlrft.config import UpdateConfig
 from vlrft.engine import find_engine
 from vlrft.engine.deepspeed.settings import advised, settings, with_file
+from vlrft.schema.errors import ConfigError
 
 
 def ours(**update: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tests.engine.deepspeed.test_engine import BUDGET, TOLERANCE, UPDATE, batche
 from tests.fakes.policies import CORPUS, ask, noise_image, tiny_config
 from tests.fakes.process_ranks import side_by_side
 from vlrft.algorithms import ALGORITHMS
-from vlrft.config import ConfigError, LoraConfig
+from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine, build
 from vlrft.policy.load import load_policy
@@ -26,6 +26,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Slot
+from vlrft.schema.errors import ConfigError
 from vlrft.trainer.update import update
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")

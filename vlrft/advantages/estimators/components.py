@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from vlrft.advantages.grouped import Floats, Ints, centred, over_group_std, over_step_std
-from vlrft.advantages.inputs import REST, AdvantageError, EstimatorInput
+from vlrft.advantages.inputs import REST, EstimatorInput
 from vlrft.config import strict
+from vlrft.schema.errors import AdvantageError
 
 
 @strict

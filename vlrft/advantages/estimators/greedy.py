@@ -8,8 +8,9 @@ import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.grouped import MIN_SPREAD
-from vlrft.advantages.inputs import AdvantageError, EstimatorInput
+from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
+from vlrft.schema.errors import AdvantageError
 
 
 @strict

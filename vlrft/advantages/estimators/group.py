@@ -9,8 +9,9 @@ import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.grouped import centred, group_sizes, over_group_std, over_step_std
-from vlrft.advantages.inputs import AdvantageError, EstimatorInput
+from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
+from vlrft.schema.errors import AdvantageError
 
 
 @strict

@@ -9,8 +9,9 @@ from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
-from vlrft.advantages.inputs import AdvantageError, EstimatorInput
+from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import Positive, strict
+from vlrft.schema.errors import AdvantageError
 
 BUFFER_SHARE = 0.2  # 4096 of 20480 tokens in the paper
 

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vlrft.cli.commands.score import read_predictions
-from vlrft.config import ConfigError, RewardConfig
+from vlrft.config import RewardConfig
 from vlrft.config.load import task_config
 from vlrft.grading import read_answer
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
 from vlrft.rollout.task import LoadedTask, load_task, named_rewards
 from vlrft.schema import DataError, Sample
+from vlrft.schema.errors import ConfigError
 from vlrft.scoring.probing.prober import Prober
 from vlrft.scoring.probing.probes import Golds
 from vlrft.scoring.probing.verdict import Verdict

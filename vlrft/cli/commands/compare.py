@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vlrft.config import ConfigError
 from vlrft.data.jsonl import replace
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records
 from vlrft.schema import DataError, Record
+from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> None:

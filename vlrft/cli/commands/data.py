@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from vlrft.config import ConfigError
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
 from vlrft.envs import build_host
@@ -17,6 +16,7 @@ from vlrft.reporting.html.contact_sheet import facts, shown, write_sheet
 from vlrft.rollout.gold import gold_grade
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Task
+from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import Graders
 
 

@@ -8,7 +8,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 
 CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
 EXTRAS = {

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from vlrft.config import ConfigError, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
+from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, eval_config, load_config
 from vlrft.data.jsonl import replace as write_whole
 from vlrft.data.jsonl import whole_lines
@@ -22,6 +22,7 @@ from vlrft.evaluation.result_files import (
 )
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Record
+from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from vlrft.config import ConfigError
 from vlrft.config.load import load_config
+from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> int:

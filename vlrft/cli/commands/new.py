@@ -8,7 +8,7 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 
 NEXT = {
     "reward": "vlrft check reward {path} --task digits",

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.config import ConfigError
 from vlrft.config.load import task_config
 from vlrft.data import Samples, open_source
 from vlrft.evaluation.evaluate import EVAL_CHUNK, measure
@@ -22,6 +21,7 @@ from vlrft.evaluation.result_files import (
 from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Record, Sample, Task
+from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import Graders
 
 

@@ -9,15 +9,9 @@ from pathlib import Path
 
 from vlrft.config.load import dump_config, load_config
 from vlrft.config.shipped import shipped_configs
-from vlrft.plugins.find import (
-    PluginError,
-    find_reward,
-    find_task,
-    load_attribute,
-    reward_names,
-    task_names,
-)
+from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
 from vlrft.schema import Task
+from vlrft.schema.errors import PluginError
 
 
 def run(args: argparse.Namespace) -> None:

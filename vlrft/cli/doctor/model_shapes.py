@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from vlrft.config import ConfigError, PolicyConfig
+from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.memory.shapes import GRADIENT, Adapters, Decoder, Model, Tower, Weights
 from vlrft.policy.backbone import sees
 from vlrft.policy.tiny import build_model
 from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze, in_tower
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
 REACH_SECONDS = 5.0  # for a hub that may not be there

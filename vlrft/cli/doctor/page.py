@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from vlrft.cli.doctor.planner import Change, Planned, Planner, peak, suggestions
-from vlrft.config import Config, ConfigError
+from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.device import pick_device
 from vlrft.memory.plan import MARGIN, PARTS, Plan, in_words
+from vlrft.schema.errors import ConfigError
 
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}

@@ -10,12 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vlrft.config import Config, ConfigError, PolicyConfig, StageConfig, TaskConfig
+from vlrft.config import Config, PolicyConfig, StageConfig, TaskConfig
 from vlrft.memory.shapes import PromptSize
 from vlrft.policy.chat import Chat
 from vlrft.policy.tiny import build_tokenizer
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Prompt, Sample, VlrftError
+from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import bound_pixels, build_image_processor, load_image_processor
 
 LOOKED_AT = 32  # prompts of a task

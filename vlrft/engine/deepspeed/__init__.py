@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from vlrft.config import ConfigError, UpdateConfig, strict
+from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine.deepspeed import memory
 from vlrft.engine.deepspeed.engine import DeepSpeedEngine
@@ -19,6 +19,7 @@ from vlrft.engine.deepspeed.settings import Tree, advised, settings, with_file
 from vlrft.memory.rank_share import Share
 from vlrft.memory.shapes import Model
 from vlrft.policy.policy import Policy
+from vlrft.schema.errors import ConfigError
 
 
 @strict

@@ -12,16 +12,16 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from vlrft.config import ConfigError, UpdateConfig
+from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine.deepspeed import zero3
 from vlrft.engine.deepspeed.package import meet, package
 from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.forward import Scores
 from vlrft.engine.lr_schedule import learning_rate
-from vlrft.objectives import NonFiniteError
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
+from vlrft.schema.errors import ConfigError, NonFiniteError
 from vlrft.tracing.phases import phase
 
 MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from vlrft.config import ConfigError
+from vlrft.schema.errors import ConfigError
 
 
 def meet(device: str) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlrft.config import ConfigError, UpdateConfig
+from vlrft.config import UpdateConfig
 from vlrft.plugins.references import near
+from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
 NO_DEVICE = {"device": "none"}  # what DeepSpeed takes where nothing is said

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from vlrft.plugins.references import PluginError
-from vlrft.workers.worker import Worker, WorkerDied, WorkerTimeout
+from vlrft.schema.errors import PluginError, WorkerDied, WorkerTimeout
+from vlrft.workers.worker import Worker
 
 T = TypeVar("T")
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vlrft.schema import DataError
+from vlrft.schema.errors import WorkerTimeout
 from vlrft.scoring.calls import Answer, found_again, once
 from vlrft.scoring.probing.probes import Golds, Probe, probes
 from vlrft.scoring.rewards import WeightedReward, checked
-from vlrft.workers.worker import Worker, WorkerTimeout
+from vlrft.workers.worker import Worker
 
 REPEATS = 3
 PATIENCE = 1  # calls that run over their time before a probe is left out for the other samples
