@@ -155,7 +155,7 @@ def test_a_worker_brings_back_what_lived_beside_a_play_that_took_it_down(here: P
     (first, _), (second, _) = host.start([bad, good])
     host.step({first: "<answer>15</answer>", second: "<answer>15</answer>"})
     answers: Any = host.step({first: "<answer>7</answer>", second: "<answer>23</answer>"})
-    host.shut()
+    host.shutdown()
     assert "exit code 3" in answers[first].message
     assert answers[second].observation.anchor == (16, 22)
 

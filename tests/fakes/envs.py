@@ -1,4 +1,4 @@
-"""Environments for tests of hosts: they count, and do what they are told, such as to die."""
+"""Environments for tests of hosts: they echo the policy's texts, and misbehave on command, for example by dying."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +14,34 @@ from PIL import Image
 
 from vlrft.schema import IMAGE, Env, Message, Observation, Sample, Step, Task
 
-SEEN: dict[str, int] = {}  # sample id -> environments of it that this process has made
+MADE: dict[str, int] = {}  # sample id -> environments of it that this process has made
 
 
-def misbehave(how: str) -> None:
-    if how == "die":
+def misbehave(command: str) -> None:
+    if command == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    if how == "leave":
+    if command == "leave":
         sys.exit(3)
-    if how == "hang":
+    if command == "hang":
         time.sleep(600)
-    if how == "fork and die":  # the copy keeps the pipe open
+    if command == "fork and die":  # the copy keeps the pipe open
         if os.fork():
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
-    if how == "raise":
+    if command == "raise":
         raise KeyError("no such thing")
 
 
-class Told:
-    """Shows what it was told and a picture of how often; the anchor is its process. `info`: how it starts and closes."""
+class EchoEnv:
+    """Shows all texts so far and a picture of their number; the anchor is its process id.
+
+    The sample's `info` may hold commands for its start and its close; a text may be a command too.
+    """
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.said: list[str] = []
-        SEEN[sample.id] = SEEN.get(sample.id, 0) + 1
+        self.texts: list[str] = []
+        MADE[sample.id] = MADE.get(sample.id, 0) + 1
 
     def start(self) -> Observation:
         misbehave(self.sample.info.get("start", ""))
@@ -47,7 +49,7 @@ class Told:
 
     def step(self, text: str) -> Step:
         misbehave(text)
-        self.said.append(text)
+        self.texts.append(text)
         once = self.sample.info.get("once")
         if once is not None and Path(once).exists():
             misbehave(text.removeprefix("second time: "))
@@ -55,7 +57,7 @@ class Told:
             Path(once).touch()
         if text == "no step":
             return self.show()  # type: ignore[return-value]
-        scores: dict[str, Any] = {"turns": len(self.said)}
+        scores: dict[str, Any] = {"turns": len(self.texts)}
         if text == "unsendable":
             scores["lock"] = threading.Lock()
         if text == "end":
@@ -63,12 +65,12 @@ class Told:
         return Step(observation=self.show(), reward=len(text) / 3, scores=scores)
 
     def show(self) -> Observation:
-        words = [self.sample.id, *self.said]
+        words = [self.sample.id, *self.texts]
         if "random" in self.sample.info:
             words.append(os.urandom(8).hex())
         if "unordered" in self.sample.info:
             words += {f"word {k}" for k in range(20)}
-        picture = Image.new("RGB", (16, 8), (len(self.said), 0, 7))
+        picture = Image.new("RGB", (16, 8), (len(self.texts), 0, 7))
         message = Message(role="user", content=(IMAGE, "\n".join(words)))
         return Observation(messages=(message,), images=(picture,), anchor=os.getpid())
 
@@ -76,17 +78,17 @@ class Told:
         misbehave(self.sample.info.get("close", ""))
 
 
-class Shared(Told):
+class CountingEnv(EchoEnv):
     """Shows how many environments of its sample its process has made."""
 
     def show(self) -> Observation:
-        return Observation(messages=(), shown=str(SEEN[self.sample.id]))
+        return Observation(messages=(), shown=str(MADE[self.sample.id]))
 
 
-def task(env: type[Told] | None) -> Task:
-    make: Any = env
+def task(env: type[EchoEnv] | None) -> Task:
+    make_env: Any = env
     return Task(
-        name="told",
+        name="echo",
         doc="",
         options=object,
         splits=(),
@@ -94,17 +96,16 @@ def task(env: type[Told] | None) -> Task:
         rewards={},
         graders={},
         gold=lambda sample: "",
-        env=make,
+        env=make_env,
     )
 
 
 def sample(name: str, **info: Any) -> Sample:
-    given: Mapping[str, Any] = info
-    return Sample(id=name, messages=(), info=given)
+    return Sample(id=name, messages=(), info=info)
 
 
-def make(sample: Sample) -> Env:
-    return Told(sample)
+def make_env(sample: Sample) -> Env:
+    return EchoEnv(sample)
 
 
-told, shared, single = task(Told), task(Shared), task(None)
+echo, counting, single_turn = task(EchoEnv), task(CountingEnv), task(None)

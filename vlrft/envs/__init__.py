@@ -1,29 +1,22 @@
-"""Where environments live: in this process, one after another, or in processes of their own, many at a time.
+"""Hosts of environments: in this process, one after another, or in worker processes, many at a time.
 
     host = build_host(task, workers=4, time_limit=None, reference="./birds.py:task")
-    (handle, shown), = host.start([sample])          # Observation | Failed
-    answers = host.step({handle: "left"})            # {handle: Step | Failed}
+    (handle, first), = host.start([sample])          # Observation | EnvFailure
+    results = host.step({handle: "left"})            # {handle: Step | EnvFailure}
     host.close([handle])
 
-What an environment does wrong ends its own play, as a `EnvFailure`, and no other. In a process of its own it may also hang,
-crash, or take its process down: those that lived beside it are brought back by playing them again up to where they
-were.
+An error of an environment ends its own episode, as an `EnvFailure`, and no other. In a worker process an environment may
+also hang, crash, or kill its process; the other environments of that process are then restored in a new one by replaying
+their episodes up to the current turn.
 """
 
 from __future__ import annotations
 
-from vlrft.envs.in_process import (
-    EnvFailure,
-    Host,
-    InProcess,
-    SingleTurn,
-    StartResult,
-    StepResult,
-    environment_of,
-)
-from vlrft.envs.pool import TIME_LIMIT, EnvPool
-from vlrft.plugins.references import absolute
-from vlrft.schema import Task
+from vlrft.envs.failures import EnvFailure
+from vlrft.envs.host import Host, SingleTurn, StartResult, StepResult
+from vlrft.envs.hosts import EnvRegistry, build_host
+from vlrft.envs.in_process import InProcess
+from vlrft.envs.pool import EnvPool
 
 __all__ = [
     "EnvFailure",
@@ -36,33 +29,3 @@ __all__ = [
     "StepResult",
     "build_host",
 ]
-
-
-def build_host(task: Task, *, workers: int, time_limit: float | None, reference: str) -> Host:
-    """`workers`: processes, 0 for this one. `time_limit`: seconds of a turn there. `reference`: how a process finds the
-    task again, as `plugins.find_task` takes it. A task without an environment needs no process."""
-    if workers == 0 or task.env is None:
-        return InProcess(environment_of(task))
-    named = f"{reference}:task" if reference.endswith(".py") else reference
-    return EnvPool(absolute(named), workers, time_limit or TIME_LIMIT)
-
-
-class EnvRegistry:
-    """The hosts of a run: tasks that differ in their split alone share one, with its processes and what they know."""
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str, int, float | None], Host] = {}
-
-    def of(self, task: Task, *, workers: int, time_limit: float | None, reference: str) -> Host:
-        """See `build_host`."""
-        key = reference, workers, time_limit
-        if key not in self._open:
-            self._open[key] = build_host(
-                task, workers=workers, time_limit=time_limit, reference=reference
-            )
-        return self._open[key]
-
-    def shut(self) -> None:
-        """Ends what they hold; they can be used again."""
-        for host in self._open.values():
-            host.shut()

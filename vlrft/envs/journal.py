@@ -1,4 +1,4 @@
-"""What a host keeps of an environment in another process: all it takes to play it again there, and to compare."""
+"""A host's record of an episode in a worker process: enough to replay it in a new process and to compare the results."""
 
 from __future__ import annotations
 
@@ -8,94 +8,104 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vlrft.envs.in_process import EnvFailure, about, moment, told
+from vlrft.envs.failures import EnvFailure, env_of, moment_of
 from vlrft.envs.process import Reply
 from vlrft.envs.worker_main import Call
 from vlrft.schema import Sample, Step
+from vlrft.schema.short_message import short_message
 
-AGAIN = "it may depend on its sample and on what is said, and on nothing else"
+REPLAY_RULE = "an environment may depend only on its sample and on the policy's answers"
 
 
 @dataclass
-class Record:
-    """An open environment."""
+class EpisodeRecord:
+    """An open environment and the turns played in it so far."""
 
     sample: str  # its id
     content: bytes  # the sample, pickled
-    process: int
-    stands: bool = False  # in its process, as it was left
-    said: list[str] = field(default_factory=list[str])
+    process: int  # the index of its process in the pool
+    live: bool = False  # the process holds it, in its latest state
+    texts: list[str] = field(default_factory=list[str])  # the policy's, one a turn
     digests: list[bytes] = field(default_factory=list[bytes])  # of the start and of each turn
-    over: bool = False
-    failed: EnvFailure | None = None
+    done: bool = False
+    failure: EnvFailure | None = None
 
-    def next(self, handle: int, text: str | None) -> Call:
-        """What it is to do first, or now: start, or take what was said."""
-        said = self.content if text is None else text
-        return Call(handle, self.sample, len(self.digests), said)
+    def next_call(self, handle: int, text: str | None) -> Call:
+        """The call that passes on the text, or that starts the environment if there is none."""
+        payload = self.content if text is None else text
+        return Call(handle, self.sample, len(self.digests), payload)
 
-    def before(self, handle: int) -> Iterator[Call]:
-        """What it has done so far, to be done again."""
-        said: tuple[bytes | str, ...] = (self.content, *self.said)
+    def replay_calls(self, handle: int) -> Iterator[Call]:
+        """All calls so far, to be repeated in a new process."""
+        payloads: tuple[bytes | str, ...] = (self.content, *self.texts)
         for turn in range(len(self.digests)):
-            yield Call(handle, self.sample, turn, said[turn], again=True)
+            yield Call(handle, self.sample, turn, payloads[turn], replay=True)
 
-    def note(self, reply: Reply) -> Any:
-        """The answer, kept in mind; None where what was done again was answered as before."""
-        call, self.stands = reply.call, True
-        if call.again and reply.digest == self.digests[call.turn]:
+    def record(self, reply: Reply) -> Any:
+        """The reply's result, after adding it to the record; None for a replayed call with the same result as before."""
+        call, self.live = reply.call, True
+        if call.replay and reply.digest == self.digests[call.turn]:
             return None
-        answer = _read(reply, self.sample)
-        if call.said is None:
-            return answer
-        if isinstance(answer, EnvFailure):
-            self.failed = answer
-            return answer
+        result = _unpickle_result(reply, self.sample)
+        if call.payload is None:
+            return result
+        if isinstance(result, EnvFailure):
+            self.failure = result
+            return result
         self.digests.append(reply.digest)
-        if isinstance(call.said, str):
-            self.said.append(call.said)
-        self.over = isinstance(answer, Step) and answer.done
-        return answer
+        if isinstance(call.payload, str):
+            self.texts.append(call.payload)
+        self.done = isinstance(result, Step) and result.done
+        return result
 
 
-def deal(
-    handles: Sequence[int], samples: Sequence[Sample], known: Mapping[int, Record], processes: int
-) -> dict[int, Record]:
-    """A new record a handle. Those of one sample share a process: where that sample is at play, or where fewest are."""
-    homes = {r.sample: r.process for r in known.values()}
-    at_play = Counter(r.process for r in known.values() if not r.over and r.failed is None)
+def new_records(
+    handles: Sequence[int],
+    samples: Sequence[Sample],
+    records: Mapping[int, EpisodeRecord],
+    processes: int,
+) -> dict[int, EpisodeRecord]:
+    """A record for each new handle, with the process assigned to it.
+
+    Environments of one sample share a process: the one that already has an environment of that sample, else the one with
+    the fewest running episodes. `records`: those of the environments that are open already.
+    """
+    process_of = {r.sample: r.process for r in records.values()}
+    running = Counter(r.process for r in records.values() if not r.done and r.failure is None)
     contents: dict[int, bytes | EnvFailure] = {}
-    found: dict[int, Record] = {}
+    added: dict[int, EpisodeRecord] = {}
     for handle, sample in zip(handles, samples, strict=True):
         if id(sample) not in contents:
-            contents[id(sample)] = _written(sample)
+            contents[id(sample)] = _pickle_sample(sample)
         content = contents[id(sample)]
         if isinstance(content, EnvFailure):
-            found[handle] = Record(sample.id, b"", 0, failed=content)
+            added[handle] = EpisodeRecord(sample.id, b"", 0, failure=content)
             continue
-        home = homes.setdefault(sample.id, min(range(processes), key=at_play.__getitem__))
-        at_play[home] += 1
-        found[handle] = Record(sample.id, content, home)
-    return found
+        process = process_of.setdefault(sample.id, min(range(processes), key=running.__getitem__))
+        running[process] += 1
+        added[handle] = EpisodeRecord(sample.id, content, process)
+    return added
 
 
-def _written(sample: Sample) -> bytes | EnvFailure:
+def _pickle_sample(sample: Sample) -> bytes | EnvFailure:
     try:
         return pickle.dumps(sample)
     except Exception as e:
         return EnvFailure(
-            f"{about(sample.id)} cannot be given its sample in another process: {told(e)}"
+            f"{env_of(sample.id)} cannot run in another process, its sample cannot be sent there: {short_message(e)}"
         )
 
 
-def _read(reply: Reply, sample: str) -> Any:
-    """What was answered. A Failed where it cannot be read here, or stands for something else than before."""
+def _unpickle_result(reply: Reply, sample: str) -> Any:
+    """The result, or an EnvFailure if it cannot be unpickled here or belongs to a replay that gave another result."""
     if not reply.content:
-        what = (
-            f"was played again in a new process, and answered otherwise {moment(reply.call.turn)}"
+        problem = (
+            f"was replayed in a new process, and its result differed {moment_of(reply.call.turn)}"
         )
-        return EnvFailure(f"{about(sample)} {what}; {AGAIN}")
+        return EnvFailure(f"{env_of(sample)} {problem}; {REPLAY_RULE}")
     try:
         return pickle.loads(reply.content)
     except Exception as e:
-        return EnvFailure(f"{about(sample)} answered what only its own process can read: {told(e)}")
+        return EnvFailure(
+            f"{env_of(sample)} gave a result that only its own process can read: {short_message(e)}"
+        )

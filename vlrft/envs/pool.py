@@ -1,4 +1,4 @@
-"""Environments in processes of their own, all of which work at the same time; a process that is lost is made again."""
+"""Environments in worker processes, which all work at the same time; a process that is lost is replaced."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from vlrft.envs.in_process import EnvFailure, StartResult, StepResult, warn
-from vlrft.envs.journal import Record, deal
-from vlrft.envs.process import EnvProcess, Lost
+from vlrft.envs.failures import EnvFailure, warn_of_failures
+from vlrft.envs.host import StartResult, StepResult
+from vlrft.envs.journal import EpisodeRecord, new_records
+from vlrft.envs.process import EnvProcess, ProcessLost
 from vlrft.envs.worker_main import Call
 from vlrft.schema import Observation, Sample, Step
 from vlrft.workers.subprocess_pipe import START_SECONDS
@@ -20,36 +21,38 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TIME_LIMIT = 60.0  # seconds of a turn unless the config says otherwise
-LOOK_SECONDS = 1.0  # how often a silent process is looked at, whose children may hold its pipe open
+CHECK_SECONDS = 1.0  # between checks of a silent process: its children may keep its pipe open
 
 
 @dataclass
-class _Round:
-    """Calls to many environments, one each, and what they are answered."""
+class _Exchange:
+    """Calls to many environments, one each, and their results so far."""
 
-    waiting: dict[int, Call]
-    answers: dict[int, Any] = field(default_factory=dict[int, Any])
+    pending: dict[int, Call]
+    results: dict[int, Any] = field(default_factory=dict[int, Any])
     images: dict[bytes, tuple[Image, ...]] = field(default_factory=dict[bytes, "tuple[Image, ...]"])
 
-    def answer(self, handle: int, answer: Any, digest: bytes = b"") -> None:
-        del self.waiting[handle]
-        self.answers[handle] = self._shared(answer, digest)
+    def finish(self, handle: int, result: Any, digest: bytes = b"") -> None:
+        del self.pending[handle]
+        self.results[handle] = self._share_images(result, digest)
 
-    def _shared(self, answer: Any, digest: bytes) -> Any:
-        """Images that several see are the same object, which is then rendered once."""
-        seen = answer.observation if isinstance(answer, Step) else answer
-        if not isinstance(seen, Observation) or not seen.images:
-            return answer
-        seen = replace(seen, images=self.images.setdefault(digest, seen.images))
-        return replace(answer, observation=seen) if isinstance(answer, Step) else seen
+    def _share_images(self, result: Any, digest: bytes) -> Any:
+        """Equal images of several environments become one object, which is then processed once."""
+        observation = result.observation if isinstance(result, Step) else result
+        if not isinstance(observation, Observation) or not observation.images:
+            return result
+        images = self.images.setdefault(digest, observation.images)
+        observation = replace(observation, images=images)
+        return replace(result, observation=observation) if isinstance(result, Step) else observation
 
 
 class EnvPool:
-    """Hosts the environments of a task; a `vlrft.envs.Host`. For one thread at a time.
+    """A `vlrft.envs.Host` with the environments of one task in worker processes. For one thread at a time.
 
-    Environments of one sample live in one process; samples go where fewest are at play. A call that takes too long is
-    killed with its process, and fails, as does one whose process dies under it. The other environments of that process
-    are played again in a new one before their next turn; one that then shows or earns something else fails.
+    Environments of one sample share a process; a new sample goes to the process with the fewest running episodes. A call
+    that exceeds its time limit is killed with its process and fails, as does a call whose process dies during it. The
+    other environments of that process are replayed in a new one before their next turn; an environment whose replay gives
+    another observation, reward or score fails.
     """
 
     def __init__(
@@ -59,122 +62,122 @@ class EnvPool:
         time_limit: float = TIME_LIMIT,
         start_limit: float = START_SECONDS,
     ) -> None:
-        """`task`: as `plugins.find_task` takes it. The limits are seconds: of a turn or a close, and of a start."""
+        """`task`: a reference for `plugins.find_task`. `time_limit`: seconds of a turn or a close; `start_limit`: of a
+        start."""
         self._processes = [
             EnvProcess(task, time_limit, max(start_limit, time_limit)) for _ in range(workers)
         ]
         self._handles = itertools.count()
-        self._records: dict[int, Record] = {}
+        self._records: dict[int, EpisodeRecord] = {}
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that there are."""
+        """Ids of the running processes."""
         return [process.pid for process in self._processes if process.pid is not None]
 
     def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         handles = [next(self._handles) for _ in samples]
-        records = deal(handles, samples, self._records, len(self._processes))
-        self._records |= records
+        self._records |= new_records(handles, samples, self._records, len(self._processes))
         try:
-            shown = self._played(dict.fromkeys(handles))
-        except BaseException:  # nobody else knows the handles
+            observations = self._run(dict.fromkeys(handles))
+        except BaseException:  # the caller never learns the handles
             for handle in handles:
                 del self._records[handle]
             raise
-        return [(handle, shown[handle]) for handle in handles]
+        return [(handle, observations[handle]) for handle in handles]
 
-    def step(self, said: Mapping[int, str]) -> dict[int, StepResult]:
-        return self._played(said)
+    def step(self, texts: Mapping[int, str]) -> dict[int, StepResult]:
+        return self._run(texts)
 
     def close(self, handles: Iterable[int]) -> None:
-        own = {h: r for h in handles if (r := self._records.get(h)) is not None}
+        records = {h: r for h in handles if (r := self._records.get(h)) is not None}
         try:
-            closed = self._exchange({h: Call(h, r.sample, 0, None) for h, r in own.items()})
+            closed = self._exchange({h: Call(h, r.sample, 0, None) for h, r in records.items()})
         finally:
-            for handle in own:
+            for handle in records:
                 del self._records[handle]
-        warn(closed.values())
+        warn_of_failures(closed.values())
 
-    def shut(self) -> None:
-        """Kills the processes; environments that are open are not closed first."""
+    def shutdown(self) -> None:
+        """Kills the processes; open environments are not closed first."""
         self._end_all()
         self._records.clear()
 
-    def _played(self, said: Mapping[int, str | None]) -> dict[int, Any]:
-        """What each answers; None is its start."""
-        records = {handle: self._records[handle] for handle in said}
-        failed = {h: r.failed for h, r in records.items() if r.failed is not None}
-        going = {h: r.next(h, said[h]) for h, r in records.items() if r.failed is None}
-        return failed | self._exchange(going)
+    def _run(self, texts: Mapping[int, str | None]) -> dict[int, Any]:
+        """The result of each environment's step, or of its start where the text is None."""
+        records = {handle: self._records[handle] for handle in texts}
+        failures = {h: r.failure for h, r in records.items() if r.failure is not None}
+        calls = {h: r.next_call(h, texts[h]) for h, r in records.items() if r.failure is None}
+        return failures | self._exchange(calls)
 
-    def _exchange(self, waiting: dict[int, Call]) -> dict[int, Any]:
-        """What each call is answered. A call of which nothing is left to do, such as closing what is gone, has none."""
-        going = _Round(waiting)
+    def _exchange(self, calls: dict[int, Call]) -> dict[int, Any]:
+        """Sends the calls and waits for their results. A close of an environment that is in no process has no result."""
+        exchange = _Exchange(calls)
         try:
             for number, process in enumerate(self._processes):
                 if process.died:
-                    self._forget(number)
-                self._tell(number, going)
+                    self._end(number)
+                self._send(number, exchange)
             while busy := [n for n, process in enumerate(self._processes) if process.calls]:
                 self._wait(busy)
                 for number in busy:
-                    self._hear(number, going)
-        except BaseException:  # in the middle of things: nothing that stands is known
+                    self._receive(number, exchange)
+        except BaseException:  # interrupted: the state of the environments is unknown
             self._end_all()
             raise
-        return going.answers
+        return exchange.results
 
-    def _tell(self, number: int, going: _Round) -> None:
-        """All calls to that process, each behind what it takes for its environment to stand."""
+    def _send(self, number: int, exchange: _Exchange) -> None:
+        """Sends all pending calls of that process, each after the replay that its environment needs."""
         calls: list[Call] = []
-        for handle, call in list(going.waiting.items()):
+        for handle, call in list(exchange.pending.items()):
             record = self._records[handle]
             if record.process != number:
                 continue
-            if record.stands:
+            if record.live:
                 calls.append(call)
-            elif call.said is None:
-                del going.waiting[handle]
+            elif call.payload is None:
+                del exchange.pending[handle]
             else:
-                calls += [*record.before(handle), call]
+                calls += [*record.replay_calls(handle), call]
         if calls:
-            self._processes[number].tell(calls)
+            self._processes[number].send(calls)
 
     def _wait(self, busy: Sequence[int]) -> None:
-        """Until one of them may have something to say, or runs over its time."""
-        left = min(self._processes[n].deadline for n in busy) - time.monotonic()
+        """Returns when one of the processes may have sent something or has exceeded its time limit."""
+        remaining = min(self._processes[n].deadline for n in busy) - time.monotonic()
         pipes = [pipe for n in busy if (pipe := self._processes[n].pipe) is not None]
-        wait(pipes, min(max(left, 0.0), LOOK_SECONDS))
+        wait(pipes, min(max(remaining, 0.0), CHECK_SECONDS))
 
-    def _hear(self, number: int, going: _Round) -> None:
-        """What that process has to say, or its loss."""
+    def _receive(self, number: int, exchange: _Exchange) -> None:
+        """Takes the next reply of that process. If the process is lost, it is replaced."""
         process = self._processes[number]
         try:
-            reply = process.hear()
-        except Lost as lost:
-            self._blame(process.blamed, lost, going)
-            self._forget(number)
-            self._tell(number, going)
+            reply = process.receive()
+        except ProcessLost as lost:
+            self._fail(process.suspects, lost, exchange)
+            self._end(number)
+            self._send(number, exchange)
             return
-        if reply is None or reply.call.handle not in going.waiting:
-            return  # what is left of one that failed as it was played again
-        answer = self._records[reply.call.handle].note(reply)
-        if isinstance(answer, EnvFailure) or not reply.call.again:
-            going.answer(reply.call.handle, answer, reply.digest)
+        if reply is None or reply.call.handle not in exchange.pending:
+            return  # a later call of an environment whose replay failed
+        result = self._records[reply.call.handle].record(reply)
+        if isinstance(result, EnvFailure) or not reply.call.replay:
+            exchange.finish(reply.call.handle, result, reply.digest)
 
-    def _blame(self, calls: Sequence[Call], lost: Lost, going: _Round) -> None:
+    def _fail(self, calls: Sequence[Call], lost: ProcessLost, exchange: _Exchange) -> None:
         for call in calls:
-            if call.handle in going.waiting:
-                failed = lost.failed(call)
-                self._records[call.handle].failed = failed
-                going.answer(call.handle, failed)
+            if call.handle in exchange.pending:
+                failure = lost.failure_of(call)
+                self._records[call.handle].failure = failure
+                exchange.finish(call.handle, failure)
 
-    def _forget(self, number: int) -> None:
-        """Ends the process; what was in it stands no more."""
+    def _end(self, number: int) -> None:
+        """Ends the process; its environments are live no more."""
         self._processes[number].end()
         for record in self._records.values():
-            record.stands = record.stands and record.process != number
+            record.live = record.live and record.process != number
 
     def _end_all(self) -> None:
         for number in range(len(self._processes)):
-            self._forget(number)
+            self._end(number)

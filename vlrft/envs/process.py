@@ -1,4 +1,4 @@
-"""One process of environments, as its host sees it: told a list of calls, heard one answer at a time."""
+"""One worker process of environments, from its host's side: it is sent lists of calls and returns one result a call."""
 
 from __future__ import annotations
 
@@ -13,100 +13,107 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from vlrft.envs.in_process import EnvFailure, about
+from vlrft.envs.failures import EnvFailure, env_of
 from vlrft.envs.worker_main import Call
 from vlrft.workers.subprocess_pipe import START_SECONDS, death_of, end, launch
 
-HASH_SEED = "0"  # sets of strings are ordered alike in each process, so a play can be repeated
+HASH_SEED = (
+    "0"  # sets of strings have the same order in every process, so an episode can be replayed
+)
 
 
-class Lost(Exception):
-    """A process that cannot go on: why, in words that follow `its environment` or, if it had not begun, `it`."""
+class ProcessLost(Exception):
+    """A process that died, hangs, or could not be started. `reason`: a predicate, such as "died (exit code 7)"."""
 
-    def __init__(self, why: str, hint: str = "", begun: bool = True) -> None:
-        super().__init__(why)
-        self.why, self.hint, self.begun = why, f"; {hint}" if hint else "", begun
+    def __init__(self, reason: str, hint: str = "", ready: bool = True) -> None:
+        """`ready`: whether it had loaded its task."""
+        super().__init__(reason)
+        self.reason, self.hint, self.ready = reason, f"; {hint}" if hint else "", ready
 
-    def failed(self, call: Call) -> EnvFailure:
-        """What it means for one of its environments."""
-        if not self.begun:
-            what = f"has no process to be in: it {self.why}"
-            return EnvFailure(f"{about(call.sample)} {what}{self.hint}")
-        again = ", played again in a new process" if call.again else ""
-        return EnvFailure(f"{about(call.sample)} {self.why} {call.moment}{again}{self.hint}")
+    def failure_of(self, call: Call) -> EnvFailure:
+        """The failure of the environment that the call was for."""
+        if not self.ready:
+            return EnvFailure(
+                f"{env_of(call.sample)} has no worker process: the worker {self.reason}{self.hint}"
+            )
+        replay = ", replayed in a new process" if call.replay else ""
+        return EnvFailure(f"{env_of(call.sample)} {self.reason} {call.moment}{replay}{self.hint}")
 
 
 class Reply(NamedTuple):
     call: Call
-    digest: bytes  # of what was shown and earned; empty: it failed
-    content: bytes  # the answer, pickled; empty: it was asked for its digest only
+    digest: bytes  # of the result; empty: the environment failed
+    content: bytes  # the pickled result; empty: of a replay, of which only the digest is needed
 
 
 class EnvProcess:
-    """Starts with the first calls it is told, and again after its end. `calls`: what it was told and has not answered;
-    the first is what it works on."""
+    """A worker process that starts with the first calls sent to it, and again after its end.
+
+    `calls`: those that have no reply yet; the process works on the first.
+    """
 
     def __init__(self, task: str, seconds: float, start_seconds: float) -> None:
-        """The limits of a turn and of a start."""
+        """`seconds`: the limit of a turn. `start_seconds`: the limit of an environment's start."""
         self.calls: deque[Call] = deque()
-        self.ready = False  # to be told: it has found the task
-        self.deadline = 0.0  # of what it works on, by the monotonic clock
+        self.ready = False  # it has loaded the task and can be sent calls
+        self.deadline = 0.0  # of the current call, by the monotonic clock
         self.pipe: Connection[Any, Any] | None = None
-        self._asked = task, seconds, start_seconds
+        self._arguments = task, seconds, start_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] | None = None
-        self._refused = ""  # why there is no process
+        self._start_error = ""  # why there is no process
 
     @property
     def pid(self) -> int | None:
-        """While there is one."""
+        """None while no process runs."""
         return None if self._process is None else self._process.pid
 
     @property
     def died(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether the process ended without `end`."""
         return self._process is not None and self._process.poll() is not None
 
-    def tell(self, calls: Iterable[Call]) -> None:
+    def send(self, calls: Iterable[Call]) -> None:
         self.calls.extend(calls)
         if self._process is None:
             self._start()
         elif self.calls:
-            self._send()
+            self._send_calls()
 
     @property
-    def blamed(self) -> list[Call]:
-        """Those that its loss is laid to: what it works on, or all while it has not begun."""
+    def suspects(self) -> list[Call]:
+        """The calls that fail with the process: the current one, or all of them before the task was loaded."""
         return list(self.calls)[: 1 if self.ready else None]
 
-    def hear(self) -> Reply | None:
-        """The next answer, if there is one. Raises Lost when it is dead or over its time; `end` it then."""
+    def receive(self) -> Reply | None:
+        """The next reply, if there is one. Raises ProcessLost if the process died or exceeded its time limit; call `end`
+        then."""
         if self.pipe is None:
-            raise self._lost(f"cannot be started ({self._refused})")
-        died = self.died  # before the look into the pipe, which then holds all that it said
+            raise self._lost(f"cannot be started ({self._start_error})")
+        died = self.died  # before the pipe is polled, which then holds all that the process sent
         if not self.pipe.poll():
             if died:
-                raise self._dead()
+                raise self._lost_by_death()
             if time.monotonic() > self.deadline:
-                why = f"took longer than {self._limit():g} s and was killed"
-                raise self._lost(why, "make it faster, or raise task.env.time_limit")
+                reason = f"took longer than {self._limit():g} s and was killed"
+                raise self._lost(reason, "make it faster, or raise task.env.time_limit")
             return None
         try:
-            received = pickle.loads(self.pipe.recv_bytes())
+            message = pickle.loads(self.pipe.recv_bytes())
         except (EOFError, OSError):
-            raise self._dead() from None
+            raise self._lost_by_death() from None
         if self.ready:
-            reply = Reply(self.calls.popleft(), *received)
-            self._time()
+            reply = Reply(self.calls.popleft(), *message)
+            self._set_deadline()
             return reply
-        if received is not None:
-            raise self._lost(f"does not find its task ({received})")
+        if message is not None:
+            raise self._lost(f"cannot load the task ({message})")
         self.ready = True
-        self._send()
+        self._send_calls()
         return None
 
     def end(self) -> None:
-        """Kills it, if there is one, with what it started itself."""
+        """Kills the process, if there is one, and the processes that it started."""
         if self._end is not None:
             self._end()
         self._process = self.pipe = self._end = None
@@ -114,38 +121,38 @@ class EnvProcess:
         self.calls.clear()
 
     def _start(self) -> None:
-        self._time()
+        self._set_deadline()
         try:
             self._process, self.pipe = launch(
                 "vlrft.envs.worker_main:serve",
-                *self._asked,
+                *self._arguments,
                 environment={"PYTHONHASHSEED": HASH_SEED},
             )
-        except OSError as e:  # `hear` tells
-            self._refused, self.deadline = str(e), 0.0
+        except OSError as e:  # `receive` reports it
+            self._start_error, self.deadline = str(e), 0.0
             return
         self._end = weakref.finalize(self, end, self._process, self.pipe, os.getpid())
 
-    def _send(self) -> None:
+    def _send_calls(self) -> None:
         assert self.pipe is not None
-        with suppress(OSError):  # it died: `hear` finds out
+        with suppress(OSError):  # it died; `receive` reports it
             self.pipe.send_bytes(pickle.dumps(list(self.calls)))
-        self._time()
+        self._set_deadline()
 
-    def _time(self) -> None:
+    def _set_deadline(self) -> None:
         self.deadline = time.monotonic() + self._limit()
 
     def _limit(self) -> float:
-        """Seconds of what it is at."""
+        """Seconds that the current call, or the start of the process, may take."""
         if not self.ready:
             return START_SECONDS
-        _, seconds, start_seconds = self._asked
+        _, seconds, start_seconds = self._arguments
         return self.calls[0].limit(seconds, start_seconds) if self.calls else seconds
 
-    def _dead(self) -> Lost:
-        how = death_of(self._process) if self._process is not None else ""
-        hint = "was there enough memory?" if "SIGKILL" in how else ""
-        return self._lost(f"died with its process{how}" if self.ready else f"died{how}", hint)
+    def _lost_by_death(self) -> ProcessLost:
+        cause = death_of(self._process) if self._process is not None else ""
+        hint = "was there enough memory?" if "SIGKILL" in cause else ""
+        return self._lost(f"died with its process{cause}" if self.ready else f"died{cause}", hint)
 
-    def _lost(self, why: str, hint: str = "") -> Lost:
-        return Lost(why, hint, self.ready)
+    def _lost(self, reason: str, hint: str = "") -> ProcessLost:
+        return ProcessLost(reason, hint, self.ready)

@@ -1,6 +1,6 @@
-"""The other end of a process of environments: makes them, plays them one call after another, answers each call.
+"""The main loop of a worker process: makes environments, steps them one call after another, and sends each result.
 
-It runs in the process itself, started by `process.EnvProcess`, and ends with its caller.
+It is started by `process.EnvProcess`, and ends with its parent process.
 """
 
 from __future__ import annotations
@@ -14,91 +14,95 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, TextIO
 
-from vlrft.envs.in_process import EnvFailure, LocalEnvs, about, environment_of, moment, told
+from vlrft.envs.failures import EnvFailure, env_of, moment_of
+from vlrft.envs.host import env_factory
+from vlrft.envs.in_process import LocalEnvs
 from vlrft.plugins.find import find_task
 from vlrft.schema import Observation, Sample, Step
+from vlrft.schema.short_message import short_message
 from vlrft.workers.subprocess_pipe import START_SECONDS
 from vlrft.workers.worker_main import GRACE_SECONDS, messages
 
 
 class Call(NamedTuple):
-    """Something to do with one environment."""
+    """One call to one environment: start, step or close."""
 
     handle: int
     sample: str  # its id
     turn: int  # 0: the start
-    said: bytes | str | None  # the sample, pickled; what the policy said; None: close it
-    again: bool = False  # it was done in a process that is gone; the digest is enough
+    payload: bytes | str | None  # start: the pickled sample; step: the policy's text; close: None
+    replay: bool = False  # it was answered by a process that ended; only the digest is needed
 
     @property
     def moment(self) -> str:
-        return "as it was closed" if self.said is None else moment(self.turn)
+        return "as it was closed" if self.payload is None else moment_of(self.turn)
 
     def limit(self, seconds: float, start_seconds: float) -> float:
-        """How long it may take."""
-        return start_seconds if isinstance(self.said, bytes) else seconds
+        """Seconds that the call may take."""
+        return start_seconds if isinstance(self.payload, bytes) else seconds
 
 
-def serve(descriptor: int, caller: int, task: str, seconds: float, start_seconds: float) -> None:
-    """Says None, or why it cannot begin; then an answer a call until the caller is gone."""
-    os.dup2(2, 1)  # what an environment prints is no result of the command
+def serve(descriptor: int, parent: int, task: str, seconds: float, start_seconds: float) -> None:
+    """Sends None, or why the task cannot be loaded; then one result a call until the parent process ends."""
+    os.dup2(2, 1)  # output of an environment must not mix with the command's results
     pipe: Connection[Any, Any] = Connection(descriptor)
     with suppress(OSError, KeyboardInterrupt), open(os.devnull, "w") as silent:
         try:
-            with _limited(START_SECONDS, silent):
-                standing = LocalEnvs(environment_of(find_task(task)))
+            with _exit_after(START_SECONDS, silent):
+                envs = LocalEnvs(env_factory(find_task(task)))
         except Exception as e:
-            pipe.send_bytes(pickle.dumps(told(e)))
+            pipe.send_bytes(pickle.dumps(short_message(e)))
             return
         pipe.send_bytes(pickle.dumps(None))
-        for message in messages(pipe, caller):
+        for message in messages(pipe, parent):
             calls: list[Call] = pickle.loads(message)
             for call in calls:
-                with _limited(call.limit(seconds, start_seconds), silent):
-                    answer = _answer(standing, call)
-                pipe.send_bytes(answer)
+                with _exit_after(call.limit(seconds, start_seconds), silent):
+                    result = _run_and_pickle(envs, call)
+                pipe.send_bytes(result)
 
 
-def digest(answer: object) -> bytes:
-    """Equal for answers that show and earn the same. Anchors do not count: they may be of any kind."""
-    found = hashlib.sha256()
-    shown = answer
-    if isinstance(answer, Step):
-        earned = answer.reward, sorted(answer.scores.items()), answer.valid, answer.done
-        found.update(repr(earned).encode())
-        shown = answer.observation
-    if isinstance(shown, Observation):
-        found.update(repr((shown.messages, shown.follows, shown.shown)).encode())
-        for image in shown.images:
-            found.update(repr((image.mode, image.size)).encode())
-            found.update(image.tobytes())
-    return found.digest()
+def digest(result: object) -> bytes:
+    """A hash of the observation, rewards and scores of a result. Anchors are left out: they may be of any type."""
+    sha256 = hashlib.sha256()
+    observation = result
+    if isinstance(result, Step):
+        values = result.reward, sorted(result.scores.items()), result.valid, result.done
+        sha256.update(repr(values).encode())
+        observation = result.observation
+    if isinstance(observation, Observation):
+        texts = observation.messages, observation.follows, observation.shown
+        sha256.update(repr(texts).encode())
+        for image in observation.images:
+            sha256.update(repr((image.mode, image.size)).encode())
+            sha256.update(image.tobytes())
+    return sha256.digest()
 
 
-def _answer(standing: LocalEnvs, call: Call) -> bytes:
-    """(digest, pickled answer), pickled; the first is empty of what failed, the second of what was done before."""
+def _run_and_pickle(envs: LocalEnvs, call: Call) -> bytes:
+    """The pickled pair (digest, pickled result). The digest of a failure is empty, and so is the result of a replay."""
     try:
-        answer = _done(standing, call)
-        if isinstance(answer, EnvFailure):
-            return pickle.dumps((b"", pickle.dumps(answer)))
-        return pickle.dumps((digest(answer), b"" if call.again else pickle.dumps(answer)))
+        result = _run(envs, call)
+        if isinstance(result, EnvFailure):
+            return pickle.dumps((b"", pickle.dumps(result)))
+        return pickle.dumps((digest(result), b"" if call.replay else pickle.dumps(result)))
     except Exception as e:
-        what = f"{about(call.sample)} cannot be played in another process: {told(e)}"
-        return pickle.dumps((b"", pickle.dumps(EnvFailure(what))))
+        problem = f"{env_of(call.sample)} cannot run in another process: {short_message(e)}"
+        return pickle.dumps((b"", pickle.dumps(EnvFailure(problem))))
 
 
-def _done(standing: LocalEnvs, call: Call) -> object:
-    if call.said is None:
-        return standing.close(call.handle)
-    if isinstance(call.said, str):
-        return standing.step(call.handle, call.said)
-    sample: Sample = pickle.loads(call.said)
-    return standing.start(call.handle, sample)
+def _run(envs: LocalEnvs, call: Call) -> object:
+    if call.payload is None:
+        return envs.close(call.handle)
+    if isinstance(call.payload, str):
+        return envs.step(call.handle, call.payload)
+    sample: Sample = pickle.loads(call.payload)
+    return envs.start(call.handle, sample)
 
 
 @contextmanager
-def _limited(seconds: float, silent: TextIO) -> Iterator[None]:
-    """Ends the process a while after the time, when nobody is left to end it."""
+def _exit_after(seconds: float, silent: TextIO) -> Iterator[None]:
+    """Ends this process some time after the limit, in case the parent process is no longer there to end it."""
     faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True, file=silent)
     try:
         yield

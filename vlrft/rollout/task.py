@@ -43,7 +43,7 @@ class LoadedTask:
     @cached_property
     def host(self) -> Host:
         """Where its environments are; without one of its own, a single turn."""
-        return self.hosts.of(
+        return self.hosts.host_for(
             self.task,
             workers=self.env.workers,
             time_limit=self.env.time_limit,
@@ -52,7 +52,7 @@ class LoadedTask:
 
     def close(self) -> None:
         """Ends the processes of its rewards and its environments."""
-        self.hosts.shut()
+        self.hosts.shutdown()
         for reward in self.rewards:
             if reward.workers is not None:
                 reward.workers.close()

@@ -1,0 +1,54 @@
+"""The interface of a host of environments, and the environment of a task that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from vlrft.envs.failures import EnvFailure
+from vlrft.schema import Env, Observation, Sample, Step, Task
+
+StartResult = Observation | EnvFailure
+StepResult = Step | EnvFailure
+EnvFactory = Callable[[Sample], Env]
+
+
+class Host(Protocol):
+    """Owner of open environments, addressed by handles. A failed environment returns the same failure until closed."""
+
+    def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
+        """Opens an environment for each sample: its handle, which is never used again, and its first observation."""
+        ...
+
+    def step(self, texts: Mapping[int, str]) -> dict[int, StepResult]:
+        """Passes each environment the policy's text of one turn. Raises KeyError for a handle that is not open."""
+        ...
+
+    def close(self, handles: Iterable[int]) -> None:
+        """Closes environments; handles that are not open are ignored. An error in closing is a RuntimeWarning."""
+        ...
+
+    def shutdown(self) -> None:
+        """Releases all open environments and processes. The host can be used again afterwards."""
+        ...
+
+
+class SingleTurn:
+    """The environment of a task without one: shows the sample and takes one answer."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+
+    def start(self) -> Observation:
+        return Observation(messages=self.sample.messages, images=self.sample.images)
+
+    def step(self, text: str) -> Step:
+        return Step()
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def env_factory(task: Task) -> EnvFactory:
+    """The function that makes the task's environments."""
+    return task.env or SingleTurn

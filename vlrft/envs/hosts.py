@@ -1,0 +1,44 @@
+"""The choice of a host for a task, and the hosts that the tasks of a run share."""
+
+from __future__ import annotations
+
+from vlrft.envs.host import Host, env_factory
+from vlrft.envs.in_process import InProcess
+from vlrft.envs.pool import TIME_LIMIT, EnvPool
+from vlrft.plugins.references import absolute
+from vlrft.schema import Task
+
+
+def build_host(task: Task, *, workers: int, time_limit: float | None, reference: str) -> Host:
+    """A host for the task's environments.
+
+    `workers`: worker processes, 0 for this process; a task without an environment needs none. `time_limit`: seconds of a
+    turn in a worker. `reference`: the task's name or path, from which a worker loads it (see `plugins.find_task`).
+    """
+    if workers == 0 or task.env is None:
+        return InProcess(env_factory(task))
+    full_reference = f"{reference}:task" if reference.endswith(".py") else reference
+    return EnvPool(absolute(full_reference), workers, time_limit or TIME_LIMIT)
+
+
+class EnvRegistry:
+    """The hosts of a run. Tasks that differ only in their split share one, with its processes and their caches."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[tuple[str, int, float | None], Host] = {}
+
+    def host_for(
+        self, task: Task, *, workers: int, time_limit: float | None, reference: str
+    ) -> Host:
+        """See `build_host`."""
+        key = reference, workers, time_limit
+        if key not in self._hosts:
+            self._hosts[key] = build_host(
+                task, workers=workers, time_limit=time_limit, reference=reference
+            )
+        return self._hosts[key]
+
+    def shutdown(self) -> None:
+        """Shuts all hosts down; they can be used again."""
+        for host in self._hosts.values():
+            host.shutdown()
