@@ -39,7 +39,7 @@ from vlrft.policy.tiny import SPECIAL_TOKENS
 from vlrft.rollout.engines import Request
 from vlrft.rollout.engines import Sampling as Asked
 from vlrft.rollout.engines.hf import HfEngine
-from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, Sequence
+from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow
 from vlrft.trainer.batch import make_batch
 from vlrft.trainer.update import update
 
@@ -88,8 +88,8 @@ def groups_of(case: Case, prompts: list[Prompt]) -> list[Group]:
         for g in range(case.group):
             ids = tuple((g + t) % WORDS for t in range(case.tokens))
             piece = Piece(ids=ids, text="", logprobs=(-1.0,) * case.tokens, finish="length")
-            sequence = Sequence(prompt=prompt, pieces=(piece,))
-            rollouts.append(Rollout(sample=sample, sequences=(sequence,), reward=float(g % 2)))
+            row = TrainingRow(prompt=prompt, pieces=(piece,))
+            rollouts.append(Rollout(sample=sample, rows=(row,), reward=float(g % 2)))
         groups.append(Group(sample=sample, rollouts=tuple(rollouts)))
     return groups
 

@@ -23,8 +23,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.play import play, seed_from
-from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task
-from vlrft.schema import Sequence as Row
+from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task, TrainingRow
 from vlrft.scoring.rewards import WeightedReward
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
@@ -81,7 +80,7 @@ class Ours:
         asked = sample(found)
         prompt = self.policy.chat.render(asked.messages, asked.images)
         rollouts = tuple(
-            Rollout(sample=asked, sequences=(Row(prompt=prompt, pieces=(Piece(ids=ids, text=""),)),), reward=reward)
+            Rollout(sample=asked, rows=(TrainingRow(prompt=prompt, pieces=(Piece(ids=ids, text=""),)),), reward=reward)
             for ids, reward in zip(found.completions, found.rewards, strict=True)
         )  # fmt: skip
         return Group(sample=asked, rollouts=rollouts)
@@ -117,7 +116,7 @@ class Ours:
         if self.case.our_groups is None:
             return UPDATE.max_tokens_per_micro_batch
         return self.case.our_groups * max(
-            len(g.rollouts[0].sequences[0].prompt.ids) + sum(r.tokens for r in g.rollouts)
+            len(g.rollouts[0].rows[0].prompt.ids) + sum(r.tokens for r in g.rollouts)
             for g in groups
         )
 
@@ -189,7 +188,7 @@ def _gated_update(ours: Ours, job: Job, meter: Meter) -> None:
         loss=loss,
         weighted=watched.sum,
         size=watched.size,
-        prompt_tokens=max(len(g.rollouts[0].sequences[0].prompt.ids) for g in groups),
+        prompt_tokens=max(len(g.rollouts[0].rows[0].prompt.ids) for g in groups),
         gradient=kept,
     )
     meter.note({"gate": gate.save(job.scratch / "vlrft.safetensors")})

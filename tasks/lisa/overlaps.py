@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vlrft.grading import read_answer, read_box
-from vlrft.schema import Complete, Record, Sample
+from vlrft.schema import Record, RecordCompleter, Sample
 from vlrft.vision.boxes import THOUSAND, Box, is_proper, rescaled
 from vlrft.vision.masks import Mask, overlap, paint, rectangle
 
@@ -25,7 +25,7 @@ def overlaps(records: Sequence[Record]) -> list[Overlap]:
     return [overlap(None if box is None else rectangle(box, size), target) for box in boxes]
 
 
-def complete(options: Options) -> Complete | None:
+def complete(options: Options) -> RecordCompleter | None:
     """Keeps in each record the overlap of the mask that a SAM model makes of its box; None where boxes are filled,
     which takes neither a model nor the picture. Raises ConfigError for what is no SAM model."""
     if options.masks == RECTANGLE:

@@ -12,8 +12,7 @@ import pytest
 from tests.advantages.steps import step_of
 from tests.fakes.policies import group, sample
 from vlrft.advantages import ESTIMATORS, Estimator, EstimatorInput, advantages, estimator_input
-from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, Turn
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, TrainingRow, Turn
 from vlrft.schema.errors import AdvantageError
 
 MINE = Estimator(name="mine", doc="The reward.")
@@ -25,7 +24,7 @@ def played(name: str, rollouts: Sequence[Mapping[str, Any]], **tags: str) -> Gro
     return Group(sample=asked, rollouts=tuple(Rollout(sample=asked, **r) for r in rollouts))
 
 
-def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -> Row:
+def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -> TrainingRow:
     """Sampled pieces of the given lengths, what was inserted between them."""
     pieces: list[Piece] = []
     for length, turn in turns:
@@ -33,7 +32,7 @@ def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -
             pieces.append(Piece(ids=(1,) * inserted, text="", sampled=False))
         finish: Literal["length", "stop"] = "length" if cut else "stop"
         pieces.append(Piece(ids=(1,) * length, text="", finish=finish, turn=turn))
-    return Row(prompt=Prompt(ids=(7,)), pieces=tuple(pieces))
+    return TrainingRow(prompt=Prompt(ids=(7,)), pieces=tuple(pieces))
 
 
 def test_single_turns() -> None:
@@ -50,16 +49,16 @@ def test_turns_with_their_rewards_and_anchors() -> None:
     plays = estimator_input(
         [
             played("a", [
-                {"sequences": (row((2, hall)), row((3, room))), "reward": 1.0},
-                {"sequences": (
+                {"rows": (row((2, hall)), row((3, room))), "reward": 1.0},
+                {"rows": (
                     row((1, Turn(anchor="hall", reward=0.5, penalty=0.1, valid=False))),
                     row((1, Turn())),
                     row((4, Turn()), cut=True),
                 )},
             ]),
             played("b", [
-                {"sequences": (row((2, Turn(anchor="hall", reward=0.25)), (3, Turn(anchor="room"))),)},
-                {"sequences": (row((2, None)), row((2, None)))},
+                {"rows": (row((2, Turn(anchor="hall", reward=0.25)), (3, Turn(anchor="room"))),)},
+                {"rows": (row((2, None)), row((2, None)))},
             ]),
         ],
         {},
@@ -82,7 +81,7 @@ def test_components_are_kept_apart() -> None:
         {"choice": None, "boxes/iou": 0.5, "tidy": 1.0},
     ]
     rollouts: list[dict[str, Any]] = [
-        {"sequences": (row((1, None)),), "scores": own, "reward": reward}
+        {"rows": (row((1, None)),), "scores": own, "reward": reward}
         for own, reward in zip(scores, (2.0, 1.0), strict=True)
     ]
     plays = estimator_input(
@@ -95,7 +94,7 @@ def test_components_are_kept_apart() -> None:
 
 def test_what_a_reward_holds_beyond_its_scores_is_a_component() -> None:
     rollouts = [
-        {"sequences": (row((1, None)),), "scores": {"choice": 0.3}, "reward": 0.1 * 0.3 + earned}
+        {"rows": (row((1, None)),), "scores": {"choice": 0.3}, "reward": 0.1 * 0.3 + earned}
         for earned in (0.0, 0.7)
     ]
     plays = estimator_input([played("a", rollouts)], {"choice": 0.1}, 8)
@@ -108,7 +107,7 @@ def test_what_a_reward_holds_beyond_its_scores_is_a_component() -> None:
 
 def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
     rollout = {
-        "sequences": (row((1, None)),),
+        "rows": (row((1, None)),),
         "scores": {"a": 0.1, "b": 0.2, "c": 0.3},
         "reward": 0.6,
     }
@@ -117,7 +116,7 @@ def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
 
 
 def test_tags_that_all_samples_have_are_keys() -> None:
-    one = {"sequences": (row((1, None)),)}
+    one = {"rows": (row((1, None)),)}
     groups = [
         played("a", [one, one], kind="count", sample="never", origin="x"),
         played("b", [one], kind="choice", sample="never"),
@@ -144,7 +143,7 @@ def test_numbers_that_are_not_finite_name_the_sample() -> None:
         estimator_input([fine, group("bb", [float("nan"), 1.0])], {}, 8)
     with pytest.raises(RewardError, match="bb: the greedy answer's reward is inf"):
         estimator_input([fine, group("bb", [1.0])], {}, 8, greedy=[0.0, float("inf")])
-    bad = played("cc", [{"sequences": (row((1, None)),), "scores": {"choice": float("nan")}}])
+    bad = played("cc", [{"rows": (row((1, None)),), "scores": {"choice": float("nan")}}])
     with pytest.raises(RewardError, match="cc: the reward choice is not finite: nan"):
         estimator_input([bad], {"choice": 1.0}, 8)
 

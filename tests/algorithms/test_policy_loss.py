@@ -13,8 +13,7 @@ from vlrft.advantages import ESTIMATORS
 from vlrft.advantages.rows import advantages_of
 from vlrft.algorithms import ALGORITHMS, Algorithm, override, policy_loss
 from vlrft.objectives.policy_gradient import PolicyGradient
-from vlrft.schema import Group, Piece, Prompt, Rollout
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Prompt, Rollout, TrainingRow
 from vlrft.trainer.batch import make_batch
 
 PLAIN = Algorithm(name="plain", doc="", paper="", objective=PolicyGradient(), reduction="token")
@@ -46,7 +45,7 @@ def groups() -> list[Group]:
                 rollouts=tuple(
                     Rollout(
                         sample=asked,
-                        sequences=tuple(_row(lengths) for lengths in own),
+                        rows=tuple(_row(lengths) for lengths in own),
                         reward=choice + 0.5 * (tidy or 0.0),
                         scores={"choice": choice, "format": tidy},
                     )
@@ -57,9 +56,9 @@ def groups() -> list[Group]:
     return out
 
 
-def _row(lengths: list[int]) -> Row:
+def _row(lengths: list[int]) -> TrainingRow:
     pieces = [Piece(ids=(1,) * n, text="", sampled=k % 2 == 0) for k, n in enumerate(lengths)]
-    return Row(prompt=Prompt(ids=(7,)), pieces=tuple(pieces))
+    return TrainingRow(prompt=Prompt(ids=(7,)), pieces=tuple(pieces))
 
 
 def as_rows() -> dict[str, Any]:
@@ -67,7 +66,7 @@ def as_rows() -> dict[str, Any]:
     rows = [
         (s, g, i, r)
         for i, (g, r) in enumerate((g, r) for g, group in enumerate(groups()) for r in group.rollouts)
-        for s in r.sequences
+        for s in r.rows
     ]  # fmt: skip
     mask = torch.zeros(len(rows), 8, dtype=torch.bool)
     for b, (s, *_) in enumerate(rows):

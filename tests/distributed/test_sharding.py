@@ -22,7 +22,7 @@ from vlrft.vision.processor import bound_pixels, build_image_processor
 
 
 def plain(groups: Sequence[Group]) -> list[tuple[Any, ...]]:
-    return [(g.sample.id, g.rewards, [r.sequences[0].pieces for r in g.rollouts]) for g in groups]
+    return [(g.sample.id, g.rewards, [r.rows[0].pieces for r in g.rollouts]) for g in groups]
 
 
 @settings(deadline=None, max_examples=40)
@@ -64,7 +64,7 @@ def test_prompts_and_images_stay_where_they_were_played() -> None:
         assert [g.rank for g in found] == [1, 0, 1, 1, 1]
         for place, one in enumerate(found):
             own = one.rank == rank
-            assert bool(one.rollouts[0].sequences[0].prompt.ids) == own
+            assert bool(one.rollouts[0].rows[0].prompt.ids) == own
             if not own:
                 assert one.sample is asked[place]
                 assert one.rollouts[0].sample is asked[place]

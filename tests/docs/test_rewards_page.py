@@ -16,8 +16,7 @@ from tests.docs.pages import files, read_page, write_files
 from vlrft.cli.main import main, parser
 from vlrft.config import TaskConfig
 from vlrft.rollout.task import named_rewards
-from vlrft.schema import DataError, Message, Piece, Prompt, Rollout, Sample
-from vlrft.schema import Sequence as Row
+from vlrft.schema import DataError, Message, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.scoring.rewards import score_groups
 
 PAGE = read_page("docs/rewards.md")
@@ -35,7 +34,8 @@ def group(name: str, answer: object, *texts: str) -> list[Rollout]:
     asked = Sample(id=name, messages=(Message(role="user", content=(name,)),), answer=answer)
     return [
         Rollout(
-            sample=asked, sequences=(Row(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=t),)),)
+            sample=asked,
+            rows=(TrainingRow(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=t),)),),
         )
         for t in texts
     ]

@@ -100,12 +100,12 @@ def test_a_truncated_answer_is_recorded_as_such() -> None:
     asked = sample("a", 1.0)
     (played,) = play([asked])
     (rollout,) = played.rollouts
-    (row,) = rollout.sequences
+    (row,) = rollout.rows
     cut_off = replace(row, pieces=(replace(row.pieces[0], finish="length"),))
     found = evaluate(
         loaded(),
         [asked],
-        lambda s: [replace(played, rollouts=(replace(rollout, sequences=(cut_off,)),))],
+        lambda s: [replace(played, rollouts=(replace(rollout, rows=(cut_off,)),))],
     )
     assert found.records[0].truncated
     assert not evaluate(loaded(), [asked], play).records[0].truncated

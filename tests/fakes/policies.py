@@ -10,8 +10,7 @@ from PIL import Image
 
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.chat import Chat
-from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, Slot
-from vlrft.schema import Sequence as Row
+from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, Slot, TrainingRow
 
 
 def sample(name: str, answer: object = None, /, **tags: str) -> Sample:
@@ -33,8 +32,8 @@ def group(
     rollouts = tuple(
         Rollout(
             sample=asked,
-            sequences=(
-                Row(
+            rows=(
+                TrainingRow(
                     prompt=Prompt(ids=tuple(name.encode())),
                     pieces=(Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),),
                 ),
@@ -83,8 +82,8 @@ def group_of(chat: Chat, question: str, rewards: Sequence[float], answers: Seque
     rollouts = tuple(
         Rollout(
             sample=asked,
-            sequences=(
-                Row(
+            rows=(
+                TrainingRow(
                     prompt=prompt,
                     pieces=(Piece(ids=chat.answer_ids(text) if text else (), text=text),),
                 ),
@@ -106,7 +105,9 @@ def image_group(
     rollouts = tuple(
         Rollout(
             sample=asked,
-            sequences=(Row(prompt=prompt, pieces=(Piece(ids=chat.answer_ids(text), text=text),)),),
+            rows=(
+                TrainingRow(prompt=prompt, pieces=(Piece(ids=chat.answer_ids(text), text=text),)),
+            ),
             reward=reward,
         )
         for reward, text in zip(rewards, answers, strict=True)

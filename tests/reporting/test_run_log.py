@@ -18,8 +18,7 @@ from vlrft.reporting import trackers as trackers_module
 from vlrft.reporting.console import Console
 from vlrft.reporting.files import Pictures
 from vlrft.reporting.run_log import RunLog
-from vlrft.schema import Group, Piece, Prompt, Record, Rollout, Turn
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Prompt, Record, Rollout, TrainingRow, Turn
 from vlrft.schema.errors import TrackerError
 
 
@@ -114,9 +113,9 @@ def test_pictures_of_turns_are_kept_by_the_ranks_that_played_them(tmp_path: Path
     def played(rank: int, here: bool) -> Group:
         seen = (noise_image(8, 8, seed=rank),) if here else ()
         piece = Piece(ids=(1,), text="up", turn=Turn(shown="room", images=seen))
-        row = Row(prompt=Prompt(ids=()), pieces=(piece,))
+        row = TrainingRow(prompt=Prompt(ids=()), pieces=(piece,))
         asked = sample(f"room {rank}")
-        return Group(sample=asked, rollouts=(Rollout(sample=asked, sequences=(row,)),), rank=rank)
+        return Group(sample=asked, rollouts=(Rollout(sample=asked, rows=(row,)),), rank=rank)
 
     def step(ranks: Ranks) -> None:
         groups = [played(rank, rank == ranks.rank) for rank in (0, 1)]
@@ -326,10 +325,10 @@ def turns(*shown: str) -> tuple[tuple[str, Turn], ...]:
 def test_a_play_is_written_turn_by_turn(tmp_path: Path) -> None:
     said = turns("a door", "a hall")
     pieces = [Piece(ids=(1,), text=text, turn=turn) for text, turn in said]
-    rows = tuple(Row(prompt=Prompt(ids=(2,)), pieces=(piece,)) for piece in pieces)
+    rows = tuple(TrainingRow(prompt=Prompt(ids=(2,)), pieces=(piece,)) for piece in pieces)
     errors = {"environment": "sample a: its environment raised"}
-    one = Rollout(sample=sample("a"), sequences=rows, errors=errors, ended="error")
-    played = Group(sample=sample("a"), rollouts=(one, replace(one, sequences=())))
+    one = Rollout(sample=sample("a"), rows=rows, errors=errors, ended="error")
+    played = Group(sample=sample("a"), rollouts=(one, replace(one, rows=())))
     run = log(tmp_path)
     run.step(
         "gpg", 1, {}, [played, group("b", [1.0])], [[0.5, 0.0], [0.0]], [[[0.25, 0.75], []], [[]]]

@@ -112,7 +112,7 @@ def test_each_turn_is_a_row_where_the_context_is_rebuilt(tiny: Tiny) -> None:
         chat, "anchor", ["1", "2", "3"], ["1", "5", "2", "3"], invalid_penalty=0.25
     )
     first, second = group.rollouts
-    assert [len(r.sequences) for r in group.rollouts] == [3, 4]
+    assert [len(r.rows) for r in group.rollouts] == [3, 4]
     assert first.reward == 11.0
     assert second.reward == 11.0 - 0.25
     assert [t.reward for t in second.turns] == [0.5, 0.0, 0.5, 10.0]
@@ -127,7 +127,7 @@ def test_each_turn_is_a_row_where_the_context_is_rebuilt(tiny: Tiny) -> None:
     assert [len(request.seeds) for request in engine.asked] == [2, 2, 1, 1, 1]
     seeds = [seed for request in engine.asked for seed in request.seeds]
     assert len(set(seeds)) == 7
-    assert second.sequences[1].prompt.ids == chat.render(ask("1 of 3")).ids
+    assert second.rows[1].prompt.ids == chat.render(ask("1 of 3")).ids
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen2_vl"])
@@ -135,7 +135,7 @@ def test_a_growing_context_is_one_row(tiny: Tiny, family: str) -> None:
     chat = tiny(family).chat  # type: ignore[arg-type]
     kind = "grows" if family == "qwen2" else "grows image"
     group, engine = played(chat, kind, ["1", "7", "2", "3"])
-    (row,) = group.rollouts[0].sequences
+    (row,) = group.rollouts[0].rows
     assert [p.sampled for p in row.pieces] == [True, False, True, False, True, False, True]
     assert [p.text for p in row.pieces if p.sampled] == ["1", "7", "2", "3"]
     if family == "qwen2_vl":
@@ -182,8 +182,8 @@ def test_a_conversation_that_begins_anew_is_not_another_s_that_goes_on(tiny: Tin
         [sample("game", "grows")], task=replace(TASK, env=Begins), rewards=(), engine=engine,
         chat=chat, sampling=SAMPLING, seeds=[[0, 1]],
     )  # fmt: skip
-    assert [len(r.sequences) for r in group.rollouts] == [1, 2]
-    assert group.rollouts[1].sequences[1].prompt == chat.render(ask("go on"))
+    assert [len(r.rows) for r in group.rollouts] == [1, 2]
+    assert group.rollouts[1].rows[1].prompt == chat.render(ask("go on"))
 
 
 def test_a_turn_that_was_cut_off_is_ended_for_the_policy(tiny: Tiny) -> None:
@@ -216,7 +216,7 @@ def test_plays_end_at_their_limits(tiny: Tiny) -> None:
     (rollout,) = group.rollouts
     assert rollout.ended == "tokens"
     assert 1 < len(rollout.turns) < 50
-    assert rollout.sequences[0].pieces[-1].sampled
+    assert rollout.rows[0].pieces[-1].sampled
     assert max(len(request.prompt.ids) for request in engine.asked) <= 150
 
 
@@ -231,7 +231,7 @@ def test_an_environment_that_fails_ends_its_own_play(tiny: Tiny) -> None:
         assert rollout.reward == 0.5
     never, _ = played(chat, "broken", ["1"])
     assert "no such game" in never.rollouts[0].errors["environment"]
-    assert never.rollouts[0].sequences == ()
+    assert never.rollouts[0].rows == ()
 
 
 def test_what_becomes_of_failed_plays_is_said_by_the_config(tiny: Tiny) -> None:

@@ -29,8 +29,8 @@ from vlrft.schema import (
     RewardError,
     Rollout,
     Sample,
+    TrainingRow,
 )
-from vlrft.schema import Sequence as Row
 from vlrft.scoring.rewards import WeightedReward, score_groups
 
 MINE = """
@@ -78,7 +78,7 @@ def group(asked: Sample, *answers: str) -> list[Rollout]:
     def rollout(text: str) -> Rollout:
         ids = tuple(text.encode())
         pieces = (Piece(ids=ids, text=text), Piece(ids=(1,), text="seen", sampled=False))
-        return Rollout(sample=asked, sequences=(Row(prompt=Prompt(ids=(1,)), pieces=pieces),))
+        return Rollout(sample=asked, rows=(TrainingRow(prompt=Prompt(ids=(1,)), pieces=pieces),))
 
     return [rollout(text) for text in answers]
 

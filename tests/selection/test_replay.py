@@ -24,8 +24,8 @@ def test_stored_rollouts_join_the_next_group_of_their_prompt() -> None:
     assert again.rewards == (0.25, 0.0, 1.0)
     stored = again.rollouts[1]
     assert stored.origin == "replay"
-    assert stored.sequences[0].prompt == again.rollouts[0].sequences[0].prompt
-    (piece,) = stored.sequences[0].pieces
+    assert stored.rows[0].prompt == again.rollouts[0].rows[0].prompt
+    (piece,) = stored.rows[0].pieces
     assert (piece.ids, piece.logprobs) == ((7, 8), (-1.0, -1.0))
 
 
@@ -55,11 +55,11 @@ def test_rewards_that_differ_most_may_be_picked() -> None:
 def test_a_stored_rollout_is_what_was_sampled_but_for_where_it_comes_from() -> None:
     own = group("a", [0.75], [[7, 8]])
     (rollout,) = own.rollouts
-    (piece,) = rollout.sequences[0].pieces
+    (piece,) = rollout.rows[0].pieces
     piece = replace(piece, text="so", finish="length", logprobs=(-0.5, -1.25))
     rollout = replace(
         rollout,
-        sequences=(replace(rollout.sequences[0], pieces=(piece,)),),
+        rows=(replace(rollout.rows[0], pieces=(piece,)),),
         scores={"choice": 0.75, "format": None},
         policy_step=3,
     )
@@ -113,9 +113,9 @@ def test_a_saved_state_does_not_move_on() -> None:
 def test_given_answers_are_refused() -> None:
     own = group("a", [1.0])
     (rollout,) = own.rollouts
-    (row,) = rollout.sequences
+    (row,) = rollout.rows
     given_row = replace(row, pieces=(replace(row.pieces[0], logprobs=()),))
-    told = replace(own, rollouts=(replace(rollout, sequences=(given_row,)),))
+    told = replace(own, rollouts=(replace(rollout, rows=(given_row,)),))
     with pytest.raises(ReplayError, match="a: replay stores sampled answers"):
         ReplayStore(Replay()).mix([told])
 
@@ -123,6 +123,6 @@ def test_given_answers_are_refused() -> None:
 def test_several_turns_are_refused() -> None:
     own = group("a", [1.0])
     (rollout,) = own.rollouts
-    twice = replace(rollout, sequences=rollout.sequences * 2)
+    twice = replace(rollout, rows=rollout.rows * 2)
     with pytest.raises(ReplayError, match="a: replay stores single-turn"):
         ReplayStore(Replay()).mix([replace(own, rollouts=(twice,))])

@@ -107,9 +107,9 @@ def test_a_selector_only_takes_away(
 def truncated(own: Group, *cut: int) -> Group:
     rollouts = list(own.rollouts)
     for i in cut:
-        (row,) = rollouts[i].sequences
+        (row,) = rollouts[i].rows
         piece = replace(row.pieces[0], finish="length")
-        rollouts[i] = replace(rollouts[i], sequences=(replace(row, pieces=(piece,)),))
+        rollouts[i] = replace(rollouts[i], rows=(replace(row, pieces=(piece,)),))
     return replace(own, rollouts=tuple(rollouts))
 
 

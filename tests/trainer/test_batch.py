@@ -9,8 +9,7 @@ import torch
 from tests.fakes.policies import group
 from vlrft.advantages.rows import advantages_of, rollout_means
 from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
-from vlrft.schema import Piece, Prompt, RewardError
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Piece, Prompt, RewardError, TrainingRow
 from vlrft.trainer.batch import Batch, make_batch, make_batches
 
 GPG = ALGORITHMS["gpg"]
@@ -99,10 +98,10 @@ def test_a_reward_that_is_no_number_names_the_sample() -> None:
 def test_each_action_token_has_its_own_advantage_and_inserted_ones_have_none() -> None:
     """Two turns in one row, and two rows a rollout."""
     pieces = (Piece(ids=(1, 2), text=""), Piece(ids=(8, 8), text="", sampled=False))
-    long = Row(prompt=Prompt(ids=(3,)), pieces=(*pieces, Piece(ids=(4,), text="")))
-    short = Row(prompt=Prompt(ids=(3,)), pieces=pieces[:1])
+    long = TrainingRow(prompt=Prompt(ids=(3,)), pieces=(*pieces, Piece(ids=(4,), text="")))
+    short = TrainingRow(prompt=Prompt(ids=(3,)), pieces=pieces[:1])
     one, other = (
-        replace(r, sequences=rows)
+        replace(r, rows=rows)
         for r, rows in zip(GROUPS[1].rollouts, ((long, short), (short,)), strict=True)
     )
     step = [replace(GROUPS[1], rollouts=(one, other))]

@@ -237,7 +237,7 @@ def test_permuting_keeps_a_groups_rewards_but_not_their_owners() -> None:
     other = permuted(one, seed=3)
     assert sorted(other.rewards) == sorted(one.rewards)
     assert other.rewards != one.rewards
-    assert [r.sequences for r in other.rollouts] == [r.sequences for r in one.rollouts]
+    assert [r.rows for r in other.rollouts] == [r.rows for r in one.rollouts]
 
 
 @pytest.mark.parametrize("rule", ["{update: ema, decay: 0.5}", "{update: reset, every: 2}"])

@@ -21,8 +21,7 @@ from vlrft.grading import read_answer
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.rollout.demonstrations import gold_groups, size_of
 from vlrft.rollout.permute_rewards import permuted
-from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, Turn
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow, Turn
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.train import train
 
@@ -105,8 +104,8 @@ def test_each_turn_is_a_row_with_its_picture_where_the_context_is_rebuilt(
 ) -> None:
     for groups, _ in runs["rebuilt"].steps:
         for rollout in rollouts(groups):
-            assert len(rollout.sequences) == len(rollout.turns) > 0
-            for row, turn in zip(rollout.sequences, rollout.turns, strict=True):
+            assert len(rollout.rows) == len(rollout.turns) > 0
+            for row, turn in zip(rollout.rows, rollout.turns, strict=True):
                 assert [p.sampled for p in row.pieces] == [True]
                 assert row.pieces[0].images == ()
                 assert len(row.prompt.images) == len(turn.images) == 1
@@ -118,7 +117,7 @@ def test_a_play_is_one_row_with_all_its_pictures_where_the_context_grows(
     longest = 0
     for groups, _ in runs["growing"].steps:
         for rollout in rollouts(groups):
-            (row,) = rollout.sequences
+            (row,) = rollout.rows
             turns = len(rollout.turns)
             assert [p.sampled for p in row.pieces] == [True, *[False, True] * (turns - 1)]
             pictures = [*row.prompt.images, *(i for p in row.pieces for i in p.images)]
@@ -135,7 +134,7 @@ def test_a_picture_is_the_one_that_was_shown(runs: dict[str, Seen], context: str
         for rollout in rollouts(groups):
             images = [
                 image
-                for row in rollout.sequences
+                for row in rollout.rows
                 for image in (*row.prompt.images, *(i for p in row.pieces for i in p.images))
             ]
             for image, turn in zip(images, rollout.turns, strict=True):
@@ -172,7 +171,7 @@ def test_credit_is_the_episode_s_or_the_turn_s(runs: dict[str, Seen], context: s
         name = ("gpg", "gpg", "sft", "sft", "gigpo", "gigpo")[number]
         for group, given in zip(groups, advantages, strict=True):
             for rollout, rows in zip(group.rollouts, given, strict=True):
-                for row, own in zip(rollout.sequences, rows, strict=True):
+                for row, own in zip(rollout.rows, rows, strict=True):
                     assert len(own) == sum(len(p.ids) for p in row.pieces if p.sampled)
                 every = {float(a) for row in rows for a in row}
                 if name == "sft":
@@ -193,7 +192,7 @@ def test_rollouts_are_logged_turn_by_turn(runs: dict[str, Seen], context: str) -
         assert "\n".join(t["said"] for t in row["turns"]) == row["completion"] == rollout.text
         assert row["ended"] == rollout.ended
         tokens = [float(a) for rows_ in own for a in rows_]
-        said = list(rollout.said)
+        said = list(rollout.sampled_pieces)
         for piece, turn in zip(said, row["turns"], strict=True):
             mine, tokens = tokens[: len(piece.ids)], tokens[len(piece.ids) :]
             assert turn["advantage"] == pytest.approx(fmean(mine))
@@ -234,10 +233,12 @@ def test_metrics_are_those_of_the_plays(runs: dict[str, Seen], context: str) -> 
 
 def test_both_contexts_begin_alike(runs: dict[str, Seen]) -> None:
     (one, _), (other, _) = (runs[context].steps[0] for context in CONTEXTS)
-    texts = [[next(iter(r.said)).text for r in rollouts(groups)] for groups in (one, other)]
+    texts = [
+        [next(iter(r.sampled_pieces)).text for r in rollouts(groups)] for groups in (one, other)
+    ]
     assert texts[0] == texts[1]
     assert len(set(texts[0])) > 4
-    firsts = [[r.sequences[0].prompt.key for r in rollouts(groups)] for groups in (one, other)]
+    firsts = [[r.rows[0].prompt.key for r in rollouts(groups)] for groups in (one, other)]
     assert firsts[0] == firsts[1]
 
 
@@ -305,14 +306,14 @@ def test_what_a_group_takes_is_its_ids_and_each_image_once() -> None:
         return Pixels(key=key, grid=(1, 1, patches), values=torch.zeros(patches, 8))
 
     a, b = pixels("a", 4), pixels("b", 6)
-    row = Row(
+    row = TrainingRow(
         prompt=Prompt(ids=(1, 2, 3), images=(a,)),
         pieces=(
             Piece(ids=(4, 5), text=""),
             Piece(ids=(6,), text="", sampled=False, images=(b, a)),
         ),
     )
-    group = Group(sample=sample("a"), rollouts=(Rollout(sample=sample("a"), sequences=(row, row)),))
+    group = Group(sample=sample("a"), rollouts=(Rollout(sample=sample("a"), rows=(row, row)),))
     assert size_of(group) == 8 * 12 + 4 * 8 * 10
 
 
@@ -328,7 +329,7 @@ def played(earned: Sequence[tuple[float, float]], *, growing: bool = False) -> R
         rows = [tuple(x for piece in said for x in (between, piece))[1:]]  # type: ignore[list-item]
     return Rollout(
         sample=sample("a"),
-        sequences=tuple(Row(prompt=Prompt(ids=(1,)), pieces=own) for own in rows),
+        rows=tuple(TrainingRow(prompt=Prompt(ids=(1,)), pieces=own) for own in rows),
         reward=sum(r - p for r, p in earned),
         scores={"won": earned[-1][0]},
         ended="done" if earned[-1][0] else "turns",

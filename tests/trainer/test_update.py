@@ -195,10 +195,10 @@ def test_what_rows_must_know_of_their_group_does_not_depend_on_micro_batches() -
 def test_replayed_rollouts_keep_the_log_probs_they_were_sampled_with() -> None:
     own = policy("qwen2")
     (group, *_) = played(own)
-    pieces = [r.sequences[0].pieces[0] for r in group.rollouts]
+    pieces = [r.rows[0].pieces[0] for r in group.rollouts]
     stored = [replace(p, logprobs=(-3.0,) * len(p.ids)) for p in pieces]
     rollouts = [
-        replace(r, sequences=(replace(r.sequences[0], pieces=(p,)),))
+        replace(r, rows=(replace(r.rows[0], pieces=(p,)),))
         for r, p in zip(group.rollouts, stored, strict=True)
     ]
     rollouts[0] = replace(rollouts[0], origin="replay")

@@ -84,7 +84,9 @@ def estimator_input(
     rewards = np.array([r.reward for r in rollouts], dtype=np.float64)
     scores, used = _components(rollouts, rewards, weights)
     turns = [
-        (i, k, p, p.turn or NO_TURN) for i, r in enumerate(rollouts) for k, p in enumerate(r.said)
+        (i, k, p, p.turn or NO_TURN)
+        for i, r in enumerate(rollouts)
+        for k, p in enumerate(r.sampled_pieces)
     ]
     anchors: list[object] = [
         (i, k, None) if t.anchor is None else (int(index[i]), t.anchor) for i, k, _, t in turns

@@ -8,8 +8,7 @@ import numpy as np
 
 from vlrft.advantages import Floats, advantages, estimator_input
 from vlrft.algorithms import Algorithm
-from vlrft.schema import Group
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, TrainingRow
 from vlrft.selection.rollout_filters import chosen, only
 
 RowAdvantages = list[list[Floats]]
@@ -31,10 +30,10 @@ def advantages_of(
     """
     plays = estimator_input(groups, weights or {}, max_tokens, greedy)
     turns = iter(advantages(plays, algorithm.estimator))
-    return [[[_joined(row, turns) for row in r.sequences] for r in g.rollouts] for g in groups]
+    return [[[_joined(row, turns) for row in r.rows] for r in g.rollouts] for g in groups]
 
 
-def _joined(row: Row, turns: Iterator[Floats]) -> Floats:
+def _joined(row: TrainingRow, turns: Iterator[Floats]) -> Floats:
     """The row's action tokens: those of each of its turns."""
     own = [next(turns) for piece in row.pieces if piece.sampled]
     return own[0] if len(own) == 1 else np.concatenate([*own, np.zeros(0)])
@@ -53,7 +52,7 @@ def turn_means(
         [
             [
                 _mean(part)
-                for row, tokens in zip(rollout.sequences, rows, strict=True)
+                for row, tokens in zip(rollout.rows, rows, strict=True)
                 if row.pieces[0].turn is not None
                 for part in _turns_of(row, tokens)
             ]
@@ -63,7 +62,7 @@ def turn_means(
     ]
 
 
-def _turns_of(row: Row, tokens: Floats) -> list[Floats]:
+def _turns_of(row: TrainingRow, tokens: Floats) -> list[Floats]:
     ends = np.cumsum([len(piece.ids) for piece in row.pieces if piece.sampled])
     return np.split(tokens, ends[:-1])
 

@@ -74,9 +74,9 @@ def _figures_only(group: Group) -> Group:
         replace(
             r,
             sample=replace(r.sample, images=(), messages=(), info={}),
-            sequences=tuple(
+            rows=tuple(
                 replace(s, prompt=Prompt(ids=()), pieces=tuple(map(_without_images, s.pieces)))
-                for s in r.sequences
+                for s in r.rows
             ),
         )
         for r in group.rollouts

@@ -165,7 +165,7 @@ def recorded(loaded: LoadedTask, sample: Sample, played: Rollout) -> Record:
             f"sample {sample.id}: its environment gave no score {absent[0]!r}, which is among the env_scores of task "
             f"{loaded.task.name}: each of its steps must give it, for any may be the last"
         )
-    said = [(piece.text, piece.turn) for piece in played.said if piece.turn is not None]
+    said = [(piece.text, piece.turn) for piece in played.sampled_pieces if piece.turn is not None]
     return loaded.graders.record(
         sample,
         played.text,

@@ -10,8 +10,7 @@ from itertools import groupby
 from vlrft.advantages.rows import advantages_of, lesson, rollout_means
 from vlrft.algorithms import Algorithm
 from vlrft.objectives import LossBatch
-from vlrft.schema import Group, Piece, Prompt, Rollout, Sample
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.trainer.batch import make_batch
 
 
@@ -79,7 +78,7 @@ def _rollout(sample: Sample, answer: Answer, weights: Mapping[str, float]) -> Ro
         pieces.append(Piece(ids=(), text="", finish="length"))
     return Rollout(
         sample=sample,
-        sequences=(Row(prompt=Prompt(ids=()), pieces=tuple(pieces)),),
+        rows=(TrainingRow(prompt=Prompt(ids=()), pieces=tuple(pieces)),),
         reward=sum(weights[name] * s for name, s in answer.scores.items() if s is not None),
         scores=answer.scores,
     )

@@ -26,7 +26,7 @@ def rollout_rows(
     rows: list[dict[str, Any]] = []
     for p, group in enumerate(groups):
         for g, rollout in enumerate(group.rollouts):
-            said = [(piece.text, piece.turn) for piece in rollout.said if piece.turn]
+            said = [(piece.text, piece.turn) for piece in rollout.sampled_pieces if piece.turn]
             turns = _turn_rows(said, pictures)
             for turn, advantage in zip(turns, by_turn[p][g] if turns else (), strict=True):
                 turn["advantage"] = float(advantage)

@@ -68,7 +68,7 @@ class DemonstrationCache:
 
 def size_of(group: Group) -> int:
     """Bytes of its tokens and images, about."""
-    rows = [row for r in group.rollouts for row in r.sequences]
+    rows = [row for r in group.rollouts for row in r.rows]
     ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)
     images = [
         i for row in rows for i in (*row.prompt.images, *(i for p in row.pieces for i in p.images))

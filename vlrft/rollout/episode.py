@@ -10,7 +10,7 @@ from vlrft.policy.chat import Chat
 from vlrft.schema import (
     ENVIRONMENT,
     IMAGE,
-    Ended,
+    EndReason,
     Observation,
     Piece,
     Prompt,
@@ -18,9 +18,9 @@ from vlrft.schema import (
     Sample,
     Slot,
     Step,
+    TrainingRow,
     Turn,
 )
-from vlrft.schema import Sequence as Row
 
 
 @dataclass
@@ -32,8 +32,8 @@ class Episode:
     handle: int  # of its environment
     keeps_turns: bool  # whether an environment answers, or the sample is all there is
     observation: Observation | None = None
-    ended: Ended = "done"
-    rows: list[Row] = field(default_factory=list[Row])
+    ended: EndReason = "done"
+    rows: list[TrainingRow] = field(default_factory=list[TrainingRow])
     said: int = 0  # turns
     reward: float = 0.0
     scores: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
@@ -77,7 +77,7 @@ class Episode:
             piece = replace(piece, turn=turn)
             self.reward -= turn.penalty
         if self.added is None:
-            self.rows.append(Row(prompt=prompt, pieces=(piece,)))
+            self.rows.append(TrainingRow(prompt=prompt, pieces=(piece,)))
         else:
             row = self.rows[-1]
             self.rows[-1] = replace(row, pieces=(*row.pieces, self.added, piece))
@@ -91,7 +91,7 @@ class Episode:
         elif self.observation is not None and self.said >= limits.max_turns:
             self.end("turns")
 
-    def end(self, why: Ended) -> None:
+    def end(self, why: EndReason) -> None:
         """It goes on no more."""
         self.observation, self.ended = None, why
 
@@ -104,7 +104,7 @@ class Episode:
         """`known`: what else the rollout holds, such as its origin."""
         return Rollout(
             sample=self.sample,
-            sequences=tuple(self.rows),
+            rows=tuple(self.rows),
             reward=self.reward,
             scores=self.scores,
             errors=self.errors,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from vlrft.schema import Group, Piece, Rollout
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Rollout, TrainingRow
 
 
 def permuted(group: Group, seed: int) -> Group:
@@ -20,18 +19,18 @@ def permuted(group: Group, seed: int) -> Group:
             reward=g.reward,
             scores=g.scores,
             errors=g.errors,
-            sequences=_earning(r, g.reward) if r.turns else r.sequences,
+            rows=_earning(r, g.reward) if r.turns else r.rows,
         )
         for r, g in zip(group.rollouts, given, strict=True)
     )
     return replace(group, rollouts=rollouts)
 
 
-def _earning(rollout: Rollout, reward: float) -> tuple[Row, ...]:
+def _earning(rollout: Rollout, reward: float) -> tuple[TrainingRow, ...]:
     """Its rows when its last turn earns the reward, and no other earns or costs anything."""
     left = len(rollout.turns)
-    rows: list[Row] = []
-    for row in rollout.sequences:
+    rows: list[TrainingRow] = []
+    for row in rollout.rows:
         pieces: list[Piece] = []
         for piece in row.pieces:
             if piece.turn is not None:

@@ -178,6 +178,6 @@ def settled(groups: Sequence[Group], limits: EnvConfig, least: int = 1) -> list[
 
 
 def _stays(rollout: Rollout, limits: EnvConfig) -> bool:
-    if not rollout.sequences:
+    if not rollout.rows:
         return False
     return limits.on_error == "keep" or ENVIRONMENT not in rollout.errors

@@ -14,7 +14,7 @@ from vlrft.data import Made, Samples
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
 from vlrft.rollout.gold import golds, walk
-from vlrft.schema import Complete, DataError, Record, Resize, Sample, Task
+from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
@@ -31,7 +31,7 @@ class LoadedTask:
     samples: Sequence[Sample]
     rewards: tuple[WeightedReward, ...]
     resize: Resize | None = None
-    complete: Complete | None = None
+    complete: RecordCompleter | None = None
     env: EnvConfig = field(default_factory=EnvConfig)
     reference: str = ""  # that other processes find the task by
     hosts: EnvRegistry = field(default_factory=EnvRegistry)  # those of the run

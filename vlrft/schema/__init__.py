@@ -11,25 +11,24 @@ from vlrft.schema.env import Env, Observation, Step
 from vlrft.schema.errors import DataError, RewardError, VlrftError
 from vlrft.schema.rollout import (
     ENVIRONMENT,
-    Ended,
+    EndReason,
     Group,
     Piece,
     Pixels,
     Prompt,
     PromptKey,
     Rollout,
-    Sequence,
+    TrainingRow,
     Turn,
 )
 from vlrft.schema.sample import IMAGE, Message, Sample, Slot
-from vlrft.schema.task import Complete, Metric, Record, Resize, Reward, Score, Task
+from vlrft.schema.task import Metric, Record, RecordCompleter, Resize, Reward, Score, Task
 
 __all__ = [
     "ENVIRONMENT",
     "IMAGE",
-    "Complete",
     "DataError",
-    "Ended",
+    "EndReason",
     "Env",
     "Group",
     "Message",
@@ -40,16 +39,17 @@ __all__ = [
     "Prompt",
     "PromptKey",
     "Record",
+    "RecordCompleter",
     "Resize",
     "Reward",
     "RewardError",
     "Rollout",
     "Sample",
     "Score",
-    "Sequence",
     "Slot",
     "Step",
     "Task",
+    "TrainingRow",
     "Turn",
     "VlrftError",
 ]

@@ -1,6 +1,6 @@
 """Answers to a question, as they are sampled and trained on.
 
-One sample is played `G` times; each rollout is one or more training rows (`Sequence`); a group is the rollouts of one
+One sample is played `G` times; each rollout is one or more training rows (`TrainingRow`); a group is the rollouts of one
 sample:
 
     Sample(id="digits/train/7", messages=(Message(role="user", content=(IMAGE, "Which digit is this?")),), …)
@@ -73,7 +73,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sequence:
+class TrainingRow:
     """One training row."""
 
     prompt: Prompt
@@ -81,7 +81,7 @@ class Sequence:
 
 
 ENVIRONMENT = "environment"  # names, among a rollout's errors, what ended its play before its time
-Ended = Literal["done", "turns", "tokens", "error"]
+EndReason = Literal["done", "turns", "tokens", "error"]
 """How a play ended: by itself, at the limit of turns, where the next prompt would be too long, or as its environment
 failed."""
 
@@ -91,39 +91,39 @@ class Rollout:
     """One play of a sample. `scores` keeps the named reward components apart; `reward` is their weighted sum."""
 
     sample: Sample
-    sequences: tuple[Sequence, ...]
+    rows: tuple[TrainingRow, ...]
     reward: float = 0.0
     scores: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of rewards that count 0.0, by their names; under ENVIRONMENT what ended the play before its time."""
     policy_step: int = 0
     origin: Literal["fresh", "replay", "injected"] = "fresh"
-    ended: Ended = "done"
+    ended: EndReason = "done"
 
     @property
-    def said(self) -> Iterator[Piece]:
+    def sampled_pieces(self) -> Iterator[Piece]:
         """What the policy sampled, turn by turn."""
-        return (p for s in self.sequences for p in s.pieces if p.sampled)
+        return (p for s in self.rows for p in s.pieces if p.sampled)
 
     @property
     def text(self) -> str:
         """The policy's own words, turns joined by newlines."""
-        return "\n".join(p.text for p in self.said)
+        return "\n".join(p.text for p in self.sampled_pieces)
 
     @property
     def tokens(self) -> int:
         """Action tokens: those the policy sampled."""
-        return sum(len(p.ids) for p in self.said)
+        return sum(len(p.ids) for p in self.sampled_pieces)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """What the environment made of each; empty where it answers nothing, as in a single turn."""
-        return tuple(p.turn for p in self.said if p.turn is not None)
+        return tuple(p.turn for p in self.sampled_pieces if p.turn is not None)
 
     @property
     def truncated(self) -> bool:
         """Whether any turn ran into the token limit."""
-        return any(p.finish == "length" for p in self.said)
+        return any(p.finish == "length" for p in self.sampled_pieces)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ class Metric:
     )
 
 
-class Complete(Protocol):
+class RecordCompleter(Protocol):
     """The records with what they still lack before they are measured, such as what takes a model besides the policy:
     one for each, in their order. The samples have their images; a record belongs to the sample of its id."""
 
@@ -110,4 +110,6 @@ class Task:
     resize: Callable[[Any], Resize | None] | None = (
         None  # options -> what its answers take for the policy's, where they do
     )
-    complete: Callable[[Any], Complete | None] | None = None  # options -> what completes records
+    complete: Callable[[Any], RecordCompleter | None] | None = (
+        None  # options -> what completes records
+    )

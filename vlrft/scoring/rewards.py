@@ -100,7 +100,7 @@ def _with_scores(
 
 
 def _action_ids(rollout: Rollout) -> tuple[int, ...]:
-    return tuple(i for s in rollout.sequences for p in s.pieces if p.sampled for i in p.ids)
+    return tuple(i for s in rollout.rows for p in s.pieces if p.sampled for i in p.ids)
 
 
 def _all(

@@ -66,4 +66,4 @@ class PromptStates:
 
 
 def _length(rollout: Rollout) -> int:
-    return sum(len(piece.ids) for row in rollout.sequences for piece in row.pieces)
+    return sum(len(piece.ids) for row in rollout.rows for piece in row.pieces)

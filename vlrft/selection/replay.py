@@ -9,8 +9,7 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 
 from vlrft.config import strict
-from vlrft.schema import Group, Piece, Rollout
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Piece, Rollout, TrainingRow
 from vlrft.schema.errors import ReplayError
 from vlrft.selection.rollout_filters import widest
 
@@ -68,9 +67,9 @@ class ReplayStore:
 
 
 def _plain(rollout: Rollout) -> dict[str, Any]:
-    if len(rollout.sequences) != 1 or len(rollout.sequences[0].pieces) != 1:
+    if len(rollout.rows) != 1 or len(rollout.rows[0].pieces) != 1:
         raise ReplayError(f"{rollout.sample.id}: replay stores single-turn rollouts only")
-    piece = rollout.sequences[0].pieces[0]
+    piece = rollout.rows[0].pieces[0]
     if piece.turn is not None:
         raise ReplayError(f"{rollout.sample.id}: replay stores no plays of an environment")
     if len(piece.logprobs) != len(piece.ids):  # a ratio would take it for the present policy's own
@@ -98,7 +97,7 @@ def _restored(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
     )
     return Rollout(
         sample=fresh.sample,
-        sequences=(Row(prompt=fresh.sequences[0].prompt, pieces=(piece,)),),
+        rows=(TrainingRow(prompt=fresh.rows[0].prompt, pieces=(piece,)),),
         reward=stored["reward"],
         scores=dict(stored["scores"]),
         policy_step=stored["policy_step"],

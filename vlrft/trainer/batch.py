@@ -20,8 +20,7 @@ from vlrft.algorithms import Algorithm
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.objectives import LossBatch, Needs, make_loss_batch
 from vlrft.policy.packing import PackItem
-from vlrft.schema import Group, Pixels, Prompt
-from vlrft.schema import Sequence as Row
+from vlrft.schema import Group, Pixels, Prompt, TrainingRow
 from vlrft.selection.group_filters import is_valid
 from vlrft.tracing.phases import phase
 
@@ -145,14 +144,14 @@ def make_batch(
     ranks: Ranks = ALONE,
 ) -> Batch:
     """One optimiser step's batch; see `make_batches`."""
-    rows: list[tuple[Row, int, int, Floats, str]] = []
+    rows: list[tuple[TrainingRow, int, int, Floats, str]] = []
     replayed: list[bool] = []
     rollout = 0
     for g, group in enumerate(groups):
         for one, own in zip(group.rollouts, advantages[g], strict=True):
-            pairs = zip(one.sequences, own, strict=True)
+            pairs = zip(one.rows, own, strict=True)
             rows += [(s, g, rollout, a, group.sample.id) for s, a in pairs]
-            replayed += [one.origin == "replay"] * len(one.sequences)
+            replayed += [one.origin == "replay"] * len(one.rows)
             rollout += 1
     ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
     width = max(map(len, ids), default=0)

@@ -14,7 +14,7 @@ from vlrft.grading.metrics import reaches
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_grade, gold_text, golds, walk
 from vlrft.rollout.task import LoadedTask, load_task
-from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, Sequence
+from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.scoring.rewards import score
 
 
@@ -61,8 +61,8 @@ def unfinished(loaded: LoadedTask, sample: Sample) -> Iterator[str]:
 
 
 def gold_rollout(sample: Sample, text: str) -> Rollout:
-    row = Sequence(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=text, finish="stop"),))
-    return Rollout(sample=sample, sequences=(row,), origin="injected")
+    row = TrainingRow(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=text, finish="stop"),))
+    return Rollout(sample=sample, rows=(row,), origin="injected")
 
 
 def show(loaded: LoadedTask) -> None:

@@ -164,7 +164,7 @@ def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[P
         groups = gold_groups(samples, loaded, chat)
     finally:
         loaded.close()
-    rows = [row for group in groups for r in group.rollouts for row in r.sequences]
+    rows = [row for group in groups for r in group.rollouts for row in r.rows]
     return [
         Prompt(
             ids=(*row.prompt.ids, *(i for piece in row.pieces[:-1] for i in piece.ids)),
