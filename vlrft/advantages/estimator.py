@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from vlrft.advantages.inputs import EstimatorInput
 from vlrft.schema.errors import AdvantageError
 
 
+@runtime_checkable
 class Step(Protocol):
     """One operation on the plays: a small `@strict` dataclass whose fields are its settings, or any function.
 

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, overload, runtime_checkable
 
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row
@@ -15,6 +15,7 @@ from vlrft.schema import DataError, Sample
 from vlrft.vision.images import open_image
 
 
+@runtime_checkable
 class HasData(Protocol):
     """What the options of a pack with data have at least."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 
 from vlrft.data.row import Picture
 from vlrft.data.tables import SUFFIXES, hub_rows, read_table
@@ -19,6 +19,7 @@ from vlrft.vision.images import open_image
 Cells = Mapping[str, Any]
 
 
+@runtime_checkable
 class Source(Protocol):
     """Files by relative name, and the tables among them by split."""
 

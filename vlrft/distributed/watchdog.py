@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vlrft.distributed.ranks import WAIT, Ranks
 from vlrft.tracing.phases import following
@@ -26,6 +26,7 @@ FAILED = 1  # exit code
 STOP = "vlrft/stop"
 
 
+@runtime_checkable
 class Store(Protocol):
     """Of torch.distributed's stores what is used here."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -62,6 +62,7 @@ class TrainEngine(Scores, Protocol):
         ...
 
 
+@runtime_checkable
 class EngineKind(Protocol):
     """Settings of an engine under `engine:` in a config."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 
 
+@runtime_checkable
 class Scores(Protocol):
     """Log-probs under the policy that an engine holds."""
 

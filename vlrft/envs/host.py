@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from vlrft.envs.failures import EnvFailure
 from vlrft.schema import Env, Observation, Sample, Step, Task
@@ -13,6 +13,7 @@ StepResult = Step | EnvFailure
 EnvFactory = Callable[[Sample], Env]
 
 
+@runtime_checkable
 class Host(Protocol):
     """Owner of open environments, addressed by handles. A failed environment returns the same failure until closed."""
 

@@ -49,6 +49,7 @@ class Terms:
     scalars: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
+@runtime_checkable
 class Objective(Protocol):
     """Equation, paper and assumptions stand in the class's docstring."""
 
@@ -67,6 +68,7 @@ class Advising(Protocol):
         ...
 
 
+@runtime_checkable
 class GroupCoupled(Protocol):
     """An objective whose terms depend on other rollouts of the group, so that a group cannot simply be split."""
 

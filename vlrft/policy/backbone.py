@@ -187,7 +187,10 @@ class Backbone:
                 images.append(image)
                 end += count
             order.append(torch.arange(starts[image.key], starts[image.key] + count))
-        return Seen(images=tuple(images), order=torch.cat(order) if order else torch.empty(0))
+        return Seen(
+            images=tuple(images),
+            order=torch.cat(order) if order else torch.empty(0, dtype=torch.long),
+        )
 
 
 def block_mask(segments: Int[Tensor, "R L"]) -> Bool[Tensor, "R L L"]:

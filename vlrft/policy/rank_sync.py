@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from PIL import Image
 
@@ -24,6 +24,7 @@ def short_prompt(chat: Chat, sees: bool) -> Prompt:
     return chat.render((message,), images, name="what ranks without work run")
 
 
+@runtime_checkable
 class RankSync(Protocol):
     """`work` calls the embedding, the vision tower where it `sees`, the decoder and the head, once each and in this order."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vlrft.schema.errors import TrackerError
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Takes figures by name and step."""
 

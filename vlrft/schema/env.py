@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from vlrft.schema.sample import Message
 
@@ -43,6 +43,7 @@ class Step:
         return self.observation is None
 
 
+@runtime_checkable
 class Env(Protocol):
     """Single-use: built for one rollout, played once, closed. What it raises ends its own play, not the run."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from vlrft.schema.env import Env
 from vlrft.schema.rollout import Turn
@@ -18,6 +18,7 @@ Score = float | None | Mapping[str, float | None]
 """What a reward returns: a number, None (not applicable to this sample), or several named numbers."""
 
 
+@runtime_checkable
 class Reward(Protocol):
     """A verifiable reward: what one completion earns. 0.0 for a wrong or unreadable answer; raises DataError for an
     unreadable *gold* answer; None when the reward does not apply to this sample."""
@@ -55,6 +56,7 @@ class Metric:
     )
 
 
+@runtime_checkable
 class RecordCompleter(Protocol):
     """The records with what they still lack before they are measured, such as what takes a model besides the policy:
     one for each, in their order. The samples have their images; a record belongs to the sample of its id."""

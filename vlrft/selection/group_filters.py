@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field, PositiveInt
 
@@ -17,6 +17,7 @@ def is_valid(group: Group) -> bool:
     return max(group.rewards) - min(group.rewards) > MIN_SPREAD
 
 
+@runtime_checkable
 class Keep(Protocol):
     """A keep rule: `enough` ends the sampling of a step, `choose` picks the step's groups from all attempts."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ ROUNDING = 1e-9  # a weighted sum of scores may miss full marks by it
 LEAST, MOST = 0.05, 0.95  # where GRESO's chances stay while they adapt, as in the authors' code
 
 
+@runtime_checkable
 class Preference(Protocol):
     """A frozen dataclass whose fields are its settings, and what it has learned."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -16,6 +16,7 @@ Advantages = Sequence[float]
 """One number a rollout [G]."""
 
 
+@runtime_checkable
 class Selector(Protocol):
     """A rule that picks rollouts of a group, before their advantages are known or by them."""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 ROOT = "loop"  # what is in no phase
 
@@ -63,6 +63,7 @@ class Phases:
             _WATCHER.reset(token)
 
 
+@runtime_checkable
 class Follower(Protocol):
     """Is told where this thread is, besides any watcher: what to say when it gets no further."""
 

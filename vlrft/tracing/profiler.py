@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -24,6 +24,7 @@ OPERATORS = 15
 MARK = "phase: "  # begins the names of phases in a trace
 
 
+@runtime_checkable
 class Profiler(Protocol):
     """Goes over the steps of a stage, and may look at what happens in them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vlrft.config import RolloutConfig
 from vlrft.policy.policy import Policy
@@ -42,6 +42,7 @@ class Request:
     seeds: tuple[int, ...]
 
 
+@runtime_checkable
 class RolloutEngine(Protocol):
     """Completes prompts with the policy's present weights."""
 
