@@ -1,39 +1,31 @@
-"""What every engine's forward pass is."""
+"""The forward pass of a train engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
 
 from torch import Tensor
 
+from vlrft.engine.protocols import ForwardPass
 from vlrft.policy.logprobs import TokenScores, packed_logprobs
 from vlrft.policy.packing import PackItem
-from vlrft.policy.policy import Policy
 
 
-@runtime_checkable
-class Scores(Protocol):
-    """Log-probs under the policy that an engine holds."""
-
-    policy: Policy
-    scorer: Callable[..., tuple[Tensor, Tensor]] | None = None
-    """What the engine has wrapped the policy's own scorer in."""
-
-    def logprobs(
-        self,
-        items: Sequence[PackItem],
-        mask: Tensor,
-        temperature: float,
-        entropy_gradient: bool = False,
-        fillers: Sequence[PackItem] = (),
-    ) -> TokenScores:
-        return packed_logprobs(
-            self.policy,
-            items,
-            mask=mask,
-            temperature=temperature,
-            entropy_gradient=entropy_gradient,
-            fillers=fillers,
-            scorer=self.scorer,
-        )
+def token_scores(
+    engine: ForwardPass,
+    items: Sequence[PackItem],
+    mask: Tensor,
+    temperature: float,
+    entropy_gradient: bool = False,
+    fillers: Sequence[PackItem] = (),
+) -> TokenScores:
+    """Log-probs and entropies of the items' tokens under the engine's policy; see `packed_logprobs`."""
+    return packed_logprobs(
+        engine.policy,
+        items,
+        mask=mask,
+        temperature=temperature,
+        entropy_gradient=entropy_gradient,
+        fillers=fillers,
+        scorer=engine.scorer,
+    )

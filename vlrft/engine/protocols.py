@@ -1,0 +1,113 @@
+"""What a train engine is: protocols, one a concern, and the section `engine:` of a config that builds one.
+
+    ForwardPass     the policy, and the module call that scores its tokens
+    Optimiser       backward, step, discard
+    WeightAccess    contexts in which sharded weights are complete
+    OptimiserState  what a checkpoint keeps of the optimiser
+    TrainEngine     all of these over one group of ranks
+
+An engine of one's own is one file or package in this folder that holds `ENGINE`, an `EngineConfig`; nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from vlrft.config import UpdateConfig
+from vlrft.distributed.ranks import Ranks
+from vlrft.memory.rank_share import Share
+from vlrft.memory.shapes import Model
+from vlrft.policy.load import Policy
+
+
+class ForwardPass(Protocol):
+    """The policy under training, as `vlrft.engine.forward.token_scores` runs it."""
+
+    policy: Policy
+    scorer: Callable[..., tuple[Tensor, Tensor]] | None
+    """The engine's wrapper of `policy.scorer`; None: the policy's scorer is called as it is."""
+
+
+class Optimiser(Protocol):
+    """Gradients, *summed* over micro-batches and ranks, and the step that uses them."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds the gradient of a micro-batch's loss []."""
+        ...
+
+    def step(self) -> dict[str, float]:
+        """One optimiser step; returns `grad_norm` and `lr`. Raises NonFiniteError and then changes no weight."""
+        ...
+
+    def discard(self) -> None:
+        """Drops the gradients accumulated so far."""
+        ...
+
+
+class WeightAccess(Protocol):
+    """Contexts in which weights that an engine shards can be used as if they were not sharded."""
+
+    def unsharded(self) -> AbstractContextManager[None]:
+        """Every rank holds all weights and may run the policy on its own. The weights must not be changed."""
+        ...
+
+    def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
+        """Rank 0 holds all weights, on its device or in its host memory, to be read and written."""
+        ...
+
+    def ready_to_sample(self) -> AbstractContextManager[None]:
+        """The rollout engine may be called. The weights must not be changed."""
+        ...
+
+
+class OptimiserState(Protocol):
+    """The optimiser's part of a checkpoint. It is independent of the engine and of the number of ranks."""
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """Unsharded tensors by `parameter/name`, and counters; a checkpoint keeps those of rank 0."""
+        ...
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
+        """Restores the result of `state`, of any engine and any number of ranks."""
+        ...
+
+
+class TrainEngine(ForwardPass, Optimiser, WeightAccess, OptimiserState, Protocol):
+    """One optimiser over one policy, for one stage of a run.
+
+    With several ranks every method is called by all of them, equally often and in the same order.
+    """
+
+    ranks: Ranks
+
+    def close(self) -> None:
+        """Ends the stage: the policy is an ordinary module again, its weights unsharded."""
+        ...
+
+
+class EngineConfig(Protocol):
+    """Settings of an engine under `engine:` in a config. The name of its module is the engine's name."""
+
+    def build(
+        self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
+    ) -> TrainEngine: ...
+
+    def check(self, config: UpdateConfig, policy: Policy) -> None:
+        """Raises ConfigError for whatever `build` would refuse, and changes nothing."""
+        ...
+
+
+@runtime_checkable
+class MemoryModel(Protocol):
+    """An engine config that can also be planned by `vlrft doctor`. Optional: see `vlrft.engine.find.rank_memory`."""
+
+    CHOICES: ClassVar[tuple[dict[str, Any], ...]]
+    """The settings on which memory depends, as a config would have them."""
+
+    def rank_memory(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+        """Memory of one of `ranks` ranks for the model and its training, by formula: nothing is built."""
+        ...
