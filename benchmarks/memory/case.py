@@ -25,8 +25,7 @@ from vlrft.algorithms import find_algorithm
 from vlrft.cli.doctor.model_shapes import shapes
 from vlrft.cli.doctor.prompt_lengths import Counted
 from vlrft.config import PolicyConfig, UpdateConfig
-from vlrft.engine import TrainEngine
-from vlrft.engine import build as build_engine
+from vlrft.engine import TrainEngine, build_engine
 from vlrft.engine.single import Single
 from vlrft.memory.phases import always, sampling
 from vlrft.memory.plan import Phase
@@ -174,7 +173,7 @@ def estimate(case: Case, device: str) -> dict[str, Phase]:
         reference=find_algorithm(case.algorithm).needs.ref_logprobs,
         images=case.prompts,
     )
-    share = Single().holds(UpdateConfig(), model, 1)
+    share = Single().rank_memory(UpdateConfig(), model, 1)
     held = always(model, work, share)
     if "update" not in case.phases:
         held["optimiser moments"] = 0

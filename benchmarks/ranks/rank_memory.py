@@ -37,7 +37,7 @@ from vlrft.algorithms import ALGORITHMS
 from vlrft.cli.doctor.model_shapes import read
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine import TrainEngine, build, choices, find_engine
+from vlrft.engine import TrainEngine, build_engine, find_engine, planned_choices, rank_memory
 from vlrft.memory.phases import plan
 from vlrft.memory.plan import Phase
 from vlrft.memory.rank_share import on_one_memory
@@ -110,7 +110,7 @@ def measured(row: Row, case: Case, ranks: Ranks, file: Path) -> dict[str, int]:
     """Bytes of this rank."""
     with Tensors() as tensors:
         policy = load_policy(policy_config(case), corpus=CORPUS, seed=0)
-        engine = build(UPDATE, policy, 4, ranks, engine_config(row, file))
+        engine = build_engine(UPDATE, policy, 4, ranks, engine_config(row, file))
         groups: list[Group] = groups_of(case, prompts_of(case, policy))
         groups = [replace(group, rank=k % ranks.size) for k, group in enumerate(groups)]
         algorithm = ALGORITHMS["gpg"]
@@ -131,7 +131,7 @@ def measured(row: Row, case: Case, ranks: Ranks, file: Path) -> dict[str, int]:
         found["rollout"] = tensors.most
         tensors.most = tensors.now
         _state = engine.state()
-        with engine.whole_on_first():
+        with engine.unsharded_on_first_rank():
             found["save"] = tensors.most
     return found
 
@@ -143,7 +143,7 @@ def sample(policy: Policy, case: Case, engine: TrainEngine, ranks: Ranks) -> Non
         Request(id=str(k), prompt=prompt, seeds=tuple(range(case.group)))
         for k, prompt in enumerate(prompts_of(case, policy)[ranks.rank :: ranks.size])
     ]
-    with engine.sampling():
+    with engine.ready_to_sample():
         HfEngine(policy).generate(requests, Asked(max_tokens=case.tokens))
 
 
@@ -160,7 +160,7 @@ def planned(row: Row, case: Case, file: Path) -> dict[str, int]:
         rollout=Sampling(prompts=(prompt,) * EACH, answers=case.group, tokens=case.tokens),
         images=case.prompts,
     )
-    share = find_engine(engine_config(row, file)).holds(UPDATE, model, row.ranks)
+    share, _ = rank_memory(find_engine(engine_config(row, file)), UPDATE, model, row.ranks)
     phases: Mapping[str, Phase] = {phase.name: phase for phase in plan(model, work, share).phases}
     behind = sum(on_one_memory(share).held.values())
     return {"behind a step": behind} | {name: phases[name].total for name in COLUMNS[1:]}
@@ -207,7 +207,7 @@ def main() -> int:
     print(f"| ranks | engine | dtype | {' | '.join(COLUMNS)} |")
     print("| ---: | --- | --- |" + " ---: |" * len(COLUMNS), flush=True)
     ratios: list[float] = []
-    for size, dtype, engine in product(args.ranks, ("float32", "bfloat16"), choices()):
+    for size, dtype, engine in product(args.ranks, ("float32", "bfloat16"), planned_choices()):
         row = Row(engine=engine, dtype=dtype, ranks=size)
         if args.only and row.title not in args.only:
             continue

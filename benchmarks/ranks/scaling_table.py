@@ -18,7 +18,7 @@ from typing import Any
 
 from vlrft.cli.doctor.planner import Planner
 from vlrft.config.load import load_config
-from vlrft.engine import choices
+from vlrft.engine import planned_choices
 from vlrft.memory.plan import MARGIN, Phase, Plan
 
 GIB = 2**30
@@ -59,7 +59,7 @@ def write_config(name: str, folder: Path) -> Path:
 
 def rows(model: Path, ranks: int) -> Iterator[str]:
     """A row an engine; on one rank there is nothing to divide, only to offload."""
-    for engine in choices():
+    for engine in planned_choices():
         settings = {key: value for key, value in engine.items() if key != "name"}
         if ranks > 1 or not settings or settings.get("offload") == "cpu":
             config = load_config(

@@ -18,9 +18,8 @@ from vlrft.advantages.rows import advantages_of
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine import build
+from vlrft.engine import build_engine
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import TokenScores
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError
@@ -53,7 +52,7 @@ def played(own: Policy) -> list[Group]:
 def gradient(own: Policy, groups: Sequence[Group], algorithm: Algorithm, ranks: Ranks) -> Tensor:
     """The step's gradient [N] of all weights, summed over the ranks."""
     kept: list[Tensor] = []
-    engine = build(UpdateConfig(lr=1e-9, max_grad_norm=None), own, 1, ranks)
+    engine = build_engine(UpdateConfig(lr=1e-9, max_grad_norm=None), own, 1, ranks)
     advantages = advantages_of(
         groups,
         algorithm,
@@ -96,7 +95,7 @@ def broken(own: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
     """What both ranks say when the first one meets a log-prob that is no number."""
     dealt = [replace(g, rank=k % 2) for k, g in enumerate(groups)]
     algorithm = ALGORITHMS["gpg"]
-    engine = build(UpdateConfig(lr=1.0), own, 1, ranks)
+    engine = build_engine(UpdateConfig(lr=1.0), own, 1, ranks)
     batches = make_batches(
         dealt,
         advantages_of(dealt, algorithm),
@@ -106,13 +105,12 @@ def broken(own: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
         ranks=ranks,
     )
     if ranks.rank == 1:
-        scores = engine.logprobs
 
-        def broken(*given: Any) -> TokenScores:
-            found = scores(*given)
-            return replace(found, logprobs=found.logprobs * float("nan"))
+        def broken(*inputs: Any) -> tuple[Tensor, Tensor]:
+            logprobs, entropy = own.scorer(*inputs)
+            return logprobs * float("nan"), entropy
 
-        vars(engine)["logprobs"] = broken
+        engine.scorer = broken
     before = {name: tensor.clone() for name, tensor in own.trained().items()}
     _, skipped = update(engine, batches, algorithm, 1000)
     assert all(torch.equal(t, before[name]) for name, t in own.trained().items())

@@ -8,7 +8,7 @@ import torch
 from tests.fakes.policies import CORPUS, tiny_config
 from tests.memory.shapes import MODEL
 from vlrft.config import UpdateConfig
-from vlrft.engine import build
+from vlrft.engine import build_engine
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.single import Single, SingleEngine
 from vlrft.memory.rank_share import Gradients
@@ -31,7 +31,7 @@ def test_schedules_by_hand() -> None:
 
 def engine(dtype: str = "float32", **settings: object) -> SingleEngine:
     policy = load_policy(tiny_config("qwen2", dtype=dtype), corpus=CORPUS, seed=0)
-    made = build(UpdateConfig(**{"lr": 1e-2, **settings}), policy, 10)  # type: ignore[arg-type]
+    made = build_engine(UpdateConfig(**{"lr": 1e-2, **settings}), policy, 10)  # type: ignore[arg-type]
     assert isinstance(made, SingleEngine)
     return made
 
@@ -76,7 +76,7 @@ def test_an_optimizer_goes_on_bit_by_bit_from_its_state(dtype: str) -> None:
     for made in (one, other):
         give_gradients(made, 0.3)
         made.step()
-    fresh = build(one.config, other.policy, 10)
+    fresh = build_engine(one.config, other.policy, 10)
     tensors, values = one.state()
     fresh.load_state({k: v.clone() for k, v in tensors.items()}, values)
     assert isinstance(fresh, SingleEngine)
@@ -136,14 +136,14 @@ def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
 def test_every_rank_holds_all() -> None:
     half = Weights(total=200, trained=200, embedding=0, base=200, half=200, sizes=(60, 40))
     model = replace(MODEL, element=2, weights=half)
-    share = Single().holds(UpdateConfig(), model, 8)
+    share = Single().rank_memory(UpdateConfig(), model, 8)
     assert share.held == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
     # What autograd gives in bfloat16 lies beside the sums in float32.
     assert share.gradients == Gradients(fresh=200, summed=400, in_place=False)
     assert share.step == {"gradients": 400}
     assert share.saving == {}  # of a CPU tensors are written as they are
-    saved = Single().holds(UpdateConfig(), replace(model, gpu=True), 8).saving
+    saved = Single().rank_memory(UpdateConfig(), replace(model, gpu=True), 8).saving
     assert saved == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
-    plain = Single().holds(UpdateConfig(master_weights=False), model, 8)
+    plain = Single().rank_memory(UpdateConfig(master_weights=False), model, 8)
     assert plain.held == {"weights": 200, "float32 copies": 0, "optimiser moments": 400}
     assert plain.gradients == Gradients(fresh=200, summed=200, in_place=True)

@@ -32,7 +32,7 @@ WORK = Work(
 
 
 def alone(model: Model, *, master_weights: bool = True) -> Share:
-    return Single().holds(UpdateConfig(master_weights=master_weights), model, 1)
+    return Single().rank_memory(UpdateConfig(master_weights=master_weights), model, 1)
 
 
 def peak(model: Model = MODEL, work: Work = WORK) -> int:

@@ -12,7 +12,7 @@ from tests.fakes.policies import CORPUS, Family, group_of, tiny_config
 from vlrft.advantages.rows import advantages_of
 from vlrft.algorithms import ALGORITHMS, Algorithm, policy_loss
 from vlrft.config import UpdateConfig
-from vlrft.engine import TrainEngine, build
+from vlrft.engine import TrainEngine, build_engine
 from vlrft.objectives import LossBatch, Needs, Terms
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.policy.load import load_policy
@@ -34,14 +34,13 @@ class Recorder:
         self.ranks = engine.ranks
         self.policy = engine.policy
         self.scorer = engine.scorer
-        self.logprobs = engine.logprobs
         self.backward = engine.backward
         self.discard = engine.discard
         self.state = engine.state
         self.load_state = engine.load_state
-        self.whole = engine.whole
-        self.whole_on_first = engine.whole_on_first
-        self.sampling = engine.sampling
+        self.unsharded = engine.unsharded
+        self.unsharded_on_first_rank = engine.unsharded_on_first_rank
+        self.ready_to_sample = engine.ready_to_sample
         self.close = engine.close
         self.gradients: list[dict[str, Tensor]] = []
 
@@ -59,7 +58,7 @@ def policy(family: Family) -> Policy:
 def step_gradient(
     own: Policy, groups: list[Group], algorithm: Algorithm, budget: int
 ) -> dict[str, Tensor]:
-    recorder = Recorder(build(UpdateConfig(lr=1.0), own, 1))
+    recorder = Recorder(build_engine(UpdateConfig(lr=1.0), own, 1))
     greedy = [0.25] * len(groups) if algorithm.estimator.greedy else None
     advantages = advantages_of(groups, algorithm, max_tokens=8, greedy=greedy)
     batch = make_batch(groups, advantages, algorithm, temperature=0.9, max_tokens=8)
@@ -148,7 +147,7 @@ def test_several_updates_start_from_the_log_probs_before_the_first() -> None:
         max_tokens=8,
         updates=2,
     )
-    engine = build(UpdateConfig(lr=1e-2, updates_per_batch=2), own, 1)
+    engine = build_engine(UpdateConfig(lr=1e-2, updates_per_batch=2), own, 1)
     figures, skipped = update(engine, batches, algorithm, LARGE, own.reference())
     assert not skipped
     assert figures["ratio/max"] > 1.001
@@ -161,7 +160,7 @@ def test_a_step_with_nothing_to_learn_is_no_error() -> None:
     batch = make_batch(
         flat, advantages_of(flat, algorithm), algorithm, temperature=1.0, max_tokens=8
     )
-    figures, skipped = update(build(UpdateConfig(), own, 1), [batch], algorithm, LARGE)
+    figures, skipped = update(build_engine(UpdateConfig(), own, 1), [batch], algorithm, LARGE)
     assert (figures["loss"], figures["grad_norm"], skipped) == (0.0, 0.0, [])
 
 

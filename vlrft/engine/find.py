@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from vlrft.config import UpdateConfig
@@ -20,14 +20,15 @@ from vlrft.engine.protocols import EngineConfig, MemoryModel, TrainEngine
 from vlrft.engine.single import Single
 from vlrft.memory.rank_share import Share
 from vlrft.memory.shapes import Model
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
 
 
 @cache
 def engines() -> Mapping[str, type[EngineConfig]]:
     """The `ENGINE` of every module of this folder that has one, by module name."""
-    names = [info.name for info in pkgutil.iter_modules([str(Path(__file__).parent)])]
-    modules = {name: importlib.import_module(f"{__package__}.{name}") for name in sorted(names)}
+    package = sys.modules[__package__]
+    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
+    modules = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
     return {name: m.ENGINE for name, m in modules.items() if hasattr(m, "ENGINE")}
 
 

@@ -21,17 +21,21 @@ from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.memory.rank_share import Share
 from vlrft.memory.shapes import Model
-from vlrft.policy.load import Policy
+from vlrft.policy.policy import Policy
+
+ScorerCall = Callable[..., tuple[Tensor, Tensor]]  # as `policy.scorer`: log-probs, entropies
 
 
+@runtime_checkable
 class ForwardPass(Protocol):
     """The policy under training, as `vlrft.engine.forward.token_scores` runs it."""
 
     policy: Policy
-    scorer: Callable[..., tuple[Tensor, Tensor]] | None
+    scorer: ScorerCall | None
     """The engine's wrapper of `policy.scorer`; None: the policy's scorer is called as it is."""
 
 
+@runtime_checkable
 class Optimiser(Protocol):
     """Gradients, *summed* over micro-batches and ranks, and the step that uses them."""
 
@@ -48,6 +52,7 @@ class Optimiser(Protocol):
         ...
 
 
+@runtime_checkable
 class WeightAccess(Protocol):
     """Contexts in which weights that an engine shards can be used as if they were not sharded."""
 
@@ -64,6 +69,7 @@ class WeightAccess(Protocol):
         ...
 
 
+@runtime_checkable
 class OptimiserState(Protocol):
     """The optimiser's part of a checkpoint. It is independent of the engine and of the number of ranks."""
 
@@ -76,6 +82,7 @@ class OptimiserState(Protocol):
         ...
 
 
+@runtime_checkable
 class TrainEngine(ForwardPass, Optimiser, WeightAccess, OptimiserState, Protocol):
     """One optimiser over one policy, for one stage of a run.
 
@@ -89,6 +96,7 @@ class TrainEngine(ForwardPass, Optimiser, WeightAccess, OptimiserState, Protocol
         ...
 
 
+@runtime_checkable
 class EngineConfig(Protocol):
     """Settings of an engine under `engine:` in a config. The name of its module is the engine's name."""
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.engine.forward import Scores
 from vlrft.engine.lr_schedule import learning_rate
+from vlrft.engine.protocols import ScorerCall
 from vlrft.memory.rank_share import Gradients, Share
 from vlrft.memory.shapes import Model
 from vlrft.policy.policy import Policy
@@ -37,7 +37,7 @@ class Single:
     def check(self, config: UpdateConfig, policy: Policy) -> None:
         """It trains whatever there is."""
 
-    def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+    def rank_memory(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
         """All of it, on however many ranks: float32 copies of trained half-precision weights, and two moments a trained
         number, as wide as what the optimiser moves."""
         weights = model.weights
@@ -52,12 +52,17 @@ class Single:
         )
 
 
-class SingleEngine(Scores):
+ENGINE = Single
+
+
+class SingleEngine:
     """Holds the optimiser of one stage of a run. Several ranks each hold the whole policy and sum their gradients.
 
     Parameters in half precision are trained through float32 copies, in which gradients are summed too: near 0.02 bf16
     has steps of 1.2e-4, and an update of 1e-6 would be lost (Micikevicius et al. 2018, arXiv 1710.03740, section 3.1).
     """
+
+    scorer: ScorerCall | None = None  # the policy's own
 
     def __init__(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks = ALONE
@@ -121,10 +126,14 @@ class SingleEngine(Scores):
     def discard(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
 
-    def whole(self) -> AbstractContextManager[None]:
+    def unsharded(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    whole_on_first = sampling = whole  # it always is
+    def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def ready_to_sample(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self) -> None:
         """The policy is as it was."""

@@ -81,6 +81,10 @@ class Policy:
         flags[[i for i in self.chat.banned_ids if i < vocab]] = True
         return flags.to(self.device)
 
+    def cache_banned_tokens(self) -> None:
+        """Computes `banned` now. Call it before the weights are sharded: the head has no shape afterwards."""
+        _ = self.banned
+
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Within it the model's forward is this policy's: a LoRA reference shares its model, adapters off."""

@@ -13,8 +13,7 @@ from vlrft.algorithms import Algorithm
 from vlrft.config import Config, StageConfig
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.distributed.sharding import dealt, prompt_size
-from vlrft.engine import TrainEngine
-from vlrft.engine import build as build_engine
+from vlrft.engine import TrainEngine, build_engine
 from vlrft.evaluation.evaluate import evaluate
 from vlrft.evaluation.result_files import unmeasured
 from vlrft.evaluation.rollouts import player
@@ -167,10 +166,10 @@ class Run:
         if reference is None or rule.update == "never":
             return
         if rule.update == "ema":
-            with engine.whole():
+            with engine.unsharded():
                 reference.approach(self.policy, 1 - rule.decay)
         elif (self.step - stage.first) % rule.every == 0:
-            with engine.whole():
+            with engine.unsharded():
                 reference.load_weights(self.policy.trained())
 
     def prompt_metrics(self, stage: Stage) -> dict[str, float]:
@@ -213,7 +212,7 @@ class Run:
     def save(self, engine: TrainEngine, reference: Policy | None) -> Path:
         """A checkpoint of the present step, written by the first rank; every rank learns whether that went well."""
         moments, counters = engine.state()
-        with engine.whole_on_first():
+        with engine.unsharded_on_first_rank():
             return self.ranks.from_first(
                 lambda: self.checkpoints.save(
                     self.step,

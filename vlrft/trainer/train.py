@@ -44,7 +44,7 @@ def train_stage(run: Run, stage: Stage) -> None:
     for step in run.profiler.over(stage.name, range(run.step + 1, stage.last + 1)):
         clock = Clock()
         working_on((), step)
-        with clock("rollout"), engine.sampling():
+        with clock("rollout"), engine.ready_to_sample():
             play = partial(run.groups, stage, step)
             found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
             groups, advantages = run.lesson(stage, found.groups)
@@ -60,7 +60,7 @@ def train_stage(run: Run, stage: Stage) -> None:
             )
             budget = config.update.max_tokens_per_micro_batch
             if run.config.self_check and step == stage.first + 1 and batches:
-                with engine.whole():
+                with engine.unsharded():
                     check_packing(run.policy, batches[0], budget)
             now = algorithm.at((step - 1 - stage.first) / (stage.last - stage.first))
             figures, skipped = update(engine, batches, now, budget, reference)
@@ -75,7 +75,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
         last = step == stage.last
         if last or run.due(run.config.eval.every):
-            with engine.sampling():
+            with engine.ready_to_sample():
                 run.evaluate(stage.name)
         if last or run.due(run.config.save.every):
             run.save(engine, reference)

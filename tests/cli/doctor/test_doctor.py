@@ -20,7 +20,7 @@ from vlrft.cli.doctor.prompt_lengths import Prompts
 from vlrft.cli.main import main
 from vlrft.config import LoraConfig
 from vlrft.config.load import load_config
-from vlrft.engine import choices
+from vlrft.engine import planned_choices
 from vlrft.memory.shapes import PromptSize
 from vlrft.policy.load import load_policy
 from vlrft.policy.tiny import build_tokenizer
@@ -217,8 +217,8 @@ def test_several_ranks_are_told_of_engines(capsys: pytest.CaptureFixture[str]) -
     alone = [setting for setting, _ in changes(config, sees=True)]
     told = changes(config, sees=True, ranks=2)[len(alone) :]
     assert [setting for setting, _ in told if not setting.startswith("engine=")] == []
-    assert [changed.engine for _, changed in told] == choices()
-    assert [load_config("quickstart", [setting]).engine for setting, _ in told] == choices()
+    assert [changed.engine for _, changed in told] == planned_choices()
+    assert [load_config("quickstart", [setting]).engine for setting, _ in told] == planned_choices()
 
 
 def test_ranks_share_the_memory_of_a_cpu() -> None:

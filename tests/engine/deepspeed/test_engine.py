@@ -20,9 +20,8 @@ from vlrft.advantages.rows import advantages_of
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine import TrainEngine, build
+from vlrft.engine import TrainEngine, build_engine
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import TokenScores
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.trainer.batch import Batch, make_batches
@@ -103,25 +102,25 @@ def learn(
         made = batches(groups, case.method, ranks)
         _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET, reference)
         assert not skipped
-    with engine.whole():
+    with engine.unsharded():
         found = {name: tensor.clone() for name, tensor in engine.policy.trained().items()}
     return found | engine.state()[0]
 
 
 def break_once(engine: TrainEngine, case: Case, groups: Sequence[Group], ranks: Ranks) -> None:
     """A step whose first micro-batch is well, and some rank's second one is not: nothing may come of it."""
-    scores, calls = engine.logprobs, iter(range(10))
+    scorer, calls = engine.scorer, iter(range(10))
+    assert scorer is not None
 
-    def broken(*given: Any) -> TokenScores:
-        found = scores(*given)
-        bad = float("nan") if next(calls) > 0 else 1.0
-        return replace(found, logprobs=found.logprobs * bad)
+    def broken(*inputs: Any) -> tuple[Tensor, Tensor]:
+        logprobs, entropy = scorer(*inputs)
+        return logprobs * (float("nan") if next(calls) > 0 else 1.0), entropy
 
-    vars(engine)["logprobs"] = broken
+    engine.scorer = broken
     made = batches(groups, case.method, ranks)
     _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET)
     assert [one.reason[:5] for one in skipped] == ["rank "]
-    del vars(engine)["logprobs"]
+    engine.scorer = scorer
 
 
 def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
@@ -129,12 +128,12 @@ def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
     start = {name: tensor.clone() for name, tensor in own.trained().items()}
     groups = played(own)
     reference = own.reference()
-    expected = learn(case, build(UPDATE, own, 4), course(groups), reference, Ranks())
+    expected = learn(case, build_engine(UPDATE, own, 4), course(groups), reference, Ranks())
     own.load_weights(start)
     dealt = [replace(g, rank=r) for g, r in zip(groups, case.players, strict=True)]
     config = {"config": str(file)} if case.engine["stage"] == 3 else {}
     kind = {"name": "deepspeed", **case.engine, **config}
-    engine = build(UPDATE, own, 4, ranks, kind)
+    engine = build_engine(UPDATE, own, 4, ranks, kind)
     shards = {p.numel() for p in own.model.parameters()}
     if case.breaks:
         break_once(engine, case, dealt, ranks)
@@ -143,7 +142,7 @@ def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
         learn(case, engine, steps[:1], reference, ranks)
         (state,) = ranks.gather([engine.state()])[0]
         engine.close()
-        engine = build(UPDATE, own, 4, ranks, {"name": "deepspeed", **case.then})
+        engine = build_engine(UPDATE, own, 4, ranks, {"name": "deepspeed", **case.then})
         engine.load_state(*state)
         steps = steps[1:]
     found = learn(case, engine, steps, reference, ranks)

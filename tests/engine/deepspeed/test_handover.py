@@ -15,7 +15,7 @@ from tests.fakes.process_ranks import side_by_side
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.engine import TrainEngine, build
+from vlrft.engine import TrainEngine, build_engine
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.trainer.update import update
@@ -36,12 +36,12 @@ def text_first(kind: dict[str, Any]) -> dict[str, float]:
 
     def course(second: dict[str, Any]) -> dict[str, torch.Tensor]:
         own = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
-        first = build(UPDATE, own, 4)
+        first = build_engine(UPDATE, own, 4)
         step(first, text=True)
         state = first.state()
         assert any("visual" in name for name in own.trained_names)
         assert not any("visual" in name for name in state[0])
-        engine = build(UPDATE, own, 4, ALONE, second)
+        engine = build_engine(UPDATE, own, 4, ALONE, second)
         engine.load_state(*state)
         step(engine)
         engine.close()
@@ -58,19 +58,19 @@ def adapters(kind: dict[str, Any]) -> dict[str, bool]:
     own = load_policy(config, corpus=CORPUS, seed=0)
     wide = {name: tensor.dtype for name, tensor in own.trained().items()}
     before = copied(own)
-    engine = build(UPDATE, own, 4, ALONE, kind)
+    engine = build_engine(UPDATE, own, 4, ALONE, kind)
     begun = weights(engine)
     step(engine)
     state, counters = engine.state()
-    with engine.whole_on_first():
+    with engine.unsharded_on_first_rank():
         rounded = copied(own)
     engine.close()
     closed = copied(own)
     own.load_weights(rounded)  # as a checkpoint has them
-    single = build(UPDATE, own, 4)
+    single = build_engine(UPDATE, own, 4)
     single.load_state(dict(state), counters)
     again = copied(own)
-    back = build(UPDATE, own, 4, ALONE, kind)
+    back = build_engine(UPDATE, own, 4, ALONE, kind)
     back.load_state(*single.state())
     return {
         "float32": set(wide.values()) == {torch.float32},

@@ -11,7 +11,7 @@ import pytest
 
 from tests.memory.shapes import DECODER, MODEL
 from vlrft.config import UpdateConfig
-from vlrft.engine import ENGINES, choices, find_engine
+from vlrft.engine import engines, find_engine, planned_choices, rank_memory
 from vlrft.memory.rank_share import Gradients, Share, added
 from vlrft.memory.shapes import Model, Weights
 from vlrft.schema.errors import ConfigError
@@ -27,7 +27,8 @@ HALF = replace(
 
 
 def held(engine: dict[str, Any], model: Model, ranks: int = 2) -> Share:
-    return find_engine({"name": "deepspeed", **engine}).holds(UpdateConfig(), model, ranks)
+    choice = find_engine({"name": "deepspeed", **engine})
+    return rank_memory(choice, UpdateConfig(), model, ranks)[0]
 
 
 @pytest.mark.parametrize("stage", [1, 2])
@@ -119,7 +120,7 @@ def test_what_a_run_would_refuse_has_no_plan() -> None:
     with pytest.raises(ConfigError, match="stage 2 shards none"):
         held({"stage": 2, "rollout": "hooks"}, HALF)
     with pytest.raises(ConfigError, match="always keeps float32 copies"):
-        find_engine("deepspeed").holds(UpdateConfig(master_weights=False), HALF, 2)
+        rank_memory(find_engine("deepspeed"), UpdateConfig(master_weights=False), HALF, 2)
 
 
 def test_small_parameters_stay_whole_and_are_not_gathered() -> None:
@@ -151,9 +152,10 @@ def test_the_first_rank_gathers_the_optimiser_to_save_it() -> None:
 
 
 def test_every_engine_says_what_it_holds_and_no_choice_is_refused() -> None:
-    assert {choice["name"] for choice in choices()} == set(ENGINES)
-    for choice in choices():
-        share = find_engine(choice).holds(UpdateConfig(), HALF, 2)
+    assert {choice["name"] for choice in planned_choices()} == set(engines())
+    for choice in planned_choices():
+        share, modelled = rank_memory(find_engine(choice), UpdateConfig(), HALF, 2)
+        assert modelled
         there = added(share.held, share.host)
         assert share.held["weights"] >= 100
         assert there["optimiser moments"] == (800 if choice["name"] == "single" else 400)

@@ -20,7 +20,7 @@ from tests.fakes.process_ranks import side_by_side
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.engine import TrainEngine, build
+from vlrft.engine import TrainEngine, build_engine
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
@@ -70,18 +70,20 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
     own = load_policy(tiny_config("qwen2_vl", lora=lora), corpus=CORPUS, seed=0)
     mine = [turn[ranks.rank] for turn in TURNS]
     expected, start = said(own, mine), copied(own)
-    step(build(UPDATE, own, 4), ALONE)
+    step(build_engine(UPDATE, own, 4), ALONE)
     trained = copied(own)
     own.load_weights(start)
-    engine = build(UPDATE, own, 4, ranks, {"name": "deepspeed", "stage": 3, "rollout": "hooks"})
+    engine = build_engine(
+        UPDATE, own, 4, ranks, {"name": "deepspeed", "stage": 3, "rollout": "hooks"}
+    )
     layer, held = own.backbone.decoder.layers[0], set[int]()
     hook = layer.register_forward_hook(lambda *_: held.add(elements(own.model)))
-    with engine.sampling():
+    with engine.ready_to_sample():
         found = said(own, mine)
     hook.remove()
     behind = elements(own.model)
     step(engine, ranks)
-    with engine.whole_on_first():
+    with engine.unsharded_on_first_rank():
         gaps = [
             distance(tensor, trained[name])
             for name, tensor in own.trained().items()
@@ -89,7 +91,7 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
         ]
         if ranks.first:
             own.save(folder / f"saved {lora is None}")
-    with engine.sampling():
+    with engine.ready_to_sample():
         again = said(own, mine)
     engine.close()
     prompt = requests(own)[1].prompt.ids
@@ -173,4 +175,4 @@ def test_what_it_saves_plain_transformers_load(
 def test_what_shards_nothing_has_nothing_to_gather() -> None:
     own = load_policy(tiny_config("qwen2"), corpus=CORPUS, seed=0)
     with pytest.raises(ConfigError, match=r"engine\.rollout: hooks .* stage 2 .* use stage 3"):
-        build(UPDATE, own, 4, ALONE, {"name": "deepspeed", "stage": 2, "rollout": "hooks"})
+        build_engine(UPDATE, own, 4, ALONE, {"name": "deepspeed", "stage": 2, "rollout": "hooks"})

@@ -38,6 +38,12 @@ def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]
     lines = [f"Peak memory{whose} on {where}, estimated from shapes alone (no weights are read)"]
     for one in planned:
         lines += ["", f"stage {one.name}; prompts: {one.origin}", *table(one.plan), _peak_line(one)]
+    if not all(one.engine_modelled for one in planned):
+        name = config.engine if isinstance(config.engine, str) else config.engine["name"]
+        lines += [
+            "",
+            f"engine {name} has no memory model: planned as if every rank held all weights and the whole optimiser",
+        ]
     largest = peak(planned)
     lines.append("")
     if largest <= MARGIN * memory:

@@ -16,7 +16,7 @@ from vlrft.cli.doctor.prompt_lengths import (
     stand_in_tokenizer,
 )
 from vlrft.config import Config, LoraConfig, PolicyConfig, RolloutConfig, StageConfig, UpdateConfig
-from vlrft.engine import choices, find_engine
+from vlrft.engine import find_engine, planned_choices, rank_memory
 from vlrft.evaluation.evaluate import EVAL_CHUNK
 from vlrft.memory.phases import plan
 from vlrft.memory.plan import Plan
@@ -31,6 +31,8 @@ class Planned:
     name: str
     plan: Plan
     origin: str
+    engine_modelled: bool = True
+    """False: the engine has no memory model, and the plan is that of an engine that shards nothing."""
 
 
 class Planner:
@@ -66,9 +68,16 @@ class Planner:
         found: list[Planned] = []
         for stage, own in zip(config.stages, self.stages, strict=True):
             asked = replace(work(config, stage, own, self.ranks), evaluation=evaluation)
-            share = engine.holds(stage.update, model, self.ranks)
+            share, modelled = rank_memory(engine, stage.update, model, self.ranks)
             planned = plan(model, asked, share)
-            found.append(Planned(name=stage.name or "", plan=planned, origin=own.origin))
+            found.append(
+                Planned(
+                    name=stage.name or "",
+                    plan=planned,
+                    origin=own.origin,
+                    engine_modelled=modelled,
+                )
+            )
         return found
 
 
@@ -162,7 +171,7 @@ def changes(config: Config, *, sees: bool, ranks: int = 1) -> list[tuple[str, Co
     keys = config.rollout.max_cache_tokens
     for share in (4, 16):
         found.append(_smaller_rollout(config, keys // share))
-    for engine in choices() if ranks > 1 else ():
+    for engine in planned_choices() if ranks > 1 else ():
         written = ", ".join(f"{key}: {value}" for key, value in engine.items())
         found.append((f"engine={{{written}}}", replace(config, engine=engine)))
     return found

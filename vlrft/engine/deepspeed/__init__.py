@@ -12,8 +12,8 @@ import torch
 
 from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine.deepspeed import memory
 from vlrft.engine.deepspeed.engine import DeepSpeedEngine
+from vlrft.engine.deepspeed.memory import zero_memory
 from vlrft.engine.deepspeed.package import package
 from vlrft.engine.deepspeed.settings import Tree, advised, settings, with_file
 from vlrft.memory.rank_share import Share
@@ -62,18 +62,21 @@ class DeepSpeed:
         self.tree(config, policy.dtype == torch.bfloat16, trained=1)
         package(policy.device.type)
 
-    def holds(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+    def rank_memory(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
         half = model.element == 2
         _refuse(self, config, torch.bfloat16 if half else torch.float32)
         tree = self.tree(config, half, sum(model.weights.sizes))
         by_layer = self.rollout == "hooks"
-        return memory.share(tree["zero_optimization"], model, ranks, by_layer)
+        return zero_memory(tree["zero_optimization"], model, ranks, by_layer)
 
     def tree(self, config: UpdateConfig, half: bool, trained: int) -> Tree:
         """What DeepSpeed runs by, for so many trained numbers. Raises ConfigError for a file that says otherwise."""
         offload = self.offload == "cpu"
         own = settings(update=config, stage=self.stage, offload=offload, half=half)
         return with_file(own, self.config, advised(trained))
+
+
+ENGINE = DeepSpeed
 
 
 def _refuse(kind: DeepSpeed, config: UpdateConfig, dtype: torch.dtype) -> None:

@@ -14,11 +14,16 @@ from torch import Tensor
 
 from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine.deepspeed import zero3
 from vlrft.engine.deepspeed.package import meet, package
 from vlrft.engine.deepspeed.settings import Tree
-from vlrft.engine.forward import Scores
+from vlrft.engine.deepspeed.zero3 import (
+    gather_by_layer,
+    gather_for_reader,
+    gather_weights,
+    restore_module,
+)
 from vlrft.engine.lr_schedule import learning_rate
+from vlrft.engine.protocols import ScorerCall
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 from vlrft.schema.errors import ConfigError, NonFiniteError
@@ -36,8 +41,10 @@ class GuardedAdamW(torch.optim.AdamW):
         return None if self.held else super().step(closure)
 
 
-class DeepSpeedEngine(Scores):
+class DeepSpeedEngine:
     """Holds the optimiser of one stage of a run, a shard of it on each rank."""
+
+    scorer: ScorerCall | None
 
     def __init__(
         self,
@@ -59,7 +66,7 @@ class DeepSpeedEngine(Scores):
         self.by_layer = by_layer
         self.half = tree["bf16"]["enabled"]
         self._gathered = 0  # backward passes since the last step
-        policy.banned  # noqa: B018  as long as the head has a shape
+        policy.cache_banned_tokens()
         named = dict(policy.model.named_parameters())
         self.parameters = {name: named[name] for name in policy.trained_names}
         wide = self._float32()
@@ -160,21 +167,21 @@ class DeepSpeedEngine(Scores):
                 buffer.zero_()
         zero.get("norm_for_param_grads", {}).clear()
 
-    def whole(self) -> AbstractContextManager[None]:
-        return zero3.whole(self.engine) if self.sharded else nullcontext()
+    def unsharded(self) -> AbstractContextManager[None]:
+        return gather_weights(self.engine) if self.sharded else nullcontext()
 
-    def whole_on_first(self) -> AbstractContextManager[None]:
-        return zero3.read_by(self.engine, self.ranks.first) if self.sharded else nullcontext()
+    def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
+        return gather_for_reader(self.engine, self.ranks.first) if self.sharded else nullcontext()
 
     @contextmanager
-    def sampling(self) -> Iterator[None]:
+    def ready_to_sample(self) -> Iterator[None]:
         if not self.by_layer:
-            with self.whole():
+            with self.unsharded():
                 yield
             return
         self.policy.rank_sync = RoundRobin(self.ranks)
         try:
-            with zero3.by_layer(self.engine):
+            with gather_by_layer(self.engine):
                 yield
         finally:
             self.policy.rank_sync = Unsynchronised()
@@ -216,7 +223,7 @@ class DeepSpeedEngine(Scores):
         copies = {n: safe_get_full_fp32_param(self.parameters[n]) for n in self.wide}
         exact = {n: data.clone() for n, data in copies.items() if data is not None}
         if self.sharded:
-            zero3.restore(self.engine)
+            restore_module(self.engine)
             self.policy.backbone.keeps_features = True
         else:
             self.engine.destroy()

@@ -21,7 +21,7 @@ SMALL = 100_000  # elements up to which ZeRO-3 leaves a parameter whole
 NOTHING = Gradients(fresh=0, summed=0, in_place=True)
 
 
-def share(zero: Mapping[str, Any], model: Model, ranks: int, by_layer: bool) -> Share:
+def zero_memory(zero: Mapping[str, Any], model: Model, ranks: int, by_layer: bool) -> Share:
     """`zero`: the settings under `zero_optimization`. `by_layer`: ZeRO-3 samples with a layer's weights at a time."""
     bucket = int(zero["reduce_bucket_size"])
     offload = zero.get("offload_optimizer", {}).get("device", "none") != "none"

@@ -12,7 +12,7 @@ LEFT = ("_external_params", "_original_parameters")  # what DeepSpeed leaves at 
 
 
 @contextmanager
-def whole(engine: Any) -> Iterator[None]:
+def gather_weights(engine: Any) -> Iterator[None]:
     """Within it each rank holds all weights, and the module runs without a hook: ranks need not keep step."""
     from deepspeed.runtime.zero import GatheredParameters
 
@@ -25,7 +25,7 @@ def whole(engine: Any) -> Iterator[None]:
 
 
 @contextmanager
-def by_layer(engine: Any) -> Iterator[None]:
+def gather_by_layer(engine: Any) -> Iterator[None]:
     """Within it a layer's weights are whole while it runs, which all ranks must do together. Forward passes alone."""
     offload = engine.optimizer.parameter_offload
     _unhook(offload, list(engine.module.parameters()))
@@ -65,7 +65,7 @@ def _gathered_while_running(unit: nn.Module, own: list[nn.Parameter]) -> tuple[A
 
 
 @contextmanager
-def read_by(engine: Any, reader: bool) -> Iterator[None]:
+def gather_for_reader(engine: Any, reader: bool) -> Iterator[None]:
     """Within it the weights of the `reader` are whole, in the machine's memory; the others' stay as they are."""
     from deepspeed.runtime.zero import GatheredParameters
 
@@ -85,10 +85,10 @@ def read_by(engine: Any, reader: bool) -> Iterator[None]:
             parameter.data = data
 
 
-def restore(engine: Any) -> None:
+def restore_module(engine: Any) -> None:
     """The module as it was before DeepSpeed took it, with the present weights."""
     parameters = list(engine.module.parameters())
-    with whole(engine):
+    with gather_weights(engine):
         kept = [parameter.data.clone() for parameter in parameters]
     engine.destroy()
     for module in engine.module.modules():
