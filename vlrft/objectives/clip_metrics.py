@@ -1,4 +1,4 @@
-"""What every clipped ratio reports: where a bound held the policy back."""
+"""The metrics of a clipped ratio: where a bound removed the gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clipped importance ratio: GRPO and every method that is a setting of it."""
+"""The clipped importance ratio: GRPO and every algorithm that is a setting of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClippedRatio:
     ℓ_it = −min( ρ_it A_it, clip(ρ_it, 1 − ε_low, 1 + ε_high) A_it ),   ρ = π / π_old
 
     At the first update after sampling ρ ≡ 1. The exponent of ρ is clamped to ±20. GRPO (DeepSeekMath, arXiv
-    2402.03300, Eq. 3) is this with ε = 0.2 and a KL penalty, which is the bundle's `regularize`.
+    2402.03300, Eq. 3) is this with ε = 0.2 and a KL penalty, which is the algorithm's `regularize`.
     """
 
     clip_low: NonNegativeFloat = 0.2

@@ -25,7 +25,7 @@ class CovarianceWeighted:
     c_it = (log π(o_it) − mean_t log π(o_i·)) · (A_i − mean_g A),   σ² = mean_g c²
 
     CW-GRPO, arXiv 2605.11538: N, σ and Σ w over the action tokens of the group, so the mean weight is 1; nothing to
-    tune. The mean of log π is of the row (turn). Weights are detached; σ = 0 gives w = 1. The bundle adds k3 with
+    tune. The mean of log π is of the row (turn). Weights are detached; σ = 0 gives w = 1. The algorithm adds k3 with
     β = 0.04. mean_g A is over the rollouts that have tokens.
 
     Departures: the authors' code (`released`) lets the gradient through w and takes N = G · max_i |o_i|, padding
@@ -69,12 +69,12 @@ class CovarianceWeighted:
                 "cw_grpo with released: true needs each group whole in a micro-batch, for the gradient through its "
                 "weights; raise update.max_tokens_per_micro_batch, or leave released out"
             )
-        seen = logprobs if self.released else logprobs.detach()
+        weighing = logprobs if self.released else logprobs.detach()
         if batch.stats is None or self.released:
-            stats = self.group_stats(seen, batch)
+            stats = self.group_stats(weighing, batch)
         else:
             stats = batch.stats
-        c = _covariance(seen, batch, stats["centre"])
+        c = _covariance(weighing, batch, stats["centre"])
         kernel = _kernel(c, stats["variance"])
         ratio = log_ratio(logprobs, batch.old_logprobs).exp()
         weights = kernel * stats["scale"][:, None]

@@ -21,7 +21,7 @@ class Dpo:
     L = mean over pairs of −log σ( β [ (s_w − s_w,ref) − (s_l − s_l,ref) ] ),   s = Σ_t log π(o_t)
 
     DPO, arXiv 2305.18290, Eq. 7; sums over the action tokens, all turns. The reduction is `pair`. The margin is taken
-    from whole groups, so that the two may stand in different micro-batches.
+    from whole groups, so that the two may be in different micro-batches.
     """
 
     beta: PositiveFloat = 0.1

@@ -29,7 +29,7 @@ class Gmpo:
     GMPO, arXiv 2507.20673, Algorithm 1: the clip is one-sided, in log space, and comes before the mean.
     ε = 0.4 is a ratio within (0.670, 1.492). The ablations are `clip` and `normalise` (table 3) and `aggregate`
     (table 5). Whatever is exponentiated is clamped to ±20. Assumes one advantage a row; where the tokens of a row
-    differ, each tells its own side of the clip and L_i is their mean.
+    differ, each decides its own side of the clip and L_i is their mean.
 
     Departures: without normalisation the paper prints Π_t |ρ_t A|, a factor |A|^|o|; its code multiplies A once, and
     so does `normalise: false`. The authors' code is right for one rollout a micro-batch only.
@@ -65,14 +65,14 @@ class Gmpo:
         if self.clip == "sequence":
             moved = moved.sum(1, keepdim=True)
         if self.clip == "none":
-            held, observed = moved, {}
+            clipped, observed = moved, {}
         else:
-            held = one_sided(moved, advantages, self.clip_low, self.clip_high)
+            clipped = one_sided(moved, advantages, self.clip_low, self.clip_high)
             observed = dict(clip_shares(moved, advantages, -self.clip_low, self.clip_high))
         if self.aggregate != "geometric":
-            ratio = mean_ratio(held, mask, self.aggregate)
+            ratio = mean_ratio(clipped, mask, self.aggregate)
         else:
-            total = held if self.clip == "sequence" else held.sum(1, keepdim=True)
+            total = clipped if self.clip == "sequence" else clipped.sum(1, keepdim=True)
             ratio = _exp(total / _count(mask) if self.normalise else total)
         return Terms(values=-advantages * ratio, observed=observed)
 
@@ -83,7 +83,7 @@ def one_sided(
     low: float,
     high: float,
 ) -> Float[Tensor, "B T"]:
-    """min(d, high) where A ≥ 0, max(d, −low) where A < 0: only the way that the advantage pushes is bounded."""
+    """min(d, high) where A ≥ 0, max(d, −low) where A < 0: bounded only in the direction in which the advantage pushes."""
     return torch.where(advantages >= 0, moved.clamp(max=high), moved.clamp(min=-low))
 
 

@@ -22,7 +22,7 @@ class Gspo:
     s_i = exp( 1/|o_i| Σ_t d_it ),   d_it = log π(o_it) − log π_old(o_it)
 
     GSPO, arXiv 2507.18071, Eq. 5–7. `token: true` is GSPO-token (Eq. 13–14): s_it = sg[s_i] · π(o_it) / sg[π(o_it)] in
-    the place of s_i; the value is the same, and tokens of a row may have advantages of their own. With equal ones the
+    the place of s_i; the value is the same, and the tokens of a row may differ in their advantages. With equal ones the
     gradient is that of the sequence form. The mean, which is exponentiated, is clamped to ±20.
     """
 

@@ -26,15 +26,15 @@ class Gvpo:
     GVPO, arXiv 2504.19599, Eq. 9 and Listing 1: sums over the action tokens (all turns), no length normalisation, no
     std, no clip, no importance ratio. The weights of a group sum to zero, so its means may be taken beforehand and
     without a gradient: exact at any micro-batch size. The reduction is `group_sum`. Rollouts may come from any
-    distribution of full support (theorem 3.2), stored ones too: s' is always of the present π', never the sampler's.
+    distribution of full support (theorem 3.2), stored ones too: s' is always that of the current π', never the sampler's.
     Top-p and top-k take that support away.
 
-    With `reference: old`, one update a batch of rollouts and var = cov, s = s' and what is left is REINFORCE with
-    centred rewards: use updates_per_batch ≥ 2, or `reference: initial`.
+    With `reference: old`, one update a batch of rollouts and var = cov, s = s', which leaves REINFORCE with centred
+    rewards: use updates_per_batch ≥ 2, or `reference: initial`.
 
     Departures: the authors' code sums over the local micro-batch, so that its gradient grows with that size, and
     needs each group within one; here it is a mean over groups. Without `var` or `cov` the loss is the ablation's sum of
-    terms, and what does not depend on the policy is kept in the reported number. An empty completion counts in the means
+    terms, and the reported number keeps what does not depend on the policy. An empty completion counts in the means
     with s = 0; its own term, which has no gradient, is not in that number.
     """
 
@@ -57,18 +57,18 @@ class Gvpo:
         )
 
     def advice(self, *, updates_per_batch: int, full_support: bool) -> list[str]:
-        """What a run should be told about these settings before it begins."""
-        told: list[str] = []
+        """Warnings about settings with which GVPO is another algorithm, or not defined."""
+        warnings: list[str] = []
         if self.reference == "old" and updates_per_batch == 1 and self.var == self.cov:
-            told.append(
+            warnings.append(
                 "gvpo with reference: old and one update a batch is REINFORCE on centred rewards: set "
                 "update.updates_per_batch to 2 or more, or objective.reference to initial"
             )
         if not full_support:
-            told.append(
-                "gvpo asks for sampling of full support: set rollout.top_p to 1, top_k to 0"
+            warnings.append(
+                "gvpo needs sampling of full support: set rollout.top_p to 1 and rollout.top_k to 0"
             )
-        return told
+        return warnings
 
     def group_stats(
         self, logprobs: Float[Tensor, "B T"], batch: LossBatch

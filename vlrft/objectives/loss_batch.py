@@ -1,4 +1,4 @@
-"""The rows of an optimiser step as an objective sees them, and what is summed over a group or a rollout of them."""
+"""The input of an objective: the rows of an optimiser step as tensors, and sums of them over a group or a rollout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Denominators:
 
 @dataclass(frozen=True, kw_only=True)
 class LossBatch:
-    """The rows of a micro-batch as an objective sees them. Entry [b, t] of every tensor speaks of row b's token t."""
+    """The rows of a micro-batch, as an objective reads them. Entry [b, t] of every tensor belongs to token t of row b."""
 
     mask: Bool[Tensor, "B T"]  # action tokens
     advantages: Float[Tensor, "B T"]  # detached
@@ -40,14 +40,14 @@ class LossBatch:
     ref_logprobs: Float[Tensor, "B T"] | None = None
     entropy: Float[Tensor, "B T"] | None = None  # of each token's distribution, differentiable
     replayed: Bool[Tensor, " B"] | None = None  # rollouts of an earlier policy
-    stats: Mapping[str, Float[Tensor, " B"]] | None = None  # what `group_stats` gave
+    stats: Mapping[str, Float[Tensor, " B"]] | None = None  # the result of `group_stats`
 
     def rows(self, index: Int[Tensor, " b"], length: int) -> LossBatch:
-        """The given rows, cut to `length` tokens; denominators stay those of the whole step."""
+        """The rows at `index`, cut to `length` tokens; the denominators stay those of the whole step."""
         return self._map(lambda t: t[index][:, :length] if t.dim() == 2 else t[index])
 
     def to(self, device: torch.device, dtype: torch.dtype) -> LossBatch:
-        """On the device, numbers in the dtype; indices and masks stay what they are."""
+        """A copy on the device, numbers in the dtype; indices and masks keep theirs."""
         return self._map(lambda t: t.to(device, dtype if t.is_floating_point() else t.dtype))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> LossBatch:
@@ -107,13 +107,13 @@ def make_loss_batch(
 
 
 def per_group(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
-    """Each row's group sum of numbers a row."""
+    """For each row, the sum of `rows` over its group."""
     sums = rows.new_zeros(int(batch.group.max()) + 1 if len(batch.group) else 1)
     return sums.index_add(0, batch.group, rows)[batch.group]
 
 
 def per_rollout(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
-    """Each row's rollout sum of numbers a row."""
+    """For each row, the sum of `rows` over its rollout."""
     sums = rows.new_zeros(int(batch.rollout.max()) + 1 if len(batch.rollout) else 1)
     return sums.index_add(0, batch.rollout, rows)[batch.rollout]
 

@@ -12,18 +12,18 @@ MAX_LOG_RATIO = 20.0  # exp(20) = 5e8 still squares within float32
 
 
 def guard(
-    values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], what: str
+    values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], name: str
 ) -> Float[Tensor, "B T"]:
-    """`values` in float32 or wider with 0 where the mask is off, so that garbage there has no gradient.
+    """`values` in float32 or wider, 0 where the mask is off, so that garbage there has no gradient.
 
-    Raises NonFiniteError naming the rows whose action tokens hold NaN or infinity.
+    Raises NonFiniteError naming the rows whose action tokens are NaN or infinite; its message begins with `name`.
     """
     wide = values if values.dtype == torch.float64 else values.float()
     clean = wide.masked_fill(~mask, 0.0)
     finite = torch.isfinite(clean.detach()).all(1)
     if not bool(finite.all()):
         rows = tuple(int(i) for i in (~finite).nonzero()[:, 0])
-        raise NonFiniteError(f"{what}: not finite at action tokens of rows {list(rows[:8])}", rows)
+        raise NonFiniteError(f"{name}: not finite at action tokens of rows {list(rows[:8])}", rows)
     return clean
 
 

@@ -19,7 +19,7 @@ from vlrft.objectives.loss_batch import LossBatch
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What the loop must compute before the objective can be called; what is not needed is not computed."""
+    """The inputs that the loop must compute before it calls the objective; the others are not computed."""
 
     old_logprobs: bool = False
     ref_logprobs: bool = False
@@ -32,16 +32,17 @@ class Needs:
     """Old log-probs of replayed rollouts: those they were sampled with, or those of the policy that began the step."""
 
     def __or__(self, other: Needs) -> Needs:
-        """What either needs; `replay_old` stays this one's."""
+        """The union of both; `replay_old` is taken from the left."""
         flags = [f.name for f in fields(self) if f.name != "replay_old"]
         return replace(self, **{n: getattr(self, n) or getattr(other, n) for n in flags})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What an objective returns: a loss a token, and detached per-token tensors worth reporting.
+    """The result of an objective: a loss for each token, and what is reported of it.
 
-    A term of a whole row stands at each of its tokens: every reduction then weighs it by the row's tokens.
+    A term of a whole row is written at each of its tokens: every reduction then weighs it by the row's tokens.
+    `observed` are detached numbers of each token, `scalars` of the whole step.
     """
 
     values: Float[Tensor, "B T"]
@@ -51,7 +52,7 @@ class Terms:
 
 @runtime_checkable
 class Objective(Protocol):
-    """Equation, paper and assumptions stand in the class's docstring."""
+    """A loss. The docstring of each implementation gives its equation, its paper and its assumptions."""
 
     @property
     def needs(self) -> Needs: ...
@@ -61,21 +62,23 @@ class Objective(Protocol):
 
 @runtime_checkable
 class Advising(Protocol):
-    """An objective that has something to say about the settings of a run."""
+    """An objective that checks the settings of a run before it begins."""
 
     def advice(self, *, updates_per_batch: int, full_support: bool) -> list[str]:
-        """Lines for the log; `full_support`: whether every token can be sampled."""
+        """Warnings for the log, one line each. `full_support`: whether every token can be sampled."""
         ...
 
 
 @runtime_checkable
 class GroupCoupled(Protocol):
-    """An objective whose terms depend on other rollouts of the group, so that a group cannot simply be split."""
+    """An objective whose terms depend on the group's other rollouts, so that a group cannot simply be split."""
 
     def group_stats(
         self, logprobs: Float[Tensor, "B T"], batch: LossBatch
     ) -> Mapping[str, Float[Tensor, " B"]]:
-        """What a row must know of its group, from detached log-probs of whole groups. Where groups are split over
-        micro-batches the loop asks once a step, after a pass without gradients, and the answer stands in
-        `batch.stats`; elsewhere the objective asks itself."""
+        """Statistics of each row's group, from detached log-probs of whole groups.
+
+        Where groups are split over micro-batches, the loop calls this once a step, after a pass without gradients,
+        and puts the result into `batch.stats`; elsewhere the objective calls it itself.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The one place where terms become a number."""
+"""Reductions: the weights that turn an objective's terms into one loss. Denominators are those of the whole step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reduction = Literal["sequence", "token", "group", "constant", "group_sum", "pair
 
 
 def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"]:
-    """The factor of each action token's term in the loss:
+    """The weight of each action token's term in the loss; 0 elsewhere.
 
     sequence  1 / (rollouts · tokens of the rollout)      token     1 / tokens
     group     1 / (groups · tokens of the group)          constant  1 / (rollouts · max_tokens)
@@ -38,5 +38,5 @@ def token_weights(batch: LossBatch, reduction: Reduction) -> Float[Tensor, "B T"
 
 
 def reduce(terms: Terms, batch: LossBatch, reduction: Reduction) -> Float[Tensor, ""]:
-    """This micro-batch's share of the step's loss; the shares add up."""
+    """The share of this micro-batch in the step's loss; the shares of all micro-batches and ranks add up to it."""
     return (terms.values * token_weights(batch, reduction).to(terms.values.dtype)).sum()

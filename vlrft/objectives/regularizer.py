@@ -1,4 +1,4 @@
-"""What any method may add to its loss: a KL penalty, an entropy bonus, a correction for an inexact sampler."""
+"""Terms that any algorithm may add to its loss: a KL penalty, an entropy bonus, a correction for an inexact sampler."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from vlrft.objectives.objective import Needs, Terms
 
 @strict
 class Regularizer:
-    """ℓ_it ← w_it · ℓ_it + β · kl(π, π_ref) − η · H(π_it),   reduced like the method's own term.
+    """ℓ_it ← w_it · ℓ_it + β · kl(π, π_ref) − η · H(π_it),   reduced like the objective's own term.
 
-    With β > 0 or η > 0 groups without reward spread still feel the penalty and are trained on.
+    With β > 0 or η > 0 groups whose rewards are equal are trained on as well: the penalty acts on them.
     """
 
     kl: NonNegativeFloat = 0.0

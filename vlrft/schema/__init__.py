@@ -1,9 +1,9 @@
-"""The vocabulary of vlrft: what a task, an environment, a rollout and a reward are made of. No torch.
+"""The vocabulary of vlrft: the data types that tasks, environments, rollouts and rewards share. No torch.
 
 sample     Message, Sample: a question with its gold answer
-rollout    Prompt, Piece, Sequence, Rollout, Group: answers to it, as they are sampled and trained on
-env        Observation, Step, Env: who answers an answer
-task       Task, Reward, Record, Measure: what brings questions, pays for answers and makes figures of them
+rollout    Prompt, Piece, TrainingRow, Rollout, Group: answers to a sample, as they are sampled and trained on
+env        Observation, Step, Env: an environment that the policy acts in, turn by turn
+task       Task, Reward, Record, Metric: the source of samples, their rewards and graders, and evaluation metrics
 errors     VlrftError and its kinds
 """
 

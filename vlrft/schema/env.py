@@ -1,4 +1,4 @@
-"""An environment: what it shows, what it makes of an answer."""
+"""The protocol of an environment: its observations, and the result of a step."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What an environment shows the policy.
+    """The next input of the policy.
 
-    The messages are the whole conversation, made anew (each turn is a training row of its own), or with `follows` only
-    what comes behind the policy's last answer (all turns are one row, what was shown is masked).
+    The messages are the whole conversation, rebuilt (each turn is then a training row of its own), or with `follows`
+    only the part after the policy's last answer (all turns are then one row, in which the observations are masked).
     """
 
     messages: tuple[Message, ...]
     images: tuple[Image, ...] = ()
     follows: bool = False
-    shown: str | None = None  # the new part in words, for people; None: the last message
-    anchor: Hashable = None  # equal for turns that a step-level estimator compares
+    shown: str | None = None  # the new part as text, for logs and reports; None: the last message
+    anchor: Hashable = None  # a key; turns with equal keys are compared by step-level estimators
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """An environment's answer to one turn; `observation` is None when the play is over."""
+    """An environment's response to one turn; `observation` is None when the episode is over."""
 
     observation: Observation | None = None
     reward: float = 0.0
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Of the play so far; the latest value of each name stands."""
+    """Named scores of the episode so far; a later step's value replaces an earlier one of the same name."""
     valid: bool = True
-    """Whether an action could be read in what the policy said."""
+    """Whether an action could be read in the policy's text."""
 
     @property
     def done(self) -> bool:
@@ -45,12 +45,19 @@ class Step:
 
 @runtime_checkable
 class Env(Protocol):
-    """Single-use: built for one rollout, played once, closed. What it raises ends its own play, not the run."""
+    """An environment, single-use: built for one rollout, played once, closed.
 
-    def start(self) -> Observation: ...
+    An exception that it raises ends its own episode, not the run.
+    """
 
-    def step(self, text: str) -> Step: ...
+    def start(self) -> Observation:
+        """The first observation. Called once, before any `step`."""
+        ...
+
+    def step(self, text: str) -> Step:
+        """Acts on the policy's text. Not called again after a step that is `done`."""
+        ...
 
     def close(self) -> None:
-        """Called once, also after an error."""
+        """Frees what the environment holds. Called once, also after an error."""
         ...

@@ -1,11 +1,11 @@
-"""Answers to a question, as they are sampled and trained on.
+"""Rollouts: answers to a sample, as they are sampled and trained on.
 
-One sample is played `G` times; each rollout is one or more training rows (`TrainingRow`); a group is the rollouts of one
-sample:
+One sample has `G` rollouts, which are a group; each rollout is one or more training rows:
 
     Sample(id="digits/train/7", messages=(Message(role="user", content=(IMAGE, "Which digit is this?")),), …)
-    Sequence(prompt_ids=P0 [P], pieces=(Piece(ids=A0, sampled=True),))                       single turn
-    Sequence(prompt_ids=P0 [P], pieces=(A0 sampled, E0 inserted, A1 sampled))                growing context
+    TrainingRow(prompt=Prompt(ids=P0), pieces=(Piece(ids=A0),))                         single turn
+    TrainingRow(prompt=Prompt(ids=P0), pieces=(A0 sampled, E0 inserted, A1 sampled))    growing context
+    TrainingRow(prompt=Prompt(ids=P0), …), TrainingRow(prompt=Prompt(ids=P1), …)        rebuilt context, a row a turn
 
 Axes: G rollouts of one sample, P prompt tokens, T tokens, K turns.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """An image as the vision tower takes it."""
+    """An image as input of the vision tower."""
 
     key: str  # hash of the content and the processor's settings
     grid: tuple[int, int, int]  # patches in time, height, width
@@ -43,81 +43,83 @@ class Prompt:
 
     @property
     def key(self) -> PromptKey:
-        """Equal for prompts that look the same to the model: those that may share a prefix."""
+        """Equal for prompts that are the same input to the model, which may therefore share a prefix."""
         return self.ids, tuple(image.key for image in self.images)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What an environment made of one thing that the policy said."""
+    """One turn of an episode: the observation that the policy answered, and the environment's response."""
 
-    shown: str = ""  # the observation that it answered, in words
-    images: tuple[Image, ...] = ()  # and in pictures
-    anchor: Hashable = None  # what a step-level estimator groups turns by
+    shown: str = ""  # the observation as text
+    images: tuple[Image, ...] = ()  # and its images
+    anchor: Hashable = None  # the key by which a step-level estimator groups turns
     reward: float = 0.0
-    penalty: float = 0.0  # for what was no valid action; it is taken off the rollout's reward
+    penalty: float = 0.0  # of an invalid action; it is subtracted from the rollout's reward
     valid: bool = True  # whether the environment could read an action
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A run of tokens behind the prompt: sampled by the policy (trained on), or inserted by the environment."""
+    """A run of tokens after the prompt: sampled by the policy (trained on), or inserted by the environment."""
 
     ids: tuple[int, ...]  # [T]
     text: str
     sampled: bool = True
     logprobs: tuple[float, ...] = ()  # [T] as sampled; empty when the tokens were not sampled here
     finish: Literal["stop", "length"] | None = None
-    images: tuple[Pixels, ...] = ()  # that stand in an inserted piece
-    turn: Turn | None = None  # of a sampled piece, where an environment answered
+    images: tuple[Pixels, ...] = ()  # of an inserted piece
+    turn: Turn | None = None  # of a sampled piece in an episode
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRow:
-    """One training row."""
+    """One training row: a prompt and the pieces after it."""
 
     prompt: Prompt
     pieces: tuple[Piece, ...]
 
 
-ENVIRONMENT = "environment"  # names, among a rollout's errors, what ended its play before its time
+ENVIRONMENT = (
+    "environment"  # among a rollout's errors, the key of the error that ended its episode early
+)
 EndReason = Literal["done", "turns", "tokens", "error"]
-"""How a play ended: by itself, at the limit of turns, where the next prompt would be too long, or as its environment
-failed."""
+"""Why an episode ended: the environment was done, the limit of turns was reached, the next prompt would have been too
+long, or the environment failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """One play of a sample. `scores` keeps the named reward components apart; `reward` is their weighted sum."""
+    """One finished answer to a sample, or episode of it. `reward` is the weighted sum of the named `scores`."""
 
     sample: Sample
     rows: tuple[TrainingRow, ...]
     reward: float = 0.0
     scores: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of rewards that count 0.0, by their names; under ENVIRONMENT what ended the play before its time."""
+    """Name of a failed reward, which counts 0.0 -> its error; under ENVIRONMENT, the error that ended the episode."""
     policy_step: int = 0
     origin: Literal["fresh", "replay", "injected"] = "fresh"
     ended: EndReason = "done"
 
     @property
     def sampled_pieces(self) -> Iterator[Piece]:
-        """What the policy sampled, turn by turn."""
+        """The pieces that the policy sampled, in the order of the turns."""
         return (p for s in self.rows for p in s.pieces if p.sampled)
 
     @property
     def text(self) -> str:
-        """The policy's own words, turns joined by newlines."""
+        """The policy's text, turns joined by newlines."""
         return "\n".join(p.text for p in self.sampled_pieces)
 
     @property
     def tokens(self) -> int:
-        """Action tokens: those the policy sampled."""
+        """The number of action tokens, which are those that the policy sampled."""
         return sum(len(p.ids) for p in self.sampled_pieces)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """What the environment made of each; empty where it answers nothing, as in a single turn."""
+        """The turns of an episode; empty for a task without an environment."""
         return tuple(p.turn for p in self.sampled_pieces if p.turn is not None)
 
     @property
@@ -132,8 +134,9 @@ class Group:
 
     sample: Sample
     rollouts: tuple[Rollout, ...]  # [G]
-    rank: int = 0  # of the process that played them and trains on them
+    rank: int = 0  # of the process that sampled them and trains on them
 
     @property
     def rewards(self) -> tuple[float, ...]:
+        """The reward of each rollout, [G]."""
         return tuple(r.reward for r in self.rollouts)

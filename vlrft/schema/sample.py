@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Slot(Enum):
-    """What stands in a message besides text."""
+    """Content of a message that is not text."""
 
     IMAGE = "image"
 
@@ -22,11 +22,10 @@ IMAGE = Slot.IMAGE
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """One chat message; `IMAGE` marks where the next of the sample's images stands."""
+    """One chat message; each `IMAGE` in its content is the place of the sample's next image."""
 
-    role: Literal[
-        "system", "user", "assistant", "plain"
-    ]  # plain: as it stands, without a chat template
+    role: Literal["system", "user", "assistant", "plain"]
+    """plain: the content as it is, without a chat template."""
     content: tuple[str | Slot, ...]
 
 
@@ -37,8 +36,7 @@ class Sample:
     id: str
     messages: tuple[Message, ...]
     images: tuple[Image, ...] = ()  # RGB, in the order of the IMAGE slots
-    answer: Any = None  # in the task's own form: "7", (x1, y1, x2, y2), …
+    answer: Any = None  # the gold answer, in the task's own form: "7", (x1, y1, x2, y2), …
     tags: Mapping[str, str] = field(default_factory=dict[str, str])  # such as {"kind": "count"}
-    info: Mapping[str, Any] = field(
-        default_factory=dict[str, Any]
-    )  # what only the pack's graders read
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Data that only the pack's graders read."""

@@ -1,4 +1,4 @@
-"""A task pack: samples, rewards and graders, and the figures of an evaluation."""
+"""A task pack: its samples, rewards and graders, and the metrics of an evaluation."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ if TYPE_CHECKING:
 
 
 Score = float | None | Mapping[str, float | None]
-"""What a reward returns: a number, None (not applicable to this sample), or several named numbers."""
+"""The result of a reward: a number, None (not applicable to this sample), or several named numbers."""
 
 
 @runtime_checkable
 class Reward(Protocol):
-    """A verifiable reward: what one completion earns. 0.0 for a wrong or unreadable answer; raises DataError for an
-    unreadable *gold* answer; None when the reward does not apply to this sample."""
+    """A verifiable reward: the score of one completion.
+
+    0.0 for a wrong or unreadable answer; None when the reward does not apply to this sample. Raises DataError for an
+    unreadable *gold* answer.
+    """
 
     def __call__(self, completion: str, sample: Sample) -> Score: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One graded answer, as it is written and as metrics read it. Several answers to a sample are several records."""
+    """One graded answer, as it is written to a file and as metrics read it. Each answer to a sample is one record."""
 
     id: str
     output: str
     grades: Mapping[str, float] = field(default_factory=dict[str, float])  # grader -> grade
-    extracted: str | None = None  # what the strict grader took for the answer
+    extracted: str | None = None  # the answer that the strict grader read
     scores: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
-    turns: tuple[tuple[str, Turn], ...] = ()  # what was said, and what the environment made of it
+    turns: tuple[tuple[str, Turn], ...] = ()  # the policy's text and the turn
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     answer: Any = None
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -45,21 +48,23 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One figure of an evaluation: a value an item, and how to aggregate them."""
+    """One metric of an evaluation: a value for each item, and how to aggregate them."""
 
     values: tuple[float, ...]
-    threshold: float = 1.0  # an item counts as correct from here on
-    trials: int = 1  # answers whose mean each value is
-    share: bool = True  # of 1, shown in percent; otherwise a number with a unit of its own
-    aggregate: Callable[[Sequence[int]], float] | None = (
-        None  # of the items at these places; mean unless given
+    threshold: float = 1.0  # an item with at least this value counts as correct
+    trials: int = 1  # the number of answers of which each value is the mean
+    share: bool = (
+        True  # a share of 1, printed in percent; otherwise a number with a unit of its own
     )
+    aggregate: Callable[[Sequence[int]], float] | None = None
+    """Indices of items -> the metric over them; None: the mean of their values."""
 
 
 @runtime_checkable
 class RecordCompleter(Protocol):
-    """The records with what they still lack before they are measured, such as what takes a model besides the policy:
-    one for each, in their order. The samples have their images; a record belongs to the sample of its id."""
+    """Adds to records what only a pass over all of them can compute before they are aggregated, such as the output of
+    a second model. Returns a record for each, in their order. The samples have their images; a record belongs to the
+    sample with its id."""
 
     def __call__(
         self, samples: Sequence[Sample], records: Sequence[Record]
@@ -68,9 +73,9 @@ class RecordCompleter(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Resize:
-    """How an image processor brings images to the size that the policy sees."""
+    """The rule by which an image processor resizes images before the policy gets them."""
 
-    min_pixels: int  # bounds of the area
+    min_pixels: int  # of the area
     max_pixels: int
     factor: int = 28  # both sides are multiples of it
 
@@ -83,9 +88,9 @@ class Resize:
 class Task:
     """A task pack. `load(split, options)` gives samples; `gold(sample)` is a completion that earns full marks.
 
-    Options are an instance of `options`, a frozen dataclass whose fields the config checks. A grade is what the first
-    of a grader's rewards that applies gives; another grader than the strict one may apply to no sample, and then has no
-    figures. Of the measures the first is the headline.
+    Options are an instance of `options`, a frozen dataclass whose fields the config checks. A grade is the score of the
+    first of the grader's rewards that applies. A grader other than the strict one may apply to no sample; it then has
+    no metrics. The first metric is the headline.
     """
 
     name: str
@@ -94,24 +99,21 @@ class Task:
     splits: tuple[str, ...]
     load: Callable[[str, Any], Sequence[Sample]]
     rewards: Mapping[str, float]  # reward name -> weight
-    graders: Mapping[
-        str, tuple[str, ...]
-    ]  # "strict" and, where there is a published one, "official" -> rewards
-    gold: Callable[[Sample], str | Sequence[str]]  # with `env`: what to say turn by turn
-    metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = (
-        None  # of a grader; None: its accuracy
-    )
-    extract: Callable[[str], str | None] | None = (
-        None  # completion -> its answer; None: the answer tag
-    )
-    env: Callable[[Sample], Env] | None = None  # None: a single turn
-    env_scores: tuple[str, ...] = ()  # that every play's environment gives; graders may name them
-    generate: Callable[[str, int, int, Path], Iterator[str]] | None = (
-        None  # split, count, seed, folder -> makes the data, telling what it made
-    )
-    resize: Callable[[Any], Resize | None] | None = (
-        None  # options -> what its answers take for the policy's, where they do
-    )
-    complete: Callable[[Any], RecordCompleter | None] | None = (
-        None  # options -> what completes records
-    )
+    graders: Mapping[str, tuple[str, ...]]
+    """`strict` and, where a published grader exists, `official` -> names of rewards."""
+    gold: Callable[[Sample], str | Sequence[str]]
+    """Sample -> a completion with full marks; with `env`, a sequence of texts, one a turn."""
+    metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None
+    """Records, grader -> metrics by name; None: the grader's accuracy."""
+    extract: Callable[[str], str | None] | None = None
+    """Completion -> its answer; None: the text of the answer tag."""
+    env: Callable[[Sample], Env] | None = None
+    """Sample -> its environment; None: a single turn."""
+    env_scores: tuple[str, ...] = ()
+    """The scores that every episode's environment returns; graders may name them."""
+    generate: Callable[[str, int, int, Path], Iterator[str]] | None = None
+    """Split, count, seed, folder -> writes the data, yielding a line for each part that it wrote."""
+    resize: Callable[[Any], Resize | None] | None = None
+    """Options -> the resizing that its answers assume of the policy; None: they assume none."""
+    complete: Callable[[Any], RecordCompleter | None] | None = None
+    """Options -> the completer of records; None: records are complete as they are."""
