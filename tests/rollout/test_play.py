@@ -12,7 +12,7 @@ from tests.fakes.policies import ask, noise_image, sample
 from vlrft.config import EnvConfig
 from vlrft.evaluation.evaluate import recorded
 from vlrft.policy.chat import Chat
-from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines import Limits, Request, Sampling
 from vlrft.rollout.play import play, settled
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
@@ -208,10 +208,9 @@ def test_plays_end_at_their_limits(tiny: Tiny) -> None:
     assert [r.ended for r in group.rollouts] == ["done", "turns"]
     assert group.rollouts[1].scores == {"counted": 0.0, "turns": 3.0}
     engine = Table(chat, ["9"] * 50)
-    engine.max_prompt_tokens = 150
     (group,) = play(
         [sample("game", "grows")], task=TASK, rewards=(), engine=engine, chat=chat,
-        sampling=SAMPLING, seeds=[[0]],
+        sampling=replace(SAMPLING, limits=Limits(max_prompt_tokens=150)), seeds=[[0]],
     )  # fmt: skip
     (rollout,) = group.rollouts
     assert rollout.ended == "tokens"

@@ -142,6 +142,12 @@ def _across(config: Config) -> list[str]:
         for n in sorted(set(map(str, names)))
         if names.count(n) > 1
     ]
+    mistakes += [
+        f"stages.{i}.rollout.engine: {stage.rollout.engine!r}, but one engine samples for the whole run; "
+        "set rollout.engine"
+        for i, stage in enumerate(config.stages)
+        if stage.rollout.engine != config.rollout.engine
+    ]
     return mistakes
 
 

@@ -16,6 +16,9 @@ from vlrft.config.task import TaskConfig
 class RolloutConfig:
     """How completions are sampled."""
 
+    engine: str | dict[str, Any] = "hf"
+    """Which engine samples: hf (the policy's own module), or {name: …} with the engine's settings. One for the whole run:
+    a stage cannot choose another."""
     group_size: Positive = 8
     """G: completions a prompt."""
     temperature: Annotated[float, Field(gt=0)] = 1.0

@@ -109,6 +109,13 @@ class Policy:
         named = dict(self.model.named_parameters())
         return {name: named[name].detach() for name in self.trained_names}
 
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """All parameters by the model's names (detached, shared), LoRA merged into a copy. Nothing is computed before
+        the first one is read."""
+        model = merged(self.model) if self.has_lora else self.model
+        for name, parameter in model.named_parameters():
+            yield name, parameter.detach()
+
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copies the tensors that `trained` gave. Raises ConfigError when the names differ."""
         own = self.trained()

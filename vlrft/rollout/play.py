@@ -58,7 +58,7 @@ def play(
     host = host or InProcess(task.env or SingleTurn)
     own = [(s, seed) for s, given in zip(samples, seeds, strict=True) for seed in given]
     episodes = begin([s for s, _ in own], [seed for _, seed in own], task, host)
-    limit = engine.max_prompt_tokens
+    limit = sampling.limits.max_prompt_tokens
 
     def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> Sequence[Piece]:
         return completions(going, prompts, engine, sampling)

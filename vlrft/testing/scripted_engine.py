@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+
+from torch import Tensor
 
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, Sampling
@@ -17,10 +18,9 @@ class ScriptedEngine:
     def __init__(self, chat: Chat, answer: Callable[[Request, int], str]) -> None:
         self.chat = chat
         self.answer = answer
-        self.max_prompt_tokens: int | None = None
 
-    def load_weights(self, weights: Any, step: int) -> None:
-        """Nothing to do: there are none."""
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
+        """Reads nothing: there is no model."""
 
     def finish(self) -> None:
         """Nothing to do: nobody waits."""

@@ -19,7 +19,7 @@ from vlrft.envs import EnvRegistry
 from vlrft.objectives import Advising
 from vlrft.policy.load import load_policy
 from vlrft.reporting.run_log import RunLog
-from vlrft.rollout.engines import build as build_rollout
+from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import load_task
 from vlrft.schema.errors import ConfigError
@@ -43,6 +43,7 @@ def open_run(
     Raises ConfigError when the folder holds a run already and neither `resume` nor `overwrite` is given.
     """
     engine = find_engine(config.engine)
+    rollout_engine = find_rollout_engine(config.rollout.engine)
     ranks.from_first(lambda: clear(config, out, resume=resume, overwrite=overwrite))
     states = PromptStates()
     stages = make_stages(config, states)
@@ -62,6 +63,7 @@ def open_run(
     )
     for stage in stages:
         engine.check(stage.config.update, policy)
+        rollout_engine.check(stage.config.rollout)
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
     for loaded in tasks:
@@ -87,7 +89,7 @@ def open_run(
         config=config,
         out=out,
         policy=policy,
-        rollout=build_rollout(config.rollout, policy),
+        rollout=build_rollout_engine(config.rollout, policy),
         stages=stages,
         log=log,
         checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
@@ -101,6 +103,7 @@ def open_run(
         if found is not None:
             run.restore(found)
         log.resume_from(run.step, fresh=found is None)
+    run.rollout.load_weights(policy.weights(), run.step)
     return run
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+
+from torch import Tensor
 
 from vlrft.advantages.rows import rollout_means, turn_means
 from vlrft.config import Config
 from vlrft.distributed.session import joined
+from vlrft.engine import TrainEngine
+from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.schema.errors import TrainingStopped
 from vlrft.selection.collect import collect
@@ -64,7 +69,7 @@ def train_stage(run: Run, stage: Stage) -> None:
                     check_packing(run.policy, batches[0], budget)
             now = algorithm.at((step - 1 - stage.first) / (stage.last - stage.first))
             figures, skipped = update(engine, batches, now, budget, reference)
-        run.rollout.load_weights(run.policy.model, step)
+        run.rollout.load_weights(_weights(engine, run.policy), step)
         run.step = step
         run.follow(stage, engine, reference)
         metrics = step_metrics(
@@ -80,6 +85,12 @@ def train_stage(run: Run, stage: Stage) -> None:
         if last or run.due(run.config.save.every):
             run.save(engine, reference)
     engine.close()
+
+
+def _weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, Tensor]]:
+    """The policy's weights, gathered from all ranks while they are read."""
+    with engine.whole():
+        yield from policy.weights()
 
 
 def _count(run: Run, skipped: list[Skipped], bad: int, limit: int) -> int:

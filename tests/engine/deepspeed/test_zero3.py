@@ -23,7 +23,7 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines import Limits, Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Slot
 from vlrft.schema.errors import ConfigError
@@ -51,10 +51,10 @@ def requests(own: Policy) -> list[Request]:
 
 def said(own: Policy, places: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """The sampled tokens of each turn's requests."""
-    sampler, asked = HfEngine(own, max_rows=6), requests(own)
+    sampler, asked = HfEngine(own), requests(own)
     found: list[tuple[int, ...]] = []
     for turn, chosen in enumerate(places):
-        sampling = Sampling(max_tokens=3 + 2 * turn)
+        sampling = Sampling(max_tokens=3 + 2 * turn, limits=Limits(max_rows=6))
         answers = sampler.generate([asked[k] for k in chosen], sampling)
         found += [piece.ids for pieces in answers for piece in pieces]
     sampler.finish()

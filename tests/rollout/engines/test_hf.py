@@ -11,12 +11,12 @@ import torch
 
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
-from vlrft.config import LoraConfig, RolloutConfig
+from vlrft.config import LoraConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import plain_inputs, replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Request, Sampling, batching, build
+from vlrft.rollout.engines import Limits, Request, Sampling, batching
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, DataError, Piece, Prompt
 
@@ -108,7 +108,8 @@ def test_a_seeds_tokens_do_not_depend_on_the_batch(tiny: Tiny) -> None:
         ]
         assert alone == expected
     for rows in (1, 3, 5, 9):  # prompts split over several batches
-        assert ids_of(HfEngine(policy, max_rows=rows).generate(requests, sampling)) == together
+        few = replace(sampling, limits=Limits(max_rows=rows))
+        assert ids_of(HfEngine(policy).generate(requests, few)) == together
     assert ids_of(HfEngine(policy).generate(requests[::-1], sampling)) == together[::-1]
     longer = ids_of(HfEngine(policy).generate(requests, Sampling(max_tokens=14)))
     assert [[ids[:10] for ids in group] for group in longer] == together
@@ -119,7 +120,8 @@ def test_sampled_tokens_are_as_frequent_as_their_probabilities(tiny: Tiny) -> No
     prompt = prompts_of(policy)[2]
     rows = 4000
     request = Request(id="s", prompt=prompt, seeds=tuple(range(rows)))
-    (group,) = HfEngine(policy, max_rows=rows).generate([request], Sampling(max_tokens=1))
+    one = Sampling(max_tokens=1, limits=Limits(max_rows=rows))
+    (group,) = HfEngine(policy).generate([request], one)
     counts = torch.bincount(torch.tensor([piece.ids[0] for piece in group]), minlength=320)
     every = PackItem(
         prompt=prompt, rows=tuple((i,) for i in range(320) if i != policy.backbone.image_token_id)
@@ -232,19 +234,20 @@ def test_the_answers_do_not_depend_on_the_portions(
     policy = tiny("qwen2_vl")
     requests = requests_of(policy)
     whole = ids_of(HfEngine(policy).generate(requests, GREEDY))
-    assert ids_of(HfEngine(policy, max_cache_tokens=200).generate(requests, GREEDY)) == whole
+    small = replace(GREEDY, limits=Limits(max_cache_tokens=200))
+    assert ids_of(HfEngine(policy).generate(requests, small)) == whole
     monkeypatch.setattr(batching, "PREFILL_TOKENS", 1)
     assert ids_of(HfEngine(policy).generate(requests, GREEDY)) == whole
 
 
 def test_a_prompt_that_is_too_long_is_refused_by_name(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
-    engine = build(RolloutConfig(max_prompt_tokens=60), policy)
+    short = replace(GREEDY, limits=Limits(max_prompt_tokens=60))
     prompt = policy.chat.render(ask(IMAGE, "?"), [noise_image(280, 280)])
     with pytest.raises(
         DataError, match=r"digits/7: the prompt has \d+ tokens \(100 of images\), more than"
     ):
-        engine.generate([Request(id="digits/7", prompt=prompt, seeds=(0,))], GREEDY)
+        HfEngine(policy).generate([Request(id="digits/7", prompt=prompt, seeds=(0,))], short)
 
 
 def test_training_mode_is_restored_and_checkpointing_does_no_harm() -> None:

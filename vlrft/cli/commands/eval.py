@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from vlrft.distributed.device import pick_device
     from vlrft.evaluation.rollouts import player
     from vlrft.policy.load import load_policy
-    from vlrft.rollout.engines import build
+    from vlrft.rollout.engines import build_rollout_engine
     from vlrft.vision.processor import resize_of
 
     transformers_logging.disable_progress_bar()
@@ -53,7 +53,9 @@ def run(args: argparse.Namespace) -> None:
         )
     policy = load_policy(model, device=pick_device("auto"))
     loaded.refuse_other_resize(resize_of(policy.chat.image_processor))
-    play = player(loaded, build(rollout, policy), policy.chat, rollout, decoding)
+    engine = build_rollout_engine(rollout, policy)
+    engine.load_weights(policy.weights(), 0)
+    play = player(loaded, engine, policy.chat, rollout, decoding)
     records = begun.records(decoding.answers) if begun is not None else []
     if records:
         print(f"vlrft: going on behind {len(records)} answers", file=sys.stderr)

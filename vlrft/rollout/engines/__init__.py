@@ -1,78 +1,50 @@
-"""Rollout engines: prompts in, sampled completions out."""
+"""Rollout engines: prompts in, sampled completions out. A file here that says `KIND = …` is an engine of its name.
+
+The other files are parts of `hf`. An engine's file imports packages that not everybody has inside the functions that
+need them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any
 
 from vlrft.config import RolloutConfig
+from vlrft.config.errors import chosen
+from vlrft.plugins.kinds import Kinds
 from vlrft.policy.policy import Policy
-from vlrft.schema import Piece, Prompt
+from vlrft.rollout.engines.types import (
+    Limits,
+    Request,
+    RolloutEngine,
+    RolloutEngineKind,
+    Sampling,
+    StatesMemory,
+)
+
+__all__ = [
+    "ROLLOUT_ENGINES",
+    "Limits",
+    "Request",
+    "RolloutEngine",
+    "RolloutEngineKind",
+    "Sampling",
+    "StatesMemory",
+    "build_rollout_engine",
+    "find_rollout_engine",
+]
+
+ROLLOUT_ENGINES = Kinds("vlrft.rollout.engines", "vlrft.rollout_engines")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How tokens are chosen. `temperature` 0: the likeliest; `top_k` 0 and `top_p` 1: off."""
-
-    max_tokens: int
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    stop: tuple[str, ...] = ()  # a completion ends with the first of these; its text leaves it out
-
-    @staticmethod
-    def of(config: RolloutConfig) -> Sampling:
-        """What a config's rollout section says."""
-        return Sampling(
-            max_tokens=config.max_tokens,
-            temperature=config.temperature,
-            top_p=config.top_p,
-            top_k=config.top_k,
-            stop=config.stop,
-        )
+def find_rollout_engine(choice: str | Mapping[str, Any]) -> RolloutEngineKind:
+    """A kind by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
+    kind: RolloutEngineKind = chosen(choice, ROLLOUT_ENGINES, "rollout.engine")
+    return kind
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """A prompt to be completed once a seed."""
-
-    id: str  # the sample's, for messages
-    prompt: Prompt
-    seeds: tuple[int, ...]
-
-
-@runtime_checkable
-class RolloutEngine(Protocol):
-    """Completes prompts with the policy's present weights."""
-
-    max_prompt_tokens: int | None
-    """Longer prompts are refused; None: any is taken."""
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
-        """A piece a seed, for each request in order. What a seed gives depends on its prompt and on nothing else.
-
-        `Piece.ids` are exactly the sampled tokens, the ending one included; `logprobs` those of the distribution that
-        was sampled from. Raises DataError, naming the request, for a prompt that is too long.
-        """
-        ...
-
-    def finish(self) -> None:
-        """Behind the last `generate` of a play: where ranks sample together, waits until all of them are done."""
-        ...
-
-    def load_weights(self, weights: Any, step: int) -> None:
-        """Takes over the weights of optimisation step `step`; nothing to do where the module is shared."""
-        ...
-
-
-def build(config: RolloutConfig, policy: Policy) -> RolloutEngine:
-    """The engine that shares the policy's module."""
-    from vlrft.rollout.engines.hf import HfEngine
-
-    return HfEngine(
-        policy,
-        max_rows=config.max_rows,
-        max_cache_tokens=config.max_cache_tokens,
-        max_prompt_tokens=config.max_prompt_tokens,
-    )
+def build_rollout_engine(config: RolloutConfig, policy: Policy) -> RolloutEngine:
+    """The engine that `config.engine` names. Raises ConfigError for settings that it does not support."""
+    kind = find_rollout_engine(config.engine)
+    kind.check(config)
+    return kind.build(policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vlrft.rollout.engines import Request
+from vlrft.rollout.engines.types import Request
 
 PREFILL_TOKENS = (
     2**16

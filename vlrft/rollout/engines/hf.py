@@ -6,24 +6,24 @@ rows that have ended leave it, so that short answers are cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vlrft.config import RolloutConfig, strict
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import short_prompt
-from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.batching import portions
 from vlrft.rollout.engines.sampling import choose, uniforms
 from vlrft.rollout.engines.shared_prefix import OwnTokens, Prefix, decode
 from vlrft.rollout.engines.stop_strings import StopStrings, cut
+from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.schema import DataError, Piece, Prompt
 from vlrft.tracing.phases import phase
 
@@ -32,38 +32,42 @@ KEEP_SHARE = (
 )
 
 
+@strict
+class Hf:
+    """Samples with the policy's own transformers module. It has no settings."""
+
+    def check(self, config: RolloutConfig) -> None:
+        """Every setting is supported."""
+
+    def build(self, policy: Policy) -> HfEngine:
+        """See `RolloutEngineKind.build`."""
+        return HfEngine(policy)
+
+
+KIND = Hf
+
+
 class HfEngine:
-    """Shares the policy's module, so its weights are always the present ones."""
+    """Shares the policy's module, so its weights are always the current ones."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        max_rows: int = 512,
-        max_cache_tokens: int = 2**19,
-        max_prompt_tokens: int | None = None,
-    ) -> None:
-        """`max_rows`: completions at once. `max_cache_tokens`: tokens whose keys and values are held at once.
-        `max_prompt_tokens`: longer prompts are refused."""
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.max_rows = max_rows
-        self.max_cache_tokens = max_cache_tokens
-        self.max_prompt_tokens = max_prompt_tokens
 
-    def load_weights(self, weights: Any, step: int) -> None:
-        """Nothing to do: the module is shared."""
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
+        """Reads nothing: the module is shared."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`. The module's train or eval state is left as it was."""
+        limits = sampling.limits
         for request in requests:
-            self._check_length(request)
+            self._check_length(request, limits.max_prompt_tokens)
         pieces: list[list[Piece]] = [[] for _ in requests]
         with self._sampling():
             for part in portions(
                 requests,
                 steps=sampling.max_tokens,
-                max_rows=self.max_rows,
-                max_cache_tokens=self.max_cache_tokens,
+                max_rows=limits.max_rows,
+                max_cache_tokens=limits.max_cache_tokens,
             ):
                 found = iter(self._sample([request for _, request in part], sampling))
                 for index, request in part:
@@ -85,8 +89,8 @@ class HfEngine:
         prompt = short_prompt(self.policy.chat, sees)
         begin(self.policy, [Request(id="", prompt=prompt, seeds=(0,))], steps=1)
 
-    def _check_length(self, request: Request) -> None:
-        length, limit = len(request.prompt.ids), self.max_prompt_tokens
+    def _check_length(self, request: Request, limit: int | None) -> None:
+        length = len(request.prompt.ids)
         if limit is not None and length > limit:
             places = request.prompt.ids.count(self.policy.backbone.image_token_id)
             raise DataError(

@@ -1,0 +1,119 @@
+"""The contract of rollout engines: requests and sampling settings in, sampled pieces out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from vlrft.config import RolloutConfig
+from vlrft.memory.rank_share import Parts
+from vlrft.memory.shapes import Model
+from vlrft.memory.workload import Sampling as RolloutWork
+from vlrft.policy.policy import Policy
+from vlrft.schema import Piece, Prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds on what an engine works on at once. They bound memory; no sampled token depends on the last two."""
+
+    max_prompt_tokens: int | None = None
+    """A longer prompt is refused; None: any length is accepted."""
+    max_rows: int = RolloutConfig.max_rows
+    """Completions that are sampled at once."""
+    max_cache_tokens: int = RolloutConfig.max_cache_tokens
+    """Tokens whose keys and values are held at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How tokens are sampled. `temperature` 0 takes the likeliest token; `top_k` 0 and `top_p` 1 are off."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    stop: tuple[str, ...] = ()  # a completion ends with the first of these; its text excludes it
+    limits: Limits = Limits()
+
+    @staticmethod
+    def of(config: RolloutConfig) -> Sampling:
+        """The settings of a config's rollout section."""
+        return Sampling(
+            max_tokens=config.max_tokens,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            top_k=config.top_k,
+            stop=config.stop,
+            limits=Limits(
+                max_prompt_tokens=config.max_prompt_tokens,
+                max_rows=config.max_rows,
+                max_cache_tokens=config.max_cache_tokens,
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A prompt and one seed for each completion that is wanted of it."""
+
+    id: str  # the sample's, for messages
+    prompt: Prompt
+    seeds: tuple[int, ...]
+
+
+@runtime_checkable
+class RolloutEngine(Protocol):
+    """Samples completions with the policy's current weights."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
+        """One piece for each seed, for each request in order. A piece depends on its prompt, its seed and `sampling`,
+        and on no other request.
+
+        `Piece.ids` are exactly the sampled tokens, the end-of-turn token included; `Piece.logprobs` are those of the
+        distribution that was sampled from (temperature, `top_p` and `top_k` applied). Raises DataError, naming the
+        request, for a prompt that is longer than `sampling.limits` allow.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Called after the last `generate` of a batch of episodes: where ranks sample together, it waits for all."""
+        ...
+
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
+        """Takes over the weights of optimisation step `step`.
+
+        Called before the first `generate` (step 0, or the step that a run resumes from) and after every optimisation
+        step. `weights` are all parameters by the names of the policy's model, LoRA merged in; they are computed while
+        they are read, so an engine that shares the policy's module ignores them at no cost. An engine that reads them
+        reads all of them, on every rank (sharded weights are gathered by all ranks together), and copies what it
+        keeps: the tensors change with the next step.
+        """
+        ...
+
+
+@runtime_checkable
+class RolloutEngineKind(Protocol):
+    """Settings of a rollout engine, as `rollout.engine` holds them in a config: a `strict` dataclass whose fields are
+    the keys beside `name`."""
+
+    def check(self, config: RolloutConfig) -> None:
+        """Raises ConfigError for sampling settings or limits that the engine does not support. Called with the
+        run's rollout section and with each stage's, before `build`."""
+        ...
+
+    def build(self, policy: Policy) -> RolloutEngine:
+        """The engine of a run. It has the policy's weights after the first `load_weights`."""
+        ...
+
+
+@runtime_checkable
+class StatesMemory(Protocol):
+    """A rollout engine's kind that the memory plan can ask. Without it `vlrft doctor` leaves sampling out."""
+
+    def holds(self, model: Model, work: RolloutWork) -> Mapping[str, Parts]:
+        """Bytes by part at each moment of sampling, by the moment's name, in addition to what the run holds anyway."""
+        ...
