@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from vlrft.config import Config, ConfigError, RolloutConfig, strict
+from vlrft.config import Config, RolloutConfig, strict
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
-from vlrft.schema import Piece
+from vlrft.schema import ConfigError, Piece
 from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.trainer.train import train
 

@@ -18,7 +18,8 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from vlrft.plugins.references import PluginError, load_attribute
+from vlrft.plugins.references import load_attribute
+from vlrft.schema import PluginError
 
 
 class Kinds(Mapping[str, Any]):
