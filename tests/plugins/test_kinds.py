@@ -9,7 +9,7 @@ import pytest
 
 from vlrft.plugins import kinds as module
 from vlrft.plugins.kinds import Kinds
-from vlrft.schema import PluginError
+from vlrft.schema.errors import PluginError
 
 FILE = """
 from dataclasses import dataclass

@@ -15,7 +15,8 @@ from vlrft.config import Config, RolloutConfig, strict
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
-from vlrft.schema import ConfigError, Piece
+from vlrft.schema import Piece
+from vlrft.schema.errors import ConfigError
 from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.trainer.train import train
 

@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from vlrft.plugins.references import load_attribute
-from vlrft.schema import PluginError
+from vlrft.schema.errors import PluginError
 
 
 class Kinds(Mapping[str, Any]):

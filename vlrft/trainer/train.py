@@ -89,7 +89,7 @@ def train_stage(run: Run, stage: Stage) -> None:
 
 def _weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, Tensor]]:
     """The policy's weights, gathered from all ranks while they are read."""
-    with engine.whole():
+    with engine.unsharded():
         yield from policy.weights()
 
 

@@ -7,7 +7,7 @@ import pytest
 from vlrft.engine import find_engine
 from vlrft.rollout.engines import ROLLOUT_ENGINES, find_rollout_engine
 from vlrft.rollout.engines.hf import Hf
-from vlrft.schema import ConfigError
+from vlrft.schema.errors import ConfigError
 
 
 def test_the_engines_are_the_files_that_say_so() -> None:
