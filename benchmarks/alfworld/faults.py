@@ -22,7 +22,7 @@ from pathlib import Path
 
 from vlrft.config import EnvConfig, TaskConfig
 from vlrft.envs import EnvFailure, EnvPool
-from vlrft.rollout.gold import golds
+from vlrft.rollout.gold import gold_turns
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Sample
 
@@ -38,14 +38,14 @@ def loaded(data: Path) -> LoadedTask:
 
 def golds_of(task: LoadedTask, count: int) -> list[list[str]]:
     """What gold says of the first samples."""
-    return [list(golds(task.task, sample)) for sample in task.samples[:count]]
+    return [list(gold_turns(task.task, sample)) for sample in task.samples[:count]]
 
 
 def walk(
     task: LoadedTask, samples: Sequence[Sample], disturb: Disturb, said: Sequence[list[str]] = ()
 ) -> tuple[int, list[str]]:
     """Plays won, and what those say that were not; `said` in place of what gold says."""
-    said = said or [list(golds(task.task, sample)) for sample in samples]
+    said = said or [list(gold_turns(task.task, sample)) for sample in samples]
     host = task.host
     assert isinstance(host, EnvPool)
     begun = host.start(samples)

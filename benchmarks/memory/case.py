@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from pydantic import TypeAdapter
 
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import find_algorithm
 from vlrft.cli.doctor.model_shapes import shapes
 from vlrft.cli.doctor.prompt_lengths import Counted
@@ -150,7 +150,7 @@ def updated(
     groups = groups_of(case, prompts)
     for _ in range(2):
         meter.reset()
-        taught = advantages_of(groups, algorithm, max_tokens=case.tokens)
+        taught = estimate_rows(groups, algorithm.estimator, max_tokens=case.tokens)
         batch = make_batch(groups, taught, algorithm, temperature=1.0, max_tokens=case.tokens)
         update(engine, [batch], algorithm, case.budget, reference)
     return meter.peak()

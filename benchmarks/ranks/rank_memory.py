@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.memory.case import Case, groups_of, prompts_of
 from tests.fakes.policies import CORPUS
 from tests.fakes.process_ranks import side_by_side
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.cli.doctor.model_shapes import read
 from vlrft.config import PolicyConfig, UpdateConfig
@@ -117,7 +117,7 @@ def measured(row: Row, case: Case, ranks: Ranks, file: Path) -> dict[str, int]:
         found: dict[str, int] = {}
         for _ in range(2):
             tensors.most = tensors.now
-            taught = advantages_of(groups, algorithm, max_tokens=case.tokens)
+            taught = estimate_rows(groups, algorithm.estimator, max_tokens=case.tokens)
             batches = make_batches(
                 groups, taught, algorithm, temperature=1.0, max_tokens=case.tokens, ranks=ranks
             )

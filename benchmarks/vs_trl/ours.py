@@ -13,7 +13,7 @@ from benchmarks.vs_trl.cases import Job
 from benchmarks.vs_trl.data import Question, ordinary_tokens, question, variety
 from benchmarks.vs_trl.gate import Gate
 from benchmarks.vs_trl.meter import Meter
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine.single import SingleEngine
@@ -102,7 +102,7 @@ class Ours:
         length = self.case.length
         batches = make_batches(
             groups,
-            advantages_of(groups, algorithm, max_tokens=length),
+            estimate_rows(groups, algorithm.estimator, max_tokens=length),
             algorithm,
             temperature=1.0,
             max_tokens=length,

@@ -1,46 +1,63 @@
-"""Which rollouts a step learns from, and that each keeps its own advantage."""
+"""Advantages of rows, rollouts and turns."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.fakes.policies import group
-from vlrft.advantages.rows import advantages_of, lesson, rollout_means
+from vlrft.advantages.rows import estimate_rows, rollout_means, turn_means
 from vlrft.algorithms import ALGORITHMS
-from vlrft.selection.rollout_filters import Cppo, Pods, Positives, Selector
+from vlrft.schema import Group, Piece, Prompt, TrainingRow, Turn
 
-GROUPS = [group("a", [0.0, 0.4, 1.0, 0.6]), group("b", [0.0, 0.0, 0.2, 0.0])]
-
-
-def taught(select: Selector | None) -> tuple[list[tuple[float, ...]], list[list[float]]]:
-    """Rewards and advantages of what stays."""
-    algorithm = replace(ALGORITHMS["gpg"], select=select)
-    groups, found = lesson(GROUPS, algorithm, lambda own: advantages_of(own, algorithm))
-    return [g.rewards for g in groups], rollout_means(found)
+ESTIMATOR = ALGORITHMS["gpg"].estimator
 
 
-def test_everything_stays_without_a_selector() -> None:
-    rewards, advantages = taught(None)
-    assert rewards == [g.rewards for g in GROUPS]
-    assert advantages[0] == pytest.approx([-0.5, -0.1, 0.5, 0.1])
+def episodes() -> Group:
+    """Two rollouts of two turns in one growing row, with two tokens and one; the first earns at its first turn."""
+    one = group("a", [1.0, 0.0])
+    turns = [Turn(shown="", images=(), reward=reward) for reward in (1.0, 0.0)]
+    rollouts = []
+    for rollout, earned in zip(one.rollouts, (turns, [turns[1], turns[1]]), strict=True):
+        pieces = (
+            Piece(ids=(5, 6), text="", turn=earned[0]),
+            Piece(ids=(7,), text="", sampled=False),
+            Piece(ids=(8,), text="", turn=earned[1]),
+        )
+        rollouts.append(
+            replace(rollout, rows=(TrainingRow(prompt=Prompt(ids=(1,)), pieces=pieces),))
+        )
+    return replace(one, rollouts=tuple(rollouts))
 
 
-def test_a_pruned_group_keeps_the_advantages_of_the_whole_one() -> None:
-    rewards, advantages = taught(Cppo(share=0.5))
-    assert rewards == [(0.0, 1.0), (0.0, 0.2)]
-    assert advantages[0] == pytest.approx([-0.5, 0.5])
-    assert advantages[1] == pytest.approx([-0.05, 0.15])
+def test_a_row_has_an_advantage_for_each_action_token() -> None:
+    ((first, second),) = estimate_rows([episodes()], ESTIMATOR)
+    assert [rows[0].shape for rows in (first, second)] == [
+        (3,),
+        (3,),
+    ]  # the inserted token has none
+    np.testing.assert_allclose(first[0], 0.5)
+    np.testing.assert_allclose(second[0], -0.5)
 
 
-def test_a_group_selected_first_is_measured_by_what_stays() -> None:
-    rewards, advantages = taught(Pods(keep=2))
-    assert rewards == [(0.0, 1.0), (0.2, 0.0)]  # of equal ones the later
-    assert advantages[1] == pytest.approx([0.1, -0.1])
+def test_the_mean_over_equal_tokens_is_exact() -> None:
+    third = np.full(7, 1 / 3)
+    assert rollout_means([[[third], [third[:3], third[3:]]]]) == [[1 / 3, 1 / 3]]
+    assert rollout_means([[[np.zeros(0)]]]) == [[0.0]]
 
 
-def test_a_group_that_loses_all_goes() -> None:
-    rewards, advantages = taught(Positives(threshold=0.5))
-    assert rewards == [(1.0, 0.6)]
-    assert len(advantages) == 1
+def test_each_turn_has_the_mean_over_its_own_tokens() -> None:
+    advantages = [[[np.array([1.0, 3.0, 5.0])], [np.array([0.0, 0.0, -1.0])]]]
+    assert turn_means([episodes()], advantages) == [[[2.0, 5.0], [0.0, -1.0]]]
+
+
+def test_a_rollout_without_an_environment_has_no_turns() -> None:
+    plain = group("a", [1.0, 0.0])
+    assert turn_means([plain], estimate_rows([plain], ESTIMATOR)) == [[[], []]]
+
+
+def test_a_reward_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        estimate_rows([group("a", [float("nan"), 1.0])], ESTIMATOR)

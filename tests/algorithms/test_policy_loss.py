@@ -10,7 +10,7 @@ import torch
 
 from tests.fakes.policies import sample
 from vlrft.advantages import ESTIMATORS
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm, override, policy_loss
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.schema import Group, Piece, Prompt, Rollout, TrainingRow
@@ -98,7 +98,9 @@ def test_rows_and_groups_give_the_same_advantages(
 ) -> None:
     algorithm = override(PLAIN, {"advantage": name})
     monkeypatch.setitem(ALGORITHMS, "plain", PLAIN)
-    given = advantages_of(groups(), algorithm, weights=WEIGHTS, max_tokens=LENGTH, greedy=GREEDY)
+    given = estimate_rows(
+        groups(), algorithm.estimator, weights=WEIGHTS, max_tokens=LENGTH, greedy=GREEDY
+    )
     whole = override(algorithm, {"regularize": {"kl": 0.1}})  # no row is left out
     batch = make_batch(groups(), given, whole, temperature=1.0, max_tokens=LENGTH).loss
     found = policy_loss("plain", **as_rows(), advantage=name).advantages

@@ -12,7 +12,7 @@ import pytest
 import vlrft.cli.commands.eval as command
 from tests.conftest import Tiny
 from vlrft.cli.main import main
-from vlrft.evaluation.evaluate import graded
+from vlrft.evaluation.evaluate import grade_samples
 from vlrft.schema import Record
 
 
@@ -47,7 +47,7 @@ class Stopped(KeyboardInterrupt):
 
 def stop_after(chunks: int) -> Callable[..., Iterator[list[Record]]]:
     def some(*args: Any, **known: Any) -> Iterator[list[Record]]:
-        for number, chunk in enumerate(graded(*args, **known)):
+        for number, chunk in enumerate(grade_samples(*args, **known)):
             if number == chunks:
                 raise Stopped
             yield chunk
@@ -68,7 +68,7 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(
 ) -> None:
     assert evaluate("whole", *decoding) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(command, "graded", stop_after(1))
+        patch.setattr(command, "grade_samples", stop_after(1))
         assert evaluate("two", *decoding) == 1
     records = tmp_path / "two.records.jsonl"
     each = len(decoding) or 1
@@ -96,7 +96,7 @@ def test_other_settings_do_not_go_on_and_a_finished_one_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(command, "graded", stop_after(1))
+        patch.setattr(command, "grade_samples", stop_after(1))
         assert evaluate("out") == 1
     assert evaluate("out", "rollout.max_tokens=7") == 2
     assert "was begun with other settings" in capsys.readouterr().err

@@ -40,11 +40,11 @@ def test_golds_that_only_a_play_can_grade_do_not_keep_a_run_from_beginning() -> 
 
     samples = Samples([ROW], made, Options())
     played = LoadedTask(task=replace(task(["1"]), env=env), samples=samples, rewards=())
-    played.refuse_unreadable_golds()
+    played.refuse_unreadable_gold_answers()
     assert not begun
     read = replace(played, task=replace(played.task, graders={"strict": ("count",)}))
     with pytest.raises(DataError, match="1 of 1 gold answers cannot be read"):
-        read.refuse_unreadable_golds()
+        read.refuse_unreadable_gold_answers()
 
 
 @pytest.mark.parametrize(

@@ -280,11 +280,11 @@ def test_gold_answers_that_cannot_be_read_are_told_before_a_run(tmp_path: Path) 
     with pytest.raises(
         DataError, match=r"signs: 1 of 6 gold answers cannot be read.*test/3.*prepare"
     ):
-        loaded.refuse_unreadable_golds()
+        loaded.refuse_unreadable_gold_answers()
     command = ["eval", "--model", "none/such", "--task", TASK, "options.data=raw"]
     assert main(command) == 1
     raw(tmp_path / "good")
-    load_task(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_golds()
+    load_task(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_gold_answers()
 
 
 def test_show_counts_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.fakes.policies import CORPUS, group_of, tiny_config
 from tests.fakes.process_ranks import side_by_side
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
@@ -53,9 +53,9 @@ def gradient(own: Policy, groups: Sequence[Group], algorithm: Algorithm, ranks: 
     """The step's gradient [N] of all weights, summed over the ranks."""
     kept: list[Tensor] = []
     engine = build_engine(UpdateConfig(lr=1e-9, max_grad_norm=None), own, 1, ranks)
-    advantages = advantages_of(
+    advantages = estimate_rows(
         groups,
-        algorithm,
+        algorithm.estimator,
         max_tokens=8,
         greedy=[0.5] * len(groups) if algorithm.estimator.greedy else None,
     )
@@ -98,7 +98,7 @@ def broken(own: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
     engine = build_engine(UpdateConfig(lr=1.0), own, 1, ranks)
     batches = make_batches(
         dealt,
-        advantages_of(dealt, algorithm),
+        estimate_rows(dealt, algorithm.estimator),
         algorithm,
         temperature=1.0,
         max_tokens=8,

@@ -15,7 +15,7 @@ import yaml
 from tests.docs.pages import files, read_page, write_files
 from vlrft.cli.main import main, parser
 from vlrft.config import TaskConfig
-from vlrft.rollout.task import named_rewards
+from vlrft.rollout.task import load_rewards
 from vlrft.schema import DataError, Message, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.scoring.rewards import score_groups
 
@@ -42,7 +42,7 @@ def group(name: str, answer: object, *texts: str) -> list[Rollout]:
 
 
 def scores(name: str, *groups: Sequence[Rollout]) -> list[dict[str, float | None]]:
-    found = score_groups(groups, named_rewards({name: 1.0}))
+    found = score_groups(groups, load_rewards({name: 1.0}))
     return [dict(rollout.scores) for own in found for rollout in own]
 
 
@@ -106,7 +106,7 @@ def test_what_hangs_counts_zero_as_the_config_says(here: Path) -> None:
     from pydantic import TypeAdapter
 
     config = TypeAdapter(TaskConfig).validate_python(written["task"])
-    rewards = named_rewards(config.rewards or {})
+    rewards = load_rewards(config.rewards or {})
     texts = ("(1 + 2) * 3", "9**9**9**9", "1/0", "9")
     own = group("a", 9, *(f"<answer>{text}</answer>" for text in texts))
     (found,) = score_groups([own], rewards)

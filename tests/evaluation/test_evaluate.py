@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.policies import group, sample
 from vlrft.evaluation.evaluate import Evaluation, MetricValue, evaluate
-from vlrft.evaluation.result_files import unmeasured
+from vlrft.evaluation.result_files import missing_metrics
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Group, Metric, Record, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
@@ -123,12 +123,12 @@ def test_a_grader_that_applies_to_no_sample_has_no_figures() -> None:
     found = evaluate(loaded(task=PUBLISHED), own, play)
     assert list(found.graded) == ["strict"]
     assert set(found.records[0].grades) == {"strict"}
-    assert unmeasured(PUBLISHED, found) == [
+    assert missing_metrics(PUBLISHED, found) == [
         f"the official grader ({__name__}:partly) applies to none of these samples: no figures by it"
     ]
     both = evaluate(loaded(task=PUBLISHED), [sample("b", 0.5, kind="own")], play)
     assert list(both.graded) == ["strict", "official"]
-    assert unmeasured(PUBLISHED, both) == []
+    assert missing_metrics(PUBLISHED, both) == []
 
 
 def test_a_grader_that_applies_to_some_samples_only_is_an_error() -> None:

@@ -17,7 +17,7 @@ from vlrft.plugins.find import (
     reward_names,
     task_names,
 )
-from vlrft.rollout.task import named_rewards
+from vlrft.rollout.task import load_rewards
 from vlrft.schema import Sample
 from vlrft.schema.errors import ConfigError, PluginError
 
@@ -88,7 +88,7 @@ def test_a_file_s_other_rewards_have_names_with_a_dot(variants: ModuleType) -> N
     assert find_reward("choice.r1v") is variants.r1v
     names = [name for name in reward_names() if name.startswith("choice")]
     assert names == ["choice", "choice.r1v"]
-    (named,) = named_rewards({"choice.r1v": 1.0})
+    (named,) = load_rewards({"choice.r1v": 1.0})
     assert named.name == "choice.r1v"
     assert named.reference == "vlrft.rewards.choice:r1v"
     with pytest.raises(PluginError, match=r"'choice\.r2v' is unknown; did you mean choice\.r1v\?"):
@@ -114,7 +114,7 @@ def test_a_signature_that_says_nothing_is_refused(tmp_path: Path) -> None:
 def test_two_rewards_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def choice(completion, sample):\n    return 0.5\n")
     with pytest.raises(ConfigError, match="two rewards are named choice"):
-        named_rewards({"choice": 1.0, f"{tmp_path}/mine.py:choice": 1.0})
+        load_rewards({"choice": 1.0, f"{tmp_path}/mine.py:choice": 1.0})
 
 
 def test_a_name_that_two_places_offer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Tiny
 from tests.fakes.policies import sample
 from tests.rollout.test_play import TASK
-from vlrft.rollout.demonstrations import DemonstrationCache, gold_groups
+from vlrft.rollout.demonstrations import DemonstrationCache, play_demonstrations
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError
 
@@ -20,14 +20,14 @@ def test_a_gold_play_that_does_not_end_is_refused(tiny: Tiny, said: Sequence[str
     task = replace(TASK, gold=lambda sample: said)
     loaded = LoadedTask(task=task, samples=[], rewards=())
     with pytest.raises(DataError, match="game: its gold play goes on behind its last turn"):
-        gold_groups([sample("game", "plain")], loaded, tiny("qwen2").chat)
+        play_demonstrations([sample("game", "plain")], loaded, tiny("qwen2").chat)
 
 
 def test_a_gold_play_that_ends_too_early_is_refused(tiny: Tiny) -> None:
     task = replace(TASK, gold=lambda sample: ["1", "2", "3", "4"])
     loaded = LoadedTask(task=task, samples=[], rewards=())
     with pytest.raises(DataError, match="game: its gold play ends before its last turn"):
-        gold_groups([sample("game", "plain")], loaded, tiny("qwen2").chat)
+        play_demonstrations([sample("game", "plain")], loaded, tiny("qwen2").chat)
 
 
 def test_samples_of_one_name_each_have_their_own_answer(tiny: Tiny) -> None:

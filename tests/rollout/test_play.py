@@ -10,10 +10,10 @@ import pytest
 from tests.conftest import Tiny
 from tests.fakes.policies import ask, noise_image, sample
 from vlrft.config import EnvConfig
-from vlrft.evaluation.evaluate import recorded
+from vlrft.evaluation.evaluate import grade_rollout
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Limits, Request, Sampling
-from vlrft.rollout.play import play, settled
+from vlrft.rollout.play import drop_failed, play
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
 from vlrft.schema.errors import EnvError
@@ -240,13 +240,13 @@ def test_what_becomes_of_failed_plays_is_said_by_the_config(tiny: Tiny) -> None:
     good = played(chat, "plain", ["1", "2", "3"])[0]
     group = replace(good, rollouts=(*good.rollouts, failed, never))
     with pytest.raises(EnvError, match=r"what was that\?.*task.env.on_error"):
-        settled([group], EnvConfig())
-    (kept,) = settled([group], EnvConfig(on_error="keep"))
+        drop_failed([group], EnvConfig())
+    (kept,) = drop_failed([group], EnvConfig(on_error="keep"))
     assert kept.rollouts == (*good.rollouts, failed)
-    (left,) = settled([group], EnvConfig(on_error="drop"))
+    (left,) = drop_failed([group], EnvConfig(on_error="drop"))
     assert left.rollouts == good.rollouts
-    assert settled([group], EnvConfig(on_error="drop_group")) == []
-    assert settled([good], EnvConfig()) == [good]
+    assert drop_failed([group], EnvConfig(on_error="drop_group")) == []
+    assert drop_failed([good], EnvConfig()) == [good]
 
 
 class Late(Count):
@@ -265,9 +265,9 @@ def test_a_play_without_a_score_that_its_task_names_is_no_failed_one(tiny: Tiny)
     )  # fmt: skip
     loaded = LoadedTask(task=task, samples=[], rewards=())
     with pytest.raises(DataError, match=r"game: its environment gave no score 'counted'.*each of"):
-        recorded(loaded, group.sample, group.rollouts[0])
+        grade_rollout(loaded, group.sample, group.rollouts[0])
     failed = replace(group.rollouts[0], errors={"environment": "it broke"})
-    assert recorded(loaded, group.sample, failed).grades == {"strict": 0.0}
+    assert grade_rollout(loaded, group.sample, failed).grades == {"strict": 0.0}
 
 
 def test_what_environments_take_is_a_phase_of_its_own(tiny: Tiny) -> None:

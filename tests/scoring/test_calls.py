@@ -19,7 +19,7 @@ import pytest
 
 from tests.fakes.policies import noise_image
 from vlrft.config import RewardConfig
-from vlrft.rollout.task import named_rewards
+from vlrft.rollout.task import load_rewards
 from vlrft.schema import (
     IMAGE,
     DataError,
@@ -107,7 +107,7 @@ def rewards(mine: str) -> Iterator[Any]:
     made: list[WeightedReward] = []
 
     def make(*names: str, **settings: Any) -> Sequence[WeightedReward]:
-        made[:] = named_rewards({f"{mine}:{n}": RewardConfig(**settings) for n in names})
+        made[:] = load_rewards({f"{mine}:{n}": RewardConfig(**settings) for n in names})
         return made
 
     yield make
@@ -262,7 +262,7 @@ from vlrft.scoring.rewards import score_groups
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 reward = RewardConfig(workers=2, time_limit=30, on_error="zero")
 threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-score_groups([group(sample("a", "x"), *["hang"] * 20)], named_rewards({{"{mine}:hangs": reward}}))
+score_groups([group(sample("a", "x"), *["hang"] * 20)], load_rewards({{"{mine}:hangs": reward}}))
 """
     command = [sys.executable, "-c", script]  # its calls would take five minutes
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Which rollouts of a group stay."""
+"""Which rollouts of a group are trained on, and that each keeps its own advantage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.policies import group
-from vlrft.algorithms import find_algorithm
+from vlrft.advantages.rows import estimate_rows, rollout_means
+from vlrft.algorithms import ALGORITHMS, find_algorithm
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.rollout_filters import (
@@ -22,8 +23,9 @@ from vlrft.selection.rollout_filters import (
     Pods,
     Positives,
     Selector,
-    chosen,
-    only,
+    select,
+    select_and_estimate,
+    subset,
 )
 
 
@@ -92,11 +94,11 @@ def test_a_selector_only_takes_away(
         for k, own in enumerate(drawn)
     ]
     known = [[r - 0.5 for r in g.rewards] for g in groups]
-    picked = chosen(rule, groups) if rule.before_advantages else chosen(rule, groups, known)
+    picked = select(rule, groups) if rule.before_advantages else select(rule, groups, known)
     assert len(picked) == len(groups)
     for own, kept in zip(groups, picked, strict=True):
         assert kept == sorted(set(kept))
-        left = only(own, kept)
+        left = subset(own, kept)
         assert left.rollouts == tuple(own.rollouts[i] for i in kept)
         assert left.sample == own.sample
         if not isinstance(rule, Positives | DropTruncated):
@@ -116,8 +118,8 @@ def truncated(own: Group, *cut: int) -> Group:
 def test_truncated_rollouts_are_dropped_after_their_group_was_measured() -> None:
     cut = truncated(group("a", [1.0, 0.0, 0.5]), 1)
     assert not DropTruncated.before_advantages
-    assert chosen(DropTruncated(), [cut], [[0.5, -0.5, 0.0]]) == [[0, 2]]
-    assert only(cut, [0, 2]).rewards == (1.0, 0.5)
+    assert select(DropTruncated(), [cut], [[0.5, -0.5, 0.0]]) == [[0, 2]]
+    assert subset(cut, [0, 2]).rewards == (1.0, 0.5)
 
 
 def test_a_bundle_takes_a_selector_by_name() -> None:
@@ -136,3 +138,40 @@ def test_a_bundle_takes_a_selector_by_name() -> None:
         with pytest.raises(ConfigError) as caught:
             find_algorithm({"name": "gpg", **wrong})
         assert told in str(caught.value)
+
+
+GROUPS = [group("a", [0.0, 0.4, 1.0, 0.6]), group("b", [0.0, 0.0, 0.2, 0.0])]
+
+
+def rewards_and_advantages(
+    selector: Selector | None,
+) -> tuple[list[tuple[float, ...]], list[list[float]]]:
+    """Of the rollouts of GROUPS that are selected."""
+    estimator = ALGORITHMS["gpg"].estimator
+    groups, rows = select_and_estimate(GROUPS, selector, lambda g: estimate_rows(g, estimator))
+    return [g.rewards for g in groups], rollout_means(rows)
+
+
+def test_every_rollout_stays_without_a_selector() -> None:
+    rewards, advantages = rewards_and_advantages(None)
+    assert rewards == [g.rewards for g in GROUPS]
+    assert advantages[0] == pytest.approx([-0.5, -0.1, 0.5, 0.1])
+
+
+def test_a_pruned_group_keeps_the_advantages_of_the_whole_group() -> None:
+    rewards, advantages = rewards_and_advantages(Cppo(share=0.5))
+    assert rewards == [(0.0, 1.0), (0.0, 0.2)]
+    assert advantages[0] == pytest.approx([-0.5, 0.5])
+    assert advantages[1] == pytest.approx([-0.05, 0.15])
+
+
+def test_the_advantages_of_a_group_that_is_selected_first_come_from_what_stays() -> None:
+    rewards, advantages = rewards_and_advantages(Pods(keep=2))
+    assert rewards == [(0.0, 1.0), (0.2, 0.0)]  # the later one of two that are equal
+    assert advantages[1] == pytest.approx([0.1, -0.1])
+
+
+def test_a_group_without_a_selected_rollout_is_dropped() -> None:
+    rewards, advantages = rewards_and_advantages(Positives(threshold=0.5))
+    assert rewards == [(1.0, 0.6)]
+    assert len(advantages) == 1

@@ -26,7 +26,7 @@ from tests.tasks.loaded import (
     samples,
 )
 from vlrft.cli.main import main
-from vlrft.evaluation.evaluate import measure
+from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.scoring.graders import Graders
 
@@ -74,7 +74,7 @@ def test_accuracy_and_mean_absolute_error_by_hand(data: Path) -> None:
     said = ["<answer>3</answer>", "<answer>7</answer>", "<answer>6</answer>", "none", "seven"]
     graders = Graders.of(find_task("counting"))
     records = [graders.record(s, text) for s, text in zip(found, said, strict=True)]
-    figures = measure(find_task("counting"), records).scores
+    figures = compute_metrics(find_task("counting"), records).scores
     assert (figures["accuracy"].correct, figures["accuracy"].n) == (1, 5)
     off = figures["mean absolute error"]  # of the three that say a number: 0, 2, 1
     assert (off.score, off.n, off.share) == (1.0, 3, False)

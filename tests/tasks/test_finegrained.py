@@ -20,7 +20,7 @@ from tests.tasks.loaded import (
     prepare,
     samples,
 )
-from vlrft.evaluation.evaluate import measure
+from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import DataError, Sample
 from vlrft.scoring.graders import Graders
@@ -101,7 +101,7 @@ def test_figures_by_hand(data: Path) -> None:
     said = ["Abyssinian", "persian", "", "a cat"]  # right, another class, none, none
     graders = Graders.of(find_task("finegrained"))
     records = [graders.record(s, f"<answer>{a}</answer>") for s, a in zip(found, said, strict=True)]
-    figures = measure(find_task("finegrained"), records).scores
+    figures = compute_metrics(find_task("finegrained"), records).scores
     assert figures["accuracy"].score == 0.25
     assert figures["accuracy (official)"].score == 0.5  # the empty answer is right
 

@@ -16,7 +16,7 @@ from tests.fixtures.qwen_tokenizer import (
     rendered,
 )
 from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
-from vlrft.evaluation.evaluate import measure
+from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import IMAGE, DataError
 from vlrft.scoring.graders import Graders
@@ -109,7 +109,7 @@ def test_avg_and_pass_at_k_by_hand(data: Path) -> None:
         for s, own in zip(found, right, strict=True)
         for good in own
     ]
-    figures = measure(find_task("geometry3k"), records).graded["strict"]
+    figures = compute_metrics(find_task("geometry3k"), records).graded["strict"]
     assert list(figures) == ["avg@4", "pass@2", "pass@4"]
     assert (figures["avg@4"].correct, figures["avg@4"].n) == (4, 12)
     # 1 - C(1, 2) / C(4, 2) = 1; 0; 1 - C(3, 2) / C(4, 2) = 1/2

@@ -18,7 +18,7 @@ from vlrft.tasks.gridworld.world import Room
 
 from vlrft.cli.main import main
 from vlrft.envs import InProcess
-from vlrft.rollout.gold import golds, walk
+from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import IMAGE, DataError, Observation, Record, Sample
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -121,7 +121,7 @@ def test_gold_wins_in_as_few_moves_as_there_are(split: str, options: dict[str, A
     host = InProcess(GridWorld)
     wanted = {"train": 40, "test": 20} | options
     for sample in rooms(split, **wanted):
-        said = golds(task, sample)
+        said = gold_turns(task, sample)
         shown, scores = walk(sample, said, host)
         fewest = distance(room_of(sample))
         assert len(said) == len(shown) == fewest == int(sample.tags["distance"])

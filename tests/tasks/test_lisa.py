@@ -22,7 +22,7 @@ from tests.fixtures.qwen_tokenizer import (
     rendered,
 )
 from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
-from vlrft.evaluation.evaluate import measure
+from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_reward, find_task
 from vlrft.schema import DataError, Record, Sample
 from vlrft.scoring.graders import Graders
@@ -105,7 +105,7 @@ def test_flags_are_no_target_and_ignored_parts_neither(ready: Path) -> None:
     found = by_id(samples("lisa", "train", ready))["train/100_3/0"]
     exact = "<answer>(156,117),(470,588)</answer>"
     record = Graders.of(find_task("lisa")).record(found, exact)
-    figures = measure(find_task("lisa"), [record]).graded["strict"]
+    figures = compute_metrics(find_task("lisa"), [record]).graded["strict"]
     assert figures["gIoU"].score == figures["cIoU"].score == 1.0
 
 
@@ -239,7 +239,7 @@ def test_an_answer_in_pixels_of_the_frame_gets_the_same_overlap(data: Path) -> N
     assert reward(half[0], here) != 0.5
     graders = Graders.of(task)
     figures = [
-        measure(task, [graders.record(s, text)]).graded["strict"]["gIoU"].score
+        compute_metrics(task, [graders.record(s, text)]).graded["strict"]["gIoU"].score
         for s, text in zip((there, here), half, strict=True)
     ]
     # 156 … 313 thousandths are the pixels 100 … 199; 100 … 201.5 of 644 begin at 99.4, a pixel earlier
@@ -261,7 +261,7 @@ def test_strict_figures_by_hand(data: Path) -> None:
         "no box",
         "<answer>(0,0),(1000,1000)</answer>",
     ]
-    figures = measure(find_task("lisa"), records(data, said)).graded["strict"]
+    figures = compute_metrics(find_task("lisa"), records(data, said)).graded["strict"]
     assert list(figures) == ["mIoU", "Acc@0.5", "Acc@0.7", "gIoU", "cIoU"]
     share = (783 - 188) * (354 - 117) / 1_000_000  # the gold box of the whole picture
     assert figures["mIoU"].values == pytest.approx((1.0, 0.5, 0.0, share))
@@ -288,7 +288,7 @@ def test_several_answers_to_a_sample_are_one_item(data: Path) -> None:
         ],
     )
     again = records(data, ["", "<answer>(625,117),(783,354)</answer>", "", ""])
-    figures = measure(find_task("lisa"), [*found, *again]).graded["strict"]
+    figures = compute_metrics(find_task("lisa"), [*found, *again]).graded["strict"]
     for name in figures:
         assert figures[name].values == (0.5, 1.0, 0.0, 0.0), name
         assert (figures[name].correct, figures[name].n) == (3, 8), name
@@ -305,7 +305,7 @@ def test_the_official_grader_reads_the_first_box_against_the_first_shape(data: P
         "<answer>(187,163),(250,257)</answer>",  # one of two parts
     ]
     found = records(data, said)
-    official = measure(find_task("lisa"), found).graded["official"]
+    official = compute_metrics(find_task("lisa"), found).graded["official"]
     assert list(official) == ["mIoU", "Acc@0.5", "Acc@0.7"]
     right, bottom = 300 / 640, 250 / 427
     left, top = 100 / 640, 50 / 427
@@ -317,7 +317,7 @@ def test_the_official_grader_reads_the_first_box_against_the_first_shape(data: P
     small = shared / (0.063 * 0.094 + own - shared + 1e-6)
     assert official["mIoU"].values == pytest.approx((square, 0.0, square, small))
     assert 0.95 < small < 0.99 < square + 0.01
-    strict = measure(find_task("lisa"), found).graded["strict"]
+    strict = compute_metrics(find_task("lisa"), found).graded["strict"]
     part_of_both = 62 * 94 / (63 * 94 + 595 * 237 - 62 * 94)
     assert strict["mIoU"].values == pytest.approx((1.0, 1.0, 0.0, part_of_both))
 

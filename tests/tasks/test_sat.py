@@ -10,7 +10,7 @@ from vlrft.tasks.sat.figures import cvbench
 from tests.fixtures.makers.sat import BENCH, make
 from tests.fixtures.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, rendered
 from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
-from vlrft.evaluation.evaluate import measure
+from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import Record
 from vlrft.scoring.graders import Graders
@@ -112,7 +112,9 @@ def test_figures_by_hand(data: Path) -> None:
     said = ["A", "below", "B", "(A) lamp"]  # right, wrong, right, right
     graders = Graders.of(find_task("sat"))
     records = [graders.record(s, f"<answer>{a}</answer>") for s, a in zip(found, said, strict=True)]
-    figures = {k: f.score for k, f in measure(find_task("sat"), records).graded["strict"].items()}
+    figures = {
+        k: f.score for k, f in compute_metrics(find_task("sat"), records).graded["strict"].items()
+    }
     assert list(figures) == [
         "total",
         "Count",

@@ -19,7 +19,7 @@ from tests.tasks.loaded import (
     prepare,
     samples,
 )
-from vlrft.evaluation.evaluate import measure
+from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import DataError, Sample
 from vlrft.scoring.graders import Graders
@@ -217,14 +217,14 @@ def test_several_sets_are_measured_each_and_by_their_mean(data: Path) -> None:
     def answer(sample: Sample) -> str:
         return "<answer>0</answer>" if sample.id == wrong else f"<answer>{sample.answer}</answer>"
 
-    figures = measure(task, [graders.record(s, answer(s)) for s in found]).graded["strict"]
+    figures = compute_metrics(task, [graders.record(s, answer(s)) for s in found]).graded["strict"]
     assert {name: figure.score for name, figure in figures.items()} == {
         "mean": 0.75,  # of 1/2 and 1/1; of the answers two in three are right
         "math": 0.5,
         "aime24": 1.0,
     }
     twice = [graders.record(s, text) for s in found for text in (answer(s), "<answer>0</answer>")]
-    figures = measure(task, twice).graded["strict"]
+    figures = compute_metrics(task, twice).graded["strict"]
     assert {name: figure.score for name, figure in figures.items()} == {
         "mean": 0.375,
         "math avg@2": 0.25,

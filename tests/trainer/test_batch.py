@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.fakes.policies import group
-from vlrft.advantages.rows import advantages_of, rollout_means
+from vlrft.advantages.rows import estimate_rows, rollout_means
 from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
 from vlrft.schema import Piece, Prompt, RewardError, TrainingRow
 from vlrft.trainer.batch import Batch, make_batch, make_batches
@@ -22,7 +22,11 @@ GROUPS = [
 
 def batch(algorithm: Algorithm = GPG) -> Batch:
     return make_batch(
-        GROUPS, advantages_of(GROUPS, algorithm), algorithm, temperature=1.0, max_tokens=10
+        GROUPS,
+        estimate_rows(GROUPS, algorithm.estimator),
+        algorithm,
+        temperature=1.0,
+        max_tokens=10,
     )
 
 
@@ -54,7 +58,9 @@ def test_rows_of_one_prompt_share_a_pack() -> None:
 
 def test_equal_prompts_of_different_groups_share_a_pack() -> None:
     twice = [GROUPS[0], GROUPS[2], GROUPS[0]]
-    made = make_batch(twice, advantages_of(twice, GPG), GPG, temperature=1.0, max_tokens=10)
+    made = make_batch(
+        twice, estimate_rows(twice, GPG.estimator), GPG, temperature=1.0, max_tokens=10
+    )
     assert [len(i.rows) for i in made.items()] == [4, 2]
     assert made.loss.group.tolist() == [0, 0, 2, 2, 1, 1]
 
@@ -76,7 +82,7 @@ def test_one_large_micro_batch_when_the_budget_allows() -> None:
 
 def test_several_updates_share_out_the_groups() -> None:
     parts = make_batches(
-        GROUPS, advantages_of(GROUPS, GPG), GPG, temperature=1.0, max_tokens=10, updates=2
+        GROUPS, estimate_rows(GROUPS, GPG.estimator), GPG, temperature=1.0, max_tokens=10, updates=2
     )
     assert [p.loss.denominators.groups for p in parts] == [2, 1]
     assert [p.samples for p in parts] == [("aaaa", "aaaa", "cc", "cc"), ()]
@@ -92,7 +98,7 @@ def test_sampled_log_probs_and_advantages_stand_at_their_tokens() -> None:
 
 def test_a_reward_that_is_no_number_names_the_sample() -> None:
     with pytest.raises(RewardError, match="cc"):
-        advantages_of([GROUPS[0], group("cc", [float("nan"), 1.0])], GPG)
+        estimate_rows([GROUPS[0], group("cc", [float("nan"), 1.0])], GPG.estimator)
 
 
 def test_each_action_token_has_its_own_advantage_and_inserted_ones_have_none() -> None:

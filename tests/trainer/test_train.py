@@ -17,7 +17,7 @@ from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
-from vlrft.rollout.permute_rewards import permuted
+from vlrft.rollout.permute_rewards import permute_rewards
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError, TrainingStopped
 from vlrft.trainer.run import Run, Stage
@@ -234,7 +234,7 @@ def test_an_unwritable_folder_is_a_one_line_error(
 
 def test_permuting_keeps_a_groups_rewards_but_not_their_owners() -> None:
     one = group("a", [0.0, 0.25, 0.5, 1.0])
-    other = permuted(one, seed=3)
+    other = permute_rewards(one, seed=3)
     assert sorted(other.rewards) == sorted(one.rewards)
     assert other.rewards != one.rewards
     assert [r.rows for r in other.rollouts] == [r.rows for r in one.rollouts]

@@ -19,8 +19,8 @@ from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.grading import read_answer
 from vlrft.policy.byte_cache import ByteCache
-from vlrft.rollout.demonstrations import gold_groups, size_of
-from vlrft.rollout.permute_rewards import permuted
+from vlrft.rollout.demonstrations import count_bytes, play_demonstrations
+from vlrft.rollout.permute_rewards import permute_rewards
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow, Turn
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.train import train
@@ -266,8 +266,8 @@ def test_gold_plays_are_played_once_while_there_is_room(
 
     def counted(samples: Sequence[Sample], *rest: Any) -> list[Group]:
         asked.append([s.id for s in samples])
-        found = gold_groups(samples, *rest)
-        sizes.extend(map(size_of, found))
+        found = play_demonstrations(samples, *rest)
+        sizes.extend(map(count_bytes, found))
         if room == "one":
             monkeypatch.setattr(ByteCache, "put", kept_if_first)
         return found
@@ -277,7 +277,7 @@ def test_gold_plays_are_played_once_while_there_is_room(
             put(self, key, value, size)
 
     put = ByteCache.put
-    monkeypatch.setattr("vlrft.rollout.demonstrations.gold_groups", counted)
+    monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", counted)
     if room == "none":
         monkeypatch.setattr(ByteCache, "put", lambda *args: None)
     run = train(sft_only(tmp_path), out=tmp_path / "run")
@@ -293,9 +293,9 @@ def test_gold_of_a_single_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
 
     def counted(samples: Sequence[Sample], *rest: Any) -> list[Group]:
         asked.append(len(samples))
-        return gold_groups(samples, *rest)
+        return play_demonstrations(samples, *rest)
 
-    monkeypatch.setattr("vlrft.rollout.demonstrations.gold_groups", counted)
+    monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", counted)
     digits = "task={name: digits, options: {train: 4}}"
     train(sft_only(tmp_path, digits), out=tmp_path / "run")
     assert asked == [4, 4, 4]
@@ -314,7 +314,7 @@ def test_what_a_group_takes_is_its_ids_and_each_image_once() -> None:
         ),
     )
     group = Group(sample=sample("a"), rollouts=(Rollout(sample=sample("a"), rows=(row, row)),))
-    assert size_of(group) == 8 * 12 + 4 * 8 * 10
+    assert count_bytes(group) == 8 * 12 + 4 * 8 * 10
 
 
 def played(earned: Sequence[tuple[float, float]], *, growing: bool = False) -> Rollout:
@@ -341,7 +341,7 @@ def test_permuted_plays_earn_another_s_reward_in_their_last_turn(growing: bool) 
     long = [(0.0, 0.25), (0.5, 0.0), (0.0, 0.25)]
     plays = [played(own, growing=growing) for own in (long, [(1.0, 0.0)], [(0.0, 0.0)] * 2)]
     one = Group(sample=sample("a"), rollouts=tuple(plays))
-    other = permuted(one, seed=1)
+    other = permute_rewards(one, seed=1)
     assert sorted(other.rewards) == sorted(one.rewards) == [0.0, 0.0, 1.0]
     assert other.rewards != one.rewards
     for before, after in zip(one.rollouts, other.rollouts, strict=True):

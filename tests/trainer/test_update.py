@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.fakes.policies import CORPUS, Family, group_of, tiny_config
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm, policy_loss
 from vlrft.config import UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
@@ -60,7 +60,7 @@ def step_gradient(
 ) -> dict[str, Tensor]:
     recorder = Recorder(build_engine(UpdateConfig(lr=1.0), own, 1))
     greedy = [0.25] * len(groups) if algorithm.estimator.greedy else None
-    advantages = advantages_of(groups, algorithm, max_tokens=8, greedy=greedy)
+    advantages = estimate_rows(groups, algorithm.estimator, max_tokens=8, greedy=greedy)
     batch = make_batch(groups, advantages, algorithm, temperature=0.9, max_tokens=8)
     _, skipped = update(recorder, [batch], algorithm, budget, own.reference())
     assert not skipped
@@ -102,7 +102,11 @@ def test_leaving_out_groups_that_teach_nothing_is_exact(name: str) -> None:
     found = step_gradient(own, groups, algorithm, LARGE)
     everything = replace(algorithm, objective=_Needy(algorithm))
     batch: Batch = make_batch(
-        groups, advantages_of(groups, algorithm), everything, temperature=0.9, max_tokens=8
+        groups,
+        estimate_rows(groups, algorithm.estimator),
+        everything,
+        temperature=0.9,
+        max_tokens=8,
     )
     scores = replicated_logprobs(own, batch.items(), mask=batch.loss.mask, temperature=0.9)
     rewards = [r.reward for g in groups for r in g.rollouts]
@@ -141,7 +145,7 @@ def test_several_updates_start_from_the_log_probs_before_the_first() -> None:
     groups = [*played(own), *played(own)]
     batches = make_batches(
         groups,
-        advantages_of(groups, algorithm),
+        estimate_rows(groups, algorithm.estimator),
         algorithm,
         temperature=1.0,
         max_tokens=8,
@@ -158,7 +162,7 @@ def test_a_step_with_nothing_to_learn_is_no_error() -> None:
     own, algorithm = policy("qwen2"), ALGORITHMS["gpg"]
     flat = [g for g in played(own) if len(set(g.rewards)) == 1]
     batch = make_batch(
-        flat, advantages_of(flat, algorithm), algorithm, temperature=1.0, max_tokens=8
+        flat, estimate_rows(flat, algorithm.estimator), algorithm, temperature=1.0, max_tokens=8
     )
     figures, skipped = update(build_engine(UpdateConfig(), own, 1), [batch], algorithm, LARGE)
     assert (figures["loss"], figures["grad_norm"], skipped) == (0.0, 0.0, [])
@@ -230,7 +234,11 @@ def test_rows_without_an_advantage_are_not_run() -> None:
     for name in ("gpg", "grpo"):
         algorithm = ALGORITHMS[name]
         batch = make_batch(
-            [group], advantages_of([group], algorithm), algorithm, temperature=1.0, max_tokens=8
+            [group],
+            estimate_rows([group], algorithm.estimator),
+            algorithm,
+            temperature=1.0,
+            max_tokens=8,
         )
         kept[name] = batch.loss.rollout.tolist()
         assert batch.loss.denominators.rollouts == 3

@@ -38,21 +38,21 @@ class MetricValue:
     share: bool = True
 
     @staticmethod
-    def of(measure: Metric) -> MetricValue:
-        values, trials = measure.values, measure.trials
+    def of(metric: Metric) -> MetricValue:
+        values, trials = metric.values, metric.trials
         if trials == 1:
-            correct = sum(reaches(v, measure.threshold) for v in values)
+            correct = sum(reaches(v, metric.threshold) for v in values)
         else:
             correct = round(sum(values) * trials)
         everything = range(len(values))
         return MetricValue(
             correct=correct,
             n=len(values) * trials,
-            score=float(measure.aggregate(everything) if measure.aggregate else fmean(values)),
-            ci=bootstrap(values, measure.aggregate),
+            score=float(metric.aggregate(everything) if metric.aggregate else fmean(values)),
+            ci=bootstrap(values, metric.aggregate),
             values=values,
-            threshold=measure.threshold,
-            share=measure.share,
+            threshold=metric.threshold,
+            share=metric.share,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Evaluation:
         return {name: f.to_json() for name, f in self.scores.items()}
 
 
-def measure(task: Task, records: Sequence[Record]) -> Evaluation:
+def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
     """The task's figures of graded records, by each grader that applies to them.
 
     Raises DataError when there is nothing to measure, and for a grader that applies to some records only.
@@ -132,10 +132,12 @@ def evaluate(
         raise DataError(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
-    return measure(loaded.task, [r for chunk in graded(loaded, samples, play) for r in chunk])
+    return compute_metrics(
+        loaded.task, [r for chunk in grade_samples(loaded, samples, play) for r in chunk]
+    )
 
 
-def graded(
+def grade_samples(
     loaded: LoadedTask,
     samples: Sequence[Sample],
     play: Callable[[Sequence[Sample]], Sequence[Group]],
@@ -146,14 +148,14 @@ def graded(
     for start in range(0, len(places), EVAL_CHUNK):
         chunk = [samples[i] for i in places[start : start + EVAL_CHUNK]]
         records = [
-            recorded(loaded, sample, r)
+            grade_rollout(loaded, sample, r)
             for sample, group in zip(chunk, play(chunk), strict=True)
             for r in group.rollouts
         ]
         yield list(loaded.completed(chunk, records))
 
 
-def recorded(loaded: LoadedTask, sample: Sample, played: Rollout) -> Record:
+def grade_rollout(loaded: LoadedTask, sample: Sample, played: Rollout) -> Record:
     """One play, graded. One whose environment failed has no more than what was scored until then; the rest is 0.
 
     Raises DataError where an environment that did not fail lacks one of the task's `env_scores`.
@@ -176,7 +178,7 @@ def recorded(loaded: LoadedTask, sample: Sample, played: Rollout) -> Record:
     )
 
 
-def earned(scores: Mapping[str, float | None]) -> float:
+def mean_score(scores: Mapping[str, float | None]) -> float:
     """Mean of the scores that apply: what "worst" and "best" records mean."""
     known = [value for value in scores.values() if value is not None]
     return fmean(known) if known else 0.0

@@ -113,7 +113,7 @@ def table(found: Evaluation, graders: Sequence[str]) -> list[str]:
     return lines
 
 
-def unmeasured(task: Task, found: Evaluation) -> list[str]:
+def missing_metrics(task: Task, found: Evaluation) -> list[str]:
     """A line for each grader of the task without figures: why it has none."""
     return [
         f"the {grader} grader ({', '.join(own)}) applies to none of these samples: no figures by it"

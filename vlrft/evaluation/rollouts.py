@@ -10,7 +10,7 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.distributed.sharding import dealt, prompt_size
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import RolloutEngine, Sampling
-from vlrft.rollout.play import play, seed_from, settled
+from vlrft.rollout.play import drop_failed, play, seed_from
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
 
@@ -55,7 +55,7 @@ def player(
         sizes = [prompt_size(sample, chat.image_processor) for sample in samples]
         groups = dealt(samples, play_own, ranks, sizes)
         if loaded.env.on_error == "raise":
-            settled(groups, loaded.env)
+            drop_failed(groups, loaded.env)
         return groups
 
     return answers

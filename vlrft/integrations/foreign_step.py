@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from vlrft.advantages.rows import advantages_of, lesson, rollout_means
+from vlrft.advantages.rows import estimate_rows, rollout_means
 from vlrft.algorithms import Algorithm
 from vlrft.objectives import LossBatch
 from vlrft.schema import Group, Piece, Prompt, Rollout, Sample, TrainingRow
+from vlrft.selection.rollout_filters import select_and_estimate
 from vlrft.trainer.batch import make_batch
 
 
@@ -58,8 +59,11 @@ def whole_step(
                 number[id(rollouts[-1])] = n
         if rollouts:
             groups.append(Group(sample=sample, rollouts=tuple(rollouts)))
-    estimate = partial(advantages_of, algorithm=algorithm, weights=weights, max_tokens=max_tokens)
-    kept, advantages = lesson(algorithm.keep.choose(groups, len(groups)), algorithm, estimate)
+    estimate = partial(
+        estimate_rows, estimator=algorithm.estimator, weights=weights, max_tokens=max_tokens
+    )
+    groups = algorithm.keep.choose(groups, len(groups))
+    kept, advantages = select_and_estimate(groups, algorithm.select, estimate)
     order = [number[id(r)] for g in kept for r in g.rollouts]
     # Log-probs come from the trainer, at its own temperature.
     batch = make_batch(kept, advantages, algorithm, temperature=1.0, max_tokens=max_tokens).loss

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.evaluation.evaluate import earned
+from vlrft.evaluation.evaluate import mean_score
 from vlrft.reporting.files import Pictures
 from vlrft.schema import IMAGE, Group, Record, Rollout, Sample, Turn
 from vlrft.scoring.graders import STRICT
@@ -90,7 +90,7 @@ def _pictured(records: Sequence[Record]) -> set[int]:
 
 def _worth(record: Record) -> float:
     """Of a play the strict grade, for its scores are of several kinds, such as the turns it took."""
-    return record.grades.get(STRICT, 0.0) if record.turns else earned(record.scores)
+    return record.grades.get(STRICT, 0.0) if record.turns else mean_score(record.scores)
 
 
 def _sample_row(sample: Sample, pictures: Pictures | None) -> dict[str, Any]:

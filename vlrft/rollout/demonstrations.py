@@ -8,21 +8,21 @@ from vlrft.config import EnvConfig
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.chat import Chat
 from vlrft.rollout.episode import Episode
-from vlrft.rollout.gold import golds
-from vlrft.rollout.play import advance, begin
+from vlrft.rollout.gold import gold_turns
+from vlrft.rollout.play import run_episodes, start_episodes
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
 
 GOLD_BYTES = 256 * 2**20  # of gold plays that a stage keeps
 
 
-def gold_groups(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
+def play_demonstrations(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
     """A group of one a sample, with reward 1: the gold answer, or the turns that gold plays in the environment.
 
     Raises DataError for a play that does not end where its gold does.
     """
-    said = [golds(loaded.task, sample) for sample in samples]
-    episodes = begin(samples, range(len(samples)), loaded.task, loaded.host)
+    said = [gold_turns(loaded.task, sample) for sample in samples]
+    episodes = start_episodes(samples, range(len(samples)), loaded.task, loaded.host)
 
     def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> list[Piece]:
         pieces: list[Piece] = []
@@ -35,7 +35,7 @@ def gold_groups(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> li
         return pieces
 
     beyond = max(map(len, said), default=0) + 1  # no limit cuts a gold play
-    advance(episodes, loaded.host, chat, say, EnvConfig(max_turns=beyond))
+    run_episodes(episodes, loaded.host, chat, say, EnvConfig(max_turns=beyond))
     return [Group(sample=e.sample, rollouts=(_finished(e, said[e.seed]),)) for e in episodes]
 
 
@@ -55,18 +55,18 @@ class DemonstrationCache:
         self._known = ByteCache[Group](GOLD_BYTES)
 
     def groups(self, samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
-        """See `gold_groups`."""
+        """See `play_demonstrations`."""
         if loaded.task.env is None:
-            return gold_groups(samples, loaded, chat)
+            return play_demonstrations(samples, loaded, chat)
         known = {s.id: self._known.get(s.id) for s in samples}
         fresh = [s for s in {s.id: s for s in samples}.values() if known[s.id] is None]
-        found = {g.sample.id: g for g in gold_groups(fresh, loaded, chat)}
+        found = {g.sample.id: g for g in play_demonstrations(fresh, loaded, chat)}
         for group in found.values():
-            self._known.put(group.sample.id, group, size_of(group))
+            self._known.put(group.sample.id, group, count_bytes(group))
         return [known[s.id] or found[s.id] for s in samples]
 
 
-def size_of(group: Group) -> int:
+def count_bytes(group: Group) -> int:
     """Bytes of its tokens and images, about."""
     rows = [row for r in group.rollouts for row in r.rows]
     ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)

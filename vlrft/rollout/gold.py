@@ -9,7 +9,7 @@ from vlrft.schema import DataError, Observation, Sample, Task
 from vlrft.scoring.graders import STRICT, Graders
 
 
-def golds(task: Task, sample: Sample) -> Sequence[str]:
+def gold_turns(task: Task, sample: Sample) -> Sequence[str]:
     """What to say, turn by turn."""
     gold = task.gold(sample)
     return [gold] if isinstance(gold, str) else gold
@@ -17,14 +17,14 @@ def golds(task: Task, sample: Sample) -> Sequence[str]:
 
 def gold_text(task: Task, sample: Sample) -> str:
     """All that gold says, as a reward reads it: turns joined by newlines."""
-    return "\n".join(golds(task, sample))
+    return "\n".join(gold_turns(task, sample))
 
 
-def gold_grade(
+def grade_gold_answer(
     task: Task, graders: Graders, sample: Sample, host: Host
 ) -> tuple[Sequence[str], float]:
     """What gold says turn by turn, and what the strict grader gives it when it is played. Raises DataError."""
-    said = golds(task, sample)
+    said = gold_turns(task, sample)
     _, scores = walk(sample, said, host)
     return said, graders.grade(STRICT, "\n".join(said), sample, scores)
 

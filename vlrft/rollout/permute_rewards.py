@@ -8,7 +8,7 @@ from dataclasses import replace
 from vlrft.schema import Group, Piece, Rollout, TrainingRow
 
 
-def permuted(group: Group, seed: int) -> Group:
+def permute_rewards(group: Group, seed: int) -> Group:
     """The group with its rewards dealt to other rollouts: a control that must not learn. Of a play with turns the last one
     earns all of it."""
     order = random.Random(seed).sample(range(len(group.rollouts)), len(group.rollouts))

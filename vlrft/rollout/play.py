@@ -52,18 +52,18 @@ def play(
     """Plays each sample once a seed and scores the rollouts; a group a sample, in order.
 
     `host`: where the environments are, this process unless given. A rollout whose environment failed is in its group,
-    with what it earned until then and with its error; `settled` does with it as the config says. Rollouts that see the
+    with what it earned until then and with its error; `drop_failed` does with it as the config says. Rollouts that see the
     same prompt share its prefill.
     """
     host = host or InProcess(task.env or SingleTurn)
     own = [(s, seed) for s, given in zip(samples, seeds, strict=True) for seed in given]
-    episodes = begin([s for s, _ in own], [seed for _, seed in own], task, host)
+    episodes = start_episodes([s for s, _ in own], [seed for _, seed in own], task, host)
     limit = sampling.limits.max_prompt_tokens
 
     def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> Sequence[Piece]:
-        return completions(going, prompts, engine, sampling)
+        return sample_completions(going, prompts, engine, sampling)
 
-    advance(episodes, host, chat, say, limits or EnvConfig(), limit)
+    run_episodes(episodes, host, chat, say, limits or EnvConfig(), limit)
     engine.finish()
     played = iter([e.rollout(policy_step) for e in episodes])
     found = score_groups([[next(played) for _ in given] for given in seeds], rewards)
@@ -71,7 +71,9 @@ def play(
 
 
 @phase("environment")
-def begin(samples: Sequence[Sample], seeds: Sequence[int], task: Task, host: Host) -> list[Episode]:
+def start_episodes(
+    samples: Sequence[Sample], seeds: Sequence[int], task: Task, host: Host
+) -> list[Episode]:
     """An episode a sample, its environment started."""
     found: list[Episode] = []
     begun = host.start(samples)
@@ -85,7 +87,7 @@ def begin(samples: Sequence[Sample], seeds: Sequence[int], task: Task, host: Hos
     return found
 
 
-def advance(
+def run_episodes(
     episodes: Sequence[Episode],
     host: Host,
     chat: Chat,
@@ -131,7 +133,7 @@ def _prompts(going: Sequence[Episode], chat: Chat) -> list[Prompt]:
     return found
 
 
-def completions(
+def sample_completions(
     going: Sequence[Episode],
     prompts: Sequence[Prompt],
     engine: RolloutEngine,
@@ -158,7 +160,7 @@ def completions(
     return [found[k] for k in range(len(going))]
 
 
-def settled(groups: Sequence[Group], limits: EnvConfig, least: int = 1) -> list[Group]:
+def drop_failed(groups: Sequence[Group], limits: EnvConfig, least: int = 1) -> list[Group]:
     """The groups a step may train on: what `on_error` says of rollouts whose environment failed is done.
 
     A rollout that never began has nothing to train on and leaves its group in any case, a group that fewer than `least`

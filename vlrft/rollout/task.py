@@ -13,7 +13,7 @@ from vlrft.config import EnvConfig, RewardConfig, TaskConfig
 from vlrft.data import Made, Samples
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
-from vlrft.rollout.gold import golds, walk
+from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import STRICT, Graders
@@ -78,7 +78,7 @@ class LoadedTask:
             ]
         )
 
-    def refuse_unreadable_golds(self) -> None:
+    def refuse_unreadable_gold_answers(self) -> None:
         """Raises DataError for gold answers that the strict grader cannot read, before anything is paid for: the data of
         a pack that reads rows are looked at whole."""
         if not isinstance(self.samples, Samples):
@@ -101,7 +101,7 @@ class LoadedTask:
         an environment, what is said in gold's plays of a few of them."""
         few = samples if self.task.env is None else min(samples, CORPUS_PLAYS)
         for sample in islice(iter(self.samples), few):
-            said = golds(self.task, sample)
+            said = gold_turns(self.task, sample)
             for seen in walk(sample, said, self.host)[0]:
                 for message in seen.messages:
                     yield from (part for part in message.content if isinstance(part, str))
@@ -119,7 +119,7 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
     samples = task.load(split, options)
     if not len(samples):
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
-    rewards = named_rewards(task.rewards if config.rewards is None else config.rewards)
+    rewards = load_rewards(task.rewards if config.rewards is None else config.rewards)
     return LoadedTask(
         task=task,
         samples=samples,
@@ -131,7 +131,7 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
     )
 
 
-def named_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:
+def load_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:
     """The rewards with their names and weights. Raises PluginError for an unknown one, ConfigError for two of one name."""
     found = tuple(_named(name, config) for name, config in chosen.items())
     names = [reward.name for reward in found]

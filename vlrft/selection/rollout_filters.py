@@ -1,30 +1,34 @@
-"""Which rollouts of a group are trained on. The others leave the step: they are not run and not counted."""
+"""Rules that select the rollouts of a group to train on. The others leave the step: they are not run and not counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
+from vlrft.advantages.rows import RowAdvantages, rollout_means
 from vlrft.config import strict
 from vlrft.schema import Group
 
 Advantages = Sequence[float]
 """One number a rollout [G]."""
 
+Estimate = Callable[[Sequence[Group]], list[RowAdvantages]]
+"""Groups [P] -> their advantages [P]."""
+
 
 @runtime_checkable
 class Selector(Protocol):
-    """A rule that picks rollouts of a group, before their advantages are known or by them."""
+    """A rule that selects rollouts of a group, before their advantages are estimated or by them."""
 
     before_advantages: ClassVar[bool]
-    """Whether statistics of the group are taken over the picked rollouts only."""
+    """Whether advantages are estimated after the selection, from the selected rollouts only."""
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
-        """Indices of the rollouts that stay, in order; `advantages` is empty when they are not known yet."""
+        """Indices of the rollouts that stay, in order; `advantages` is empty where they are not estimated yet."""
         ...
 
 
@@ -60,17 +64,17 @@ def widest(rewards: Sequence[float], count: int) -> list[int]:
     size = len(rewards)
     if size <= count:
         return list(range(size))
-    own = np.array(rewards)
-    rising = np.argsort(own, kind="stable")
+    values = np.array(rewards)
+    rising = np.argsort(values, kind="stable")
     splits = [np.r_[rising[:low], rising[size - count + low :]] for low in range(count + 1)]
-    best = max(splits, key=lambda chosen: float(own[chosen].var()))
+    best = max(splits, key=lambda rows: float(values[rows].var()))
     return sorted(int(i) for i in best)
 
 
 @strict
 class Gfpo:
     """The shortest rollouts, or those with the most reward a token (GFPO, arXiv 2508.09726, Algorithm 1); statistics
-    over them only. In the paper the others keep a place in the token count; here they are left out of it."""
+    over them only. In the paper the others stay in the token count; here they are left out of it."""
 
     keep: PositiveInt = 4
     by: Literal["length", "reward_per_token"] = "length"
@@ -101,7 +105,7 @@ class Positives:
 
 @strict
 class DropTruncated:
-    """Rollouts that ended by themselves (DAPO's overlong filtering, arXiv 2503.14476, section 3.4); statistics over the
+    """Rollouts that were not truncated (DAPO's overlong filtering, arXiv 2503.14476, section 3.4); statistics over the
     whole group."""
 
     before_advantages: ClassVar[bool] = False
@@ -119,14 +123,33 @@ SELECTORS: Mapping[str, type[Cppo | Pods | Gfpo | Positives | DropTruncated]] = 
 }
 
 
-def chosen(
+def select(
     selector: Selector, groups: Sequence[Group], advantages: Sequence[Advantages] = ()
 ) -> list[list[int]]:
-    """The rollouts of each group that stay [P][≤ G]."""
-    known = advantages or [()] * len(groups)
-    return [selector.choose(g, a) for g, a in zip(groups, known, strict=True)]
+    """Indices of the rollouts of each group that stay [P][≤ G]."""
+    by_group = advantages or [()] * len(groups)
+    return [selector.choose(g, a) for g, a in zip(groups, by_group, strict=True)]
 
 
-def only(group: Group, rollouts: Sequence[int]) -> Group:
-    """The group with the given rollouts."""
+def subset(group: Group, rollouts: Sequence[int]) -> Group:
+    """The group with these rollouts only."""
     return replace(group, rollouts=tuple(group.rollouts[i] for i in rollouts))
+
+
+def select_and_estimate(
+    groups: Sequence[Group], selector: Selector | None, estimate: Estimate
+) -> tuple[list[Group], list[RowAdvantages]]:
+    """The groups with the rollouts that the selector keeps, and their advantages; a group that keeps none is dropped.
+
+    Advantages are estimated before or after the selection, as the selector says.
+    """
+    if selector is None:
+        return list(groups), estimate(groups)
+    if selector.before_advantages:
+        indices = select(selector, groups)
+        left = [subset(g, i) for g, i in zip(groups, indices, strict=True) if i]
+        return left, estimate(left)
+    advantages = estimate(groups)
+    indices = select(selector, groups, rollout_means(advantages))
+    kept = [(g, a, i) for g, a, i in zip(groups, advantages, indices, strict=True) if i]
+    return [subset(g, i) for g, _, i in kept], [[a[k] for k in i] for _, a, i in kept]

@@ -8,26 +8,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vlrft.advantages.rows import RowAdvantages, advantages_of, lesson
+from vlrft.advantages.rows import RowAdvantages, estimate_rows
 from vlrft.algorithms import Algorithm
 from vlrft.config import Config, StageConfig
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.distributed.sharding import dealt, prompt_size
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.evaluation.evaluate import evaluate
-from vlrft.evaluation.result_files import unmeasured
+from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.rollouts import player
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.demonstrations import DemonstrationCache
 from vlrft.rollout.engines import RolloutEngine, Sampling
-from vlrft.rollout.permute_rewards import permuted
-from vlrft.rollout.play import play, seed_from, settled
+from vlrft.rollout.permute_rewards import permute_rewards
+from vlrft.rollout.play import drop_failed, play, seed_from
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
+from vlrft.selection.rollout_filters import select_and_estimate
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
 from vlrft.trainer.checkpoint import Checkpoints, TrainerState
@@ -109,9 +110,9 @@ class Run:
         self.log.failures(groups)
         broken = sum(ENVIRONMENT in r.errors for g in groups for r in g.rollouts)
         self.broken = broken + (self.broken if attempt else 0)
-        groups = settled(groups, stage.loaded.env, stage.algorithm.estimator.min_group)
+        groups = drop_failed(groups, stage.loaded.env, stage.algorithm.estimator.min_group)
         if self.config.permute_rewards:
-            groups = [permuted(g, seed_from(*seed, g.sample.id)) for g in groups]
+            groups = [permute_rewards(g, seed_from(*seed, g.sample.id)) for g in groups]
         self.states.observe(groups)
         return groups
 
@@ -130,16 +131,16 @@ class Run:
         algorithm = stage.algorithm
 
         def estimate(taught: Sequence[Group]) -> list[RowAdvantages]:
-            return advantages_of(
+            return estimate_rows(
                 taught,
-                algorithm,
+                algorithm.estimator,
                 weights={r.name: r.weight for r in stage.loaded.rewards},
                 max_tokens=stage.config.rollout.max_tokens,
                 greedy=self.greedy(stage, taught) if algorithm.estimator.greedy else None,
             )
 
         mixed = groups if stage.replay is None else stage.replay.mix(groups)
-        return lesson(mixed, algorithm, estimate)
+        return select_and_estimate(mixed, algorithm.select, estimate)
 
     def engine(self, stage: Stage) -> TrainEngine:
         """The stage's own optimiser, where the checkpoint left it when the run resumes within the stage."""
@@ -195,7 +196,7 @@ class Run:
             self.eval_task, self.rollout, self.policy.chat, config.rollout, config.eval, self.ranks
         )
         found = evaluate(self.eval_task, samples, lambda chunk: self.log.failures(play(chunk)))
-        for line in unmeasured(self.eval_task.task, found):
+        for line in missing_metrics(self.eval_task.task, found):
             self.log.message(line)
         self.score = found.mean
         self.log.evaluation(stage, self.step, config.eval.split, found, samples)

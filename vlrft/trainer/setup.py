@@ -53,7 +53,7 @@ def open_run(
     eval_task = replace(load_task(config.task, config.eval.split), hosts=hosts)
     tasks = (*(stage.loaded for stage in stages), eval_task)
     for loaded in tasks:
-        loaded.refuse_unreadable_golds()
+        loaded.refuse_unreadable_gold_answers()
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,

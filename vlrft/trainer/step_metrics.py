@@ -19,7 +19,7 @@ from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
 
 
-class Clock:
+class Timer:
     """Seconds of each named part of a step."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ def step_metrics(
     batches: Sequence[Batch],
     figures: Mapping[str, float],
     rewards: Sequence[WeightedReward],
-    clock: Clock,
+    timer: Timer,
     ranks: Ranks = ALONE,
 ) -> dict[str, float]:
     """Everything a line of metrics.jsonl holds, in a fixed order; of all ranks together."""
@@ -55,7 +55,7 @@ def step_metrics(
         "advantage/max": max((float(a.max()) for a in taught), default=0.0),
         **_length_metrics(found.sampled),
         **_play_metrics(found.sampled),
-        **_cost_metrics(found, batches, clock, ranks),
+        **_cost_metrics(found, batches, timer, ranks),
     }
 
 
@@ -123,9 +123,9 @@ def _play_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _cost_metrics(
-    found: Collected, batches: Sequence[Batch], clock: Clock, ranks: Ranks
+    found: Collected, batches: Sequence[Batch], timer: Timer, ranks: Ranks
 ) -> dict[str, float]:
-    seconds = clock.seconds
+    seconds = timer.seconds
     rollouts = [r for g in found.sampled for r in g.rollouts if r.origin != "injected"]
     sampled = sum(r.tokens for r in rollouts)
     trained = ranks.total(sum(b.tokens for b in batches))
@@ -138,6 +138,6 @@ def _cost_metrics(
         "speed/update_tokens_s": trained / max(seconds["update"], 1e-9),
         "time/rollout_s": seconds["rollout"],
         "time/update_s": seconds["update"],
-        "time/step_s": time.perf_counter() - clock.start,
+        "time/step_s": time.perf_counter() - timer.start,
         "memory/peak_gb": peak / 1e9,
     }

@@ -20,7 +20,7 @@ from vlrft.tracing.phases import working_on
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.run import Run, Stage
 from vlrft.trainer.setup import open_run
-from vlrft.trainer.step_metrics import Clock, step_metrics
+from vlrft.trainer.step_metrics import Timer, step_metrics
 from vlrft.trainer.update import Skipped, check_packing, update
 
 
@@ -47,13 +47,13 @@ def train_stage(run: Run, stage: Stage) -> None:
     engine = run.engine(stage)
     bad = 0
     for step in run.profiler.over(stage.name, range(run.step + 1, stage.last + 1)):
-        clock = Clock()
+        timer = Timer()
         working_on((), step)
-        with clock("rollout"), engine.ready_to_sample():
+        with timer("rollout"), engine.ready_to_sample():
             play = partial(run.groups, stage, step)
             found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
             groups, advantages = run.lesson(stage, found.groups)
-        with clock("update"):
+        with timer("update"):
             batches = make_batches(
                 groups,
                 advantages,
@@ -73,7 +73,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         run.step = step
         run.follow(stage, engine, reference)
         metrics = step_metrics(
-            found, advantages, batches, figures, stage.loaded.rewards, clock, run.ranks
+            found, advantages, batches, figures, stage.loaded.rewards, timer, run.ranks
         ) | run.prompt_metrics(stage)
         means, by_turn = rollout_means(advantages), turn_means(groups, advantages)
         run.log.step(stage.name, step, metrics, groups, means, by_turn)

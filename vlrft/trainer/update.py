@@ -22,7 +22,7 @@ from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import working_on
 from vlrft.trainer.batch import Batch
 from vlrft.trainer.micro_batches import Part, agreed, parts
-from vlrft.trainer.update_metrics import Figures
+from vlrft.trainer.update_metrics import UpdateMetrics
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def update(
     pairs = list(zip(batches, cut, strict=True))
     if len(batches) > 1 and needs.old_logprobs:
         pairs = [(_with_old(batch, own, engine.policy, needs), own) for batch, own in pairs]
-    figures = Figures()
+    figures = UpdateMetrics()
     skipped: list[Skipped] = []
     for batch, own in pairs:
         try:
@@ -79,7 +79,7 @@ def _backward(
     micro: Batch,
     algorithm: Algorithm,
     reference: Policy | None,
-    figures: Figures,
+    figures: UpdateMetrics,
 ) -> None:
     """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault, on every rank."""
     needs, mask = algorithm.needs, micro.loss.mask

@@ -14,7 +14,7 @@ from vlrft.distributed.ranks import ALONE, Ranks
 T = TypeVar("T")
 
 
-class Figures:
+class UpdateMetrics:
     """Gathers what a step reports: sums of the losses, means over optimiser steps, statistics over action tokens."""
 
     def __init__(self) -> None:

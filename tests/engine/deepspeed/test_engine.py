@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tests.fakes.policies import CORPUS, group_of, image_group, tiny_config
 from tests.fakes.process_ranks import side_by_side
-from vlrft.advantages.rows import advantages_of
+from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
@@ -81,7 +81,7 @@ def played(own: Policy) -> list[Group]:
 
 def batches(groups: Sequence[Group], method: str, ranks: Ranks) -> list[Batch]:
     algorithm = ALGORITHMS[method]
-    advantages = advantages_of(groups, algorithm, max_tokens=8)
+    advantages = estimate_rows(groups, algorithm.estimator, max_tokens=8)
     return make_batches(groups, advantages, algorithm, temperature=0.9, max_tokens=8, ranks=ranks)
 
 

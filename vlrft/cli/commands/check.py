@@ -12,7 +12,7 @@ from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.config.load import task_config
 from vlrft.grading.metrics import reaches
 from vlrft.plugins.find import find_task
-from vlrft.rollout.gold import gold_grade, gold_text, golds, walk
+from vlrft.rollout.gold import gold_text, gold_turns, grade_gold_answer, walk
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.scoring.rewards import score
@@ -55,7 +55,7 @@ def mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
 
 def unfinished(loaded: LoadedTask, sample: Sample) -> Iterator[str]:
     """A line when the gold play does not end with full marks. Raises DataError where its environment fails."""
-    said, grade = gold_grade(loaded.task, loaded.graders, sample, loaded.host)
+    said, grade = grade_gold_answer(loaded.task, loaded.graders, sample, loaded.host)
     if not reaches(grade, 1.0):
         yield f"sample {sample.id}: the gold play of {len(said)} turns earns {grade:g}"
 
@@ -71,7 +71,7 @@ def show(loaded: LoadedTask) -> None:
     Without torch, the messages as the pack gives them.
     """
     sample = loaded.samples[0]
-    said = golds(loaded.task, sample)
+    said = gold_turns(loaded.task, sample)
     seen = walk(sample, said, loaded.host)[0][0]
     if find_spec("torch") is None:
         for message in seen.messages:

@@ -14,7 +14,7 @@ from vlrft.config.load import task_config
 from vlrft.grading import read_answer
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
-from vlrft.rollout.task import LoadedTask, load_task, named_rewards
+from vlrft.rollout.task import LoadedTask, load_rewards, load_task
 from vlrft.schema import DataError, Sample
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.probing.prober import Prober
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     samples = list(loaded.head(args.limit))
     if not samples or args.time_limit <= 0:
         raise ConfigError(["--limit and --time-limit must be greater than 0"])
-    (reward,) = named_rewards({args.reward: RewardConfig(completions=args.completions)})
+    (reward,) = load_rewards({args.reward: RewardConfig(completions=args.completions)})
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:
         samples, outputs = stored(args.predictions, loaded, samples)

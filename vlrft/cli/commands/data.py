@@ -13,7 +13,7 @@ from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches
 from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import facts, shown, write_sheet
-from vlrft.rollout.gold import gold_grade
+from vlrft.rollout.gold import grade_gold_answer
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError
@@ -90,7 +90,7 @@ def gold_check(task: Task, options: object) -> Callable[[Row], str | None]:
 
     def check(row: Row) -> str | None:
         try:
-            said, grade = gold_grade(task, graders, load.sample(row, options), host)
+            said, grade = grade_gold_answer(task, graders, load.sample(row, options), host)
         except DataError as e:
             return str(e)
         return None if reaches(grade, 1.0) else f"{' / '.join(said)!r} earns {grade:g}"

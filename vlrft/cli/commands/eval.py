@@ -11,12 +11,12 @@ from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, eval_config, load_config
 from vlrft.data.jsonl import replace as write_whole
 from vlrft.data.jsonl import whole_lines
-from vlrft.evaluation.evaluate import graded, measure
+from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
+    missing_metrics,
     read_records,
     records_path,
     table,
-    unmeasured,
     write_records,
     write_results,
 )
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
 
     transformers_logging.disable_progress_bar()
     loaded = load_task(task, decoding.split)
-    loaded.refuse_unreadable_golds()
+    loaded.refuse_unreadable_gold_answers()
     samples = loaded.head(decoding.limit)
     if not len(samples):
         raise DataError(
@@ -60,14 +60,14 @@ def run(args: argparse.Namespace) -> None:
     if records:
         print(f"vlrft: going on behind {len(records)} answers", file=sys.stderr)
     total = len(samples) * decoding.answers
-    for chunk in graded(loaded, samples, play, range(len(records) // decoding.answers)):
+    for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
         records += chunk
         if begun is not None:
             write_records(begun.path, chunk)
         print(f"{len(records)} of {total} answers", file=sys.stderr)
-    found = measure(loaded.task, records)
+    found = compute_metrics(loaded.task, records)
     graders = tuple(found.graded)
-    for line in unmeasured(loaded.task, found):
+    for line in missing_metrics(loaded.task, found):
         print(f"vlrft: {line}", file=sys.stderr)
     print("\n".join(table(found, graders)))
     if out is not None:

@@ -10,11 +10,11 @@ from typing import Any
 
 from vlrft.config.load import task_config
 from vlrft.data import Samples, open_source
-from vlrft.evaluation.evaluate import EVAL_CHUNK, measure
+from vlrft.evaluation.evaluate import EVAL_CHUNK, compute_metrics
 from vlrft.evaluation.result_files import (
+    missing_metrics,
     records_path,
     table,
-    unmeasured,
     write_records,
     write_results,
 )
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> None:
     records: Sequence[Record] = tuple(grade(task, rows, samples, args.predictions))
     if loaded is not None:
         records = completed(loaded, records)
-    found = measure(task, records)
-    for line in unmeasured(task, found):
+    found = compute_metrics(task, records)
+    for line in missing_metrics(task, found):
         print(f"vlrft: {line}", file=sys.stderr)
     graders = tuple(g for g in graders if g in found.graded)
     if not graders:

@@ -158,10 +158,10 @@ def _asked(samples: Sequence[Sample], chat: Chat) -> list[Prompt]:
 
 def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Prompt]:
     """What is read before the last answer of each row of the samples' gold plays."""
-    from vlrft.rollout.demonstrations import gold_groups
+    from vlrft.rollout.demonstrations import play_demonstrations
 
     try:
-        groups = gold_groups(samples, loaded, chat)
+        groups = play_demonstrations(samples, loaded, chat)
     finally:
         loaded.close()
     rows = [row for group in groups for r in group.rollouts for row in r.rows]

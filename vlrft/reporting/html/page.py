@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from vlrft.evaluation.evaluate import earned
+from vlrft.evaluation.evaluate import mean_score
 from vlrft.reporting.html.cards import card, pick
 from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.episodes import episode, split
@@ -62,7 +62,9 @@ def write_report(run: Path) -> Path:
 
 def worth(record: Row) -> float:
     """What ranks a record: of a play the strict grade, for its scores are of several kinds."""
-    return float(record["grades"]["strict"]) if record.get("turns") else earned(record["scores"])
+    return (
+        float(record["grades"]["strict"]) if record.get("turns") else mean_score(record["scores"])
+    )
 
 
 def summary_table(run: Path) -> str:
