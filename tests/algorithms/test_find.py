@@ -42,13 +42,16 @@ def test_what_a_schedule_needs_at_either_end_is_computed_all_along() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"regularize": {"kll": 1}}, "algorithm.regularize.kll: unknown key; allowed: kl, "),
-        ({"regularize": {"kl": -1}}, "algorithm.regularize.kl: Input should be greater than"),
-        ({"regularize": {"kl": {"from": 0.1, "to": -0.1}}}, "algorithm.regularize.kl: Input"),
-        ({"regularize": {"kl": {"from": 0.1}}}, "algorithm.regularize.kl.to: Field required"),
+        ({"regularize": {"kll": 1}}, "algorithm.regularize.kll: unknown key; did you mean kl?"),
+        ({"regularize": {"kl": -1}}, "algorithm.regularize.kl: input should be greater than"),
+        ({"regularize": {"kl": {"from": 0.1, "to": -0.1}}}, "algorithm.regularize.kl: input"),
+        ({"regularize": {"kl": {"from": 0.1}}}, "algorithm.regularize.kl.to: missing"),
         ({"regularize": 3}, "algorithm.regularize: expected a mapping of kl, "),
-        ({"objective": {"clip": 1}}, "algorithm.objective.clip: unknown key; allowed: clip_low, "),
-        ({"reduction": "mean"}, "algorithm.reduction: 'mean'; allowed: sequence, token, "),
+        (
+            {"objective": {"clip": 1}},
+            "algorithm.objective.clip: unknown key; did you mean clip_low?",
+        ),
+        ({"reduction": "mean"}, "algorithm.reduction: unknown name 'mean'; known: sequence, "),
         ({"speed": 1}, "algorithm.speed: unknown key; allowed: advantage, reduction, objective"),
     ],
 )

@@ -292,7 +292,7 @@ REFUSED: list[tuple[Choice, dict[str, Any], str]] = [
     ("gpg", {"beta": 0.1}, "beta: belongs to TRL's loss"),
     ("gpg", {"steps_per_generation": 2}, "steps_per_generation: 2; an optimiser step is one"),
     ("dr_grpo", {"max_completion_length": None}, "max_completion_length: the reduction"),
-    ("nosuch", {}, "unknown 'nosuch'"),
+    ("nosuch", {}, "unknown algorithm 'nosuch'"),
 ]
 
 

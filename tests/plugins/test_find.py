@@ -42,7 +42,7 @@ def test_a_file_and_a_module_are_found_by_reference(tmp_path: Path) -> None:
 
 def test_an_unknown_name_lists_what_there_is() -> None:
     with pytest.raises(
-        PluginError, match=r"reward 'chioce' is unknown; did you mean choice\?; known: boxes"
+        PluginError, match=r"unknown reward 'chioce'; did you mean choice\? known: boxes"
     ):
         find_reward("chioce")
 
@@ -91,9 +91,11 @@ def test_a_file_s_other_rewards_have_names_with_a_dot(variants: ModuleType) -> N
     (named,) = load_rewards({"choice.r1v": 1.0})
     assert named.name == "choice.r1v"
     assert named.reference == "vlrft.rewards.choice:r1v"
-    with pytest.raises(PluginError, match=r"'choice\.r2v' is unknown; did you mean choice\.r1v\?"):
+    with pytest.raises(
+        PluginError, match=r"unknown reward 'choice\.r2v'; did you mean choice\.r1v\?"
+    ):
         find_reward("choice.r2v")
-    with pytest.raises(PluginError, match=r"'choice\.LIMIT' is unknown"):
+    with pytest.raises(PluginError, match=r"unknown reward 'choice\.LIMIT'"):
         find_reward("choice.LIMIT")
     assert rewards()["choice.r1v"]["doc"] == "As released: containment."
 

@@ -130,7 +130,7 @@ def test_a_bundle_takes_a_selector_by_name() -> None:
     assert again.keep.max_attempts == 10
     assert set(SELECTORS) == {"cppo", "pods", "gfpo", "positives", "drop_truncated"}
     for wrong, told in (
-        ({"select": "cpo"}, "algorithm.select.name: unknown 'cpo'; did you mean cppo"),
+        ({"select": "cpo"}, "algorithm.select: unknown name 'cpo'; did you mean cppo"),
         ({"select": {"share": 0.5}}, "algorithm.select: needs a `name`; known: cppo, "),
         ({"select": {"name": "cppo", "keep": 3}}, "algorithm.select.keep: unknown key"),
         ({"keep": None}, "algorithm.keep: expected a name"),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, cast
-
-from pydantic import TypeAdapter, ValidationError
 
 from vlrft.advantages.estimator import Estimator, Step
 from vlrft.advantages.estimators import load_families
-from vlrft.config.errors import explain
-from vlrft.plugins.find import load_attribute
-from vlrft.schema.errors import ConfigError, PluginError
+from vlrft.config.choice import configure, find_or_load
+from vlrft.schema.errors import ConfigError
 
 STEPS, ESTIMATORS = load_families()
 
@@ -44,14 +40,10 @@ def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
 
 
 def _named(name: str, at: str) -> Estimator:
-    if name in ESTIMATORS:
-        return ESTIMATORS[name]
-    if ":" not in name:
-        raise ConfigError([_unknown("estimator", name, ESTIMATORS, at)])
-    found = _load(name, at)
-    if not isinstance(found, Estimator):
-        raise ConfigError([f"{at}: {name} is a {type(found).__name__}, not an Estimator"])
-    return found
+    estimator = find_or_load(name, ESTIMATORS, at=at, kind="estimator")
+    if not isinstance(estimator, Estimator):
+        raise ConfigError([f"{at}: {name} is a {type(estimator).__name__}, not an Estimator"])
+    return estimator
 
 
 def _step(item: Any, at: str) -> Step:
@@ -60,35 +52,16 @@ def _step(item: Any, at: str) -> Step:
         raise ConfigError([f"{at}: expected {{step: NAME, …}}; known steps: {', '.join(STEPS)}"])
     name = settings["step"]
     rest = {key: value for key, value in settings.items() if key != "step"}
-    if name not in STEPS and ":" not in name:
-        raise ConfigError([_unknown("step", name, STEPS, f"{at}.step")])
-    found = STEPS[name] if name in STEPS else _load(name, f"{at}.step")
-    if isinstance(found, type) and dataclasses.is_dataclass(found):
-        try:
-            found = TypeAdapter[Any](found).validate_python(rest)
-        except ValidationError as e:
-            raise ConfigError(explain(e, found, at)) from None
-        rest = {}
-    if isinstance(found, type) or not callable(found):
+    step = find_or_load(name, STEPS, at=f"{at}.step", kind="step")
+    if isinstance(step, type) and dataclasses.is_dataclass(step):
+        return cast(Step, configure(step, rest, at))
+    if isinstance(step, type) or not callable(step):
         raise ConfigError(
             [f"{at}.step: {name} is neither a function (plays) nor a vlrft.config.strict class"]
         )
     if rest:
         raise ConfigError([f"{at}.{key}: unknown key; {name} is a function" for key in rest])
-    return cast(Step, found)
-
-
-def _load(name: str, at: str) -> object:
-    try:
-        return load_attribute(name)
-    except PluginError as e:
-        raise ConfigError([f"{at}: {e}"]) from None
-
-
-def _unknown(kind: str, name: str, known: Mapping[str, object], at: str) -> str:
-    near = get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"{at}: unknown {kind} {name!r}; {hint}known: {', '.join(known)}"
+    return cast(Step, step)
 
 
 def _label(item: str | Mapping[str, Any]) -> str:

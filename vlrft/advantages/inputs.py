@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 import numpy as np
 
 from vlrft.advantages.grouped import Bools, Floats, Ints, dense
+from vlrft.plugins.names import unknown_name
 from vlrft.schema import Group, RewardError, Rollout, Turn
 from vlrft.schema.errors import AdvantageError
 
@@ -51,10 +51,7 @@ class EstimatorInput:
         if name == "step":
             return np.zeros(len(self.values), dtype=np.int64)
         if name not in self.keys:
-            near = get_close_matches(name, self.keys, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            known = ", ".join([*self.keys, "step"])
-            raise AdvantageError(f"no rollouts are grouped by {name!r}; {hint}known: {known}")
+            raise AdvantageError(unknown_name("group key", name, [*self.keys, "step"]))
         return self.keys[name]
 
     def shaped(self, factors: Sequence[Floats]) -> EstimatorInput:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from vlrft.config import UpdateConfig
-from vlrft.config.errors import chosen
+from vlrft.config.choice import choose
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.protocols import EngineConfig, MemoryModel, TrainEngine
 from vlrft.engine.single import Single
@@ -34,8 +34,7 @@ def engines() -> Mapping[str, type[EngineConfig]]:
 
 def find_engine(choice: str | Mapping[str, Any]) -> EngineConfig:
     """An engine by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
-    engine: EngineConfig = chosen(choice, engines(), "engine")
-    return engine
+    return choose(choice, engines(), at="engine")
 
 
 def build_engine(

@@ -19,7 +19,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from vlrft.plugins.references import absolute, load_attribute, near
+from vlrft.plugins.names import unknown_name
+from vlrft.plugins.references import absolute, load_attribute
 from vlrft.plugins.reward_signature import signature_of
 from vlrft.schema import Reward, Task
 from vlrft.schema.errors import PluginError
@@ -109,9 +110,8 @@ def _place(name: str, kind: str, file: str, attribute: str) -> str:
             f"{kind[:-1]} {name}: found twice, {' and '.join(places)}; name one in full"
         )
     if not places:
-        known = _names(kind)
         raise PluginError(
-            f"{kind[:-1]} {name!r} is unknown{near(name, known)}; known: {', '.join(known)}; "
+            f"{unknown_name(kind[:-1], name, _names(kind))}; "
             f"or give package.module:attribute or ./file.py:attribute"
         )
     return places[0]

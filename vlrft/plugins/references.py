@@ -6,11 +6,10 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
+from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import PluginError
 
 
@@ -24,7 +23,7 @@ def load_attribute(reference: str) -> object:
     except ImportError as e:
         raise PluginError(f"{reference}: cannot import {place} ({e})") from e
     if not hasattr(module, attribute):
-        hint = near(attribute, vars(module))
+        hint = did_you_mean(attribute, vars(module))
         raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
     found: object = getattr(module, attribute)
     return found
@@ -55,9 +54,3 @@ def load_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """The hint to the nearest known name, empty when none is near."""
-    close = get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vlrft.config.errors import chosen
+from vlrft.config.choice import choose
 from vlrft.schema import DataError, Sample
 from vlrft.selection.prefetch import Ahead
 from vlrft.selection.prompt_state import PromptStates
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
     """A preference by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
-    found: Preference = chosen(choice, PREFERENCES, at)
-    return found
+    return choose(choice, PREFERENCES, at=at)
 
 
 class PromptSampler:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from difflib import get_close_matches
 from typing import Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from vlrft.advantages.grouped import Floats, Ints, centred, over_group_std, over_step_std
 from vlrft.advantages.inputs import REST, EstimatorInput
 from vlrft.config import strict
+from vlrft.plugins.names import unknown_name
 from vlrft.schema.errors import AdvantageError
 
 
@@ -80,10 +80,7 @@ def _refuse_unknown(names: Mapping[str, object], plays: EstimatorInput) -> None:
     known_names = {REST, *plays.scores, *(n.split("/")[0] for n in plays.scores)}
     for name in names:
         if name not in known_names:
-            near = get_close_matches(name, plays.scores, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            known = ", ".join(plays.scores) or "none"
-            raise AdvantageError(f"no reward component {name!r}; {hint}known: {known}")
+            raise AdvantageError(unknown_name("reward component", name, plays.scores))
 
 
 STEPS = {"combine": Combine, "per_component": PerComponent}

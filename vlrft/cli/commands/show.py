@@ -10,6 +10,7 @@ from pathlib import Path
 from vlrft.config.load import dump_config, load_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
+from vlrft.plugins.names import unknown_name
 from vlrft.schema import Task
 from vlrft.schema.errors import PluginError
 
@@ -52,8 +53,8 @@ def show_algorithm(name: str) -> None:
     from vlrft.algorithms import ALGORITHMS, find_algorithm
 
     if ":" not in name and name not in ALGORITHMS:
-        known = [*task_names(), *reward_names(), *ALGORITHMS]
-        raise PluginError(f"{name!r} is no YAML file and no known name; known: {', '.join(known)}")
+        known = [*task_names(), *reward_names(), *ALGORITHMS, *shipped_configs()]
+        raise PluginError(unknown_name("task, reward, algorithm or config", name, known))
     algorithm = find_algorithm(name)
     print(f"{name}")
     for key, value in algorithm.describe().items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config import UpdateConfig
-from vlrft.plugins.references import near
+from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
@@ -125,7 +125,7 @@ def conflicts(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]
         elif isinstance(wanted, Mapping):
             yield f"{path}: expected an object, got {value!r}"
         elif wanted is None:
-            hint = near(path, [*FREE, *(known for known, _ in _leaves(ours))])
+            hint = did_you_mean(path, [*FREE, *(known for known, _ in _leaves(ours))])
             yield f"{path}: not known to leave all numbers as they are{hint or '; take it out'}"
         elif value != wanted:
             owner = SAYS.get(path, "vlrft")

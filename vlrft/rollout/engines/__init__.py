@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vlrft.config import RolloutConfig
-from vlrft.config.errors import chosen
+from vlrft.config.choice import choose
 from vlrft.plugins.kinds import Kinds
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import (
@@ -39,7 +39,7 @@ ROLLOUT_ENGINES = Kinds("vlrft.rollout.engines", "vlrft.rollout_engines")
 
 def find_rollout_engine(choice: str | Mapping[str, Any]) -> RolloutEngineKind:
     """A kind by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
-    kind: RolloutEngineKind = chosen(choice, ROLLOUT_ENGINES, "rollout.engine")
+    kind: RolloutEngineKind = choose(choice, ROLLOUT_ENGINES, at="rollout.engine")
     return kind
 
 
