@@ -5,6 +5,8 @@ STAMP := .venv/.installed
 # Two busy threads on a loaded machine spin on each other; passive waiting costs nothing when it is not.
 export OMP_WAIT_POLICY = PASSIVE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Builds the documentation: a dead link or any other warning is an error. The variable silences a notice of the theme.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -W error -m mkdocs build --strict --quiet
 
 .PHONY: demo test check gpu docs build format clean
 
@@ -14,7 +16,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not gpu"
 
-# Installing anew shows the type checker rewards/ and tasks/ as they are now.
+# Installing again shows the type checker rewards/ and tasks/ as they are now.
 check: $(STAMP)
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	$(BIN)/ruff format --check .
@@ -22,12 +24,15 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(SITE)
 
 gpu: $(STAMP)
 	$(BIN)/python -m pytest -q -m gpu
 
+# Writes the generated pages, then builds the site into site/, without a network.
 docs: $(STAMP)
-	$(BIN)/python docs/methods.py
+	$(BIN)/python docs/algorithms.py
+	$(SITE)
 
 build: $(STAMP)
 	$(BIN)/python -m build --outdir dist .
@@ -37,13 +42,13 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # torch first and pinned: asked for together with the rest, a resolver may take another build of it.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt torch
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,data,digits,math,peft,tensorboard,text,trl]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,data,digits,docs,math,peft,tensorboard,text,trl]"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[deepspeed]" || echo "no deepspeed here: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[alfworld]" || echo "no alfworld here, which g++, cmake and make build: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt --no-deps dashscope  # carries the real Qwen tokenizer, for tests

@@ -1,4 +1,4 @@
-"""What a rank of Qwen2-VL-2B and 7B holds under each engine, on 1, 2 and 8 ranks: the tables of docs/scaling.md.
+"""What a rank of Qwen2-VL-2B and 7B holds under each engine, on 1, 2 and 8 ranks: the tables of docs/howto/many_ranks.md.
 
     python -m benchmarks.ranks.scaling_table [--folder DIR]
 

@@ -1,4 +1,4 @@
-"""The example of docs/environments.md, in a file of its own, is checked, trained and evaluated as the page says."""
+"""The example of docs/howto/environment.md, in a file of its own, is checked, trained and evaluated as the page says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from tests.docs.pages import commands, files, read_page, write_files
 from vlrft.advantages.find import ESTIMATORS, STEPS
 from vlrft.algorithms import find_algorithm
-from vlrft.cli.main import main, parse
+from vlrft.cli.main import main
 from vlrft.config import EnvConfig
 from vlrft.config.load import load_config
 from vlrft.envs import EnvPool
@@ -23,7 +23,7 @@ from vlrft.plugins.references import load_file
 from vlrft.schema.errors import EnvError
 from vlrft.trainer.train import train
 
-PAGE = read_page("docs/environments.md")
+PAGE = read_page("docs/howto/environment.md")
 BLOCKS = files(PAGE)
 COMMANDS = [command[1:] for command in commands(PAGE)]
 SHORT = (
@@ -56,12 +56,6 @@ def command(word: str) -> list[str]:
 
 def test_the_page_has_the_blocks_that_are_run_here() -> None:
     assert set(BLOCKS) == {"guess.py", "guess.yaml"}
-
-
-def test_every_printed_command_is_one_the_program_takes() -> None:
-    assert len(COMMANDS) == 7
-    for given in COMMANDS:
-        assert parse(given).module
 
 
 def test_its_gold_plays_earn_full_marks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,9 +169,3 @@ def test_the_names_that_the_page_gives_exist() -> None:
         assert find_algorithm({"name": "gmpo", "advantage": choice}).estimator.steps
     for name in ("gigpo", "gigpo_released", "gpg", "grpo", "gmpo", "gvpo"):
         assert find_algorithm(name)
-
-
-def test_the_configs_that_the_page_names_exist() -> None:
-    (named,) = re.findall(r"also alfworld_(\w+), (.*)$", PAGE, re.M)
-    for name in ("gigpo", named[0], *re.findall(r"_(\w+)", named[1])):
-        assert load_config(f"alfworld_{name}").task.name == "alfworld"

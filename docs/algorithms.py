@@ -1,4 +1,4 @@
-"""Writes docs/methods.md from the methods' own docstrings: `python docs/methods.py`."""
+"""Writes docs/reference/algorithms.md from the methods' own docstrings: `python docs/algorithms.py`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.objectives import Reduction, token_weights
 from vlrft.objectives.regularizer import Regularizer
 
-PAGE = Path(__file__).with_name("methods.md")
+PAGE = Path(__file__).parent / "reference" / "algorithms.md"
 HEAD = """# Methods
 
-Made by `python docs/methods.py` from the docstrings of the code; change those, not this page. `vlrft show METHOD` prints
+Made by `python docs/algorithms.py` from the docstrings of the code; change those, not this page. `vlrft show METHOD` prints
 one of them, and the configuration overrides any key: `algorithm: {name: gmpo, objective: {clip_high: 0.3}}`.
 Axes: g groups (P of them in a step, P_valid whose rewards differ), i rollouts, t action tokens; μ_g, σ_g a group's mean
 and unbiased standard deviation; ρ the ratio of the policy to the one that sampled.

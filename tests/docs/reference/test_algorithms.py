@@ -1,4 +1,4 @@
-"""docs/methods.md is what docs/methods.py makes of the docstrings."""
+"""docs/reference/algorithms.md is what docs/algorithms.py makes of the docstrings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from vlrft.algorithms import ALGORITHMS
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def made() -> str:
-    spec = importlib.util.spec_from_file_location("methods_page", DOCS / "methods.py")
+    spec = importlib.util.spec_from_file_location("algorithms_page", DOCS / "algorithms.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -22,7 +22,9 @@ def made() -> str:
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert (DOCS / "methods.md").read_text(encoding="utf-8") == made(), "run python docs/methods.py"
+    assert (DOCS / "reference" / "algorithms.md").read_text(encoding="utf-8") == made(), (
+        "run python docs/algorithms.py"
+    )
 
 
 def test_every_method_stands_there_with_an_equation_and_no_link_is_dead() -> None:

@@ -1,4 +1,4 @@
-"""The Python blocks of docs/rewards.md, each in a file of its own, give what the page says."""
+"""The Python blocks of docs/howto/reward.md, each in a file of its own, give what the page says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vlrft.rollout.task import load_rewards
 from vlrft.schema import DataError, Message, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.scoring.rewards import score_groups
 
-PAGE = read_page("docs/rewards.md")
+PAGE = read_page("docs/howto/reward.md")
 BLOCKS = files(PAGE)
 
 

@@ -1,4 +1,4 @@
-"""The Python blocks of docs/policy_loss.md run as printed, and do what the page says."""
+"""The Python blocks of docs/howto/own_trainer.md run as printed, and do what the page says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from tests.docs.pages import files, read_page
 from vlrft.algorithms import policy_loss
 
-BLOCKS = files(read_page("docs/policy_loss.md"))
+BLOCKS = files(read_page("docs/howto/own_trainer.md"))
 
 
 def run(name: str, **changed: str) -> dict[str, Any]:

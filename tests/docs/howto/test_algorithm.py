@@ -1,0 +1,57 @@
+"""The algorithms of docs/howto/algorithm.md train, and the names that it lists exist."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, SHORT_RUN, command, files, read_page, write_files
+from vlrft.algorithms import find_algorithm
+from vlrft.cli.main import main
+from vlrft.config.load import load_config
+from vlrft.objectives import Needs
+
+PAGE = read_page("docs/howto/algorithm.md")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(PAGE, tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_page_has_the_files_that_are_run_here() -> None:
+    assert set(files(PAGE)) == {"spo.py", "combined.yaml"}
+
+
+def test_the_objective_has_fewer_than_25_lines_of_code() -> None:
+    lines = [x for x in files(PAGE)["spo.py"].splitlines() if x.strip() and x[0] != "#"]
+    assert len(lines) < 25
+
+
+def test_the_algorithm_trains() -> None:
+    assert main([*command(PAGE, "spo.py"), *SHORT_RUN, "--out", "run"]) == 0
+    assert (Path("run") / "report.html").exists()
+
+
+def test_the_combination_of_parts_trains() -> None:
+    chosen = find_algorithm(load_config("combined.yaml", ()).stages[1].algorithm or "grpo")
+    assert chosen is not None
+    assert main(["train", "combined.yaml", *SHORT_RUN, "--out", "run"]) == 0
+
+
+def test_a_scheduled_number_is_taken() -> None:
+    (schedule,) = re.findall(r"`objective: (\{clip_high: .*?\}\})`", PAGE)
+    import yaml
+
+    algorithm = find_algorithm({"name": "grpo", "objective": yaml.safe_load(schedule)})
+    assert [algorithm.at(done).objective.clip_high for done in (0.0, 1.0)] == [0.3, 0.2]  # type: ignore[attr-defined]
+
+
+def test_the_table_of_needs_names_real_needs() -> None:
+    table = PAGE.partition("`needs` declares")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) <= {f.name for f in fields(Needs)}
