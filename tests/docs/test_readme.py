@@ -38,7 +38,8 @@ def test_the_reward_trains() -> None:
 
 def test_the_layout_lists_every_folder_and_nothing_else() -> None:
     (tree,) = [block for block in blocks(README, "text") if block.startswith("vlrft/")]
-    inside, top = [], []
+    inside: list[str] = []
+    top: list[str] = []
     for line in tree.splitlines():
         names = re.findall(r"(?:^|\s{2,})([a-z_]+)/(?=\s)", line)
         (inside if line.startswith(" ") else top).extend(names)

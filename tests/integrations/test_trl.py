@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.docs.test_policy_loss_page import BLOCKS
+from tests.docs.howto.test_own_trainer import BLOCKS
 from tests.fakes.policies import CORPUS, tiny_config
 from vlrft.algorithms import policy_loss
 from vlrft.policy.load import load_policy
