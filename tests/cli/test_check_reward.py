@@ -76,7 +76,7 @@ async def judged(completions, samples):
 """
 TASK = """
 from dataclasses import dataclass
-from vlrft.schema import Measure, Message, Sample, Task
+from vlrft.schema import Message, Metric, Sample, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -95,7 +95,7 @@ task = Task(
     name="colours", doc="Colours.", options=Options, splits=("train", "test"), load=load, rewards={"choice": 1.0},
     graders={"strict": ("choice",)},
     gold=lambda sample: f"<answer>{sample.answer}</answer>",
-    measures=lambda records, grader: {"accuracy": Measure(values=tuple(r.grades[grader] for r in records))},
+    metrics=lambda records, grader: {"accuracy": Metric(values=tuple(r.grades[grader] for r in records))},
 )
 """
 

@@ -1,4 +1,4 @@
-"""Rewards of every scope and form over whole batches of groups, in the run's process and in workers."""
+"""Rewards of every signature over batches of groups, in this process and in workers."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def sample(name: str, answer: str, **tags: str) -> Sample:
     )
 
 
-def group(asked: Sample, *answers: str) -> list[Rollout]:
+def group(question: Sample, *answers: str) -> list[Rollout]:
     def rollout(text: str) -> Rollout:
         ids = tuple(text.encode())
         pieces = (Piece(ids=ids, text=text), Piece(ids=(1,), text="seen", sampled=False))
-        return Rollout(sample=asked, rows=(TrainingRow(prompt=Prompt(ids=(1,)), pieces=pieces),))
+        return Rollout(sample=question, rows=(TrainingRow(prompt=Prompt(ids=(1,)), pieces=pieces),))
 
     return [rollout(text) for text in answers]
 
@@ -96,67 +96,67 @@ EXPECTED = {
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> str:
+def module_file(tmp_path: Path) -> str:
     (tmp_path / "mine.py").write_text(MINE)
     return str(tmp_path / "mine.py")
 
 
 @pytest.fixture
-def rewards(mine: str) -> Iterator[Any]:
-    """Makes rewards of mine.py, and ends their processes."""
-    made: list[WeightedReward] = []
+def rewards(module_file: str) -> Iterator[Any]:
+    """A function that makes rewards of mine.py; their processes are ended after the test."""
+    weighted: list[WeightedReward] = []
 
     def make(*names: str, **settings: Any) -> Sequence[WeightedReward]:
-        made[:] = load_rewards({f"{mine}:{n}": RewardConfig(**settings) for n in names})
-        return made
+        weighted[:] = load_rewards({f"{module_file}:{n}": RewardConfig(**settings) for n in names})
+        return weighted
 
     yield make
-    for reward in made:
+    for reward in weighted:
         if reward.workers is not None:
             reward.workers.close()
 
 
 def flat(groups: Sequence[Sequence[Rollout]]) -> list[Rollout]:
-    return [rollout for own in groups for rollout in own]
+    return [rollout for group in groups for rollout in group]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_every_scope_gives_the_same_in_the_process_and_in_workers(
     rewards: Any, workers: int
 ) -> None:
-    found = flat(score_groups(GROUPS, rewards(*ALL, workers=workers)))
-    assert {name: [r.scores[name] for r in found] for name in ALL} == EXPECTED
-    assert [r.reward for r in found] == pytest.approx(
+    scored = flat(score_groups(GROUPS, rewards(*ALL, workers=workers)))
+    assert {name: [r.scores[name] for r in scored] for name in ALL} == EXPECTED
+    assert [r.reward for r in scored] == pytest.approx(
         [sum(column) for column in zip(*EXPECTED.values(), strict=True)]
     )
 
 
-def alone(function: Any, **settings: Any) -> list[WeightedReward]:
+def as_rewards(function: Any, **settings: Any) -> list[WeightedReward]:
     return [WeightedReward(name="mine", weight=1.0, function=function, **settings)]
 
 
-def test_components_and_none_come_from_every_scope() -> None:
+def test_rewards_of_every_scope_may_return_parts_and_none() -> None:
     def parts(completions: list[str], sample: Sample) -> list[Any]:
         return [{"a": 1, "b": None}, None, 0.5][: len(completions)]
 
-    found = flat(score_groups(GROUPS[1:], alone(parts)))
-    assert [dict(r.scores) for r in found] == [
+    scored = flat(score_groups(GROUPS[1:], as_rewards(parts)))
+    assert [dict(r.scores) for r in scored] == [
         {"mine/a": 1.0, "mine/b": None},
         {"mine": None},
         {"mine": 0.5},
     ]
 
 
-def test_no_rollouts_are_no_call() -> None:
+def test_no_call_is_made_without_rollouts() -> None:
     def never(completions: list[str], samples: list[Sample]) -> list[float]:
         raise AssertionError
 
-    assert score_groups([], alone(never)) == []
-    assert score_groups([[]], alone(never)) == [[]]
+    assert score_groups([], as_rewards(never)) == []
+    assert score_groups([[]], as_rewards(never)) == [[]]
 
 
 @pytest.mark.parametrize(
-    ("value", "what"),
+    ("value", "message"),
     [
         ([1.0], "samples a … b: reward mine returned 1 scores for 5 completions"),
         (1.0, "samples a … b: reward mine returned a float, not a list"),
@@ -164,35 +164,37 @@ def test_no_rollouts_are_no_call() -> None:
         ([0, 0, "1", 0, 0], "sample b: reward mine returned a str"),
     ],
 )
-def test_a_batch_of_the_wrong_shape_names_the_samples(value: Any, what: str) -> None:
+def test_a_batch_of_the_wrong_shape_names_the_samples(value: Any, message: str) -> None:
     def batch(completions: list[str], samples: list[Sample]) -> Any:
         return value
 
-    with pytest.raises(RewardError, match=re.escape(what)):
-        score_groups(GROUPS, alone(batch))
+    with pytest.raises(RewardError, match=re.escape(message)):
+        score_groups(GROUPS, as_rewards(batch))
 
 
-def test_arrays_are_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_are_read_as_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
 
     def batch(completions: list[str], samples: list[Sample]) -> Any:
         return np.arange(5, dtype=np.float32)
 
-    found = flat(score_groups(GROUPS, alone(batch)))
-    assert [r.reward for r in found] == [0, 1, 2, 3, 4]
+    scored = flat(score_groups(GROUPS, as_rewards(batch)))
+    assert [r.reward for r in scored] == [0, 1, 2, 3, 4]
 
 
-def test_asynchronous_calls_wait_together() -> None:
+def test_asynchronous_calls_run_concurrently() -> None:
     async def waits(completion: str, sample: Sample) -> float:
         await asyncio.sleep(0.3)
         return 1.0
 
     start = time.monotonic()
-    score_groups(GROUPS, [*alone(waits), WeightedReward(name="two", weight=1.0, function=waits)])
+    score_groups(
+        GROUPS, [*as_rewards(waits), WeightedReward(name="two", weight=1.0, function=waits)]
+    )
     assert time.monotonic() - start < 0.9  # ten waits of 0.3 s
 
 
-def test_asynchronous_rewards_keep_their_loop_and_run_inside_another() -> None:
+def test_asynchronous_rewards_share_one_loop_and_work_inside_another() -> None:
     loops: set[int] = set()
 
     async def remembers(completion: str, sample: Sample) -> float:
@@ -200,15 +202,15 @@ def test_asynchronous_rewards_keep_their_loop_and_run_inside_another() -> None:
         return 1.0
 
     async def notebook() -> None:
-        score_groups(GROUPS, alone(remembers))
+        score_groups(GROUPS, as_rewards(remembers))
 
     asyncio.run(notebook())
-    score_groups(GROUPS, alone(remembers))
+    score_groups(GROUPS, as_rewards(remembers))
     assert len(loops) == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
+    ("name", "message"),
     [
         (
             "hangs",
@@ -220,21 +222,21 @@ def test_asynchronous_rewards_keep_their_loop_and_run_inside_another() -> None:
     ],
 )
 def test_a_call_that_fails_in_a_worker_fails_the_step_or_counts_zero(
-    rewards: Any, name: str, what: str
+    rewards: Any, name: str, message: str
 ) -> None:
     settings = {"workers": 2, "time_limit": 0.5}
-    with pytest.raises(RewardError, match=re.escape(what)):
+    with pytest.raises(RewardError, match=re.escape(message)):
         score_groups(HANGING, rewards(name, **settings))
-    found = flat(score_groups(HANGING, rewards(name, "right", **settings, on_error="zero")))
-    assert [r.scores[name] for r in found] == [1, 1, 1, 0]
-    assert [list(r.errors) for r in found] == [[], [], [], [name]]
-    assert what in found[-1].errors[name]
+    scored = flat(score_groups(HANGING, rewards(name, "right", **settings, on_error="zero")))
+    assert [r.scores[name] for r in scored] == [1, 1, 1, 0]
+    assert [list(r.errors) for r in scored] == [[], [], [], [name]]
+    assert message in scored[-1].errors[name]
 
 
-def test_errors_count_zero_without_workers_too_and_one_by_one(rewards: Any) -> None:
-    found = flat(score_groups(HANGING, rewards("raises", "nans", on_error="zero")))
-    assert [r.reward for r in found] == [2, 2, 2, 0]
-    assert [list(r.errors) for r in found] == [[], [], [], ["raises", "nans"]]
+def test_errors_count_zero_one_by_one_without_workers(rewards: Any) -> None:
+    scored = flat(score_groups(HANGING, rewards("raises", "nans", on_error="zero")))
+    assert [r.reward for r in scored] == [2, 2, 2, 0]
+    assert [list(r.errors) for r in scored] == [[], [], [], ["raises", "nans"]]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -243,69 +245,69 @@ def test_an_unreadable_gold_answer_is_never_zero(rewards: Any, workers: int) -> 
         score_groups(GROUPS, rewards("gold", on_error="zero", workers=workers))
 
 
-def test_after_a_failure_that_stops_the_run_no_call_is_made(rewards: Any, tmp_path: Path) -> None:
+def test_no_call_is_made_after_a_failure_that_stops_the_run(rewards: Any, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    asked = sample("a", "x", log=str(log))
+    question = sample("a", "x", log=str(log))
     with pytest.raises(RewardError, match="sample a: reward slow took longer"):
-        score_groups([group(asked, *"xyzuvw")], rewards("slow", workers=2, time_limit=0.5))
+        score_groups([group(question, *"xyzuvw")], rewards("slow", workers=2, time_limit=0.5))
     assert len(log.read_text()) == 2
 
 
-def test_ctrl_c_ends_calls_in_workers_at_once(mine: str) -> None:
+def test_ctrl_c_ends_calls_in_workers_at_once(module_file: str) -> None:
     script = f"""
 import os, signal, threading
 from tests.scoring.test_calls import group, sample
-from vlrft.rollout.task import named_rewards
+from vlrft.rollout.task import load_rewards
 from vlrft.config import RewardConfig
 from vlrft.scoring.rewards import score_groups
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 reward = RewardConfig(workers=2, time_limit=30, on_error="zero")
 threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-score_groups([group(sample("a", "x"), *["hang"] * 20)], load_rewards({{"{mine}:hangs": reward}}))
+score_groups([group(sample("a", "x"), *["hang"] * 20)], load_rewards({{"{module_file}:hangs": reward}}))
 """
     command = [sys.executable, "-c", script]  # its calls would take five minutes
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert "KeyboardInterrupt" in done.stderr
 
 
-def test_a_thread_may_score(rewards: Any) -> None:
-    found: list[Rollout] = []
-    chosen = rewards("right", "later", workers=1)
-    thread = threading.Thread(target=lambda: found.extend(flat(score_groups(GROUPS, chosen))))
+def test_scoring_works_in_a_thread(rewards: Any) -> None:
+    scored: list[Rollout] = []
+    selected = rewards("right", "later", workers=1)
+    thread = threading.Thread(target=lambda: scored.extend(flat(score_groups(GROUPS, selected))))
     thread.start()
     thread.join()
-    assert [r.reward for r in found] == [2, 0, 0, 2, 0]
+    assert [r.reward for r in scored] == [2, 0, 0, 2, 0]
 
 
-def test_a_trl_function_gets_what_trl_gives_it() -> None:
-    seen: dict[str, Any] = {}
+def test_a_trl_function_gets_the_arguments_of_trl() -> None:
+    received: dict[str, Any] = {}
 
     def reward(prompts: Any, completions: Any, completion_ids: Any, **kwargs: Any) -> list[float]:
-        seen.update(kwargs, prompts=prompts, completions=completions, ids=completion_ids)
+        received.update(kwargs, prompts=prompts, completions=completions, ids=completion_ids)
         kwargs["log_extra"]("column", [1, 2])
         kwargs["log_metric"]("name", 0.5)
         return [0.0] * len(completions)
 
-    score_groups([group(sample("a", "x", kind="count"), "x", "yy")], alone(reward))
-    assert seen["prompts"] == [[{"role": "user", "content": "a"}]] * 2
-    assert seen["completions"] == [
+    score_groups([group(sample("a", "x", kind="count"), "x", "yy")], as_rewards(reward))
+    assert received["prompts"] == [[{"role": "user", "content": "a"}]] * 2
+    assert received["completions"] == [
         [{"role": "assistant", "content": "x"}],
         [{"role": "assistant", "content": "yy"}],
     ]
-    assert seen["ids"] == [[120], [121, 121]]
-    assert seen["id"] == ["a", "a"]
-    assert seen["answer"] == seen["solution"] == ["x", "x"]
-    assert seen["kind"] == ["count", "count"]
-    assert "images" not in seen
+    assert received["ids"] == [[120], [121, 121]]
+    assert received["id"] == ["a", "a"]
+    assert received["answer"] == received["solution"] == ["x", "x"]
+    assert received["kind"] == ["count", "count"]
+    assert "images" not in received
 
 
-def test_the_prompts_of_images_are_lists_of_parts_as_trl_makes_them() -> None:
+def test_prompts_with_images_are_lists_of_parts_as_in_trl() -> None:
     trl = pytest.importorskip("trl.data_utils")
-    seen: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     def reward(prompts: Any, completions: Any, images: Any, image: Any) -> list[float]:
-        seen.update(prompts=prompts, images=images, image=image)
+        received.update(prompts=prompts, images=images, image=image)
         return [0.0] * len(completions)
 
     picture = noise_image(8, 8)
@@ -313,19 +315,19 @@ def test_the_prompts_of_images_are_lists_of_parts_as_trl_makes_them() -> None:
         Message(role="system", content=("Be brief.",)),
         Message(role="user", content=(IMAGE, "Which?")),
     )
-    asked = Sample(id="a", messages=messages, images=(picture,), answer="x")
-    score_groups([group(asked, "x"), group(sample("b", "y"), "y")], alone(reward))
-    written = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
+    question = Sample(id="a", messages=messages, images=(picture,), answer="x")
+    score_groups([group(question, "x"), group(sample("b", "y"), "y")], as_rewards(reward))
+    expected = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
     plain = [{"role": "user", "content": "b"}]
-    assert seen["prompts"] == [
-        trl.prepare_multimodal_messages(written, [picture]),
+    assert received["prompts"] == [
+        trl.prepare_multimodal_messages(expected, [picture]),
         trl.prepare_multimodal_messages(plain, []),
     ]
-    assert seen["images"] == [[picture], None]
-    assert seen["image"] == [picture, None]
+    assert received["images"] == [[picture], None]
+    assert received["image"] == [picture, None]
 
 
-def test_a_trl_function_of_texts_gets_texts() -> None:
+def test_a_trl_function_that_reads_texts_gets_texts() -> None:
     def annotated(completions: list[str], **kwargs: Any) -> list[float]:
         return [float(len(c)) for c in completions]
 
@@ -333,44 +335,46 @@ def test_a_trl_function_of_texts_gets_texts() -> None:
         return [float(len(c)) for c in completions]
 
     lengths = [1, 2, 1, 2, 3]
-    assert [r.reward for r in flat(score_groups(GROUPS, alone(annotated)))] == lengths
-    assert [r.reward for r in flat(score_groups(GROUPS, alone(bare)))] == [1] * 5
-    assert [r.reward for r in flat(score_groups(GROUPS, alone(bare, strings=True)))] == lengths
+    assert [r.reward for r in flat(score_groups(GROUPS, as_rewards(annotated)))] == lengths
+    assert [r.reward for r in flat(score_groups(GROUPS, as_rewards(bare)))] == [1] * 5
+    assert [r.reward for r in flat(score_groups(GROUPS, as_rewards(bare, strings=True)))] == lengths
 
 
-def test_a_column_that_no_sample_has_is_named() -> None:
+def test_the_error_names_a_column_that_no_sample_has() -> None:
     def reward(completions: list[str], goal: list[str]) -> list[float]:
         return []
 
-    what = "reward mine asks for goal; there is answer, completion_ids, completions, id"
-    with pytest.raises(RewardError, match=what):
-        score_groups(GROUPS, alone(reward))
+    message = "reward mine asks for goal; there is answer, completion_ids, completions, id"
+    with pytest.raises(RewardError, match=message):
+        score_groups(GROUPS, as_rewards(reward))
 
 
 def test_the_rollouts_of_an_environment_keep_their_scores(rewards: Any) -> None:
-    won = [[dataclasses.replace(r, reward=2.0, scores={"won": 1.0}) for r in own] for own in GROUPS]
-    found = flat(score_groups(won, rewards("right")))
-    assert [r.reward for r in found] == [3, 2, 2, 3, 2]
-    assert found[0].scores == {"won": 1.0, "right": 1.0}
+    won = [
+        [dataclasses.replace(r, reward=2.0, scores={"won": 1.0}) for r in group] for group in GROUPS
+    ]
+    scored = flat(score_groups(won, rewards("right")))
+    assert [r.reward for r in scored] == [3, 2, 2, 3, 2]
+    assert scored[0].scores == {"won": 1.0, "right": 1.0}
 
 
 def test_trl_s_own_rewards_score_as_in_its_trainer() -> None:
     trl = pytest.importorskip("trl")
-    from trl import rewards as own
+    from trl import rewards as trl_rewards
 
     functions = [
-        own.think_format_reward,
-        own.get_soft_overlong_punishment(max_completion_len=40, soft_punish_cache=20),
-        own.get_repetition_penalty_reward(ngram_size=2, max_penalty=-1.0),
+        trl_rewards.think_format_reward,
+        trl_rewards.get_soft_overlong_punishment(max_completion_len=40, soft_punish_cache=20),
+        trl_rewards.get_repetition_penalty_reward(ngram_size=2, max_penalty=-1.0),
     ]
     texts = ("<think>a a a a a</think>b", "x" * 30, "ab ab ab ab", "", "<think></think>c")
-    asked = [group(sample("a", "x"), *texts), group(sample("b", "y"), *texts[::-1])]
+    question = [group(sample("a", "x"), *texts), group(sample("b", "y"), *texts[::-1])]
     named = [
         WeightedReward(name=str(k), weight=1.0, function=function)
         for k, function in enumerate(functions)
     ]
-    ours = [[r.scores[n.name] for n in named] for r in flat(score_groups(asked, named))]
-    rows = flat(asked)
+    ours = [[r.scores[n.name] for n in named] for r in flat(score_groups(question, named))]
+    rows = flat(question)
     trainer = SimpleNamespace(
         accelerator=SimpleNamespace(device="cpu", is_main_process=True),
         reward_funcs=functions,

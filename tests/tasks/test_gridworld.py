@@ -320,7 +320,7 @@ def test_stored_outputs_cannot_be_graded(
     assert main(["score", "gridworld", "--predictions", str(path)]) == 1
     told = capsys.readouterr().err
     assert (
-        "sample gridworld/test/0 is graded by the environment's score 'won': play it, with vlrft eval"
+        "sample gridworld/test/0 is graded by the environment's score 'won', which a stored output does not have; use vlrft eval"
     ) in told
 
 

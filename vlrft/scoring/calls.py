@@ -1,6 +1,6 @@
-"""One reward over many completions: the calls that its form asks for, made here, on an event loop, or in workers.
+"""The calls of one reward function for many completions, made in this thread, on an event loop, or in workers.
 
-Scoring gives the answers their names and weights; a call that fails stands as its exception in place of an answer.
+`scoring.rewards` turns the results into named scores; a call that failed has its exception as its result.
 """
 
 from __future__ import annotations
@@ -20,104 +20,110 @@ from vlrft.schema import IMAGE, RewardError, Sample
 from vlrft.workers.worker import Workers
 
 Outcome = Any
-"""What a call returned, or the exception in place of it."""
+"""The return value of a call, or the exception that it raised."""
 
 
-class Answer(NamedTuple):
-    """What a reward may read of one rollout."""
+class RewardInput(NamedTuple):
+    """The part of a rollout that a reward may read."""
 
     completion: str
     sample: Sample
-    ids: tuple[int, ...] = ()  # action tokens [T], for a reward that reads them
+    ids: tuple[int, ...] = ()  # action tokens [T], only filled for rewards that read them
 
 
-def calls_of(form: RewardSignature, groups: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """Which answers go into which call, given the numbers of those of each group."""
-    if form.scope == "rollout":
-        return [[k] for own in groups for k in own]
-    if form.scope == "group":
+def split_into_calls(
+    signature: RewardSignature, groups: Sequence[Sequence[int]]
+) -> list[Sequence[int]]:
+    """The indices of the inputs of each call. `groups`: the indices of the inputs of each group."""
+    if signature.scope == "rollout":
+        return [[k] for group in groups for k in group]
+    if signature.scope == "group":
         return list(groups)
-    return [[k for own in groups for k in own]]
+    return [[k for group in groups for k in group]]
 
 
-def start(
+def start_calls(
     function: Callable[..., Any],
-    form: RewardSignature,
-    calls: Sequence[Sequence[Answer]],
+    signature: RewardSignature,
+    calls: Sequence[Sequence[RewardInput]],
     *,
     reference: str | None = None,
     workers: Workers | None = None,
     seconds: float = 0.0,
     stop: bool = True,
 ) -> Callable[[], list[Outcome]]:
-    """Begins what can run beside other things; the result waits for the outcomes, one a call.
+    """Starts the calls that can run concurrently, and returns a function that waits for the outcomes, one a call.
 
-    `workers`: the calls are made there, found again by `reference`, each with `seconds`. `stop`: calls after one that
-    failed need not be made.
+    `workers`: make the calls there, where the function is loaded by `reference`, each call with `seconds`. `stop`: after a
+    call that fails, the remaining calls need not be made.
     """
     if workers is not None:
         assert reference is not None
-        sent = [(reference, form.strings, own) for own in calls]
-        return _beside(
-            lambda: workers.map(remote, sent, seconds, loads=[reference], stop=stop),
+        arguments = [(reference, signature.strings, inputs) for inputs in calls]
+        return _run_in_thread(
+            lambda: workers.map(call_in_worker, arguments, seconds, loads=[reference], stop=stop),
             workers.interrupt,
         )
-    if form.asynchronous:
-        gathered = _gather([ask(function, form, own) for own in calls])
-        return asyncio.run_coroutine_threadsafe(gathered, _loop(os.getpid())).result
-    return lambda: _one_by_one(function, form, calls, stop)
+    if signature.asynchronous:
+        coroutines = _gather([call_reward(function, signature, inputs) for inputs in calls])
+        return asyncio.run_coroutine_threadsafe(coroutines, _event_loop(os.getpid())).result
+    return lambda: _call_one_by_one(function, signature, calls, stop)
 
 
-def ask(function: Callable[..., Any], form: RewardSignature, answers: Sequence[Answer]) -> Any:
-    """One call with what the form says; of an asynchronous one, the coroutine."""
-    if form.scope == "rollout":
-        return function(completion=answers[0].completion, sample=answers[0].sample)
-    completions = [a.completion for a in answers]
-    if form.scope == "group":
-        return function(completions=completions, sample=answers[0].sample)
-    if form.scope == "batch":
-        return function(completions=completions, samples=[a.sample for a in answers])
-    return function(**_columns(form, answers))
+def call_reward(
+    function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
+) -> Any:
+    """One call with the arguments of its signature; of an asynchronous function, the coroutine."""
+    if signature.scope == "rollout":
+        return function(completion=inputs[0].completion, sample=inputs[0].sample)
+    completions = [x.completion for x in inputs]
+    if signature.scope == "group":
+        return function(completions=completions, sample=inputs[0].sample)
+    if signature.scope == "batch":
+        return function(completions=completions, samples=[x.sample for x in inputs])
+    return function(**_trl_columns(signature, inputs))
 
 
-def once(function: Callable[..., Any], form: RewardSignature, answers: Sequence[Answer]) -> Any:
-    """One call, waited for."""
-    found = ask(function, form, answers)
-    if form.asynchronous:
-        found = asyncio.run_coroutine_threadsafe(found, _loop(os.getpid())).result()
-    return found.tolist() if hasattr(found, "tolist") else found
+def call_and_wait(
+    function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
+) -> Any:
+    """One call's value, awaited if the function is asynchronous; arrays as lists."""
+    value = call_reward(function, signature, inputs)
+    if signature.asynchronous:
+        value = asyncio.run_coroutine_threadsafe(value, _event_loop(os.getpid())).result()
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
-def remote(reference: str, strings: bool, answers: Sequence[Answer]) -> Any:
-    """One call in a worker."""
-    function, form = found_again(reference, strings)
-    return once(function, form, answers)
+def call_in_worker(reference: str, strings: bool, inputs: Sequence[RewardInput]) -> Any:
+    """One call, to be run in a worker process."""
+    function, signature = load_reward(reference, strings)
+    return call_and_wait(function, signature, inputs)
 
 
 @cache
-def found_again(reference: str, strings: bool) -> tuple[Callable[..., Any], RewardSignature]:
-    """The function and its form, in a worker."""
+def load_reward(reference: str, strings: bool) -> tuple[Callable[..., Any], RewardSignature]:
+    """The function and its signature, loaded in a worker process."""
     function: Any = load_attribute(reference)
     return function, replace(signature_of(function), strings=strings)
 
 
-def _one_by_one(
+def _call_one_by_one(
     function: Callable[..., Any],
-    form: RewardSignature,
-    calls: Sequence[Sequence[Answer]],
+    signature: RewardSignature,
+    calls: Sequence[Sequence[RewardInput]],
     stop: bool,
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    if stop and form.scope == "rollout":  # the most frequent case, and the one that has to be fast
+    if stop and signature.scope == "rollout":  # the most frequent case, which has to be fast
         try:
             for ((completion, sample, _),) in calls:
                 outcomes.append(function(completion=completion, sample=sample))
         except Exception as e:
             outcomes += [e] * (len(calls) - len(outcomes))
         return outcomes
-    for own in calls:
+    for inputs in calls:
         try:
-            outcomes.append(ask(function, form, own))
+            outcomes.append(call_reward(function, signature, inputs))
         except Exception as e:
             outcomes.append(e)
             if stop:
@@ -126,13 +132,13 @@ def _one_by_one(
     return outcomes
 
 
-async def _gather(waiting: Sequence[Coroutine[Any, Any, Any]]) -> list[Outcome]:
-    return list(await asyncio.gather(*waiting, return_exceptions=True))
+async def _gather(coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Outcome]:
+    return list(await asyncio.gather(*coroutines, return_exceptions=True))
 
 
 @cache
-def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """The process's one event loop, so that what a reward keeps between calls (a session, a lock) stays usable."""
+def _event_loop(process: int) -> asyncio.AbstractEventLoop:
+    """The only event loop of the process, so that a session or a lock that a reward keeps between calls stays usable."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="vlrft rewards", daemon=True)
     thread.start()
@@ -148,12 +154,13 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _beside(
+def _run_in_thread(
     work: Callable[[], list[Outcome]], interrupt: Callable[[], None]
 ) -> Callable[[], list[Outcome]]:
-    """Runs in a thread; the result joins it. Ctrl-C interrupts it, which would else go on to its end."""
-    found: list[list[Outcome]] = []
-    thread = threading.Thread(target=lambda: found.append(work()))
+    """Starts the work in a thread, and returns a function that waits for it. Ctrl-C during the wait calls `interrupt`,
+    since the thread would otherwise run to its end."""
+    outcomes: list[list[Outcome]] = []
+    thread = threading.Thread(target=lambda: outcomes.append(work()))
     thread.start()
 
     def join() -> list[Outcome]:
@@ -162,41 +169,43 @@ def _beside(
         except KeyboardInterrupt:
             interrupt()
             raise
-        return found[0]
+        return outcomes[0]
 
     return join
 
 
-def _columns(form: RewardSignature, answers: Sequence[Answer]) -> dict[str, Any]:
-    """The keywords of a TRL reward function: those that it names, or all.
+def _trl_columns(signature: RewardSignature, inputs: Sequence[RewardInput]) -> dict[str, Any]:
+    """The keyword arguments of a TRL reward function: those that it names, or all.
 
-    Raises RewardError for a column that it needs and no sample has.
+    Raises RewardError for a required column that no sample has.
     """
-    rows = [_row(a.sample) for a in answers]
+    rows = [_trl_row(x.sample) for x in inputs]
     names = dict.fromkeys(name for row in rows for name in row)
-    found: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
-    if "solution" not in found:
-        found["solution"] = found["answer"]
-    pictured = any(a.sample.images for a in answers)
-    found |= {
-        "prompts": [_conversation(a.sample, pictured) for a in answers],
+    columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
+    if "solution" not in columns:
+        columns["solution"] = columns["answer"]
+    has_images = any(x.sample.images for x in inputs)
+    columns |= {
+        "prompts": [_trl_conversation(x.sample, has_images) for x in inputs],
         "completions": [
-            a.completion if form.strings else [{"role": "assistant", "content": a.completion}]
-            for a in answers
+            x.completion if signature.strings else [{"role": "assistant", "content": x.completion}]
+            for x in inputs
         ],
-        "completion_ids": [list(a.ids) for a in answers],
+        "completion_ids": [list(x.ids) for x in inputs],
         "trainer_state": None,
         "log_extra": lambda column, values: None,
         "log_metric": lambda name, value: None,
     }
-    missing = sorted(form.needs - set(found))
+    missing = sorted(signature.needs - set(columns))
     if missing:
-        raise RewardError(f"asks for {', '.join(missing)}; there is {', '.join(sorted(found))}")
-    return found if form.rest else {k: v for k, v in found.items() if k in form.wants}
+        raise RewardError(f"asks for {', '.join(missing)}; there is {', '.join(sorted(columns))}")
+    if signature.rest:
+        return columns
+    return {name: column for name, column in columns.items() if name in signature.wants}
 
 
-def _row(sample: Sample) -> Mapping[str, Any]:
-    """The sample as a row of a TRL data set."""
+def _trl_row(sample: Sample) -> Mapping[str, Any]:
+    """The sample as a row of a TRL dataset."""
     row: dict[str, Any] = {**sample.info, **sample.tags, "id": sample.id, "answer": sample.answer}
     if sample.images:
         row["images"] = list(sample.images)
@@ -205,8 +214,8 @@ def _row(sample: Sample) -> Mapping[str, Any]:
     return row
 
 
-def _conversation(sample: Sample, pictured: bool) -> list[dict[str, Any]]:
-    """The prompt as TRL has it: texts, or lists of parts in a batch with images."""
+def _trl_conversation(sample: Sample, has_images: bool) -> list[dict[str, Any]]:
+    """The prompt as TRL passes it: texts, or lists of parts if any sample of the batch has an image."""
     images = iter(sample.images)
     messages: list[dict[str, Any]] = []
     for message in sample.messages:
@@ -217,5 +226,5 @@ def _conversation(sample: Sample, pictured: bool) -> list[dict[str, Any]]:
             for part in message.content
         ]
         plain = "".join(part for part in message.content if isinstance(part, str))
-        messages.append({"role": message.role, "content": parts if pictured else plain})
+        messages.append({"role": message.role, "content": parts if has_images else plain})
     return messages

@@ -1,4 +1,4 @@
-"""An output -> its grades: what the strict grader and the published one give it. Offline and in training alike."""
+"""The graders of a task: output -> a grade from the strict grader and each published one, in training and offline alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vlrft.plugins.find import find_grader
 from vlrft.schema import DataError, Record, Reward, Sample, Task
 
 STRICT = "strict"  # the grader that every task has
-NONE: Mapping[str, float | None] = {}
+NO_SCORES: Mapping[str, float | None] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,40 +18,42 @@ class Graders:
     """A task's graders, found by name."""
 
     rewards: Mapping[str, tuple[Reward | str, ...]]
-    """Grader -> its rewards, the first that applies counts; a string is a score that the environment gives."""
+    """Grader -> its rewards, of which the first that applies counts; a string is the name of an environment's score."""
     extract: Callable[[str], str | None]
 
     @staticmethod
     def of(task: Task) -> Graders:
-        found = {
-            grader: tuple(n if n in task.env_scores else find_grader(n) for n in own)
-            for grader, own in task.graders.items()
+        rewards = {
+            grader: tuple(n if n in task.env_scores else find_grader(n) for n in names)
+            for grader, names in task.graders.items()
         }
-        return Graders(rewards=found, extract=task.extract or read_answer)
+        return Graders(rewards=rewards, extract=task.extract or read_answer)
 
     def grade(
-        self, name: str, output: str, sample: Sample, scores: Mapping[str, float | None] = NONE
+        self, name: str, output: str, sample: Sample, scores: Mapping[str, float | None] = NO_SCORES
     ) -> float:
-        """`scores`: of the play. Raises DataError for an unreadable gold answer, and when no reward of the grader
+        """`scores`: those of the rollout. Raises DataError for an unreadable gold answer, and if no reward of the grader
         applies."""
-        given = self._given(name, output, sample, scores)
-        if given is None:
+        grade = self._first_grade(name, output, sample, scores)
+        if grade is None:
             raise DataError(
                 f"sample {sample.id}: no reward of the {name} grader applies; check the task's graders and tags"
             )
-        return given
+        return grade
 
     def record(
         self,
         sample: Sample,
         output: str,
-        scores: Mapping[str, float | None] = NONE,
-        **known: object,
+        scores: Mapping[str, float | None] = NO_SCORES,
+        **fields: object,
     ) -> Record:
-        """The output graded by the strict grader and each other that applies; `known` is what else the record holds
-        (errors, turns, truncated)."""
+        """A record of the output with the grade of the strict grader and of each other that applies; `fields`: other
+        fields of the record (errors, turns, truncated)."""
         grades = {
-            name: (self.grade if name == STRICT else self._given)(name, output, sample, scores)
+            name: (self.grade if name == STRICT else self._first_grade)(
+                name, output, sample, scores
+            )
             for name in self.rewards
         }
         return Record(
@@ -63,22 +65,23 @@ class Graders:
             answer=sample.answer,
             info=sample.info,
             scores=scores,
-            **known,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]
         )
 
-    def _given(
+    def _first_grade(
         self, name: str, output: str, sample: Sample, scores: Mapping[str, float | None]
     ) -> float | None:
+        """The value of the grader's first reward that applies; None if none does."""
         for reward in self.rewards[name]:
             if isinstance(reward, str):
                 if reward not in scores:
-                    what = (
-                        f"is graded by the environment's score {reward!r}: play it, with vlrft eval"
+                    raise DataError(
+                        f"sample {sample.id} is graded by the environment's score {reward!r}, which a stored output "
+                        "does not have; use vlrft eval"
                     )
-                    raise DataError(f"sample {sample.id} {what}")
-                given: object = scores[reward]
+                value: object = scores[reward]
             else:
-                given = reward(output, sample)
-            if isinstance(given, int | float):
-                return float(given)
+                value = reward(output, sample)
+            if isinstance(value, int | float):
+                return float(value)
         return None

@@ -1,5 +1,4 @@
-"""A rollout's reward: the weighted sum of the named rewards that apply to it, each kept apart in
-`scores`."""
+"""The reward of a rollout: the weighted sum of the named rewards that apply to it, with each score kept in `scores`."""
 
 from __future__ import annotations
 
@@ -8,31 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from vlrft.plugins.reward_signature import RewardSignature, signature_of
 from vlrft.schema import DataError, RewardError, Rollout
 from vlrft.schema.errors import WorkerTimeout
-from vlrft.scoring.calls import Answer, Outcome, calls_of, start
+from vlrft.schema.short_message import first_line, short_message
+from vlrft.scoring.calls import Outcome, RewardInput, split_into_calls, start_calls
 from vlrft.tracing.phases import phase
 from vlrft.workers.worker import Workers
 
-MAX_MESSAGE = 200  # characters of a foreign error that our one line quotes
 TIME_LIMIT = 10.0  # seconds of a call in a worker unless the config says otherwise
 
+Scores = dict[str, float | None]
+"""Score name -> value; None: the score does not apply."""
 
-Parts = dict[str, float | None]
-Given = tuple[Parts, str | None]
-"""The scores of one rollout by their full names, and the error that they stand for."""
+
+class RewardResult(NamedTuple):
+    """The scores that one reward gives one rollout, and the error that made them 0.0, if any."""
+
+    scores: Scores
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedReward:
-    """A reward with the name and the weight that a task or a config gives it.
+    """A reward with the name and the weight from a task or a config.
 
-    With `workers` its calls are made there: found again by `reference`, each with `time_limit` seconds. `on_error`: a
-    call that raises, runs over its time or gives no number fails the step, or counts 0.0 and stands in the rollout's
-    `errors`; an unreadable gold answer always fails it. `strings`: a TRL function that reads completions as texts.
+    With `workers` its calls are made there, where it is loaded by `reference`, each with `time_limit` seconds. `on_error`:
+    a call that raises, exceeds its time or returns no number fails the step, or counts 0.0 and is noted in the rollout's
+    `errors`; an unreadable gold answer always fails the step. `strings`: a TRL function that reads completions as texts.
     """
 
     name: str
@@ -45,14 +49,14 @@ class WeightedReward:
     strings: bool | None = None
 
     @cached_property
-    def form(self) -> RewardSignature:
+    def signature(self) -> RewardSignature:
         """Raises PluginError for a function that is no reward."""
-        form = signature_of(self.function)
-        return form if self.strings is None else replace(form, strings=self.strings)
+        signature = signature_of(self.function)
+        return signature if self.strings is None else replace(signature, strings=self.strings)
 
 
 def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:
-    """One rollout alone, which is then its own group and batch."""
+    """Scores one rollout as a group and a batch of its own."""
     return score_groups([[rollout]], rewards)[0][0]
 
 
@@ -60,42 +64,44 @@ def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:
 def score_groups(
     groups: Sequence[Sequence[Rollout]], rewards: Sequence[WeightedReward]
 ) -> list[list[Rollout]]:
-    """The rollouts of each group with their reward and scores, on top of what their environment gave.
+    """The rollouts of each group with their reward and scores, added to those of their environment.
 
-    A reward that returns named numbers gives the scores `name/part`; its weight counts for each of
-    them. Parts that are None do not apply: they are kept as None and add nothing. Raises DataError
-    for an unreadable gold answer and RewardError for a reward that raised or returned no finite
-    number; both name the sample.
+    A reward that returns named numbers gives the scores `name/part`; its weight applies to each of them. A part that is
+    None does not apply: it is kept as None and adds nothing. Raises DataError for an unreadable gold answer and
+    RewardError for a reward that raised or returned no finite number; both name the sample.
     """
-    flat = [rollout for own in groups for rollout in own]
-    reads_ids = any(reward.form.scope == "columns" for reward in rewards)
-    answers = [Answer(r.text, r.sample, _action_ids(r) if reads_ids else ()) for r in flat]
-    places = iter(range(len(flat)))
-    numbers = [[next(places) for _ in own] for own in groups if own]
-    columns = _all(rewards, answers, numbers)
+    rollouts = [rollout for group in groups for rollout in group]
+    reads_ids = any(reward.signature.scope == "columns" for reward in rewards)
+    inputs = [RewardInput(r.text, r.sample, _action_ids(r) if reads_ids else ()) for r in rollouts]
+    indices = iter(range(len(rollouts)))
+    group_indices = [[next(indices) for _ in group] for group in groups if group]
+    results = _call_rewards(rewards, inputs, group_indices)
     scored = iter(
         [
-            _with_scores(rollout, answer, rewards, [column[k] for column in columns])
-            for k, (rollout, answer) in enumerate(zip(flat, answers, strict=True))
+            _add_scores(rollout, reward_input, rewards, [column[k] for column in results])
+            for k, (rollout, reward_input) in enumerate(zip(rollouts, inputs, strict=True))
         ]
     )
-    return [[next(scored) for _ in own] for own in groups]
+    return [[next(scored) for _ in group] for group in groups]
 
 
-def _with_scores(
-    rollout: Rollout, answer: Answer, rewards: Sequence[WeightedReward], given: Sequence[Given]
+def _add_scores(
+    rollout: Rollout,
+    reward_input: RewardInput,
+    rewards: Sequence[WeightedReward],
+    results: Sequence[RewardResult],
 ) -> Rollout:
-    """The rollout with what each reward gave it."""
+    """The rollout with the result of each reward added."""
     total, scores, errors = rollout.reward, dict(rollout.scores), dict(rollout.errors)
-    for reward, (parts, error) in zip(rewards, given, strict=True):
-        for name, value in parts.items():
+    for reward, result in zip(rewards, results, strict=True):
+        for name, value in result.scores.items():
             if name in scores:
-                what = f"gives the score {name!r}, which exists already; rename it"
-                raise _error(reward, [answer], what)
+                problem = f"gives the score {name!r}, which exists already; rename it"
+                raise _error(reward, [reward_input], problem)
             scores[name] = value
             total += reward.weight * (value or 0.0)
-        if error is not None:
-            errors[reward.name] = error
+        if result.error is not None:
+            errors[reward.name] = result.error
     return replace(rollout, reward=total, scores=scores, errors=errors)
 
 
@@ -103,108 +109,113 @@ def _action_ids(rollout: Rollout) -> tuple[int, ...]:
     return tuple(i for s in rollout.rows for p in s.pieces if p.sampled for i in p.ids)
 
 
-def _all(
-    rewards: Sequence[WeightedReward], answers: Sequence[Answer], groups: Sequence[Sequence[int]]
-) -> list[list[Given]]:
-    """What each reward gives each answer. Those that run elsewhere run at the same time."""
-    if not answers:
+def _call_rewards(
+    rewards: Sequence[WeightedReward],
+    inputs: Sequence[RewardInput],
+    groups: Sequence[Sequence[int]],
+) -> list[list[RewardResult]]:
+    """For each reward, its result for each input. Rewards that run in workers or on the event loop run concurrently."""
+    if not inputs:
         return [[] for _ in rewards]
-    calls = [calls_of(reward.form, groups) for reward in rewards]
-    started = [
-        start(
+    calls = [split_into_calls(reward.signature, groups) for reward in rewards]
+    waits = [
+        start_calls(
             reward.function,
-            reward.form,
-            [[answers[k] for k in call] for call in own],
+            reward.signature,
+            [[inputs[k] for k in call] for call in reward_calls],
             reference=reward.reference,
             workers=reward.workers,
             seconds=reward.time_limit,
             stop=reward.on_error == "raise",
         )
-        for reward, own in zip(rewards, calls, strict=True)
+        for reward, reward_calls in zip(rewards, calls, strict=True)
     ]
-    found = [join() for join in started]
+    outcomes = [wait() for wait in waits]
     return [
         [
-            given
-            for call, outcome in zip(own, outcomes, strict=True)
-            for given in checked(reward, [answers[k] for k in call], outcome)
+            result
+            for call, outcome in zip(reward_calls, reward_outcomes, strict=True)
+            for result in check_outcome(reward, [inputs[k] for k in call], outcome)
         ]
-        for reward, own, outcomes in zip(rewards, calls, found, strict=True)
+        for reward, reward_calls, reward_outcomes in zip(rewards, calls, outcomes, strict=True)
     ]
 
 
-def checked(reward: WeightedReward, answers: Sequence[Answer], outcome: Outcome) -> list[Given]:
-    """What one call gave each of its answers. Raises DataError and, unless errors count zero, RewardError."""
+def check_outcome(
+    reward: WeightedReward, inputs: Sequence[RewardInput], outcome: Outcome
+) -> list[RewardResult]:
+    """The results of one call, one for each of its inputs. Raises DataError and, unless errors count zero, RewardError."""
     try:
-        values = _values(reward, answers, outcome)
+        values = _one_value_each(reward, inputs, outcome)
     except RewardError as e:
-        return [_zero(reward, e) for _ in answers]
-    given: list[Given] = []
-    for answer, value in zip(answers, values, strict=True):
+        return [_zero_result(reward, e) for _ in inputs]
+    results: list[RewardResult] = []
+    for reward_input, value in zip(inputs, values, strict=True):
         try:
-            given.append((_parts(reward, answer, value), None))
+            results.append(RewardResult(_named_scores(reward, reward_input, value)))
         except RewardError as e:
-            given.append(_zero(reward, e))
-    return given
+            results.append(_zero_result(reward, e))
+    return results
 
 
-def _zero(reward: WeightedReward, error: RewardError) -> Given:
+def _zero_result(reward: WeightedReward, error: RewardError) -> RewardResult:
     if reward.on_error == "raise":
         raise error
-    return {reward.name: 0.0}, str(error)
+    return RewardResult({reward.name: 0.0}, str(error))
 
 
-def _values(reward: WeightedReward, answers: Sequence[Answer], outcome: Outcome) -> Sequence[Any]:
-    """The outcome as one value an answer."""
+def _one_value_each(
+    reward: WeightedReward, inputs: Sequence[RewardInput], outcome: Outcome
+) -> Sequence[Any]:
+    """The outcome as one value for each input."""
     if isinstance(outcome, DataError):
         raise outcome
     if isinstance(outcome, Exception):
-        raise _error(reward, answers, _told(outcome)) from outcome
-    if reward.form.scope == "rollout":
+        raise _error(reward, inputs, _describe(outcome)) from outcome
+    if reward.signature.scope == "rollout":
         return [outcome]
     if hasattr(outcome, "tolist"):
         outcome = outcome.tolist()
     if not isinstance(outcome, list | tuple):
-        what = f"returned a {type(outcome).__name__}, not a list with a score a completion"
-        raise _error(reward, answers, what)
-    if len(outcome) != len(answers):
-        what = f"returned {len(outcome)} scores for {len(answers)} completions"
-        raise _error(reward, answers, what)
+        problem = f"returned a {type(outcome).__name__}, not a list with one score per completion"
+        raise _error(reward, inputs, problem)
+    if len(outcome) != len(inputs):
+        problem = f"returned {len(outcome)} scores for {len(inputs)} completions"
+        raise _error(reward, inputs, problem)
     return outcome
 
 
-def _parts(reward: WeightedReward, answer: Answer, given: object) -> Parts:
-    """The scores of one answer by their full names, checked."""
-    if type(given) is float and math.isfinite(given):  # what most rewards return
-        return {reward.name: given}
-    if isinstance(given, Mapping):
-        named = {f"{reward.name}/{part}": value for part, value in given.items()}
+def _named_scores(reward: WeightedReward, reward_input: RewardInput, value: object) -> Scores:
+    """The returned value as scores under their full names, checked to be finite."""
+    if type(value) is float and math.isfinite(value):  # the most frequent case
+        return {reward.name: value}
+    if isinstance(value, Mapping):
+        named = {f"{reward.name}/{part}": number for part, number in value.items()}
     else:
-        named = {reward.name: given}
-    return {name: _finite(value, reward, answer) for name, value in named.items()}
+        named = {reward.name: value}
+    return {name: _finite(number, reward, reward_input) for name, number in named.items()}
 
 
-def _finite(value: object, reward: WeightedReward, answer: Answer) -> float | None:
+def _finite(value: object, reward: WeightedReward, reward_input: RewardInput) -> float | None:
     if value is None:
         return None
     if not isinstance(value, Real):
-        what = f"returned a {type(value).__name__}, not a number or None"
-        raise _error(reward, [answer], what)
+        problem = f"returned a {type(value).__name__}, not a number or None"
+        raise _error(reward, [reward_input], problem)
     number = float(value)
     if not math.isfinite(number):
-        raise _error(reward, [answer], f"returned {number}, not a finite number")
+        raise _error(reward, [reward_input], f"returned {number}, not a finite number")
     return number
 
 
-def _told(error: Exception) -> str:
-    """A foreign error in a few words."""
-    first = (str(error).splitlines() or ["no message"])[0][:MAX_MESSAGE]
+def _describe(error: Exception) -> str:
+    """A predicate that follows the reward's name in a message."""
     if isinstance(error, WorkerTimeout):
-        return f"{first}; raise its time_limit or make it faster"
-    return first if isinstance(error, RewardError) else f"raised {type(error).__name__}: {first}"
+        return f"{first_line(error)}; raise its time_limit or make it faster"
+    return first_line(error) if isinstance(error, RewardError) else f"raised {short_message(error)}"
 
 
-def _error(reward: WeightedReward, answers: Sequence[Answer], what: str) -> RewardError:
-    names = list(dict.fromkeys(a.sample.id for a in answers))
+def _error(reward: WeightedReward, inputs: Sequence[RewardInput], problem: str) -> RewardError:
+    names = list(dict.fromkeys(x.sample.id for x in inputs))
     where = f"sample {names[0]}" if len(names) == 1 else f"samples {names[0]} … {names[-1]}"
-    return RewardError(f"{where}: reward {reward.name} {what}")
+    return RewardError(f"{where}: reward {reward.name} {problem}")

@@ -18,7 +18,7 @@ from vlrft.rollout.task import LoadedTask, load_rewards, load_task
 from vlrft.schema import DataError, Sample
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.probing.prober import Prober
-from vlrft.scoring.probing.probes import Golds
+from vlrft.scoring.probing.probes import GoldCompletions
 from vlrft.scoring.probing.verdict import Verdict
 
 
@@ -33,24 +33,24 @@ def run(args: argparse.Namespace) -> int:
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:
         samples, outputs = stored(args.predictions, loaded, samples)
-    found = Prober(reward, golds_of(loaded, samples), args.time_limit).run(outputs)
-    verdict = Verdict(found)
+    probed = Prober(reward, golds_of(loaded, samples), args.time_limit).run(outputs)
+    verdict = Verdict(probed)
     if args.json:
         about = {"task": loaded.task.name, "split": split}
         print(json.dumps({**about, **verdict.to_json()}, indent=1))
     else:
-        print(f"{reward.name} ({reward.form.scope}) on {loaded.task.name}/{split}")
+        print(f"{reward.name} ({reward.signature.scope}) on {loaded.task.name}/{split}")
         print("\n".join(report(verdict)))
     return 1 if verdict.flaws else 0
 
 
-def golds_of(loaded: LoadedTask, samples: Sequence[Sample]) -> Golds:
+def golds_of(loaded: LoadedTask, samples: Sequence[Sample]) -> GoldCompletions:
     """Raises DataError for a task without gold answers."""
     extract = loaded.task.extract or read_answer
     texts = [gold_text(loaded.task, sample) for sample in samples]
     read = [extract(text) for text in texts]
     answers = [a if a and a in text else text for a, text in zip(read, texts, strict=True)]
-    return Golds(samples=samples, texts=texts, answers=answers)
+    return GoldCompletions(samples=samples, texts=texts, answers=answers)
 
 
 def stored(
@@ -77,9 +77,9 @@ def stored(
 
 def report(verdict: Verdict) -> list[str]:
     """Figures, a line a probe, notes and flaws."""
-    found, latency = verdict.found, verdict.latency()
+    probed, latency = verdict.probed, verdict.latency()
     lines = [
-        f"applies to {len(verdict.golds)} of {found.samples} samples; scores from {verdict.low:.2f} to "
+        f"applies to {len(verdict.gold_scores)} of {probed.samples} samples; scores from {verdict.low:.2f} to "
         f"{verdict.high:.2f}, {verdict.distinct} different; a call takes {_ms(latency['median'])} (median), "
         f"{_ms(latency['p95'])} (95 %), {_ms(latency['worst'])} (worst: {latency['on']})",
         "",

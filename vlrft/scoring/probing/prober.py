@@ -1,4 +1,4 @@
-"""Puts a reward to every probe in a worker, so that one that hangs or crashes is only a finding. No torch."""
+"""Runs a reward on every probe in a worker, so that a reward that hangs or crashes is only a result. No torch."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 
 from vlrft.schema import DataError
 from vlrft.schema.errors import WorkerTimeout
-from vlrft.scoring.calls import Answer, found_again, once
-from vlrft.scoring.probing.probes import Golds, Probe, probes
-from vlrft.scoring.rewards import WeightedReward, checked
+from vlrft.scoring.calls import RewardInput, call_and_wait, load_reward
+from vlrft.scoring.probing.probes import GoldCompletions, Probe, make_probes
+from vlrft.scoring.rewards import WeightedReward, check_outcome
 from vlrft.workers.worker import Worker
 
 REPEATS = 3
-PATIENCE = 1  # calls that run over their time before a probe is left out for the other samples
-LATE = 20  # … and before the reward is given up
+MAX_TIMEOUTS_PER_PROBE = 1  # after which a probe is left out for the other samples
+MAX_TIMEOUTS = 20  # after which the reward is given up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """What one completion earned."""
+class ProbeResult:
+    """The score of one completion, or the error in place of it."""
 
     probe: Probe
-    sample: str
-    number: int
+    sample: str  # its id
+    number: int  # of the sample
     score: float | None = None  # the sum of its parts that apply
-    error: str | None = None  # in place of a score
+    error: str | None = None
     seconds: float = 0.0
-    changed: bool = False  # the sample was not the same after the call
+    changed: bool = False  # the call modified the sample
 
     @property
     def failed(self) -> bool:
@@ -39,121 +39,128 @@ class Seen:
 
 
 @dataclass(kw_only=True)
-class Probed:
-    """Everything that was seen of one reward."""
+class ProbeResults:
+    """All results of one reward."""
 
     reward: WeightedReward
     samples: int
-    seen: list[Seen] = field(default_factory=list[Seen])
-    outputs: list[Seen] = field(default_factory=list[Seen])  # stored ones
-    unstable: list[str] = field(
-        default_factory=list[str]
-    )  # samples whose gold score is not always the same
-    placed: list[str] = field(
-        default_factory=list[str]
-    )  # samples whose gold score depends on its place
-    unread: list[str] = field(default_factory=list[str])  # unreadable gold answers: what was said
+    results: list[ProbeResult] = field(default_factory=list[ProbeResult])
+    stored: list[ProbeResult] = field(default_factory=list[ProbeResult])  # of stored outputs
+    unstable: list[str] = field(default_factory=list[str])
+    """Ids of samples whose gold completion scores differently in a repeated call."""
+    position_dependent: list[str] = field(default_factory=list[str])
+    """Ids of samples whose gold completion scores differently at another place of the list."""
+    unreadable: list[str] = field(default_factory=list[str])
+    """The error of each gold answer that cannot be read."""
 
-    def of(self, name: str) -> list[Seen]:
-        """What one probe earned where the reward applies."""
-        golds = self.golds
-        return [s for s in self.seen if s.probe.name == name and s.number in golds]
+    def of(self, name: str) -> list[ProbeResult]:
+        """The results of one probe, for samples that the reward applies to."""
+        gold_scores = self.gold_scores
+        return [r for r in self.results if r.probe.name == name and r.number in gold_scores]
 
     @property
-    def golds(self) -> dict[int, float]:
+    def gold_scores(self) -> dict[int, float]:
         """The gold completion's score of each sample that the reward applies to."""
         return {
-            s.number: s.score for s in self.seen if s.probe.kind == "gold" and s.score is not None
+            r.number: r.score
+            for r in self.results
+            if r.probe.kind == "gold" and r.score is not None
         }
 
 
-def observe(reference: str, strings: bool, answers: Sequence[Answer]) -> tuple[Any, float, bool]:
-    """One call in a worker: the outcome, its seconds, and whether it changed the sample."""
-    function, form = found_again(reference, strings)
-    before = pickle.dumps([a.sample for a in answers])
+def timed_call(
+    reference: str, strings: bool, inputs: Sequence[RewardInput]
+) -> tuple[Any, float, bool]:
+    """One call in a worker: its value, its seconds, and whether it modified a sample."""
+    function, signature = load_reward(reference, strings)
+    before = pickle.dumps([x.sample for x in inputs])
     start = time.perf_counter()
-    found = once(function, form, answers)
+    value = call_and_wait(function, signature, inputs)
     seconds = time.perf_counter() - start
-    return found, seconds, pickle.dumps([a.sample for a in answers]) != before
+    return value, seconds, pickle.dumps([x.sample for x in inputs]) != before
 
 
 class Prober:
-    """Asks one reward about the samples of a task."""
+    """Probes one reward with the samples of a task."""
 
-    def __init__(self, reward: WeightedReward, golds: Golds, seconds: float) -> None:
+    def __init__(self, reward: WeightedReward, golden: GoldCompletions, seconds: float) -> None:
+        """`seconds`: the time limit of a call."""
         self.reward = replace(reward, on_error="zero")
-        self.golds = golds
+        self.golden = golden
         self.seconds = seconds
         self.worker = Worker()
 
-    def run(self, outputs: Sequence[tuple[int, str]] = ()) -> Probed:
-        """All probes on all samples, and stored outputs: (sample's number, text)."""
-        found = Probed(reward=self.reward, samples=len(self.golds.samples))
-        late: Counter[str] = Counter()
+    def run(self, outputs: Sequence[tuple[int, str]] = ()) -> ProbeResults:
+        """Scores all probes of all samples, and stored outputs: (sample's number, text)."""
+        results = ProbeResults(reward=self.reward, samples=len(self.golden.samples))
+        timeouts: Counter[str] = Counter()
         try:
-            for number in range(found.samples):
-                self._sample(number, found, late)
+            for number in range(results.samples):
+                self._probe_sample(number, results, timeouts)
             for number, text in outputs:
-                stored = Probe(name="a stored output", kind="loose", text=text)
-                found.outputs.append(self.ask(number, stored))
-            self._again(found)
+                output = Probe(name="a stored output", kind="loose", text=text)
+                results.stored.append(self.score(number, output))
+            self._repeat_gold_completions(results)
         finally:
             self.worker.close()
-        return found
+        return results
 
-    def _sample(self, number: int, found: Probed, late: Counter[str]) -> None:
-        for probe in probes(self.golds, number):
-            if late[probe.name] >= PATIENCE or late.total() >= LATE:
+    def _probe_sample(self, number: int, results: ProbeResults, timeouts: Counter[str]) -> None:
+        for probe in make_probes(self.golden, number):
+            if timeouts[probe.name] >= MAX_TIMEOUTS_PER_PROBE or timeouts.total() >= MAX_TIMEOUTS:
                 continue
             try:
-                seen = self.ask(number, probe)
+                result = self.score(number, probe)
             except DataError as e:
-                found.unread.append(str(e))
+                results.unreadable.append(str(e))
                 return
-            found.seen.append(seen)
-            late[probe.name] += bool(seen.error and "was killed" in seen.error)
-            if probe.kind == "gold" and seen.score is None and not seen.failed:
-                return  # it does not apply to this sample
+            results.results.append(result)
+            timeouts[probe.name] += bool(result.error and "was killed" in result.error)
+            if probe.kind == "gold" and result.score is None and not result.failed:
+                return  # the reward does not apply to this sample
 
-    def _again(self, found: Probed) -> None:
-        """Gold completions once more: repeated, in another order and process, and at another place of their list."""
-        self.worker.close()  # another process has another hash seed
-        for number, before in reversed(found.golds.items()):
-            gold = Probe(name="again", kind="gold", text=self.golds.texts[number])
-            again = [self.ask(number, gold).score for _ in range(REPEATS)]
-            name = self.golds.samples[number].id
-            if any(score != before for score in again):
-                found.unstable.append(name)
-            elif self.reward.form.scope != "rollout" and self.ask(number, gold, 2).score != before:
-                found.placed.append(name)
+    def _repeat_gold_completions(self, results: ProbeResults) -> None:
+        """Scores the gold completions again: in another order and process, and at another place of their list."""
+        self.worker.close()  # a new process has another hash seed
+        for number, first_score in reversed(results.gold_scores.items()):
+            gold = Probe(name="again", kind="gold", text=self.golden.texts[number])
+            scores = [self.score(number, gold).score for _ in range(REPEATS)]
+            sample = self.golden.samples[number].id
+            if any(score != first_score for score in scores):
+                results.unstable.append(sample)
+            elif (
+                self.reward.signature.scope != "rollout"
+                and self.score(number, gold, 2).score != first_score
+            ):
+                results.position_dependent.append(sample)
 
-    def ask(self, number: int, probe: Probe, place: int = 0) -> Seen:
-        """What a completion earns. Where the reward sees several, it stands at this place among the gold completion and
-        another sample's. Raises DataError for an unreadable gold answer."""
-        sample = self.golds.samples[number]
+    def score(self, number: int, probe: Probe, place: int = 0) -> ProbeResult:
+        """Scores one completion. If the reward takes a list, the completion is at this place of a list with the gold
+        completion and another sample's. Raises DataError for an unreadable gold answer."""
+        sample = self.golden.samples[number]
         texts = [probe.text]
-        if self.reward.form.scope != "rollout":
-            texts = [self.golds.texts[number], self.golds.other(number) or ""]
+        if self.reward.signature.scope != "rollout":
+            texts = [self.golden.texts[number], self.golden.other(number) or ""]
             texts.insert(place, probe.text)
-        answers = [Answer(text, sample, tuple(text.encode())) for text in texts]
+        inputs = [RewardInput(text, sample, tuple(text.encode())) for text in texts]
         outcome, seconds, changed = None, 0.0, False
-        reference, strings = self.reward.reference, self.reward.form.strings
+        reference, strings = self.reward.reference, self.reward.signature.strings
         assert reference is not None
         try:
             outcome, seconds, changed = self.worker.call(
-                observe, reference, strings, answers, seconds=self.seconds, loads=[reference]
+                timed_call, reference, strings, inputs, seconds=self.seconds, loads=[reference]
             )
         except WorkerTimeout as e:
             outcome, seconds = e, self.seconds
         except Exception as e:
             outcome = e
-        parts, error = checked(self.reward, answers, outcome)[place]
-        known = [value for value in parts.values() if value is not None]
-        return Seen(
-            probe=replace(probe, text=""),  # a hundred kilobytes each
+        scores, error = check_outcome(self.reward, inputs, outcome)[place]
+        applicable = [value for value in scores.values() if value is not None]
+        return ProbeResult(
+            probe=replace(probe, text=""),  # up to a hundred kilobytes each
             sample=sample.id,
             number=number,
-            score=sum(known) if known and error is None else None,
+            score=sum(applicable) if applicable and error is None else None,
             error=error,
             seconds=seconds,
             changed=changed,

@@ -1,4 +1,4 @@
-"""What probing saw of a reward, judged: flaws that a policy would find, and what a person should know. No torch."""
+"""The verdict on a probed reward: flaws that a policy would exploit, and notes that a person should read. No torch."""
 
 from __future__ import annotations
 
@@ -7,58 +7,58 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from vlrft.scoring.probing.prober import Probed, Seen
+from vlrft.scoring.probing.prober import ProbeResult, ProbeResults
 from vlrft.scoring.probing.probes import OTHER, RIGHT_FIRST, RIGHT_LAST
 
-EQUAL = 1e-6  # scores that differ by less are one
-PAID = 0.05  # of the way from the lowest score to the highest: so much for nothing is too much
+EQUAL = 1e-6  # scores that differ by less count as equal
+PAID = 0.05  # of the range of scores: a completion without an answer may score this much above the lowest score
 CHANCE = 0.02  # of the samples: other answers that happen to be right, such as 1/2 for 0.5
 FORM_ONLY = 0.98  # of the samples: a reward that any answer satisfies does not read answers
 SLOW_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """One probe on all samples that the reward applies to."""
+class ProbeSummary:
+    """The results of one probe over all samples that the reward applies to."""
 
     probe: str
     kind: str
     samples: int
     mean: float | None  # of the scores
-    full: float  # share that scores as much as the gold completion, and it more than nothing
-    paid: float  # share that scores more than nothing
-    earned: float  # their mean
-    right: float  # share of which it is the right answer
-    none: float  # share that is said not to apply
+    full: float  # share that scores at least as much as the gold completion, if that scores more than the lowest
+    paid: float  # share that scores clearly more than the lowest score
+    earned: float  # the mean score of that share
+    right: float  # share of samples for which the probe is the right answer
+    none: float  # share to which the reward says it does not apply
     errors: int
 
 
 class Verdict:
-    """Rows, flaws and notes of one reward."""
+    """Summaries of the probes, flaws and notes of one reward."""
 
-    def __init__(self, found: Probed) -> None:
-        self.found = found
-        self.golds = found.golds
-        scores = [s.score for s in found.seen if s.score is not None]
+    def __init__(self, probed: ProbeResults) -> None:
+        self.probed = probed
+        self.gold_scores = probed.gold_scores
+        scores = [r.score for r in probed.results if r.score is not None]
         self.low, self.high = min(scores, default=0.0), max(scores, default=0.0)
         self.distinct = len({round(s, 9) for s in scores})
-        names = dict.fromkeys(s.probe.name for s in found.seen)
-        self.rows = [self._row(own) for name in names if (own := found.of(name))]
+        names = dict.fromkeys(r.probe.name for r in probed.results)
+        self.rows = [self._summarise(results) for name in names if (results := probed.of(name))]
         self.flaws = list(self._flaws())
         self.notes = list(self._notes())
 
     @property
     def form_only(self) -> bool:
-        """Whether any answer in the right form does: then it is no flaw that wrong answers do."""
-        row = self._of(OTHER)
+        """Whether any answer in the right form scores full marks, in which case wrong answers that do are no flaw."""
+        row = self._row(OTHER)
         return row is not None and row.full >= FORM_ONLY and self.distinct > 1
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "reward": self.found.reward.name,
-            "scope": self.found.reward.form.scope,
-            "samples": self.found.samples,
-            "applies": len(self.golds),
+            "reward": self.probed.reward.name,
+            "scope": self.probed.reward.signature.scope,
+            "samples": self.probed.samples,
+            "applies": len(self.gold_scores),
             "range": [self.low, self.high],
             "values": self.distinct,
             "latency": self.latency(),
@@ -69,77 +69,78 @@ class Verdict:
         }
 
     def latency(self) -> dict[str, Any]:
-        """Seconds of a call, and what took longest."""
-        seen = [*self.found.seen, *self.found.outputs]
-        seconds = [s.seconds for s in seen] or [0.0]
-        worst = max(seen, key=lambda s: s.seconds, default=None)
+        """Seconds of a call, and the slowest call."""
+        results = [*self.probed.results, *self.probed.stored]
+        seconds = [r.seconds for r in results] or [0.0]
+        slowest = max(results, key=lambda r: r.seconds, default=None)
         return {
             "median": median(seconds),
             "p95": quantiles(seconds, n=20)[-1] if len(seconds) > 1 else seconds[0],
             "worst": max(seconds),
-            "on": None if worst is None else worst.probe.name,
-            "sample": None if worst is None else worst.sample,
+            "on": None if slowest is None else slowest.probe.name,
+            "sample": None if slowest is None else slowest.sample,
         }
 
     def outputs(self) -> dict[str, Any] | None:
-        """What stored outputs earned; None when there are none."""
-        seen = self.found.outputs
-        if not seen:
+        """A summary of the stored outputs; None if there are none."""
+        results = self.probed.stored
+        if not results:
             return None
-        scores = [s.score for s in seen if s.score is not None]
+        scores = [r.score for r in results if r.score is not None]
         return {
-            "outputs": len(seen),
+            "outputs": len(results),
             "mean": fmean(scores) if scores else None,
             "range": [min(scores), max(scores)] if scores else None,
-            "none": _share([s.score is None and not s.failed for s in seen]),
-            "errors": sum(s.failed for s in seen),
+            "none": _share([r.score is None and not r.failed for r in results]),
+            "errors": sum(r.failed for r in results),
         }
 
-    def _row(self, seen: Sequence[Seen]) -> Row:
-        scores = [s.score for s in seen if s.score is not None]
-        judged = [s for s in seen if not s.probe.fair]
-        enough = self.low + PAID * (self.high - self.low) + EQUAL
-        paid = [s for s in judged if s.score is not None and s.score > enough]
-        return Row(
-            probe=seen[0].probe.name,
-            kind=seen[0].probe.kind,
-            samples=len(seen),
+    def _summarise(self, results: Sequence[ProbeResult]) -> ProbeSummary:
+        scores = [r.score for r in results if r.score is not None]
+        counted = [r for r in results if not r.probe.fair]
+        threshold = self.low + PAID * (self.high - self.low) + EQUAL
+        paid = [r for r in counted if r.score is not None and r.score > threshold]
+        return ProbeSummary(
+            probe=results[0].probe.name,
+            kind=results[0].probe.kind,
+            samples=len(results),
             mean=fmean(scores) if scores else None,
-            full=_share([self._full(s) for s in judged]),
-            paid=_share([s in paid for s in judged]),
-            earned=fmean(s.score or 0.0 for s in paid) if paid else 0.0,
-            right=_share([s.probe.fair for s in seen]),
-            none=_share([s.score is None and not s.failed for s in seen]),
-            errors=sum(s.failed for s in seen),
+            full=_share([self._has_full_marks(r) for r in counted]),
+            paid=_share([r in paid for r in counted]),
+            earned=fmean(r.score or 0.0 for r in paid) if paid else 0.0,
+            right=_share([r.probe.fair for r in results]),
+            none=_share([r.score is None and not r.failed for r in results]),
+            errors=sum(r.failed for r in results),
         )
 
-    def _full(self, seen: Seen) -> bool:
-        """Whether a completion scores as much as the gold one, and that is more than nothing."""
-        gold = self.golds[seen.number]
-        return seen.score is not None and seen.score >= gold - EQUAL and gold > self.low + EQUAL
+    def _has_full_marks(self, result: ProbeResult) -> bool:
+        """Whether a completion scores at least as much as the gold one, and that scores more than the lowest."""
+        gold = self.gold_scores[result.number]
+        return result.score is not None and result.score >= gold - EQUAL and gold > self.low + EQUAL
 
-    def _of(self, name: str) -> Row | None:
+    def _row(self, name: str) -> ProbeSummary | None:
         return next((row for row in self.rows if row.probe == name), None)
 
     def _flaws(self) -> Iterator[str]:
-        found, n = self.found, self.found.samples
-        if found.unread:
-            yield f"{len(found.unread)} of {n} gold answers cannot be read, such as: {found.unread[0]}"
-        yield from self._errors([*found.seen, *found.outputs])
-        if not self.golds:
-            if not found.unread and not any(s.failed for s in found.seen):
+        probed, n = self.probed, self.probed.samples
+        if probed.unreadable:
+            count = len(probed.unreadable)
+            yield f"{count} of {n} gold answers cannot be read, such as: {probed.unreadable[0]}"
+        yield from self._errors([*probed.results, *probed.stored])
+        if not self.gold_scores:
+            if not probed.unreadable and not any(r.failed for r in probed.results):
                 yield f"it applies to none of the {n} samples"
             return
         if self.distinct == 1:
             yield f"it gives {self.low:.2f} to everything, gold completions too: nothing can be learned from it"
             return
-        yield from self._poor_gold()
-        yield from self._gained()
+        yield from self._gold_flaws()
+        yield from self._undeserved_scores()
         yield from self._hedging()
         for names, what in (
-            (found.unstable, "the same completion does not always score the same"),
-            (found.placed, "a completion's score depends on its place in the list"),
-            (_changed(found.seen), "it changes the sample"),
+            (probed.unstable, "the same completion does not always score the same"),
+            (probed.position_dependent, "a completion's score depends on its place in the list"),
+            (_changed_samples(probed.results), "it changes the sample"),
         ):
             if names:
                 yield f"{what} ({len(names)} samples, such as {names[0]})"
@@ -147,8 +148,8 @@ class Verdict:
         if stored and stored["range"] and stored["outputs"] > 9 and len(set(stored["range"])) == 1:
             yield f"it gives {stored['mean']:.2f} to all {stored['outputs']} stored outputs"
 
-    def _gained(self) -> Iterator[str]:
-        """What pays without being right."""
+    def _undeserved_scores(self) -> Iterator[str]:
+        """Probes without a right answer that score."""
         for row in self.rows:
             if row.kind == "empty" and row.paid:
                 yield f"{row.probe} scores {row.earned:.2f} on {row.paid:.1%} of the samples"
@@ -164,67 +165,73 @@ class Verdict:
             more = f" (and so do {len(odd) - 1} other senseless ones)" if len(odd) > 1 else ""
             yield f"{worst.probe} scores full marks on {worst.full:.1%} of the samples{more}"
 
-    def _poor_gold(self) -> Iterator[str]:
-        best = max(self.golds.values())
-        poor = [k for k, score in self.golds.items() if score < best - EQUAL]
+    def _gold_flaws(self) -> Iterator[str]:
+        """Gold completions that score less than others, and probes that score more."""
+        best = max(self.gold_scores.values())
+        poor = [k for k, score in self.gold_scores.items() if score < best - EQUAL]
         if poor:
-            first = next(s for s in self.found.seen if s.number == poor[0])
-            share = len(poor) / len(self.golds)
+            first = next(r for r in self.probed.results if r.number == poor[0])
+            share = len(poor) / len(self.gold_scores)
             yield (
                 f"the gold completion scores less than {best:.2f} on {share:.1%} of the samples, "
-                f"such as {first.sample} ({self.golds[poor[0]]:.2f})"
+                f"such as {first.sample} ({self.gold_scores[poor[0]]:.2f})"
             )
-        above = [s for s in self.found.seen if s.score is not None and s.score > best + EQUAL]
+        above = [r for r in self.probed.results if r.score is not None and r.score > best + EQUAL]
         if above:
-            top = max(above, key=lambda s: s.score or 0.0)
+            top = max(above, key=lambda r: r.score or 0.0)
             yield f"{top.probe.name} scores {top.score:.2f}, more than any gold completion ({best:.2f})"
 
     def _hedging(self) -> Iterator[str]:
         if self.form_only:
             return
         first, last = (
-            {s.number for s in self.found.of(name) if self._full(s)}
+            {r.number for r in self.probed.of(name) if self._has_full_marks(r)}
             for name in (RIGHT_FIRST, RIGHT_LAST)
         )
-        both = len(first & last) / len(self.golds)
+        both = len(first & last) / len(self.gold_scores)
         if both > CHANCE:
             yield f"a right and a wrong completion score full marks in either order on {both:.1%} of the samples"
 
-    def _errors(self, seen: Sequence[Seen]) -> Iterator[str]:
-        """A line for each thing that went wrong, with what it went wrong on."""
-        kinds: dict[str, list[Seen]] = {}
-        for one in seen:
-            if one.error is not None:
-                said = one.error.partition(f"reward {self.found.reward.name} ")[2] or one.error
-                kinds.setdefault(said, []).append(one)
-        for said, own in kinds.items():
-            names = list(dict.fromkeys(s.probe.name for s in own))
+    def _errors(self, results: Sequence[ProbeResult]) -> Iterator[str]:
+        """A line for each different error, with the probes that cause it."""
+        by_error: dict[str, list[ProbeResult]] = {}
+        for result in results:
+            if result.error is not None:
+                prefix = f"reward {self.probed.reward.name} "
+                error = result.error.partition(prefix)[2] or result.error
+                by_error.setdefault(error, []).append(result)
+        for error, failed in by_error.items():
+            names = list(dict.fromkeys(r.probe.name for r in failed))
             more = f" and {len(names) - 2} others" if len(names) > 2 else ""
-            yield f"it {said} on {' and on '.join(names[:2])}{more} (such as sample {own[0].sample})"
+            causes = f"{' and on '.join(names[:2])}{more}"
+            yield f"it {error} on {causes} (such as sample {failed[0].sample})"
 
     def _notes(self) -> Iterator[str]:
-        form = self.found.reward.form
-        if form.scope == "columns" and not form.strings and self.distinct < 2:
+        signature = self.probed.reward.signature
+        if signature.scope == "columns" and not signature.strings and self.distinct < 2:
             yield (
-                "it was given conversations, as TRL gives them; if it reads plain texts, use --completions text "
+                "it was called with conversations, as TRL does; if it reads plain texts, use --completions text "
                 "here and completions: text in its section of a config"
             )
         if self.form_only:
             yield "any answer in the right form scores full marks: right for a reward of form only"
         if self.low < -EQUAL or self.high > 1 + EQUAL:
-            yield f"scores run from {self.low:.2f} to {self.high:.2f}: mind its weight beside others"
+            yield (
+                f"scores range from {self.low:.2f} to {self.high:.2f}: choose its weight relative to the other "
+                "rewards accordingly"
+            )
         for row in self.rows:
             if row.kind == "loose" and row.full > CHANCE and not self.form_only:
                 yield f"{row.probe} scores full marks on {row.full:.1%} of the samples"
             if row.none:
-                yield f"{row.probe} is said not to apply (None) on {row.none:.1%} of the samples"
+                yield f"the reward returns None (does not apply) for {row.probe} on {row.none:.1%} of the samples"
         latency = self.latency()
         if latency["worst"] > SLOW_SECONDS:
             yield f"{latency['on']} took {latency['worst']:.1f} s (sample {latency['sample']})"
 
 
-def _changed(seen: Sequence[Seen]) -> list[str]:
-    return list(dict.fromkeys(s.sample for s in seen if s.changed))
+def _changed_samples(results: Sequence[ProbeResult]) -> list[str]:
+    return list(dict.fromkeys(r.sample for r in results if r.changed))
 
 
 def _share(marks: Sequence[bool]) -> float:
