@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.error
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from tests.fakes.policies import CORPUS, tiny_config
+from vlrft.cli.commands.doctor import EXTRAS
 from vlrft.cli.doctor.model_shapes import read, shapes
 from vlrft.cli.doctor.page import available, parse_size
 from vlrft.cli.doctor.planner import Planner, changes
@@ -188,9 +190,27 @@ def test_no_ranks_are_refused(capsys: pytest.CaptureFixture[str], ranks: str) ->
     assert f"--ranks: {ranks}; at least 1" in capsys.readouterr().err
 
 
-def test_an_engine_that_is_not_known_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "quickstart", *QUICK, "engine=deepsped", "--ranks", "2"]) == 2
-    assert "did you mean deepspeed" in capsys.readouterr().err
+@pytest.mark.parametrize("command", ["doctor", "show"])
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("engine=deepsped", "engine: unknown 'deepsped'; did you mean deepspeed?"),
+        ("rollout.engine=hff", "rollout.engine: unknown 'hff'; did you mean hf?"),
+        ("rollout.engine={name: hf, rows: 1}", "rollout.engine.rows: unknown key"),
+    ],
+)
+def test_engines_are_checked(
+    capsys: pytest.CaptureFixture[str], command: str, setting: str, hint: str
+) -> None:
+    assert main([command, "quickstart", *QUICK, setting]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_the_extras_that_doctor_names_exist() -> None:
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    section = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    extras = set(re.findall(r"^(\w+) = ", section, re.MULTILINE))
+    assert set(EXTRAS) == extras - {"all", "dev", "smollm"}
 
 
 def test_a_rank_gets_its_part_of_the_prompts() -> None:

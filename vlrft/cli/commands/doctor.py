@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from vlrft.schema.errors import ConfigError
 
 CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
-EXTRAS = {
+EXTRAS = {  # extra -> its package, and what it is for
     "digits": ("scikit-learn", "the pack that needs no download"),
     "data": ("datasets", "data sets of the hub, parquet"),
     "math": ("math-verify", "mathematical answers beyond numbers"),
@@ -23,8 +23,8 @@ EXTRAS = {
     "tensorboard": ("tensorboard", "curves in TensorBoard"),
     "wandb": ("wandb", "Weights & Biases"),
     "trackio": ("trackio", "trackio"),
-    "qwen": ("torchvision", "the torchvision image processor, video"),
 }
+TORCHVISION = "faster image processing"  # no extra installs it: it has to match the build of torch
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,8 +35,10 @@ def run(args: argparse.Namespace) -> int:
     for name in CORE:
         print(f"{name:13s} {_version(name) or 'MISSING: pip install ' + name}")
     for extra, (package, use) in EXTRAS.items():
-        found = _version(package)
-        print(f"{package:13s} {found or f'not installed (pip install vlrft[{extra}])'}   {use}")
+        line = _version(package) or f"not installed (pip install vlrft[{extra}])"
+        print(f"{package:13s} {line}   {use}")
+    line = _version("torchvision") or "not installed (pip install torchvision)"
+    print(f"torchvision   {line}   {TORCHVISION}")
     if find_spec("torch") is not None:
         _devices()
     if args.config is not None:
@@ -62,7 +64,6 @@ def _devices() -> None:
         print("cuda          none: training runs on the CPU in float32")
         return
     for index in range(torch.cuda.device_count()):
-        found = torch.cuda.get_device_properties(index)
-        print(
-            f"cuda:{index}        {found.name}, {found.total_memory / 1e9:.0f} GB, bfloat16 {torch.cuda.is_bf16_supported()}"
-        )
+        gpu = torch.cuda.get_device_properties(index)
+        half = torch.cuda.is_bf16_supported()
+        print(f"cuda:{index}        {gpu.name}, {gpu.total_memory / 1e9:.0f} GB, bfloat16 {half}")

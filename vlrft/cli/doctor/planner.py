@@ -22,6 +22,7 @@ from vlrft.memory.phases import plan
 from vlrft.memory.plan import Plan
 from vlrft.memory.shapes import Model
 from vlrft.memory.workload import Sampling, Work
+from vlrft.rollout.engines import find_rollout_engine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ class Planner:
         """A rank's plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
         model = self._shapes(config.policy)
         engine = find_engine(config.engine)
+        find_rollout_engine(config.rollout.engine)
         evaluation = evaluated(config, self.evaluation, self.ranks)
         found: list[Planned] = []
         for stage, own in zip(config.stages, self.stages, strict=True):
