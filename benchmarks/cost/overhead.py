@@ -30,7 +30,7 @@ from unittest.mock import patch
 import torch
 
 from vlrft.config.load import load_config
-from vlrft.tracing.phases import Phases
+from vlrft.tracing.phases import PhaseTimer
 from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.train import train
@@ -63,7 +63,7 @@ class Watch:
 
     def over(self, stage: str, steps: Sequence[int]) -> Iterator[int]:
         for k, step in enumerate(steps):
-            with Phases(time.process_time).watching() as phases:
+            with PhaseTimer(time.process_time).watching() as phases:
                 yield step
             if stage != "sft" and k >= self.skipped:
                 self.found.append(phases.seconds)

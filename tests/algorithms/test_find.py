@@ -9,7 +9,7 @@ import pytest
 
 from vlrft.algorithms import ALGORITHMS, find_algorithm, methods
 from vlrft.algorithms.algorithm import Schedule
-from vlrft.algorithms.methods import load_methods
+from vlrft.algorithms.methods import load_algorithms
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.schema.errors import ConfigError
 
@@ -76,12 +76,12 @@ def test_a_method_file_is_found_and_a_name_stands_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (
-        "import dataclasses\nfrom vlrft.algorithms.methods.sft import METHODS as OTHERS\n"
-        "METHODS = (dataclasses.replace(OTHERS[0], name='{}'),)\n"
+        "import dataclasses\nfrom vlrft.algorithms.methods.sft import ALGORITHMS as OTHERS\n"
+        "ALGORITHMS = (dataclasses.replace(OTHERS[0], name='{}'),)\n"
     )
     (tmp_path / "zzz_new.py").write_text(text.format("brand_new"))
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
-    assert "brand_new" in load_methods()
+    assert "brand_new" in load_algorithms()
     (tmp_path / "zzz_twice.py").write_text(text.format("gpg"))
     with pytest.raises(ValueError, match=r"zzz_twice\.py: a method 'gpg' exists already"):
-        load_methods()
+        load_algorithms()

@@ -86,7 +86,7 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
         dealt = [replace(g, rank=r) for g, r in zip(groups, players, strict=True)]
         for name in METHODS:
             found[f"{split}/{name}"] = gradient(own, dealt, ALGORITHMS[name], ranks)
-    found["first"] = from_first(ranks)
+    found["first"] = run_on_first(ranks)
     found["broken"] = broken(own, groups, ranks)
     return found
 
@@ -117,15 +117,15 @@ def broken(own: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
     return [f"{one.reason} {list(one.samples)}" for one in skipped]
 
 
-def from_first(ranks: Ranks) -> list[Any]:
+def run_on_first(ranks: Ranks) -> list[Any]:
     """What the first rank alone does, and how it fails, as every rank sees it."""
-    given: list[Any] = [ranks.from_first(lambda: ranks.rank + 7)]
+    given: list[Any] = [ranks.run_on_first(lambda: ranks.rank + 7)]
     try:
-        ranks.from_first(lambda: 1 // ranks.rank)
+        ranks.run_on_first(lambda: 1 // ranks.rank)
     except ZeroDivisionError as e:
         given.append(str(e))
     try:
-        ranks.from_first(lambda: refuse("one", "two"))
+        ranks.run_on_first(lambda: refuse("one", "two"))
     except ConfigError as e:
         given.append(e.mistakes)
     return given

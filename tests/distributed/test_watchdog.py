@@ -15,8 +15,8 @@ import pytest
 
 from vlrft.distributed.launcher import tell
 from vlrft.distributed.ranks import WAIT, Ranks
-from vlrft.distributed.watchdog import STOP, Place, Watchdog, key_of, read, where
-from vlrft.tracing.phases import following, phase, working_on
+from vlrft.distributed.watchdog import STOP, Place, Watchdog, read, status_key, where
+from vlrft.tracing.phases import notify, phase, working_on
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "ranks.yaml"
 KILLED_WITHIN = 30.0  # seconds, on a busy machine; alone it is two
@@ -51,9 +51,9 @@ def judge(rank: int) -> tuple[Kept, Watchdog]:
 def test_a_rank_that_tells_nothing_any_more_is_named_with_its_last_place() -> None:
     store, first = judge(0)
     for beat in range(4):
-        store.set(key_of(0), told(beat))
-        store.set(key_of(1), told(beat))
-        store.set(key_of(2), told(min(beat, 1)))
+        store.set(status_key(0), told(beat))
+        store.set(status_key(1), told(beat))
+        store.set(status_key(2), told(min(beat, 1)))
         verdict = first.verdict(3.0 * beat)
         assert (verdict is None) == (beat < 3)
     assert verdict is not None
@@ -64,9 +64,9 @@ def test_a_rank_that_tells_nothing_any_more_is_named_with_its_last_place() -> No
 
 def test_of_ranks_that_do_not_move_the_one_that_others_wait_for_is_named() -> None:
     store, first = judge(0)
-    store.set(key_of(0), told(1, waits=True, still=40.0))
-    store.set(key_of(1), told(1, still=11.0))
-    store.set(key_of(2), told(1, still=30.0))
+    store.set(status_key(0), told(1, waits=True, still=40.0))
+    store.set(status_key(1), told(1, still=11.0))
+    store.set(status_key(2), told(1, still=30.0))
     verdict = first.verdict(0.0)
     assert verdict is not None
     assert verdict == (
@@ -74,15 +74,15 @@ def test_of_ranks_that_do_not_move_the_one_that_others_wait_for_is_named() -> No
         "rank 2 has not moved for 30 s: step 7, rollout/decode, samples ['a']; "
         "the run stops, --resume goes on from its last checkpoint"
     )
-    store.set(key_of(1), told(2, still=9.0))
-    store.set(key_of(2), told(2, still=9.0))
+    store.set(status_key(1), told(2, still=9.0))
+    store.set(status_key(2), told(2, still=9.0))
     assert first.verdict(1.0) is None
 
 
 def test_a_rank_that_loads_may_take_any_time() -> None:
     store, first = judge(0)
     for rank in range(3):
-        store.set(key_of(rank), Place(moved=time.monotonic() - 99.0).told(1))
+        store.set(status_key(rank), Place(moved=time.monotonic() - 99.0).told(1))
     assert first.verdict(0.0) is None
 
 
@@ -90,7 +90,7 @@ def test_the_second_rank_judges_the_first_and_others_nobody() -> None:
     for rank in (1, 2):
         store, judging = judge(rank)
         for each in range(3):
-            store.set(key_of(each), told(1, still=99.0))
+            store.set(status_key(each), told(1, still=99.0))
         assert judging.verdict(0.0) is None
         verdict = judging.verdict(6.0)
         assert (verdict or "").startswith("rank 0 has been silent") == (rank == 1)
@@ -98,7 +98,7 @@ def test_the_second_rank_judges_the_first_and_others_nobody() -> None:
 
 def test_a_place_follows_the_phases() -> None:
     place, store = Place(), Kept()
-    with following(place), phase("rollout"):
+    with notify(place), phase("rollout"):
         assert place.news.is_set()
         place.news.clear()
         with phase("prefill"):
@@ -106,7 +106,7 @@ def test_a_place_follows_the_phases() -> None:
         working_on(["a", "b", "a"], step=3)
         assert place.news.is_set()
         with phase("decode"), phase(WAIT):
-            store.set(key_of(0), place.told(1))
+            store.set(status_key(0), place.told(1))
     found = read(store, 0)
     assert found is not None
     assert found["waits"]
@@ -117,14 +117,14 @@ def test_a_place_follows_the_phases() -> None:
 
 def test_the_place_of_a_failure_is_the_innermost_phase() -> None:
     place, store = Place(), Kept()
-    with following(place), suppress(ValueError):
+    with notify(place), suppress(ValueError):
         working_on((), step=2)
         with phase("rollout"):
             with phase("decode"):
                 pass
             with phase("reward"), phase("read"):
                 raise ValueError
-    store.set(key_of(0), place.told(1))
+    store.set(status_key(0), place.told(1))
     found = read(store, 0)
     assert found is not None
     assert where(found) == "step 2, rollout/reward/read"
@@ -154,7 +154,7 @@ def test_what_became_of_the_ranks_is_told_once(
     store = Kept()
     outputs = [tmp_path / str(rank) for rank in range(3)]
     for rank, output in enumerate(outputs):
-        store.set(key_of(rank), told(1))
+        store.set(status_key(rank), told(1))
         output.write_text("its words\n")
     if stop is not None:
         store.set(STOP, json.dumps({"by": stop, "said": "the verdict"}))
@@ -169,7 +169,7 @@ def test_what_fails_before_it_began_has_no_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, said: str
 ) -> None:
     store = Kept()
-    store.set(key_of(0), Place().told(1))
+    store.set(status_key(0), Place().told(1))
     assert tell([code], [tmp_path / "0"], store) > 0
     assert capsys.readouterr().err.strip() == said
 

@@ -31,5 +31,5 @@ def _rank(rank: int, work: Callable[[Ranks, Path], Any], folder: Path, size: int
     dist.init_process_group(
         "gloo", init_method=rendezvous, rank=rank, world_size=size, timeout=PATIENCE
     )
-    torch.save(work(Ranks.joined(), folder), folder / f"{rank}.pt")
+    torch.save(work(Ranks.current(), folder), folder / f"{rank}.pt")
     dist.destroy_process_group()

@@ -18,7 +18,7 @@ from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
 from vlrft.schema.errors import EnvError
 from vlrft.testing.scripted_engine import ScriptedEngine
-from vlrft.tracing.phases import Phases
+from vlrft.tracing.phases import PhaseTimer
 
 SAMPLING = Sampling(max_tokens=40)
 
@@ -271,7 +271,7 @@ def test_a_play_without_a_score_that_its_task_names_is_no_failed_one(tiny: Tiny)
 
 
 def test_what_environments_take_is_a_phase_of_its_own(tiny: Tiny) -> None:
-    phases = Phases()
+    phases = PhaseTimer()
     with phases.watching():
         played(tiny("qwen2").chat, "plain", ["1", "2", "3"])
     assert "environment" in phases.seconds

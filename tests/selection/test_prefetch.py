@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from vlrft.schema import DataError, Sample
-from vlrft.selection.prefetch import Ahead
+from vlrft.selection.prefetch import Prefetcher
 from vlrft.selection.prompt_sampler import PromptSampler
 
 
@@ -33,7 +33,7 @@ class Split(Sequence[Sample]):
 
 def test_announced_samples_are_made_once_by_threads_with_their_images() -> None:
     split, seen = Split(9), list[Any]()
-    ahead = Ahead(split, lambda image: seen.append(image.tobytes()[0]), 2)
+    ahead = Prefetcher(split, lambda image: seen.append(image.tobytes()[0]), 2)
     ahead.announce([4, 7])
     assert [ahead[7].id, ahead[4].id] == ["s7", "s4"]
     assert sorted(index for index, _ in split.made) == [4, 7]
@@ -55,7 +55,7 @@ def test_pixels_are_held_until_the_next_draw_is_over() -> None:
         alive.append(weakref.ref(made))
         return made
 
-    ahead = Ahead(Split(9), process, 1)
+    ahead = Prefetcher(Split(9), process, 1)
     ahead.announce([1])
     ahead[1]
     ahead.announce([2])  # the draw that took 1 is over, its prompts are made now
@@ -69,7 +69,7 @@ def test_pixels_are_held_until_the_next_draw_is_over() -> None:
 def test_a_wrong_guess_costs_nothing_but_its_time_and_is_given_up() -> None:
     go = Event()
     split = Split(9)
-    ahead = Ahead(split, lambda image: go.wait(10), 1)
+    ahead = Prefetcher(split, lambda image: go.wait(10), 1)
     ahead.announce([0, 1, 2])
     ahead.announce([3])
     go.set()
@@ -82,7 +82,7 @@ def test_an_image_that_cannot_be_used_is_left_to_the_prompt() -> None:
     def refuse(image: object) -> object:
         raise DataError("no picture")
 
-    ahead = Ahead(Split(9), refuse, 1)
+    ahead = Prefetcher(Split(9), refuse, 1)
     ahead.announce([0])
     assert ahead[0].id == "s0"
     ahead.close()
@@ -93,7 +93,7 @@ def test_a_sample_that_cannot_be_made_is_an_error_when_it_is_asked_for() -> None
         def __getitem__(self, index: Any) -> Any:
             raise DataError(f"row {index} cannot be read")
 
-    ahead = Ahead(Broken(9), id, 1)
+    ahead = Prefetcher(Broken(9), id, 1)
     ahead.announce([0])
     with pytest.raises(DataError, match="row 0 cannot be read"):
         ahead[0]
@@ -103,7 +103,7 @@ def test_a_sample_that_cannot_be_made_is_an_error_when_it_is_asked_for() -> None
 def test_a_sampler_that_gets_ahead_draws_the_same() -> None:
     plain, split = PromptSampler(Split(10), seed=3), Split(10)
     sampler = PromptSampler(split, seed=3)
-    sampler.get_ahead(id, 2)
+    sampler.prefetch(id, 2)
     for _ in range(7):
         assert [s.id for s in sampler.draw(4)] == [s.id for s in plain.draw(4)]
     assert sampler.state_dict() == plain.state_dict()

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.fakes.policies import group, sample
 from vlrft.schema import Sample
 from vlrft.schema.errors import ConfigError
-from vlrft.selection.prompt_sampler import PromptSampler, find_preference
+from vlrft.selection.prompt_sampler import PromptSampler, find_prompt_strategy
 from vlrft.selection.prompt_state import PromptRecord, PromptStates
 from vlrft.selection.prompt_strategies import (
-    PREFERENCES,
+    PROMPT_STRATEGIES,
     Greso,
     HistoryResampling,
     VarianceAware,
@@ -31,11 +31,11 @@ def remembered(**rewards: tuple[float, ...]) -> PromptStates:
     return states
 
 
-@pytest.mark.parametrize("name", PREFERENCES)
+@pytest.mark.parametrize("name", PROMPT_STRATEGIES)
 def test_a_sampler_goes_on_where_it_stopped(name: str) -> None:
     def new() -> PromptSampler:
         states = remembered(p0=(1.0, 1.0), p1=(0.0, 1.0), p2=(0.0, 0.0))
-        return PromptSampler(SAMPLES, 3, find_preference(name, "prompts"), states)
+        return PromptSampler(SAMPLES, 3, find_prompt_strategy(name, "prompts"), states)
 
     whole = new()
     first = [s.id for s in whole.draw(7)]
@@ -108,10 +108,10 @@ class Composed(Sequence[Sample]):
         return SAMPLES[index]
 
 
-@pytest.mark.parametrize("name", PREFERENCES)
+@pytest.mark.parametrize("name", PROMPT_STRATEGIES)
 def test_a_sample_is_made_no_more_often_than_drawn_and_once_for_its_name(name: str) -> None:
     samples, states = Composed(), remembered(**{f"p{i}": (1.0, 1.0) for i in range(10)})
-    sampler = PromptSampler(samples, 0, find_preference(name, "prompts"), states)
+    sampler = PromptSampler(samples, 0, find_prompt_strategy(name, "prompts"), states)
     drawn = Counter(s.id for _ in range(30) for s in sampler.draw(4))
     for one in SAMPLES:
         assert drawn[one.id] <= samples.asked[one.id] <= drawn[one.id] + 1
@@ -127,7 +127,7 @@ def play(states: PromptStates, drawn: Sequence[Sample], turn: int) -> list[str]:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.sampled_from(sorted(PREFERENCES)),
+    st.sampled_from(sorted(PROMPT_STRATEGIES)),
     st.integers(0, 2**32),
     st.lists(st.integers(1, 15), min_size=2, max_size=12),
     st.data(),
@@ -137,7 +137,7 @@ def test_a_run_that_is_stopped_anywhere_draws_what_it_would_have(
 ) -> None:
     stop = data.draw(st.integers(1, len(sizes) - 1))
     states = PromptStates()
-    sampler = PromptSampler(SAMPLES, seed, find_preference(name, "prompts"), states)
+    sampler = PromptSampler(SAMPLES, seed, find_prompt_strategy(name, "prompts"), states)
     saved: tuple[dict[str, object], dict[str, dict[str, float]]] = {}, {}
     whole: list[list[str]] = []
     for turn, size in enumerate(sizes):
@@ -145,7 +145,7 @@ def test_a_run_that_is_stopped_anywhere_draws_what_it_would_have(
             saved = sampler.state_dict(), states.state_dict()
         whole.append(play(states, sampler.draw(size), turn))
     states = PromptStates()
-    resumed = PromptSampler(SAMPLES, 0, find_preference(name, "prompts"), states)
+    resumed = PromptSampler(SAMPLES, 0, find_prompt_strategy(name, "prompts"), states)
     resumed.load_state_dict(saved[0])
     states.load_state_dict(saved[1])
     rest = [play(states, resumed.draw(n), k) for k, n in enumerate(sizes[stop:], stop)]
@@ -188,15 +188,15 @@ def test_greso_adapts_from_the_second_epoch_on_to_what_it_drew() -> None:
     sampler = PromptSampler(SAMPLES, 0, Greso(rate=0.1), states)
     for _ in range(2):
         states.observe([group(s.id, (1.0, 1.0)) for s in sampler.draw(10)])
-    assert sampler.preference == Greso(rate=0.1)
+    assert sampler.strategy == Greso(rate=0.1)
     sampler.draw(10)
-    assert sampler.preference == Greso(explore_solved=0.4, explore_failed=0.6, rate=0.1)
+    assert sampler.strategy == Greso(explore_solved=0.4, explore_failed=0.6, rate=0.1)
 
 
 def test_what_is_unknown_is_told() -> None:
     with pytest.raises(ConfigError, match="did you mean greso"):
-        find_preference("gresso", "stages.0.prompts")
+        find_prompt_strategy("gresso", "stages.0.prompts")
     with pytest.raises(ConfigError, match=r"stages\.0\.prompts: needs a `name`; known: uniform,"):
-        find_preference({"share": 0.5}, "stages.0.prompts")
+        find_prompt_strategy({"share": 0.5}, "stages.0.prompts")
     with pytest.raises(ConfigError, match=r"stages\.0\.prompts\.share"):
-        find_preference({"name": "variance_aware", "share": 2}, "stages.0.prompts")
+        find_prompt_strategy({"name": "variance_aware", "share": 2}, "stages.0.prompts")

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from vlrft.tracing.phases import ROOT, Phases, phase
+from vlrft.tracing.phases import ROOT, PhaseTimer, phase
 
 
 class Time:
@@ -28,7 +28,7 @@ def test_time_belongs_to_the_innermost_phase(clock: Time) -> None:
     def work(seconds: float) -> None:
         clock.now += seconds
 
-    with Phases(clock).watching() as found:
+    with PhaseTimer(clock).watching() as found:
         clock.now += 1
         with phase("outer"):
             clock.now += 2
@@ -47,7 +47,7 @@ def test_a_phase_that_fails_is_over(clock: Time) -> None:
         clock.now += 1
         raise KeyError
 
-    with Phases(clock).watching() as found:
+    with PhaseTimer(clock).watching() as found:
         with pytest.raises(KeyError):
             broken()
         clock.now += 2
@@ -55,8 +55,8 @@ def test_a_phase_that_fails_is_over(clock: Time) -> None:
 
 
 def test_a_watcher_within_another_keeps_what_it_sees(clock: Time) -> None:
-    with Phases(clock).watching() as outer:
-        with Phases(clock).watching() as inner, phase("a"):
+    with PhaseTimer(clock).watching() as outer:
+        with PhaseTimer(clock).watching() as inner, phase("a"):
             clock.now += 1
         with phase("b"):
             clock.now += 2
@@ -73,7 +73,7 @@ def test_what_a_device_still_does_is_waited_for_and_phases_are_marked(clock: Tim
         marks.append(path)
         return nullcontext()
 
-    with Phases(clock, settle, mark).watching() as found, phase("a"), phase("b"):
+    with PhaseTimer(clock, settle, mark).watching() as found, phase("a"), phase("b"):
         pass
     assert marks == ["a", "a/b"]
     assert found.seconds == {ROOT: 2, "a": 2, "a/b": 1}

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from vlrft.advantages import find_estimator
 from vlrft.algorithms.algorithm import Algorithm, Schedule
-from vlrft.algorithms.methods import load_methods
+from vlrft.algorithms.methods import load_algorithms
 from vlrft.config.choice import change, choose, configure, find_or_load
 from vlrft.objectives import Reduction
 from vlrft.plugins.names import unknown_key, unknown_name
@@ -21,7 +21,7 @@ from vlrft.selection.group_filters import KEEPS
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import SELECTORS
 
-ALGORITHMS: Mapping[str, Algorithm] = load_methods()
+ALGORITHMS: Mapping[str, Algorithm] = load_algorithms()
 _PARTS = ("objective", "regularize", "reference")  # merged key by key
 _FAMILIES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merged key by key
     "keep": KEEPS,

@@ -27,7 +27,7 @@ class Ranks:
     size: int = 1
 
     @classmethod
-    def joined(cls) -> Ranks:
+    def current(cls) -> Ranks:
         """Those of torch.distributed's default group, when there is one."""
         if not dist.is_initialized():
             return cls()
@@ -60,7 +60,7 @@ class Ranks:
             dist.all_gather_object(parts, list(items))
         return parts
 
-    def from_first(self, act: Callable[[], T]) -> T:
+    def run_on_first(self, act: Callable[[], T]) -> T:
         """What `act` gives on rank 0, on every rank. What it raises there every rank raises, and none waits for ever."""
         if self.size == 1:
             return act()
@@ -95,12 +95,12 @@ class Ranks:
 ALONE = Ranks()
 
 
-def started_rank() -> int:
+def rank_from_environment() -> int:
     """The rank that this process was started as; 0 where nothing started several."""
     return int(os.environ.get("RANK", "0"))
 
 
-def join(device: str, wait: float) -> Ranks:
+def join_ranks(device: str, wait: float) -> Ranks:
     """The ranks that torchrun, a DeepSpeed hostfile or `vlrft launch` started, as their environment says; this process
     alone where nothing started it. `device` is cpu or cuda; `wait`: seconds after which a rank that the others wait
     for is given up.
@@ -109,10 +109,10 @@ def join(device: str, wait: float) -> Ranks:
     fewer GPUs than ranks.
     """
     if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return Ranks.joined()
+        return Ranks.current()
     backend = "gloo"
     if device == "cuda":
-        local = int(os.environ.get("LOCAL_RANK", started_rank()))
+        local = int(os.environ.get("LOCAL_RANK", rank_from_environment()))
         if local >= torch.cuda.device_count():
             raise RanksError(
                 f"rank {local} of this machine has no GPU: there are {torch.cuda.device_count()}; start fewer ranks"
@@ -120,4 +120,4 @@ def join(device: str, wait: float) -> Ranks:
         torch.cuda.set_device(local)
         backend = "cpu:gloo,cuda:nccl"
     dist.init_process_group(backend, timeout=timedelta(seconds=wait))
-    return Ranks.joined()
+    return Ranks.current()

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from vlrft.config import Config
 from vlrft.distributed.device import pick_device
-from vlrft.distributed.ranks import Ranks, join
+from vlrft.distributed.ranks import Ranks, join_ranks
 from vlrft.distributed.watchdog import Watchdog
 from vlrft.schema import VlrftError
 
@@ -19,10 +19,10 @@ GRACE = 10.0  # seconds in which whoever started the ranks ends those that are l
 
 
 @contextmanager
-def joined(config: Config) -> Iterator[Ranks]:
+def rank_session(config: Config) -> Iterator[Ranks]:
     """The ranks of this run; alone where nothing started several. When one is lost the others leave, too."""
     limits = config.ranks
-    ranks = join(pick_device(config.device), wait=2 * limits.stuck)
+    ranks = join_ranks(pick_device(config.device), wait=2 * limits.stuck)
     if ranks.size == 1:
         yield ranks
         return

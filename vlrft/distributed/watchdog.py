@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from vlrft.distributed.ranks import WAIT, Ranks
-from vlrft.tracing.phases import following
+from vlrft.tracing.phases import notify
 
 BEAT = 1.0  # seconds between two signs of life
 SHOWN_SAMPLES = 8
@@ -37,7 +37,7 @@ class Store(Protocol):
     def check(self, keys: list[str]) -> bool: ...
 
 
-def key_of(rank: int) -> str:
+def status_key(rank: int) -> str:
     return f"vlrft/place/{rank}"
 
 
@@ -96,9 +96,9 @@ def where(told: dict[str, Any]) -> str:
 
 def read(store: Store, rank: int) -> dict[str, Any] | None:
     """What a rank last told; None before it told anything."""
-    if not store.check([key_of(rank)]):
+    if not store.check([status_key(rank)]):
         return None
-    found: dict[str, Any] = json.loads(store.get(key_of(rank)))
+    found: dict[str, Any] = json.loads(store.get(status_key(rank)))
     return found
 
 
@@ -127,7 +127,7 @@ class Watchdog:
         thread = threading.Thread(target=self._watch, name="vlrft-watchdog", daemon=True)
         thread.start()
         try:
-            with following(self.place):
+            with notify(self.place):
                 yield
         finally:
             self._over.set()
@@ -141,7 +141,7 @@ class Watchdog:
             self.place.news.clear()
             beat += 1
             try:
-                self.store.set(key_of(self.ranks.rank), self.place.told(beat))
+                self.store.set(status_key(self.ranks.rank), self.place.told(beat))
                 stopped = self.store.check([STOP])
                 verdict = None if stopped else self.verdict(time.monotonic())
                 if verdict is not None:

@@ -104,7 +104,7 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        mode, ranks = self._mode, Ranks.joined()
+        mode, ranks = self._mode, Ranks.current()
         own = self._answers(out)
         answers = [
             replace(answer, scores=_by_name(self._names, scores))
@@ -221,7 +221,7 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 found.append((b, {name: v[k].cpu() for name, v in given.items() if v is not None}))
         mask = step.loss.mask
         filled = {k: torch.zeros(mask.shape, dtype=torch.float64) for k in ("now", "old", "ref")}
-        for b, values in (row for rank in Ranks.joined().gather(found) for row in rank):
+        for b, values in (row for rank in Ranks.current().gather(found) for row in rank):
             for name, value in values.items():
                 width = min(len(value), mask.shape[1])
                 filled[name][b, :width] = value[:width].double()

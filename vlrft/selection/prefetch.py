@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class Ahead(Sequence[Sample]):
+class Prefetcher(Sequence[Sample]):
     """A split's samples; those that were announced come without a wait."""
 
     def __init__(

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vlrft.config.choice import choose
 from vlrft.schema import DataError, Sample
-from vlrft.selection.prefetch import Ahead
+from vlrft.selection.prefetch import Prefetcher
 from vlrft.selection.prompt_state import PromptStates
-from vlrft.selection.prompt_strategies import PREFERENCES, Preference, Uniform
+from vlrft.selection.prompt_strategies import PROMPT_STRATEGIES, PromptStrategy, Uniform
 from vlrft.tracing.phases import phase
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def find_preference(choice: str | Mapping[str, Any], at: str) -> Preference:
+def find_prompt_strategy(choice: str | Mapping[str, Any], at: str) -> PromptStrategy:
     """A preference by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
-    return choose(choice, PREFERENCES, at=at)
+    return choose(choice, PROMPT_STRATEGIES, at=at)
 
 
 class PromptSampler:
@@ -34,31 +33,31 @@ class PromptSampler:
         self,
         samples: Sequence[Sample],
         seed: int,
-        preference: Preference | None = None,
+        strategy: PromptStrategy | None = None,
         states: PromptStates | None = None,
     ) -> None:
         if not len(samples):
             raise DataError("no samples to train on; check task.options and the split")
         self.samples = samples
         self.seed = seed
-        self.preference = preference or Uniform()
+        self.strategy = strategy or Uniform()
         self.states = states or PromptStates()
         self.drawn = 0  # positions that are used up, those passed over included
         self.batches = 0
         self._last: list[str] = []  # ids of the latest draw
         self._order: tuple[int, np.ndarray] | None = None
-        self._ahead: Ahead | None = None
+        self._prefetcher: Prefetcher | None = None
         self._ids: dict[int, str] = {}  # a sample may be composed each time it is asked for
 
-    def get_ahead(self, process: Callable[[Image], object], threads: int) -> None:
+    def prefetch(self, process: Callable[[Image], object], threads: int) -> None:
         """From now on the samples that probably come next are opened, and their images processed, by threads."""
-        self._ahead = Ahead(self.samples, process, threads)
-        self.samples = self._ahead
+        self._prefetcher = Prefetcher(self.samples, process, threads)
+        self.samples = self._prefetcher
 
     def close(self) -> None:
         """Ends the threads, if there are any."""
-        if self._ahead is not None:
-            self._ahead.close()
+        if self._prefetcher is not None:
+            self._prefetcher.close()
 
     @property
     def epoch(self) -> float:
@@ -69,14 +68,14 @@ class PromptSampler:
         """The next `size` samples; in turn, one may come twice only across the border of two epochs."""
         if self.epoch >= 1:  # before, no prompt could be passed over
             went = [r for name in self._last if (r := self.states.records.get(name)) is not None]
-            self.preference = self.preference.adapted(went) if went else self.preference
-        weighted = round(self.preference.weighted_share() * size)
+            self.strategy = self.strategy.adapted(went) if went else self.strategy
+        weighted = round(self.strategy.weighted_share() * size)
         found = self._by_weight(min(weighted, len(self.samples)))
         self.batches += 1
         found += [self._next() for _ in range(size - len(found))]
         self._last = [s.id for s in found]
-        if self._ahead is not None:
-            self._ahead.announce(map(self._index, range(self.drawn, self.drawn + size)))
+        if self._prefetcher is not None:
+            self._prefetcher.announce(map(self._index, range(self.drawn, self.drawn + size)))
         return found
 
     def _next(self) -> Sample:
@@ -87,7 +86,7 @@ class PromptSampler:
             index = self._index(position)
             sample = None if index in self._ids else self._sample(index)
             record = self.states.records.get(self._ids[index])
-            if record is None or not self.preference.skip(record, self._chance(position)):
+            if record is None or not self.strategy.skip(record, self._chance(position)):
                 return sample or self._sample(index)
         self.drawn += 1
         return self._sample(self._index(self.drawn - 1))
@@ -127,10 +126,10 @@ class PromptSampler:
             "drawn": self.drawn,
             "batches": self.batches,
             "last": list(self._last),
-            "preference": asdict(self.preference),
+            "preference": dict(vars(self.strategy)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.seed, self.drawn, self.batches = state["seed"], state["drawn"], state["batches"]
         self._last = list(state["last"])
-        self.preference = replace(self.preference, **state["preference"])
+        self.strategy = type(self.strategy)(**state["preference"])

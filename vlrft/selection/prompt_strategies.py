@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -16,10 +16,8 @@ LEAST, MOST = 0.05, 0.95  # where GRESO's chances stay while they adapt, as in t
 
 
 @runtime_checkable
-class Preference(Protocol):
-    """A frozen dataclass whose fields are its settings, and what it has learned."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+class PromptStrategy(Protocol):
+    """A frozen dataclass. Its fields are its settings and what it has learned: a checkpoint keeps them."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
         """Whether the prompt is passed over in its turn; `chance` is uniform in [0, 1)."""
@@ -29,7 +27,7 @@ class Preference(Protocol):
         """Share of the prompts that are drawn by weight and not in their turn."""
         ...
 
-    def adapted(self, records: Sequence[PromptRecord]) -> Preference:
+    def adapted(self, records: Sequence[PromptRecord]) -> PromptStrategy:
         """What it becomes after a draw whose prompts went as the records say; of the same kind."""
         ...
 
@@ -132,7 +130,7 @@ def _moved(chance: float, by: float) -> float:
     return max(chance + by, min(chance, LEAST)) if by < 0 else min(chance + by, max(chance, MOST))
 
 
-PREFERENCES: Mapping[str, type[Uniform | VarianceAware | HistoryResampling | Greso]] = {
+PROMPT_STRATEGIES: Mapping[str, type[PromptStrategy]] = {
     "uniform": Uniform,
     "variance_aware": VarianceAware,
     "history": HistoryResampling,

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 ROOT = "loop"  # what is in no phase
 
 
-class Phases:
+class PhaseTimer:
     """Seconds of each path of phases, without those of the phases inside it."""
 
     def __init__(
@@ -33,17 +33,17 @@ class Phases:
         self._last = 0.0
 
     def begin(self, name: str) -> None:
-        self._book()
+        self._add_elapsed()
         path = f"{self._open[-1][0]}/{name}" if self._open else name
         mark = self._mark(path)
         mark.__enter__()
         self._open.append((path, mark))
 
     def end(self) -> None:
-        self._book()
+        self._add_elapsed()
         self._open.pop()[1].__exit__(None, None, None)
 
-    def _book(self) -> None:
+    def _add_elapsed(self) -> None:
         """Gives the time since the last entry to the innermost phase."""
         self._settle()
         now = self._clock()
@@ -52,19 +52,19 @@ class Phases:
         self._last = now
 
     @contextmanager
-    def watching(self) -> Iterator[Phases]:
+    def watching(self) -> Iterator[PhaseTimer]:
         """Within it the phases of this thread are booked here, and on no other watcher."""
         self._last = self._clock()
-        token = _WATCHER.set(self)
+        token = _TIMER.set(self)
         try:
             yield self
         finally:
-            self._book()
-            _WATCHER.reset(token)
+            self._add_elapsed()
+            _TIMER.reset(token)
 
 
 @runtime_checkable
-class Follower(Protocol):
+class PhaseListener(Protocol):
     """Is told where this thread is, besides any watcher: what to say when it gets no further."""
 
     def begin(self, name: str) -> None: ...
@@ -77,24 +77,24 @@ class Follower(Protocol):
 
 
 @contextmanager
-def following(follower: Follower) -> Iterator[None]:
+def notify(listener: PhaseListener) -> Iterator[None]:
     """Within it the follower is told."""
-    token = _FOLLOWER.set(follower)
+    token = _LISTENER.set(listener)
     try:
         yield
     finally:
-        _FOLLOWER.reset(token)
+        _LISTENER.reset(token)
 
 
 def working_on(samples: Sequence[str], step: int | None = None) -> None:
     """What is done from now on is done for these samples, in this step unless it is the same."""
-    follower = _FOLLOWER.get()
-    if follower is not None:
-        follower.about(samples, step)
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener.about(samples, step)
 
 
-_WATCHER: ContextVar[Phases | None] = ContextVar("phases", default=None)
-_FOLLOWER: ContextVar[Follower | None] = ContextVar("follower", default=None)
+_TIMER: ContextVar[PhaseTimer | None] = ContextVar("phases", default=None)
+_LISTENER: ContextVar[PhaseListener | None] = ContextVar("listener", default=None)
 
 
 class phase(ContextDecorator):  # reads as a keyword: with phase("…")
@@ -104,15 +104,15 @@ class phase(ContextDecorator):  # reads as a keyword: with phase("…")
         self.name = name
 
     def __enter__(self) -> None:
-        watcher, follower = _WATCHER.get(), _FOLLOWER.get()
-        if watcher is not None:
-            watcher.begin(self.name)
-        if follower is not None:
-            follower.begin(self.name)
+        timer, listener = _TIMER.get(), _LISTENER.get()
+        if timer is not None:
+            timer.begin(self.name)
+        if listener is not None:
+            listener.begin(self.name)
 
     def __exit__(self, *_: object) -> None:
-        watcher, follower = _WATCHER.get(), _FOLLOWER.get()
-        if watcher is not None:
-            watcher.end()
-        if follower is not None:
-            follower.end()
+        timer, listener = _TIMER.get(), _LISTENER.get()
+        if timer is not None:
+            timer.end()
+        if listener is not None:
+            listener.end()

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from vlrft.tracing.phases import Phases
+from vlrft.tracing.phases import PhaseTimer
 
 TRACED = 2  # steps of a stage
 TRACE_SECONDS = 5.0  # a trace ends here at the latest: a second can hold a hundred thousand events
@@ -57,7 +57,7 @@ class StepProfiler:
         for step in steps:
             if step == traced[0]:
                 trace.start()
-            phases = Phases(settle=settle, mark=trace.mark)
+            phases = PhaseTimer(settle=settle, mark=trace.mark)
             with phases.watching():
                 yield step
             if step == traced[-1]:

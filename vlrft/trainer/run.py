@@ -214,7 +214,7 @@ class Run:
         """A checkpoint of the present step, written by the first rank; every rank learns whether that went well."""
         moments, counters = engine.state()
         with engine.unsharded_on_first_rank():
-            return self.ranks.from_first(
+            return self.ranks.run_on_first(
                 lambda: self.checkpoints.save(
                     self.step,
                     self.policy.save,

@@ -23,7 +23,7 @@ from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import load_task
 from vlrft.schema.errors import ConfigError
-from vlrft.selection.prompt_sampler import PromptSampler, find_preference
+from vlrft.selection.prompt_sampler import PromptSampler, find_prompt_strategy
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
@@ -44,7 +44,7 @@ def open_run(
     """
     engine = find_engine(config.engine)
     rollout_engine = find_rollout_engine(config.rollout.engine)
-    ranks.from_first(lambda: clear(config, out, resume=resume, overwrite=overwrite))
+    ranks.run_on_first(lambda: clear(config, out, resume=resume, overwrite=overwrite))
     states = PromptStates()
     stages = make_stages(config, states)
     hosts = EnvRegistry()
@@ -70,8 +70,8 @@ def open_run(
         loaded.refuse_other_resize(resize_of(policy.chat.image_processor))
     if config.prefetch_threads and policy.chat.image_processor is not None:
         for stage in stages:
-            stage.prompts.get_ahead(policy.chat.see, config.prefetch_threads)
-    ranks.from_first(lambda: begin(config, out))
+            stage.prompts.prefetch(policy.chat.see, config.prefetch_threads)
+    ranks.run_on_first(lambda: begin(config, out))
     log = RunLog(
         out,
         task=config.task.name,
@@ -99,7 +99,7 @@ def open_run(
         states=states,
     )
     if resume:
-        found = ranks.from_first(run.checkpoints.latest)
+        found = ranks.run_on_first(run.checkpoints.latest)
         if found is not None:
             run.restore(found)
         log.resume_from(run.step, fresh=found is None)
@@ -155,7 +155,7 @@ def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Sta
                 f"stages.{i}.algorithm.replay: plays of an environment are not stored; {loaded.task.name} has one"
             )
         steps = steps_of(stage, len(loaded.samples))
-        preference = find_preference(stage.prompts, f"stages.{i}.prompts")
+        strategy = find_prompt_strategy(stage.prompts, f"stages.{i}.prompts")
         seed = seed_from(config.seed, stage.name)
         replay = None if algorithm.replay is None else ReplayStore(algorithm.replay)
         stages.append(
@@ -164,7 +164,7 @@ def make_stages(config: Config, states: PromptStates | None = None) -> tuple[Sta
                 config=replace(stage, steps=steps, epochs=None),
                 algorithm=algorithm,
                 loaded=loaded,
-                prompts=PromptSampler(loaded.samples, seed, preference, states),
+                prompts=PromptSampler(loaded.samples, seed, strategy, states),
                 replay=replay,
                 first=done,
                 last=done + steps,

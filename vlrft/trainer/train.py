@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vlrft.advantages.rows import rollout_means, turn_means
 from vlrft.config import Config
-from vlrft.distributed.session import joined
+from vlrft.distributed.session import rank_session
 from vlrft.engine import TrainEngine
 from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
@@ -26,7 +26,7 @@ from vlrft.trainer.update import Skipped, check_packing, update
 
 def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
     """Trains through all stages; returns the run's folder, which then holds report.html."""
-    with joined(config) as ranks:
+    with rank_session(config) as ranks:
         run = open_run(config, out, ranks, resume=resume, overwrite=overwrite)
         try:
             if run.step == 0:
@@ -36,7 +36,7 @@ def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = 
                     train_stage(run, stage)
         finally:
             run.close()
-        ranks.from_first(lambda: write_report(out))
+        ranks.run_on_first(lambda: write_report(out))
     return out
 
 

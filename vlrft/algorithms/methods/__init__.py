@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from vlrft.algorithms.algorithm import Algorithm
 
 
-def load_methods() -> Mapping[str, Algorithm]:
+def load_algorithms() -> Mapping[str, Algorithm]:
     """Every method of this folder by name, in order of file. Raises ValueError for a name that stands twice."""
     found: dict[str, Algorithm] = {}
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
         methods: tuple[Algorithm, ...] = importlib.import_module(
             f"{__name__}.{module.name}"
-        ).METHODS
+        ).ALGORITHMS
         for method in methods:
             if method.name in found:
                 raise ValueError(f"{module.name}.py: a method {method.name!r} exists already")

@@ -6,7 +6,7 @@ from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.covariance import CovarianceWeighted
 from vlrft.objectives.regularizer import Regularizer
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="cw_grpo",
         doc="GRPO without a clip; tokens whose log-prob covaries extremely with the advantage count less.",

@@ -6,7 +6,7 @@ from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.selection.group_filters import DynamicSampling
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="dapo",
         doc="GRPO with a higher upper clip, a mean over tokens, only mixed groups, and answers that run long penalised.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.dpo import Dpo
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="dpo",
         doc="The best against the worst rollout of each group, measured from the initial policy.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.clipped_ratio import ClippedRatio
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="dr_grpo",
         doc="GRPO without its two biases: rewards are not divided by their spread, sums not by the answer's length.",

@@ -8,7 +8,7 @@ from vlrft.objectives.regularizer import Regularizer
 
 _PAPER = "arXiv 2505.10978"
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="gigpo",
         doc="GRPO over episodes, and over the steps of a group's episodes that began at the same observation.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.gmpo import Gmpo
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="gmpo",
         doc="The geometric mean of an answer's clipped token ratios, one term an answer; no KL penalty.",

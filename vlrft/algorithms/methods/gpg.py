@@ -8,7 +8,7 @@ from vlrft.selection.group_filters import Accumulate
 
 _PAPER = "arXiv 2504.02546"
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="gpg",
         doc="Policy gradient on centred rewards; groups that teach nothing are resampled and do not dilute the step.",

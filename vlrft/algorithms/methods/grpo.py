@@ -6,7 +6,7 @@ from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.objectives.regularizer import Regularizer
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="grpo",
         doc="Clipped importance ratio on group-standardised rewards with a KL penalty to the initial policy.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.gspo import Gspo
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="gspo",
         doc="One length-normalised importance ratio an answer, clipped as a whole within a very narrow range.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.gvpo import Gvpo
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="gvpo",
         doc="Regression of implied on given rewards within each group; rollouts may come from any policy.",

@@ -6,7 +6,7 @@ from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.selection.rollout_filters import Positives
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="raft",
         doc="Maximum likelihood of the policy's own right answers, each weighed by its reward.",

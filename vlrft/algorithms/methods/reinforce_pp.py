@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.clipped_ratio import ClippedRatio
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="reinforce_pp",
         doc="Policy gradient on rewards that are centred in their group and whitened over the whole step.",

@@ -6,7 +6,7 @@ from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.selection.group_filters import DynamicSampling
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="reinforce_rej",
         doc="Policy gradient on the rewards as they are, over groups that are neither all right nor all wrong.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.clipped_ratio import ClippedRatio
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="rloo",
         doc="Policy gradient on the reward above the mean of the other answers to the same sample.",

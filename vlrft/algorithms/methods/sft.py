@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.objectives.policy_gradient import PolicyGradient
 
-METHODS = (
+ALGORITHMS = (
     Algorithm(
         name="sft",
         doc="Supervised warm-up: maximum likelihood of each sample's gold answer.",

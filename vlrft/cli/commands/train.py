@@ -12,14 +12,14 @@ def run(args: argparse.Namespace) -> None:
     config = load_config(args.config, args.overrides)
     from transformers.utils import logging as transformers_logging
 
-    from vlrft.distributed.ranks import started_rank
+    from vlrft.distributed.ranks import rank_from_environment
     from vlrft.reporting.html.page import summary_table
     from vlrft.trainer.train import train
 
     transformers_logging.disable_progress_bar()  # of saving a model: the run has a progress line of its own
     out = args.out or Path("runs") / Path(args.config).stem
     train(config, out=out, resume=args.resume, overwrite=args.overwrite)
-    if started_rank():
+    if rank_from_environment():
         return
     print(summary_table(out))
     print(f"report: {out / 'report.html'}")
