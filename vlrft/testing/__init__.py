@@ -1,0 +1,19 @@
+"""Conformance suites for plugin authors: inherit one in a test file, say what to test, and run pytest.
+
+    from vlrft.testing.environment import EnvironmentConformance
+
+    class TestMyEnv(EnvironmentConformance):
+        def make_env(self):
+            return MyEnv(self.sample)
+
+environment     an environment: start, step, close
+reward          a reward function
+task            a task pack: samples, gold answers, graders
+objective       an objective: terms, gradients, micro-batches
+estimator       an advantage estimator or one of its steps
+rollout_engine  an engine that completes prompts
+family          a model family: image tokens, positions, packing
+
+The suites use plain asserts and need no plugin of pytest's. vlrft's own parts pass them (`tests/conformance/`).
+`scripted_engine` answers prompts from a function; `work_meter` and `count_step` count what a training step computes.
+"""

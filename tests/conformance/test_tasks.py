@@ -1,0 +1,48 @@
+"""Packs pass the suite that task authors inherit: those that make their data, and three on small made data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.fixtures.makers import counting, geometry3k, geoqa
+from vlrft.testing.task import TaskConformance
+
+
+class TestDigits(TaskConformance):
+    name, split = "digits", "test"
+
+
+class TestGridWorld(TaskConformance):
+    name, split = "gridworld", "test"
+
+
+class OnMadeData(TaskConformance):
+    """A pack that reads files: a small data set in the form of the original."""
+
+    data: ClassVar[Path]
+    maker: ClassVar[Any]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def made(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        cls.data = tmp_path_factory.mktemp(cls.name)
+        cls.maker.make(cls.data)
+
+    def options(self) -> Mapping[str, Any]:
+        return {"data": str(self.data)}
+
+
+class TestGeoqa(OnMadeData):
+    name, split, maker = "geoqa", "test", geoqa
+
+
+class TestGeometry3k(OnMadeData):
+    name, split, maker = "geometry3k", "test", geometry3k
+
+
+class TestCounting(OnMadeData):
+    name, split, maker = "counting", "test", counting
