@@ -11,7 +11,7 @@ from tests.fakes.policies import sample
 from tests.tasks.alfworld.made import made
 from vlrft.config import TaskConfig
 from vlrft.envs import SingleTurn
-from vlrft.rollout.gold import golds
+from vlrft.rollout.gold import gold_turns
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Env, Observation, Step
 from vlrft.testing.environment import EnvironmentConformance
@@ -32,7 +32,7 @@ class OfAPack(EnvironmentConformance):
         return self.loaded.task.env(self.loaded.samples[0])
 
     def actions(self) -> Sequence[str]:
-        return golds(self.loaded.task, self.loaded.samples[0])
+        return gold_turns(self.loaded.task, self.loaded.samples[0])
 
 
 class TestGridWorldInPictures(OfAPack):

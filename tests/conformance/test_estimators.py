@@ -30,10 +30,10 @@ def test_an_estimator_of_ours(name: str, check: str) -> None:
     getattr(OfOurs(name), check)()
 
 
-def by_place(step: EstimatorInput) -> EstimatorInput:
+def by_place(plays: EstimatorInput) -> EstimatorInput:
     """Depends on the order of the rollouts, and changes its input."""
-    step.values[:] = np.arange(len(step.values))
-    return replace(step, values=step.values)
+    plays.values[:] = np.arange(len(plays.values))
+    return replace(plays, values=plays.values)
 
 
 class Broken(EstimatorConformance):

@@ -71,7 +71,7 @@ class Broken(RewardConformance):
     @staticmethod
     def reward(completion: str, sample: Sample) -> float:
         sample.info["calls"] = sample.info.get("calls", 0) + 1  # type: ignore[index]
-        return float(completion) / sample.info["calls"]
+        return float(completion) / float(sample.info["calls"])
 
     def samples(self) -> Sequence[Sample]:
         return [Sample(id="a", messages=(), info={})]

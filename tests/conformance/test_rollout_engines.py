@@ -11,7 +11,7 @@ from tests.conftest import Tiny
 from vlrft.config import RolloutConfig
 from vlrft.policy.chat import Chat
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Request, RolloutEngine, Sampling, build
+from vlrft.rollout.engines import Request, RolloutEngine, Sampling, build_rollout_engine
 from vlrft.schema import Piece
 from vlrft.testing.rollout_engine import RolloutEngineConformance
 from vlrft.testing.scripted_engine import ScriptedEngine
@@ -25,7 +25,7 @@ class TestHf(RolloutEngineConformance):
         self.policy = tiny(request.param)
 
     def engine(self) -> RolloutEngine:
-        return build(RolloutConfig(max_rows=5, max_prompt_tokens=200), self.policy)
+        return build_rollout_engine(RolloutConfig(max_rows=5), self.policy)
 
     def chat(self) -> Chat:
         return self.policy.chat
@@ -33,6 +33,7 @@ class TestHf(RolloutEngineConformance):
 
 class TestScripted(RolloutEngineConformance):
     greedy = False
+    limits_prompts = False  # it feeds no model
     _chat: Chat
 
     @pytest.fixture(autouse=True)

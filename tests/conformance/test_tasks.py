@@ -24,7 +24,7 @@ class OnMadeData(TaskConformance):
     """A pack that reads files: a small data set in the form of the original."""
 
     data: ClassVar[Path]
-    maker: ClassVar[Any]
+    maker: Any
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod

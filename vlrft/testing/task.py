@@ -9,7 +9,7 @@ from typing import Any
 from vlrft.config import TaskConfig
 from vlrft.evaluation.evaluate import MetricValue
 from vlrft.grading.metrics import reaches
-from vlrft.rollout.gold import gold_grade, gold_text
+from vlrft.rollout.gold import gold_text, grade_gold_answer
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import IMAGE, Metric, Sample
 from vlrft.scoring.graders import STRICT
@@ -59,7 +59,7 @@ class TaskConformance:
     def test_the_gold_answer_earns_full_marks(self) -> None:
         task, graders, host = self.loaded.task, self.loaded.graders, self.loaded.host
         for sample in self.samples:
-            _, grade = gold_grade(task, graders, sample, host)
+            _, grade = grade_gold_answer(task, graders, sample, host)
             assert reaches(grade, 1.0), f"{sample.id}: the strict grader gives {grade}"
 
     def test_an_empty_answer_earns_no_full_marks(self) -> None:
