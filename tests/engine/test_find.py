@@ -13,7 +13,7 @@ import vlrft.engine
 from tests.memory.shapes import MODEL
 from vlrft.cli.main import main
 from vlrft.config import UpdateConfig
-from vlrft.engine import engines, find_engine, planned_choices, rank_memory
+from vlrft.engine import ENGINES, find_engine, planned_choices, rank_memory
 from vlrft.engine.single import Single
 from vlrft.schema.errors import ConfigError
 
@@ -33,7 +33,7 @@ class Mirrored:
         pass
 
 
-ENGINE = Mirrored
+KIND = Mirrored
 """
 
 
@@ -42,19 +42,19 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The engine `mirrored`, as a file that extends the folder vlrft/engine/."""
     (tmp_path / "mirrored.py").write_text(OWN)
     monkeypatch.setattr(vlrft.engine, "__path__", [*vlrft.engine.__path__, str(tmp_path)])
-    engines.cache_clear()
+    vars(ENGINES).pop("_files", None)
     yield
-    engines.cache_clear()
+    vars(ENGINES).pop("_files", None)
     sys.modules.pop("vlrft.engine.mirrored")
 
 
 def test_the_shipped_engines_are_found() -> None:
-    assert list(engines()) == ["deepspeed", "single"]
+    assert list(ENGINES) == ["deepspeed", "single"]
 
 
 @pytest.mark.usefixtures("mirrored")
 def test_an_engine_of_ones_own_is_one_file() -> None:
-    assert list(engines()) == ["deepspeed", "mirrored", "single"]
+    assert list(ENGINES) == ["deepspeed", "mirrored", "single"]
     assert vars(find_engine({"name": "mirrored", "copies": 3})) == {"copies": 3}
     with pytest.raises(ConfigError, match=r"engine\.copys: unknown key; did you mean copies\?"):
         find_engine({"name": "mirrored", "copys": 3})
@@ -79,5 +79,5 @@ def test_the_plan_says_that_an_engine_has_no_memory_model(
 
 
 def test_engines_are_listed_without_their_backends() -> None:
-    code = "import sys, vlrft.engine as e; e.engines(); assert 'deepspeed' not in sys.modules"
+    code = "import sys, vlrft.engine as e; e.ENGINES; assert 'deepspeed' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

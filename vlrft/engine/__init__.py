@@ -1,14 +1,14 @@
 """Train engines: who holds the optimiser, and how weights, gradients and its state are sharded over the ranks."""
 
-from vlrft.engine.find import build_engine, engines, find_engine, planned_choices, rank_memory
-from vlrft.engine.protocols import EngineConfig, MemoryModel, TrainEngine
+from vlrft.engine.find import ENGINES, build_engine, find_engine, planned_choices, rank_memory
+from vlrft.engine.protocols import EngineKind, MemoryModel, TrainEngine
 
 __all__ = [
-    "EngineConfig",
+    "ENGINES",
+    "EngineKind",
     "MemoryModel",
     "TrainEngine",
     "build_engine",
-    "engines",
     "find_engine",
     "planned_choices",
     "rank_memory",

@@ -1,40 +1,32 @@
-"""Engines by name. Each module or package of this folder that holds `ENGINE` is one.
+"""Engines by name, and the memory that a plan assumes for one.
 
-The modules are imported when an engine is first looked up. They import their backend (DeepSpeed, …) inside functions, so
-that engines can be listed where it is not installed.
+A file or package of this folder that says `KIND = …` is an engine of its name; so are entry points of the group
+`vlrft.engines`, and references such as `./mine.py:Mine`. An engine imports its backend (DeepSpeed, …) inside functions,
+so that engines can be listed where the backend is not installed.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-import sys
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from vlrft.config import UpdateConfig
 from vlrft.config.choice import choose
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.engine.protocols import EngineConfig, MemoryModel, TrainEngine
+from vlrft.engine.protocols import EngineKind, MemoryModel, TrainEngine
 from vlrft.engine.single import Single
 from vlrft.memory.rank_share import Share
 from vlrft.memory.shapes import Model
+from vlrft.plugins.kinds import Kinds
 from vlrft.policy.policy import Policy
 
-
-@cache
-def engines() -> Mapping[str, type[EngineConfig]]:
-    """The `ENGINE` of every module of this folder that has one, by module name."""
-    package = sys.modules[__package__]
-    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    modules = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
-    return {name: m.ENGINE for name, m in modules.items() if hasattr(m, "ENGINE")}
+ENGINES = Kinds("vlrft.engine", "vlrft.engines")
 
 
-def find_engine(choice: str | Mapping[str, Any]) -> EngineConfig:
+def find_engine(choice: str | Mapping[str, Any]) -> EngineKind:
     """An engine by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
-    return choose(choice, engines(), at="engine")
+    kind: EngineKind = choose(choice, ENGINES, at="engine")
+    return kind
 
 
 def build_engine(
@@ -52,13 +44,13 @@ def planned_choices() -> list[dict[str, Any]]:
     """Every engine that has a memory model, with each combination of settings that changes its memory."""
     return [
         {"name": name, **settings}
-        for name, engine in engines().items()
-        for settings in getattr(engine, "CHOICES", ())
+        for name, kind in ENGINES.items()
+        for settings in getattr(kind, "CHOICES", ())
     ]
 
 
 def rank_memory(
-    engine: EngineConfig, config: UpdateConfig, model: Model, ranks: int
+    engine: EngineKind, config: UpdateConfig, model: Model, ranks: int
 ) -> tuple[Share, bool]:
     """Memory of one rank under the engine, and whether the engine's own memory model says so.
 

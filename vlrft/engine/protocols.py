@@ -6,7 +6,7 @@
     OptimiserState  what a checkpoint keeps of the optimiser
     TrainEngine     all of these over one group of ranks
 
-An engine of one's own is one file or package in this folder that holds `ENGINE`, an `EngineConfig`; nothing else changes.
+An engine of one's own is one file or package in this folder that says `KIND = …`, an `EngineKind`; nothing else changes.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class TrainEngine(ForwardPass, Optimiser, WeightAccess, OptimiserState, Protocol
 
 
 @runtime_checkable
-class EngineConfig(Protocol):
-    """Settings of an engine under `engine:` in a config. The name of its module is the engine's name."""
+class EngineKind(Protocol):
+    """Settings of an engine, as `engine:` holds them in a config: a `strict` dataclass whose fields are the keys next to
+    `name`."""
 
     def build(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks

@@ -52,7 +52,7 @@ class Single:
         )
 
 
-ENGINE = Single
+KIND = Single
 
 
 class SingleEngine:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.memory.shapes import DECODER, MODEL
 from vlrft.config import UpdateConfig
-from vlrft.engine import engines, find_engine, planned_choices, rank_memory
+from vlrft.engine import ENGINES, find_engine, planned_choices, rank_memory
 from vlrft.memory.rank_share import Gradients, Share, added
 from vlrft.memory.shapes import Model, Weights
 from vlrft.schema.errors import ConfigError
@@ -152,7 +152,7 @@ def test_the_first_rank_gathers_the_optimiser_to_save_it() -> None:
 
 
 def test_every_engine_says_what_it_holds_and_no_choice_is_refused() -> None:
-    assert {choice["name"] for choice in planned_choices()} == set(engines())
+    assert {choice["name"] for choice in planned_choices()} == set(ENGINES)
     for choice in planned_choices():
         share, modelled = rank_memory(find_engine(choice), UpdateConfig(), HALF, 2)
         assert modelled

@@ -76,7 +76,7 @@ class DeepSpeed:
         return with_file(own, self.config, advised(trained))
 
 
-ENGINE = DeepSpeed
+KIND = DeepSpeed
 
 
 def _refuse(kind: DeepSpeed, config: UpdateConfig, dtype: torch.dtype) -> None:
