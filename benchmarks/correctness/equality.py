@@ -52,7 +52,7 @@ Case = tuple[list[PackItem], Tensor]
 def policy_of(family: str, args: argparse.Namespace, folder: Path, **settings: Any) -> Policy:
     common: dict[str, Any] = {"dtype": args.dtype, **settings}
     build = BuildConfig(
-        family="qwen2" if family == "llama" else family,  # type: ignore[arg-type]
+        family="qwen2" if family == "llama" else family,
         hidden_size=args.hidden,
         layers=args.layers,
         heads=8,
@@ -92,7 +92,7 @@ def cases(policy: Policy) -> Iterator[tuple[str, Case]]:
     yield "text", masked([text])
     halves = [PackItem(prompt=text.prompt, rows=rows) for rows in (text.rows[:3], text.rows[3:])]
     yield "sub-groups", masked(halves)
-    if policy.backbone.seeing is not None:
+    if policy.backbone.multimodal:
         wide, square = noise_image(252, 140, 1), noise_image(168, 168, 2)
         one = group(chat.render(ask(IMAGE, "Which digit is this?"), [square]))
         two = group(chat.render(ask(IMAGE, "and", IMAGE, "?"), [wide, square]), LENGTHS[:4])

@@ -38,7 +38,7 @@ from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.backbone import attending
 from vlrft.policy.load import checkpoint_activations
-from vlrft.policy.logprobs import plain_inputs
+from vlrft.policy.logprobs import model_inputs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
@@ -112,7 +112,7 @@ def rollouts(policy: Policy, item: PackItem, case: Case, repeats: int) -> Iterat
     request = Request(id=case.name, prompt=item.prompt, seeds=tuple(range(GROUP)))
     sampling = Sampling(max_tokens=case.length)
     ids = torch.tensor([item.prompt.ids])
-    inputs = plain_inputs(policy, ids, torch.ones_like(ids), item.prompt.images)
+    inputs = model_inputs(policy, ids, torch.ones_like(ids), item.prompt.images)
     limits = {"min_new_tokens": case.length, "max_new_tokens": case.length}
 
     def generate() -> None:

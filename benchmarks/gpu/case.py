@@ -10,11 +10,11 @@ import torch
 from PIL import Image
 
 from vlrft.policy.chat import Chat
+from vlrft.policy.families._qwen import build_tokenizer
+from vlrft.policy.families.qwen2_vl import QWEN_VISION
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.policy.tiny import build_tokenizer
 from vlrft.schema import IMAGE, Message
-from vlrft.vision.processor import build_image_processor
 
 GROUP = 8
 CORPUS = ("Which class is this? Think first, then answer.",) * 8
@@ -71,9 +71,8 @@ def make_policy(shape: str, device: str, dtype: torch.dtype) -> Policy:
     with torch.device(device):
         make: Any = Qwen2VLForConditionalGeneration
         model = make._from_config(config, dtype=dtype, attn_implementation="sdpa")
-    processor = build_image_processor()
-    image = config.image_token_id
-    chat = Chat(tokenizer, processor, vocab_size=text["vocab_size"], image_token_id=image)
+    processor = QWEN_VISION.build_processor()
+    chat = Chat(tokenizer, processor, QWEN_VISION, vocab_size=text["vocab_size"])
     return Policy(model.train(), chat)
 
 

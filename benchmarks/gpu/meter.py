@@ -52,12 +52,12 @@ def linear_weights(module: nn.Module) -> int:
 
 def useful_tflop(policy: Policy, item: PackItem) -> float:
     """Forward and backward of what is needed once."""
-    text, tower = policy.backbone.decoder.config, policy.backbone.seeing.visual
+    text, tower = policy.backbone.decoder.config, policy.model.base_model.visual
     prompt, own = len(item.prompt.ids), sum(map(len, item.rows))
     pairs = prompt**2 / 2 + sum(len(row) * (prompt + len(row) / 2) for row in item.rows)
     width, depth = tower.config.embed_dim, tower.config.depth
     patches = sum(len(image.values) for image in item.prompt.images)
-    places = sum(map(policy.backbone.features, item.prompt.images))
+    places = sum(image.tokens for image in item.prompt.images)
     forward = (
         2 * linear_weights(policy.backbone.decoder) * (prompt + own)
         + 4 * text.hidden_size * text.num_hidden_layers * pairs

@@ -32,9 +32,9 @@ from vlrft.memory.plan import Phase
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.update_phase import update as plan_update
 from vlrft.memory.workload import Sampling, Work
+from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
-from vlrft.policy.tiny import SPECIAL_TOKENS
 from vlrft.rollout.engines import Request
 from vlrft.rollout.engines import Sampling as Asked
 from vlrft.rollout.engines.hf import HfEngine
@@ -72,7 +72,8 @@ def prompts_of(case: Case, policy: Policy) -> list[Prompt]:
         images: tuple[Pixels, ...] = ()
         if case.image:
             values = torch.randn(case.image**2, 1176)
-            images = (Pixels(key=str(k), grid=(1, case.image, case.image), values=values),)
+            grid = (1, case.image, case.image)
+            images = (Pixels(key=str(k), tokens=case.image**2 // 4, grid=grid, values=values),)
         ids = [k % WORDS] * case.text + [place] * (case.image**2 // 4)
         found.append(Prompt(ids=tuple(ids), images=images))
     return found

@@ -13,8 +13,8 @@ from PIL.Image import Image as PilImage
 
 from benchmarks.vs_trl.cases import Case
 from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
-from vlrft.policy.tiny import SPECIAL_TOKENS
 
 WORDS = (
     *("how", "many", "red", "blue", "green", "large", "small", "balls", "cubes", "rings", "stand"),

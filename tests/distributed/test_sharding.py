@@ -14,11 +14,10 @@ from tests.fakes.policies import group, noise_image, sample
 from tests.fakes.thread_ranks import on_ranks
 from vlrft.distributed.ranks import Ranks
 from vlrft.distributed.sharding import dealt, prompt_size, shares
-from vlrft.schema import DataError, Group, Sample
+from vlrft.schema import DataError, Group, Resize, Sample
 from vlrft.selection.collect import collect
 from vlrft.selection.group_filters import Accumulate, DynamicSampling, Keep, KeepAll
 from vlrft.selection.prompt_sampler import PromptSampler
-from vlrft.vision.processor import bound_pixels, build_image_processor
 
 
 def plain(groups: Sequence[Group]) -> list[tuple[Any, ...]]:
@@ -85,13 +84,12 @@ def test_equal_samples_are_dealt_in_turn() -> None:
 
 
 def test_a_prompts_size_is_that_of_its_text_and_of_its_resized_images() -> None:
-    processor = build_image_processor()
-    bound_pixels(processor, 28 * 28 * 4, 28 * 28 * 9)
+    resize = Resize(min_pixels=28 * 28 * 4, max_pixels=28 * 28 * 9)
     asked = replace(
         sample("12345678"),
         images=(noise_image(280, 280), noise_image(28, 28), noise_image(56, 84)),
     )
-    assert prompt_size(asked, processor) == 2 + 9 + 4 + 6
+    assert prompt_size(asked, resize) == 2 + 9 + 4 + 6
     assert prompt_size(asked, None) == 2
 
 

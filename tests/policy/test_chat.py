@@ -75,11 +75,10 @@ def test_an_image_is_processed_once_for_each_content(tiny: Tiny) -> None:
 
 
 def test_an_image_that_somebody_holds_is_not_processed_again(tiny: Tiny) -> None:
-    chat = Chat(
-        tiny("qwen2_vl").chat.tokenizer, tiny("qwen2_vl").chat.image_processor, cache_bytes=0
-    )
-    held = chat.see(noise_image(84, 84, 5))
-    assert chat.see(noise_image(84, 84, 5)) is held
+    whole = tiny("qwen2_vl").chat
+    chat = Chat(whole.tokenizer, whole.image_processor, whole.vision, cache_bytes=0)
+    held = chat.process_image(noise_image(84, 84, 5))
+    assert chat.process_image(noise_image(84, 84, 5)) is held
     gone = weakref.ref(held)
     del held
     assert gone() is None  # the chat keeps nothing beyond its bytes
@@ -115,7 +114,7 @@ def test_bad_input_is_named(tiny: Tiny) -> None:
         chat.render(ask("<|image_pad|>"))
     with pytest.raises(DataError, match=r"s/3: image 0 \(9000 x 28 pixels\): .*aspect ratio"):
         chat.render(ask(IMAGE), [noise_image(9000, 28)], name="s/3")
-    with pytest.raises(DataError, match="this policy reads text only"):
+    with pytest.raises(DataError, match="this policy takes text only"):
         tiny("qwen2").chat.render(ask(IMAGE), [noise_image(56, 56)])
 
 
@@ -212,5 +211,5 @@ def test_bad_input_that_follows_is_named(tiny: Tiny) -> None:
         chat.follow((), ask("?"), [noise_image(56, 56)])
     with pytest.raises(DataError, match=r"s/2: 2 image placeholders .* for 1 images"):
         chat.follow((), ask(IMAGE, "<|image_pad|>"), [noise_image(56, 56)], name="s/2")
-    with pytest.raises(DataError, match="this policy reads text only"):
+    with pytest.raises(DataError, match="this policy takes text only"):
         tiny("qwen2").chat.follow((), ask(IMAGE), [noise_image(56, 56)])

@@ -16,6 +16,7 @@ from PIL import Image
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, PolicyConfig
+from vlrft.policy.families.qwen2_vl import QWEN_VISION
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
@@ -23,13 +24,12 @@ from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Prompt, Resize
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.boxes import resized
-from vlrft.vision.processor import resize_of
 
 LORA = LoraConfig(rank=4, alpha=8)
 
 
 def prompt_of(policy: Policy, image: Image.Image) -> Prompt:
-    if policy.backbone.seeing is None:
+    if not policy.backbone.multimodal:
         return policy.chat.render(ask("Which digit is this?"))
     return policy.chat.render(ask(IMAGE, "Which digit is this?"), [image])
 
@@ -100,10 +100,10 @@ def test_pixel_bounds_reach_the_processor() -> None:
     grids = [policy.chat.render(ask(IMAGE), [noise_image(s, s)]).images[0].grid for s in (56, 400)]
     assert grids == [(1, 8, 8), (1, 12, 12)]
     own = Resize(min_pixels=112 * 112, max_pixels=168 * 168, factor=28)
-    assert resize_of(policy.chat.image_processor) == own
+    assert policy.chat.resize == own
     assert [resized(s, s, **asdict(own)) for s in (56, 400)] == [(112, 112), (168, 168)]
-    for other in (None, SimpleNamespace(size={"height": 1}, patch_size=14, merge_size=2)):
-        assert resize_of(other) is None
+    other = SimpleNamespace(size={"height": 1}, patch_size=14, merge_size=2)
+    assert QWEN_VISION.resize(other) is None
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,9 @@ def test_a_model_with_a_sliding_window_is_refused(tiny: Tiny, tmp_path: Path) ->
         if window is None:
             load_policy(PolicyConfig(model=str(tmp_path)))
         else:
-            with pytest.raises(ConfigError, match=r"mistral is not supported; .* full attention"):
+            with pytest.raises(
+                ConfigError, match=r"mistral is not supported: some of its layers attend to a part"
+            ):
                 load_policy(PolicyConfig(model=str(tmp_path)))
 
 

@@ -46,7 +46,7 @@ def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
         chat.render(ask("How many threes, and how many more than fours?")),
         chat.render(ask("Text only")),
     ]
-    if policy.backbone.seeing is not None:
+    if policy.backbone.multimodal:
         prompts += [
             chat.render(ask(IMAGE, "Which digit is this?"), [square]),
             chat.render(ask(IMAGE, "and", IMAGE, "?"), [noise_image(196, 84, 2), square]),
@@ -67,7 +67,7 @@ def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
         mask[b, : len(row)] = True
     mask[1, 3:5] = False  # tokens that an environment put in
     mask[3] = False  # a row without any action
-    if policy.backbone.seeing is None:
+    if not policy.backbone.multimodal:
         return items, mask
     grown, own = growing_item(policy, square)
     width = max(own.shape[1], mask.shape[1])
@@ -162,7 +162,7 @@ def test_a_frozen_tower_encodes_an_image_once_and_changes_nothing(family: Family
     """In rollouts and updates alike."""
     policy = load_policy(tiny_config(family, freeze=("vision", "projector")), corpus=CORPUS)
     patches: list[int] = []
-    hook = policy.backbone.seeing.visual.patch_embed.register_forward_hook(
+    hook = policy.model.model.visual.patch_embed.register_forward_hook(
         lambda m, args, out: patches.append(len(args[0]))
     )
     items, mask = mixed_items(policy)
@@ -185,7 +185,7 @@ def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(backbone, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
-    assert 0 < policy.backbone._known.bytes <= backbone.FEATURE_BYTES
+    assert 0 < policy.backbone._features.bytes <= backbone.FEATURE_BYTES
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -295,7 +295,7 @@ def test_each_image_is_encoded_once_and_each_prompt_run_once(
     patches: list[int] = []
     tokens: list[int] = []
     hooks = [
-        policy.backbone.seeing.visual.patch_embed.register_forward_hook(
+        policy.model.model.visual.patch_embed.register_forward_hook(
             lambda m, args, out: patches.append(len(args[0]))
         ),
         policy.backbone.decoder.register_forward_pre_hook(
@@ -397,7 +397,7 @@ def test_self_check_passes_and_names_the_row_that_differs(
     def all_causal(segments: Tensor) -> Tensor:
         return torch.ones(*segments.shape, segments.shape[1], dtype=torch.bool).tril()
 
-    monkeypatch.setattr("vlrft.policy.trunk.block_mask", all_causal)
+    monkeypatch.setattr("vlrft.policy.backbone.block_mask", all_causal)
     with pytest.raises(SelfCheckError, match=r"^sample/\d+: packed and replicated .* 0.0001"):
         self_check(policy, items, mask=mask, temperature=1.0, names=names)
 

@@ -84,9 +84,9 @@ def test_images_are_taken_once_for_each_content(tiny: Tiny) -> None:
         policy.chat.render(ask(IMAGE, "a"), [same]),
         policy.chat.render(ask(IMAGE, IMAGE, "b"), [other, same]),
     ]
-    seen = policy.backbone.see(prompts)
-    assert [image.grid for image in seen.images] == [(1, 4, 4), (1, 4, 6)]
-    assert seen.order.tolist() == [*range(4), *range(4, 10), *range(4)]
+    images = policy.backbone.collect_images(prompts)
+    assert [image.grid for image in images.distinct] == [(1, 4, 4), (1, 4, 6)]
+    assert images.order.tolist() == [*range(4), *range(4, 10), *range(4)]
 
 
 def test_what_does_not_fit_is_refused(tiny: Tiny) -> None:

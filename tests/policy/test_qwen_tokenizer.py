@@ -11,7 +11,7 @@ from tests.fixtures.qwen_tokenizer import (
     qwen_tokenizer,
     rendered,
 )
-from vlrft.policy.tiny import SPECIAL_TOKENS
+from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.schema import IMAGE, Message, Sample
 
 pytestmark = needs_qwen

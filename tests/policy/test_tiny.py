@@ -15,8 +15,9 @@ import torch
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, tiny_config
 from vlrft.config import BuildConfig
+from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
-from vlrft.policy.tiny import SPECIAL_TOKENS, build_model, build_tokenizer
+from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.schema.errors import ConfigError
 
 
@@ -36,7 +37,7 @@ def test_the_seed_and_the_corpus_make_the_weights_and_nothing_else_does(tiny: Ti
 
 def test_the_tokenizer_is_the_same_in_another_process() -> None:
     code = (
-        "from vlrft.policy.tiny import build_tokenizer; from tests.fakes.policies import CORPUS; "
+        "from vlrft.policy.families._qwen import build_tokenizer; from tests.fakes.policies import CORPUS; "
         "print(sorted(build_tokenizer(CORPUS, 400).get_vocab().items()))"
     )
     done = subprocess.run(
@@ -47,11 +48,13 @@ def test_the_tokenizer_is_the_same_in_another_process() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == str(sorted(build_tokenizer(CORPUS, 400).get_vocab().items()))
+    assert done.stdout.strip() == str(
+        sorted(build_tokenizer(BuildConfig(vocab_size=400), CORPUS).get_vocab().items())
+    )
 
 
 def test_the_tokenizer_is_bounded_lossless_and_ends_with_qwens_special_tokens() -> None:
-    tokenizer = build_tokenizer(["the cat sat on the mat " * 9], 290)
+    tokenizer = build_tokenizer(BuildConfig(vocab_size=290), ["the cat sat on the mat " * 9])
     assert len(tokenizer) == 290
     assert (
         tuple(tokenizer.convert_ids_to_tokens(range(290 - len(SPECIAL_TOKENS), 290)))
@@ -67,7 +70,7 @@ def test_the_tokenizer_is_bounded_lossless_and_ends_with_qwens_special_tokens() 
 def test_all_matrices_but_the_patch_embedding_are_scaled(family: Family) -> None:
     config = tiny_config(family).build
     assert config is not None
-    tokenizer = build_tokenizer(CORPUS, config.vocab_size)
+    tokenizer = build_tokenizer(config, CORPUS)
     plain = build_model(replace(config, init_scale=1.0), tokenizer, 0, "sdpa").state_dict()
     for name, tensor in build_model(config, tokenizer, 0, "sdpa").state_dict().items():
         scale = 4.0 if tensor.dim() > 1 and "patch_embed" not in name else 1.0
@@ -84,7 +87,7 @@ def test_the_default_build_has_about_a_million_weights() -> None:
 def test_sizes_that_do_not_divide_are_all_named() -> None:
     build = BuildConfig(hidden_size=100, heads=3, kv_heads=2, vision_width=50, vocab_size=100)
     with pytest.raises(ConfigError) as caught:
-        build_model(build, build_tokenizer([], 300), 0, "sdpa")
+        build_model(build, build_tokenizer(BuildConfig(vocab_size=300), []), 0, "sdpa")
     assert "policy.build.hidden_size: a multiple of heads" in str(caught.value)
     assert "policy.build.heads: a multiple of kv_heads" in str(caught.value)
     assert "policy.build.vocab_size: at least 270" in str(caught.value)

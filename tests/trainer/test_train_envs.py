@@ -303,7 +303,9 @@ def test_gold_of_a_single_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_a_group_takes_is_its_ids_and_each_image_once() -> None:
     def pixels(key: str, patches: int) -> Pixels:
-        return Pixels(key=key, grid=(1, 1, patches), values=torch.zeros(patches, 8))
+        return Pixels(
+            key=key, tokens=patches // 2, grid=(1, 1, patches), values=torch.zeros(patches, 8)
+        )
 
     a, b = pixels("a", 4), pixels("b", 6)
     row = TrainingRow(

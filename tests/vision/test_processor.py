@@ -78,7 +78,7 @@ def test_a_healthy_build_is_left_alone(tmp_path: Path, name: str) -> None:
 def test_without_torchvision_the_pil_processor_serves(tmp_path: Path) -> None:
     assert run(HIDDEN + PROBE, tmp_path) == "absent"
     code = (
-        "from vlrft.vision.processor import build_image_processor\n"
-        "print(type(build_image_processor()).__name__)\n"
+        "from vlrft.policy.families.qwen2_vl import QWEN_VISION\n"
+        "print(type(QWEN_VISION.build_processor()).__name__)\n"
     )
     assert run(HIDDEN + code, tmp_path) == "Qwen2VLImageProcessorPil"

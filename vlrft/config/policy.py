@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from vlrft.config.strict import Positive, Share, strict
+
+# A family is a file of policy/families; the files are listed here, not imported.
+_FAMILY_FILES = (Path(__file__).parents[1] / "policy" / "families").glob("[!_]*.py")
+if TYPE_CHECKING:
+    FamilyName = str
+else:
+    FamilyName = Literal[tuple(sorted(file.stem for file in _FAMILY_FILES))]
 
 
 @strict
 class BuildConfig:
     """A small real model made from a config, for runs without a download."""
 
-    family: Literal["qwen2_vl", "qwen2_5_vl", "qwen2"] = "qwen2_vl"
+    family: FamilyName = "qwen2_vl"
     hidden_size: Positive = 128
     layers: Positive = 3
     heads: Positive = 4

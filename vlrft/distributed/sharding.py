@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.schema import DataError, Group, Piece, Prompt, Sample
+from vlrft.schema import DataError, Group, Piece, Prompt, Resize, Sample
 from vlrft.tracing.phases import working_on
-from vlrft.vision.processor import resize_of
 
 CHARACTERS = 4  # of a token, about
 
@@ -53,14 +51,13 @@ def shares(sizes: Sequence[float], ranks: int) -> list[list[int]]:
     return [sorted(own) for own in found]
 
 
-def prompt_size(sample: Sample, processor: Any) -> float:
+def prompt_size(sample: Sample, resize: Resize | None) -> float:
     """About how many tokens its first prompt has, by its characters and its images' areas; nothing is rendered.
-    `processor`: the policy's of images, None where it has none."""
+    `resize`: how the policy's image processor resizes, None where it has none."""
     texts = [
         part for message in sample.messages for part in message.content if isinstance(part, str)
     ]
     tokens = sum(map(len, texts)) / CHARACTERS
-    resize = None if processor is None else resize_of(processor)
     if resize is not None:
         areas = (image.width * image.height for image in sample.images)
         shown = (min(max(area, resize.min_pixels), resize.max_pixels) for area in areas)

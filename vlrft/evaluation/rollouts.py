@@ -52,7 +52,7 @@ def player(
                 limits=loaded.env,
             )
 
-        sizes = [prompt_size(sample, chat.image_processor) for sample in samples]
+        sizes = [prompt_size(sample, chat.resize) for sample in samples]
         groups = dealt(samples, play_own, ranks, sizes)
         if loaded.env.on_error == "raise":
             drop_failed(groups, loaded.env)

@@ -1,4 +1,4 @@
-"""Messages and images -> token ids and pixels, and ids -> text: the only file that touches a chat template."""
+"""Messages and images -> token ids and pixels, and ids -> text: the only module that applies a chat template."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from vlrft.policy.byte_cache import ByteCache
-from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt
+from vlrft.policy.families import VisionFamily, vision_families
+from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-PLACE = "<|vision_start|><|image_pad|><|vision_end|>"  # of an image, where no template writes it
-SAID = "\u241fsaid\u241f"  # stands for the policy's words where only what follows them is wanted
+SAID = "\u241fsaid\u241f"  # in the place of the policy's words where only the text after them is wanted
 PIXEL_CACHE_BYTES = 256 * 2**20
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
-# Special tokens that answers are written with: Qwen2-VL marks the boxes it gives with these.
-MARKUP = tuple(
-    f"<|{kind}_{edge}|>" for kind in ("object_ref", "box", "quad") for edge in ("start", "end")
-)
 
 
 class Chat:
-    """A tokenizer with its chat template, and the image processor of a policy that sees.
+    """A tokenizer with its chat template and, for a multimodal policy, an image processor.
 
-    `pad_id`; `end_ids`: tokens that end an answer; `banned_ids`: tokens that are never sampled: vision and other
-    control tokens, and ids beyond the tokenizer.
+    `end_ids` are the tokens that end an answer; `banned_ids` are never sampled: vision and other control tokens, and ids
+    that the tokenizer does not have.
     """
 
     def __init__(
         self,
         tokenizer: Any,
         image_processor: Any = None,
+        vision: VisionFamily | None = None,
         *,
         vocab_size: int | None = None,
         end_ids: Iterable[int] = (),
-        image_token_id: int | None = None,
         processor_class: str | None = None,
         cache_bytes: int = PIXEL_CACHE_BYTES,
     ) -> None:
-        """`vocab_size`: the model's. `end_ids`: besides the tokenizer's own. `processor_class`: named in saved files,
-        so that `AutoProcessor` finds it. The last three concern policies that see."""
+        """`vision`: the family whose image processor it is. `vocab_size`: the model's. `end_ids`: in addition to the
+        tokenizer's. `processor_class`: written to saved files, so that `AutoProcessor` finds it."""
         self.tokenizer = tokenizer
         self.image_processor = image_processor
-        self.image_token_id = image_token_id
+        self.vision = vision
+        self.image_token = None if vision is None else vision.image_token
+        self.image_token_id: int | None = (
+            None if vision is None else tokenizer.convert_tokens_to_ids(vision.image_token)
+        )
         self.processor_class = processor_class
         self.end_id: int = tokenizer.eos_token_id
         self.end_ids = frozenset([self.end_id, *end_ids])
@@ -58,22 +58,27 @@ class Chat:
         self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
         self._texts: OrderedDict[tuple[bool, tuple[Message, ...]], tuple[int, ...]] = OrderedDict()
         self._pixels = ByteCache[Pixels](cache_bytes)
-        self._held: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
+        self._referenced: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
         self._lock = Lock()
         settings = image_processor.to_json_string() if image_processor else ""
         self._settings = hashlib.sha256(settings.encode()).digest()
+
+    @property
+    def resize(self) -> Resize | None:
+        """How images are resized; None for a text-only policy."""
+        return None if self.vision is None else self.vision.resize(self.image_processor)
 
     @phase("render")
     def render(
         self, messages: Sequence[Message], images: Sequence[PilImage] = (), *, name: str = ""
     ) -> Prompt:
-        """The conversation as the policy reads it when it is its turn. `name` (a sample's id) is for messages.
+        """The conversation up to the policy's next turn. `name` (a sample's id) is used in error messages.
 
         Raises DataError when images and IMAGE slots differ in number, or an image cannot be read.
         """
         where = f"{name}: " if name else ""
-        self._refuse_other_images(messages, images, where)
-        return self._shown(self._text_ids(tuple(messages)), images, where)
+        self._check_image_count(messages, images, where)
+        return self._with_images(self._text_ids(tuple(messages)), images, where)
 
     @phase("render")
     def follow(
@@ -84,30 +89,31 @@ class Chat:
         *,
         name: str = "",
     ) -> Prompt:
-        """What stands between the policy's `last` ids and its next turn when the messages are added: the end of its
-        turn, where it did not end it itself, the messages, and the opening of its next. Raises DataError as `render`.
-        """
+        """The tokens to append after the policy's answer `last`: an end-of-turn token if it lacks one, the new messages,
+        and the opening of the policy's next turn. Raises DataError as `render`."""
         where = f"{name}: " if name else ""
-        self._refuse_other_images(messages, images, where)
+        self._check_image_count(messages, images, where)
         ids = self._text_ids(tuple(messages), follows=True)
         if last and last[-1] in self.end_ids and ids and ids[0] in self.end_ids:
             ids = ids[1:]
-        return self._shown(ids, images, where)
+        return self._with_images(ids, images, where)
 
-    def _refuse_other_images(
+    def _check_image_count(
         self, messages: Sequence[Message], images: Sequence[PilImage], where: str
     ) -> None:
         slots = sum(part is IMAGE for message in messages for part in message.content)
         if slots != len(images):
             raise DataError(f"{where}{slots} image slots in the messages, but {len(images)} images")
         if slots and self.image_processor is None:
-            raise DataError(f"{where}an image, but this policy reads text only")
+            raise DataError(f"{where}an image, but this policy takes text only")
 
-    def _shown(self, ids: tuple[int, ...], images: Sequence[PilImage], where: str) -> Prompt:
-        """The ids with room for the images' features."""
-        if self.image_token_id is None:
+    def _with_images(self, ids: tuple[int, ...], images: Sequence[PilImage], where: str) -> Prompt:
+        """The ids with as many image tokens as the images have features."""
+        if self.vision is None:
             return Prompt(ids=ids)
-        pixels = tuple(self.see(image, f"{where}image {i}") for i, image in enumerate(images))
+        pixels = tuple(
+            self.process_image(image, f"{where}image {i}") for i, image in enumerate(images)
+        )
         return Prompt(ids=self._with_places(ids, pixels, where), images=pixels)
 
     def answer_ids(self, text: str) -> tuple[int, ...]:
@@ -119,7 +125,7 @@ class Chat:
         return self.decode_all([ids])[0]
 
     def decode_all(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """`decode` of many rows at once."""
+        """Texts without special tokens."""
         texts: list[str] = self.tokenizer.batch_decode(
             [list(row) for row in rows],
             skip_special_tokens=True,
@@ -136,12 +142,11 @@ class Chat:
             self.image_processor.save_pretrained(path)
 
     def _text_ids(self, messages: tuple[Message, ...], *, follows: bool = False) -> tuple[int, ...]:
-        """The rendered conversation, or what it adds to one; one placeholder an image."""
+        """The ids of a rendered conversation, or with `follows` of the text it adds to one; one image token an image."""
         key = (follows, messages)
-        known = self._texts.get(key)
-        if known is not None:
+        if key in self._texts:
             self._texts.move_to_end(key)
-            return known
+            return self._texts[key]
         text = self._added_text(messages) if follows else self._text(messages)
         ids = tuple(self.tokenizer.encode(text, add_special_tokens=False))
         self._texts[key] = ids
@@ -150,7 +155,7 @@ class Chat:
         return ids
 
     def _text(self, messages: tuple[Message, ...]) -> str:
-        """The rendered conversation; a plain message as it stands. Raises DataError when it is not alone."""
+        """The rendered conversation; a plain message unchanged. Raises DataError when other messages come with one."""
         if all(message.role != "plain" for message in messages):
             text: str = self.tokenizer.apply_chat_template(
                 [_as_dict(m) for m in messages], tokenize=False, add_generation_prompt=True
@@ -158,23 +163,24 @@ class Chat:
             return text
         if len(messages) > 1:
             raise DataError(
-                "a plain message stands without a chat template: it must be the only one"
+                "a plain message is rendered without a chat template: it must be the only one"
             )
         parts = (part for message in messages for part in message.content)
-        return "".join(PLACE if part is IMAGE else str(part) for part in parts)
+        image_text = "" if self.vision is None else self.vision.image_text
+        return "".join(image_text if part is IMAGE else str(part) for part in parts)
 
     def _added_text(self, messages: tuple[Message, ...]) -> str:
-        """What the template writes behind an assistant's words when messages follow them."""
+        """The template's text after an assistant's words when messages follow them."""
         if any(message.role == "plain" for message in messages):
             return self._text(messages)
-        begun = [{"role": "user", "content": "-"}, {"role": "assistant", "content": SAID}]
+        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": SAID}]
         text: str = self.tokenizer.apply_chat_template(
-            [*begun, *map(_as_dict, messages)], tokenize=False, add_generation_prompt=True
+            [*before, *map(_as_dict, messages)], tokenize=False, add_generation_prompt=True
         )
         _, said, added = text.rpartition(SAID)
         if not said:
             raise DataError(
-                "this policy's chat template leaves out or changes what an assistant said, so that no context can grow; "
+                "this policy's chat template drops or changes the assistant's words, so a context cannot grow; "
                 "let the environment show each turn whole (follows=False)"
             )
         return added
@@ -182,47 +188,40 @@ class Chat:
     def _with_places(
         self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str
     ) -> tuple[int, ...]:
-        """Each placeholder repeated to the number of features of its image."""
+        """Each image token repeated for every feature of its image."""
         places = ids.count(self.image_token_id)
         if places != len(pixels):
-            token = self.tokenizer.convert_ids_to_tokens(self.image_token_id)
             raise DataError(
                 f"{where}{places} image placeholders in the rendered prompt for {len(pixels)} images; "
-                f"the text may not contain {token}, and the chat template must know images"
+                f"the text may not contain {self.image_token}, and the chat template must handle images"
             )
-        found = iter(pixels)
+        following = iter(pixels)
         out: list[int] = []
         for i in ids:
-            out += [i] * self.features(next(found)) if i == self.image_token_id else [i]
+            out += [i] * next(following).tokens if i == self.image_token_id else [i]
         return tuple(out)
 
-    def features(self, pixels: Pixels) -> int:
-        """Tokens that an image takes in a prompt."""
-        time, height, width = pixels.grid
-        merged: int = self.image_processor.merge_size**2
-        return time * height * width // merged
-
     @phase("images")
-    def see(self, image: PilImage, where: str = "image") -> Pixels:
-        """An image as the policy takes it; processed once while anybody holds it, or it is among those used last. May
-        be called from any thread. Raises DataError, naming it by `where`, when it cannot be used."""
+    def process_image(self, image: PilImage, where: str = "image") -> Pixels:
+        """An image as the model takes it. An image that was used lately, or whose pixels are still referenced, is not
+        processed again. Thread-safe. Raises DataError, with `where` in the message, for an image that cannot be used."""
+        if self.vision is None:
+            raise DataError(f"{where}: this policy takes text only")
         image = upright_rgb(image, where)
         content = hashlib.sha256(self._settings)
         content.update(repr(image.size).encode())
         content.update(image.tobytes())
         key = content.hexdigest()
         with self._lock:
-            known = self._pixels.get(key) or self._held.get(key)
-        if known is not None:
-            return known
+            cached = self._pixels.get(key) or self._referenced.get(key)
+        if cached is not None:
+            return cached
         try:
-            made = self.image_processor(images=[image], return_tensors="pt")
+            pixels = self.vision.process(self.image_processor, image, key)
         except ValueError as e:  # such as an absurd aspect ratio
             raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
-        time, height, width = made["image_grid_thw"][0].tolist()
-        pixels = Pixels(key=key, grid=(time, height, width), values=made["pixel_values"])
         with self._lock:
-            self._held[key] = pixels
+            self._referenced[key] = pixels
             self._pixels.put(key, pixels, pixels.values.nbytes)
         return pixels
 
@@ -239,8 +238,9 @@ def _as_dict(message: Message) -> dict[str, Any]:
 
 
 def _banned(tokenizer: Any, vocab_size: int) -> frozenset[int]:
-    """Control tokens and the ids that no token has; not the markup that answers may hold."""
+    """Control tokens and ids that the tokenizer does not have; not the markup that answers may hold."""
+    markup = {token for family in vision_families().values() for token in family.markup}
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     special |= set(tokenizer.all_special_ids)
-    special -= {i for i, t in tokenizer.added_tokens_decoder.items() if t.content in MARKUP}
+    special -= {i for i, t in tokenizer.added_tokens_decoder.items() if t.content in markup}
     return frozenset(special | set(range(len(tokenizer), vocab_size)))

@@ -11,19 +11,14 @@ from torch import nn
 
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
-from vlrft.policy.backbone import sees
 from vlrft.policy.chat import Chat
+from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze
 from vlrft.schema.errors import ConfigError
-from vlrft.vision.processor import (
-    bound_pixels,
-    build_image_processor,
-    load_image_processor,
-    prepare_torchvision,
-)
+from vlrft.vision.processor import load_image_processor, prepare_torchvision
 
 PARTS_ATTEND = {
     "flash_attention_2": {
@@ -52,22 +47,26 @@ def load_policy(
     dtype = pick_dtype(config.dtype, device)
     attention = _attention(config, device)
     if config.build is not None:
-        tokenizer = build_tokenizer(corpus, config.build.vocab_size)
+        tokenizer = build_tokenizer(config.build, corpus)
         try:
             model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
         except ImportError as e:  # an attention whose package is missing
             reason = str(e).strip().splitlines()[0]
             raise ConfigError([f"policy.attention={config.attention}: {reason}"]) from None
-        processor = build_image_processor() if sees(model) else None
+        vision = vision_family(model)
+        processor = None if vision is None else vision.build_processor()
     else:
         source = os.path.expanduser(str(config.model))
         trust = config.trust_remote_code
         model = load_model(source, dtype=dtype, attention=attention, trust_remote_code=trust)
         tokenizer = load_tokenizer(source, trust_remote_code=trust)
-        processor = load_image_processor(source, trust_remote_code=trust) if sees(model) else None
-    if processor is not None:
-        bound_pixels(processor, config.min_pixels, config.max_pixels)
-    chat = _chat(model, tokenizer, processor)
+        vision = vision_family(model)
+        processor = None
+        if vision is not None:
+            processor = load_image_processor(source, trust_remote_code=trust)
+    if vision is not None:
+        vision.set_pixel_bounds(processor, config.min_pixels, config.max_pixels)
+    chat = _chat(model, tokenizer, processor, vision)
     model = model.to(device)
     if config.lora is not None:
         with torch.random.fork_rng(devices=[]):
@@ -90,13 +89,13 @@ def _attention(config: PolicyConfig, device: str) -> Any:
     """FlashAttention takes no block mask: it serves the vision tower, the packed decoder runs sdpa."""
     if config.attention == "flex_attention" and device == "cpu":
         raise ConfigError(["policy.attention: flex_attention cannot train on a CPU; use sdpa"])
-    only_seeing = config.attention == "flash_attention_2"
-    if only_seeing and config.build is not None and config.build.family == "qwen2":
+    text_only = config.build is not None and all_families()[config.build.family].vision is None
+    if config.attention == "flash_attention_2" and text_only:
         raise ConfigError(["policy.attention: flash_attention_2 is for vision towers; use sdpa"])
     return PARTS_ATTEND.get(config.attention, config.attention)
 
 
-def _chat(model: nn.Module, tokenizer: Any, processor: Any) -> Chat:
+def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily | None) -> Chat:
     from transformers import PROCESSOR_MAPPING
 
     config: Any = model.config
@@ -106,8 +105,8 @@ def _chat(model: nn.Module, tokenizer: Any, processor: Any) -> Chat:
     return Chat(
         tokenizer,
         processor,
+        vision,
         vocab_size=config.get_text_config().vocab_size,
         end_ids=ends if isinstance(ends, list) else [] if ends is None else [ends],
-        image_token_id=config.image_token_id if processor is not None else None,
         processor_class=known[type(config)].__name__ if named else None,
     )

@@ -77,7 +77,7 @@ def replicated_logprobs(
     for b, row in enumerate(rows):
         ids[b, : len(row.ids)] = torch.tensor(row.ids)
         real[b, : len(row.ids)] = 1
-    inputs = plain_inputs(policy, ids, real, [image for row in rows for image in row.images])
+    inputs = model_inputs(policy, ids, real, [image for row in rows for image in row.images])
     with policy.in_use():
         logits = policy.model(**inputs, use_cache=False).logits
     slots = mask.cpu().flatten().nonzero()[:, 0]
@@ -89,15 +89,12 @@ def replicated_logprobs(
     return _spread(*found, slots.to(policy.device), mask.shape)
 
 
-def plain_inputs(
+def model_inputs(
     policy: Policy, ids: Int[Tensor, "B T"], real: Int[Tensor, "B T"], images: Sequence[Pixels]
 ) -> dict[str, Tensor]:
-    """What transformers' own forward and `generate()` take, on the policy's device. `real`: 0 at padding."""
+    """The arguments of transformers' own forward and `generate()`, on the policy's device. `real`: 0 at padding."""
     inputs = {"input_ids": ids, "attention_mask": real}
-    if images:
-        inputs["mm_token_type_ids"] = (ids == policy.backbone.image_token_id).int()
-        inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
-        inputs["pixel_values"] = torch.cat([image.values for image in images])
+    inputs |= policy.backbone.model_inputs(ids, images)
     return {name: value.to(policy.device) for name, value in inputs.items()}
 
 

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from vlrft.policy.backbone import Backbone, Seen
+from vlrft.policy.backbone import Backbone, PromptImages
 from vlrft.schema import DataError, Pixels, Prompt
 
 
@@ -48,7 +48,7 @@ class Packed:
     ids: Int[Tensor, "R L"]
     positions: Int[Tensor, "A R L"]
     segments: Int[Tensor, "R L"]
-    seen: Seen
+    images: PromptImages
     hidden: Int[Tensor, " N"]  # where the state stands that predicts a scored token
     targets: Int[Tensor, " N"]
     slots: Int[Tensor, " N"]  # where its log-prob goes
@@ -103,7 +103,9 @@ def pack(
         ids=torch.from_numpy(ids),
         positions=positions,
         segments=torch.from_numpy(segments),
-        seen=backbone.see([_images_of(item, fed, backbone) for item, fed in _fed(items, ends)]),
+        images=backbone.collect_images(
+            [_images_of(item, fed, backbone) for item, fed in _fed(items, ends)]
+        ),
         hidden=torch.from_numpy(before.reshape(-1)[slots]),
         targets=torch.tensor(targets, dtype=torch.long),
         slots=torch.from_numpy(slots),
@@ -130,7 +132,7 @@ def _images_of(item: PackItem, fed: Sequence[tuple[int, ...]], backbone: Backbon
             if places <= 0:  # behind the last scored token
                 break
             images.append(image)
-            places -= backbone.features(image)
+            places -= image.tokens
         if places:
             raise DataError(
                 "image tokens among a row's own tokens that stand for none of its images; images belong to "

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
+from vlrft.policy.families import vision_family
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer
-from vlrft.policy.trainable import in_tower, merged
+from vlrft.policy.trainable import merge_adapters, without_adapters
 from vlrft.schema.errors import ConfigError
 
 
@@ -59,7 +60,9 @@ class Policy:
 
     @cached_property
     def _own_backbone(self) -> Backbone:
-        return Backbone(self.model, frozen_vision=not any(map(in_tower, self.trained_names)))
+        vision = vision_family(without_adapters(self.model))
+        trained = vision is not None and any(map(vision.is_vision, self.trained_names))
+        return Backbone(self.model, frozen_vision=not trained)
 
     @cached_property
     def _own_scorer(self) -> Scorer:
@@ -141,7 +144,7 @@ class Policy:
         path.mkdir(parents=True, exist_ok=True)
         if self.device.type == "cpu":  # transformers asks DeepSpeed, which looks for GPUs aloud
             os.environ.setdefault("DS_ACCELERATOR", "cpu")
-        model = merged(self.model) if self.has_lora else self.model
+        model = merge_adapters(self.model) if self.has_lora else self.model
         model.save_pretrained(path)
         self.chat.save(path)
         if self.has_lora:

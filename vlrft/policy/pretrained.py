@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from vlrft.policy.backbone import sees
+from vlrft.policy.families import mismatches, vision_families, vision_family
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -30,7 +30,7 @@ def load_model(
         )
         auto = _auto_class(config, trust_remote_code)
         if auto is None:
-            raise _not_supported(source, config)
+            raise _not_supported(source, config, "it is no causal language model of transformers")
         model, report = auto.from_pretrained(
             source,
             dtype=dtype,
@@ -48,10 +48,16 @@ def load_model(
         raise ConfigError(
             [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
         )
-    seeing = auto is transformers.AutoModelForImageTextToText
-    replaceable = getattr(model, "_supports_attention_backend", False)  # as sampling needs it
-    if seeing != sees(model) or not (replaceable and _attends_fully(config.get_text_config())):
-        raise _not_supported(source, config)
+    multimodal = auto is transformers.AutoModelForImageTextToText
+    if multimodal != (vision_family(model) is not None):
+        reason = mismatches(model) if multimodal else "it is loaded as a text-only model"
+        raise _not_supported(source, config, reason)
+    if not getattr(model, "_supports_attention_backend", False):  # which sampling replaces
+        raise _not_supported(source, config, "its attention cannot be replaced")
+    if not _attends_fully(config.get_text_config()):
+        raise _not_supported(
+            source, config, "some of its layers attend to a part of the tokens only"
+        )
     return model
 
 
@@ -103,11 +109,12 @@ def _check_folder(source: str) -> None:
         raise ConfigError([f"policy.model={source}: no such folder"])
 
 
-def _not_supported(source: str, config: Any) -> ConfigError:
+def _not_supported(source: str, config: Any, reason: str) -> ConfigError:
+    families = ", ".join(vision_families())
     return ConfigError(
         [
-            f"policy.model={source}: {config.model_type} is not supported; vlrft trains models of the Qwen2-VL kind "
-            "and text-only causal language models with full attention"
+            f"policy.model={source}: {config.model_type} is not supported: {reason}; vlrft trains multimodal models of the "
+            f"families {families}, and text-only causal language models with full attention"
         ]
     )
 

@@ -26,8 +26,8 @@ class Scorer(nn.Module):
         entropy_gradient: bool,
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
         """Log-prob and entropy of each scored token."""
-        embeds = self.backbone.embed(packed.ids, packed.seen)
-        states = self.backbone.run_packed(embeds, packed.positions, packed.segments)
+        inputs = self.backbone.embed(packed.ids, packed.images)
+        states = self.backbone.packed_hidden_states(inputs, packed.positions, packed.segments)
         states = states.flatten(0, 1)[packed.hidden]
         head = self.backbone.head
         return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)

@@ -1,66 +1,64 @@
-"""What of a policy is trained: parts frozen by name, LoRA adapters."""
+"""The choice of the parameters to train: parts frozen by name, LoRA adapters."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
 
 from vlrft.config import LoraConfig
+from vlrft.policy.families import VisionFamily, vision_family
 from vlrft.schema.errors import ConfigError
 
 PEFT_PREFIX = "base_model.model."
 
 
-def freeze(model: nn.Module, names: Sequence[str]) -> None:
-    """Stops the training of the parts `vision`, `projector` (what maps vision features into the language model),
-    `language`, or of parameters whose names match a pattern.
+def without_adapters(model: Any) -> Any:
+    """The transformers model inside a peft model; any other model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
-    Raises ConfigError for a name that matches nothing, and when nothing is left to train.
+
+def freeze(model: nn.Module, names: Sequence[str]) -> None:
+    """Stops the training of parts of the model: `vision`, `projector` (what maps vision features into the language model),
+    `language`, or the parameters whose names match a pattern.
+
+    Raises ConfigError for a name that matches no parameter, and when no parameter is left to train.
     """
     parameters = [(n.removeprefix(PEFT_PREFIX), p) for n, p in model.named_parameters()]
+    vision = vision_family(without_adapters(model))
     for name in names:
-        matches = PARTS.get(name) or _pattern(name)
-        found = [parameter for own, parameter in parameters if matches(own)]
-        if not found:
+        frozen = [p for parameter, p in parameters if _matches(parameter, name, vision)]
+        if not frozen:
             raise ConfigError(
                 [
                     f"policy.freeze: {name!r} matches no parameter; it is vision, projector, language or a pattern "
                     f"such as *.layers.0.*; names look like {parameters[0][0]}"
                 ]
             )
-        for parameter in found:
+        for parameter in frozen:
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for _, parameter in parameters):
         raise ConfigError([f"policy.freeze: {list(names)} leaves nothing to train"])
 
 
-def _is_projector(name: str) -> bool:
-    return ".merger." in name and in_tower(name)
-
-
-def in_tower(name: str) -> bool:
-    """Whether a parameter is of the vision tower, what maps its features into the language model included."""
-    return "visual." in name
-
-
-PARTS: dict[str, Callable[[str], bool]] = {
-    "vision": lambda name: in_tower(name) and not _is_projector(name),
-    "projector": _is_projector,
-    "language": lambda name: not in_tower(name),
-}
-
-
-def _pattern(pattern: str) -> Callable[[str], bool]:
-    return lambda name: fnmatchcase(name, pattern)
+def _matches(parameter: str, name: str, vision: VisionFamily | None) -> bool:
+    """Whether a parameter belongs to a part of the model, or matches a pattern."""
+    in_vision = vision is not None and vision.is_vision(parameter)
+    in_projector = vision is not None and vision.is_projector(parameter)
+    parts = {
+        "vision": in_vision and not in_projector,
+        "projector": in_projector,
+        "language": not in_vision,
+    }
+    return parts[name] if name in parts else fnmatchcase(parameter, name)
 
 
 def add_lora(model: Any, config: LoraConfig) -> Any:
-    """The model with fresh adapters, which alone are trained. Raises ConfigError for modules it does not have."""
+    """The model with new adapters, the only parameters that are trained. Raises ConfigError for modules it does not have."""
     try:
         from peft import LoraConfig as PeftConfig
         from peft import get_peft_model
@@ -75,7 +73,7 @@ def add_lora(model: Any, config: LoraConfig) -> Any:
         task_type="CAUSAL_LM",
     )
     try:
-        with warnings.catch_warnings():  # peft asks transformers by a name that it has deprecated
+        with warnings.catch_warnings():  # peft uses a name that transformers has deprecated
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             return get_peft_model(model, settings)
     except ValueError as e:
@@ -83,6 +81,6 @@ def add_lora(model: Any, config: LoraConfig) -> Any:
         raise ConfigError([f"policy.lora.target_modules: {targets!r}: {reason}"]) from None
 
 
-def merged(model: Any) -> Any:
-    """A copy of a peft model's base with the adapters added to its weights; the model itself keeps every bit."""
+def merge_adapters(model: Any) -> Any:
+    """A copy of a peft model's base with the adapters added to its weights; the model itself is unchanged."""
     return copy.deepcopy(model).merge_and_unload()

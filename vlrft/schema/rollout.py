@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """An image as input of the vision tower."""
+    """An image as the model takes it."""
 
     key: str  # hash of the content and the processor's settings
-    grid: tuple[int, int, int]  # patches in time, height, width
-    values: Any  # torch.Tensor f32 [grid.prod(), channels · patch size]
+    tokens: int  # image tokens in a prompt, one a feature
+    grid: tuple[int, ...]  # layout of the patches, such as time, height, width
+    values: Any  # torch.Tensor f32 [patches, channels · patch size]
 
 
 PromptKey = tuple[tuple[int, ...], tuple[str, ...]]

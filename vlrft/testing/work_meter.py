@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from vlrft.policy.families import vision_family
+
 
 @dataclass(kw_only=True)
 class Work:
@@ -52,8 +54,9 @@ class Meter:
             self._phase = before
 
     def watch(self, model: Any, pad_id: int) -> None:
-        """Hooks on a Qwen2-VL model; copies of it, such as a reference, count as well."""
-        inner = model.model
+        """Hooks on a multimodal model; copies of it, such as a reference, count as well."""
+        vision = vision_family(model)
+        assert vision is not None
 
         def tower(module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
             pixels = given[0] if given else named["hidden_states"]
@@ -72,9 +75,9 @@ class Meter:
                 self.now.decoded += rows
 
         self.head_shape = model.get_output_embeddings().weight.shape
-        inner.visual.register_forward_pre_hook(tower, with_kwargs=True)
+        vision.vision_tower(model).register_forward_pre_hook(tower, with_kwargs=True)
         model.get_input_embeddings().register_forward_pre_hook(embedding)
-        inner.language_model.register_forward_pre_hook(decoder, with_kwargs=True)
+        model.get_decoder().register_forward_pre_hook(decoder, with_kwargs=True)
 
     @contextmanager
     def calls(self, image_processor: Any) -> Iterator[None]:

@@ -79,7 +79,7 @@ class Run:
         self, stage: Stage, step: int, samples: Sequence[Sample], attempt: int
     ) -> list[Group]:
         """A group a sample: the gold answers, or rollouts of the present policy."""
-        prompts = [prompt_size(s, self.policy.chat.image_processor) for s in samples]
+        prompts = [prompt_size(s, self.policy.chat.resize) for s in samples]
         if stage.algorithm.answers == "gold":
 
             def own_golds(own: Sequence[int]) -> list[Group]:

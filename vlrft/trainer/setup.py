@@ -29,7 +29,6 @@ from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.run import Run, Stage
-from vlrft.vision.processor import resize_of
 
 CORPUS_SAMPLES = 256  # enough text for a built tokenizer to meet every phrase of a pack
 
@@ -67,10 +66,10 @@ def open_run(
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
     for loaded in tasks:
-        loaded.refuse_other_resize(resize_of(policy.chat.image_processor))
+        loaded.refuse_other_resize(policy.chat.resize)
     if config.prefetch_threads and policy.chat.image_processor is not None:
         for stage in stages:
-            stage.prompts.prefetch(policy.chat.see, config.prefetch_threads)
+            stage.prompts.prefetch(policy.chat.process_image, config.prefetch_threads)
     ranks.run_on_first(lambda: begin(config, out))
     log = RunLog(
         out,

@@ -17,8 +17,6 @@ from typing import Any, Literal
 
 import torch
 
-from vlrft.schema import Resize
-
 # What declares torchvision's operators, up to 0.28 and from 0.29. One that is missed here would be taken for broken, and
 # its operators declared twice, which ends the process.
 LIBRARIES = ("_C.so", "_C_stable.so")
@@ -68,36 +66,3 @@ def load_image_processor(source: str, *, trust_remote_code: bool = False) -> Any
     from transformers import AutoImageProcessor
 
     return AutoImageProcessor.from_pretrained(source, trust_remote_code=trust_remote_code)
-
-
-def build_image_processor() -> Any:
-    """The image processor of Qwen2-VL and Qwen2.5-VL with its own defaults: patches of 14, merged 2 by 2."""
-    if prepare_torchvision().state == "absent":
-        from transformers import Qwen2VLImageProcessorPil
-
-        return Qwen2VLImageProcessorPil()
-    from transformers import Qwen2VLImageProcessor
-
-    return Qwen2VLImageProcessor()
-
-
-def bound_pixels(processor: Any, min_pixels: int | None, max_pixels: int | None) -> None:
-    """Sets the bounds between which the processor scales an image's area, in pixels; None leaves one as it is."""
-    size = dict(processor.size)
-    if min_pixels is not None:
-        size["shortest_edge"] = min_pixels  # so the Qwen processors call the two bounds
-    if max_pixels is not None:
-        size["longest_edge"] = max_pixels
-    processor.size = type(processor.size)(**size)
-
-
-def resize_of(processor: Any) -> Resize | None:
-    """How one of the Qwen processors resizes images; None for another one or none."""
-    settings = ("size", "patch_size", "merge_size")
-    if not all(hasattr(processor, name) for name in settings):
-        return None
-    low, high = (processor.size.get(name) for name in ("shortest_edge", "longest_edge"))
-    if low is None or high is None:
-        return None
-    factor = processor.patch_size * processor.merge_size
-    return Resize(min_pixels=low, max_pixels=high, factor=factor)

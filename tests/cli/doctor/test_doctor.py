@@ -20,7 +20,7 @@ from vlrft.cli.doctor.page import available, parse_size
 from vlrft.cli.doctor.planner import Planner, changes
 from vlrft.cli.doctor.prompt_lengths import Prompts
 from vlrft.cli.main import main
-from vlrft.config import LoraConfig
+from vlrft.config import BuildConfig, LoraConfig
 from vlrft.config.load import load_config
 from vlrft.engine import planned_choices
 from vlrft.memory.shapes import PromptSize
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_weights_are_counted_as_training_would_hold_them() -> None:
-    tokenizer = build_tokenizer(CORPUS, 300)
+    tokenizer = build_tokenizer(BuildConfig(vocab_size=300), CORPUS)
     for settings in (
         {},
         {"lora": LoraConfig(rank=4)},
@@ -66,7 +66,9 @@ def test_weights_are_counted_as_training_would_hold_them() -> None:
 def test_a_tower_that_is_frozen_lets_no_gradient_through() -> None:
     def gradient(*freeze: str) -> tuple[str, bool, str]:
         config = tiny_config("qwen2_vl", freeze=freeze)
-        model = shapes(config, tokenizer=build_tokenizer(CORPUS, 300), device="cpu")
+        model = shapes(
+            config, tokenizer=build_tokenizer(BuildConfig(vocab_size=300), CORPUS), device="cpu"
+        )
         assert model.tower is not None
         return model.tower.gradient, model.tower.projector, model.decoder.gradient
 
@@ -78,7 +80,7 @@ def test_a_tower_that_is_frozen_lets_no_gradient_through() -> None:
 
 def test_a_gpu_that_is_not_here_computes_in_bfloat16() -> None:
     config = tiny_config("qwen2")
-    tokenizer = build_tokenizer(CORPUS, 300)
+    tokenizer = build_tokenizer(BuildConfig(vocab_size=300), CORPUS)
     assert shapes(config, tokenizer=tokenizer, device="cuda").element == 2
     assert shapes(config, tokenizer=tokenizer, device="cpu").element == 4
 
@@ -89,7 +91,9 @@ def test_no_weights_are_made() -> None:
         assert policy.build is not None
         from vlrft.policy.tiny import build_model
 
-        model = build_model(policy.build, build_tokenizer(CORPUS, 300), 0, "sdpa")
+        model = build_model(
+            policy.build, build_tokenizer(BuildConfig(vocab_size=300), CORPUS), 0, "sdpa"
+        )
         read(model, policy, "cpu")
     assert all(p.is_meta for p in model.parameters())
 
@@ -145,7 +149,7 @@ def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
 
 def test_changes_are_settings_as_they_are_written() -> None:
     config = load_config("quickstart")
-    for setting, changed in changes(config, sees=True):
+    for setting, changed in changes(config, multimodal=True):
         written = load_config("quickstart", [setting])
         if setting.startswith(("policy.", "rollout.")):
             assert changed.policy == written.policy
@@ -234,8 +238,8 @@ def test_several_ranks_are_told_of_engines(capsys: pytest.CaptureFixture[str]) -
     assert main([*given, "--ranks", "8"]) == 0
     assert "engine={name: deepspeed, stage: 2}" in capsys.readouterr().out
     config = load_config("quickstart")
-    alone = [setting for setting, _ in changes(config, sees=True)]
-    told = changes(config, sees=True, ranks=2)[len(alone) :]
+    alone = [setting for setting, _ in changes(config, multimodal=True)]
+    told = changes(config, multimodal=True, ranks=2)[len(alone) :]
     assert [setting for setting, _ in told if not setting.startswith("engine=")] == []
     assert [changed.engine for _, changed in told] == planned_choices()
     assert [load_config("quickstart", [setting]).engine for setting, _ in told] == planned_choices()

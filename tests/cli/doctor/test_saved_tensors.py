@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.fakes.policies import CORPUS, Family, tiny_config
 from vlrft.cli.doctor.model_shapes import shapes
-from vlrft.config import LoraConfig
+from vlrft.config import BuildConfig, LoraConfig
 from vlrft.memory import saved_tensors
 from vlrft.memory.shapes import Item, Micro, PromptSize
 from vlrft.policy.load import load_policy
@@ -42,7 +42,7 @@ def kept(config: Any) -> int:
     images: tuple[Pixels, ...] = ()
     if place >= 0:
         values = torch.randn(SIDE**2, 1176)
-        images = (Pixels(key="a", grid=(1, SIDE, SIDE), values=values),)
+        images = (Pixels(key="a", tokens=SIDE**2 // 4, grid=(1, SIDE, SIDE), values=values),)
     ids = (5,) * TEXT + (place,) * (SIDE**2 // 4 if images else 0)
     item = PackItem(prompt=Prompt(ids=ids, images=images), rows=((7,) * TOKENS,) * ROWS)
     own = {p.untyped_storage().data_ptr() for p in policy.model.parameters()}
@@ -74,7 +74,9 @@ def test_the_formulas_count_what_autograd_keeps(family: Family, settings: dict[s
     whole = kept(config)
     from vlrft.policy.tiny import build_tokenizer
 
-    model = shapes(config, tokenizer=build_tokenizer(CORPUS, 300), device="cpu")
+    model = shapes(
+        config, tokenizer=build_tokenizer(BuildConfig(vocab_size=300), CORPUS), device="cpu"
+    )
     patches = SIDE**2 if model.tower is not None else 0
     prompt = PromptSize(tokens=TEXT + patches // 4, patches=patches)
     micro = Micro([Item(prompt=prompt, rows=(TOKENS,) * ROWS)])

@@ -13,7 +13,7 @@ from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import plain_inputs, replicated_logprobs
+from vlrft.policy.logprobs import model_inputs, replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Limits, Request, Sampling, batching
@@ -27,7 +27,7 @@ def prompts_of(policy: Policy) -> list[Prompt]:
     """Of different lengths: text, one image, two, one of another size."""
     chat = policy.chat
     prompts = [chat.render(ask("Hello there, how many?")), chat.render(ask("?"))]
-    if policy.backbone.seeing is not None:
+    if policy.backbone.multimodal:
         square = noise_image(112, 112, 1)
         prompts += [
             chat.render(ask(IMAGE, "Which digit is this?"), [square]),
@@ -51,7 +51,7 @@ def ids_of(groups: Sequence[Sequence[Piece]]) -> list[list[tuple[int, ...]]]:
 def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
     """What transformers' own greedy generate gives for one unpadded prompt."""
     ids = torch.tensor([prompt.ids])
-    inputs = plain_inputs(policy, ids, torch.ones_like(ids), prompt.images)
+    inputs = model_inputs(policy, ids, torch.ones_like(ids), prompt.images)
     out = policy.model.eval().generate(
         **inputs,
         do_sample=False,
@@ -210,7 +210,7 @@ def test_images_are_encoded_and_prompts_run_once(tiny: Tiny) -> None:
     patches: list[int] = []
     shapes: list[tuple[int, ...]] = []
     hooks = [
-        policy.backbone.seeing.visual.patch_embed.register_forward_hook(
+        policy.model.model.visual.patch_embed.register_forward_hook(
             lambda m, args, out: patches.append(len(args[0]))
         ),
         policy.backbone.decoder.register_forward_pre_hook(

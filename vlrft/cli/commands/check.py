@@ -66,7 +66,7 @@ def gold_rollout(sample: Sample, text: str) -> Rollout:
 
 
 def show(loaded: LoadedTask) -> None:
-    """The first sample as a policy reads it: the rendered prompt of a small Qwen2-VL, and its lengths.
+    """The first sample as a policy reads it: the rendered prompt of a small policy, and its lengths.
 
     Without torch, the messages as the pack gives them.
     """
@@ -84,9 +84,10 @@ def show(loaded: LoadedTask) -> None:
 
     policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=loaded.text(64))
     prompt = policy.chat.render(seen.messages, seen.images, name=sample.id)
-    places = [policy.chat.features(image) for image in prompt.images]
+    places = [image.tokens for image in prompt.images]
     text = policy.chat.tokenizer.decode(prompt.ids)
-    print(re.sub(r"(<\|image_pad\|>)+", "<|image_pad|> …", text).strip())
+    token = str(policy.chat.image_token)
+    print(re.sub(f"(?:{re.escape(token)})+", f"{token} …", text).strip())
     sizes = [f"{image.width} × {image.height}" for image in seen.images]
     print(f"prompt: {len(prompt.ids)} tokens; images: {sizes or 'none'}, {places} tokens")
     print("\n".join(f"gold: {text}" for text in said))

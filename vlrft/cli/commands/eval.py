@@ -41,7 +41,6 @@ def run(args: argparse.Namespace) -> None:
     from vlrft.evaluation.rollouts import player
     from vlrft.policy.load import load_policy
     from vlrft.rollout.engines import build_rollout_engine
-    from vlrft.vision.processor import resize_of
 
     transformers_logging.disable_progress_bar()
     loaded = load_task(task, decoding.split)
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
     policy = load_policy(model, device=pick_device("auto"))
-    loaded.refuse_other_resize(resize_of(policy.chat.image_processor))
+    loaded.refuse_other_resize(policy.chat.resize)
     engine = build_rollout_engine(rollout, policy)
     engine.load_weights(policy.weights(), 0)
     play = player(loaded, engine, policy.chat, rollout, decoding)

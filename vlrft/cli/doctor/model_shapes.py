@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from torch import nn
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.memory.shapes import GRADIENT, Adapters, Decoder, Model, Tower, Weights
-from vlrft.policy.backbone import sees
+from vlrft.policy.families import VisionFamily, vision_family
 from vlrft.policy.tiny import build_model
-from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze, in_tower
+from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -30,19 +31,23 @@ def shapes(config: PolicyConfig, *, tokenizer: Any, device: str) -> Model:
 
     Raises ConfigError for a model whose config cannot be had.
     """
+    return read(meta_model(config, tokenizer), config, device)
+
+
+def meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
+    """The transformers model without storage. `tokenizer`: a built policy's. Raises ConfigError as `shapes`."""
     prepare_torchvision()
     with torch.device("meta"):
         if config.build is not None:
-            model: Any = build_model(config.build, tokenizer, 0, "sdpa")
-        else:
-            model = _unloaded(str(config.model), config.trust_remote_code)
-        return read(model, config, device)
+            return build_model(config.build, tokenizer, 0, "sdpa")
+        return _unloaded(str(config.model), config.trust_remote_code)
 
 
 def read(model: Any, config: PolicyConfig, device: str) -> Model:
     """The shapes of a transformers causal model (its tensors may be on the meta device); adapters are added to it."""
     model = model.to(planned_dtype(config.dtype, device))
     causal = model
+    vision = vision_family(causal)
     if config.lora is not None:
         model = add_lora(model, config.lora)
     freeze(model, config.freeze)
@@ -62,11 +67,11 @@ def read(model: Any, config: PolicyConfig, device: str) -> Model:
             inner=text.intermediate_size,
             vocab=head.shape[0],
             attention=attention,
-            gradient=_gradient([p for n, p in named if not in_tower(n)], named),
+            gradient=_gradient([p for n, p in named if not _in_vision(n, vision)], named),
             adapters=_adapters(causal.get_decoder(), element),
         ),
-        tower=_tower(causal, named, config, element) if sees(causal) else None,
-        weights=_weights(causal, named),
+        tower=None if vision is None else _tower(causal, vision, named, config, element),
+        weights=_weights(causal, vision, named),
         element=element,
         checkpointing=config.activation_checkpointing,
         head_trained=head.requires_grad,
@@ -89,28 +94,21 @@ def _gradient(own: list[nn.Parameter], every: list[tuple[str, nn.Parameter]]) ->
 
 
 def _tower(
-    causal: Any, named: list[tuple[str, nn.Parameter]], config: PolicyConfig, element: int
+    causal: Any,
+    vision: VisionFamily,
+    named: list[tuple[str, nn.Parameter]],
+    config: PolicyConfig,
+    element: int,
 ) -> Tower:
-    vision = causal.config.vision_config
-    gated = hasattr(vision, "out_hidden_size")
-    width = vision.hidden_size if gated else vision.embed_dim
-    inner = vision.intermediate_size if gated else int(width * vision.mlp_ratio)
-    blocks = [(n, p) for n, p in named if in_tower(n) and ".merger." not in n]
-    ends = [p for n, p in named if in_tower(n) and ".merger." in n]
-    temporal = getattr(vision, "temporal_patch_size", 2)
+    blocks = [(n, p) for n, p in named if vision.is_vision(n) and not vision.is_projector(n)]
+    projector = [p for n, p in named if vision.is_projector(n)]
     trained = any(p.requires_grad for _, p in blocks)
-    return Tower(
-        width=width,
-        layers=vision.depth,
-        heads=vision.num_heads,
-        inner=inner,
-        gated=gated,
-        values=vision.in_channels * temporal * vision.patch_size**2,
-        merge=vision.spatial_merge_size**2,
+    return replace(
+        vision.tower_shape(causal),
         attention="eager" if config.attention == "eager" else "sdpa",
         gradient=_gradient([p for _, p in blocks], blocks) if trained else "none",
-        projector=any(p.requires_grad for p in ends),
-        adapters=_adapters(causal.base_model.visual.blocks, element),
+        projector=any(p.requires_grad for p in projector),
+        adapters=_adapters(vision.tower_layers(causal), element),
     )
 
 
@@ -136,14 +134,20 @@ def _adapters(part: Any, element: int) -> Adapters:
     )
 
 
-def _weights(causal: Any, named: list[tuple[str, nn.Parameter]]) -> Weights:
+def _in_vision(name: str, vision: VisionFamily | None) -> bool:
+    return vision is not None and vision.is_vision(name)
+
+
+def _weights(
+    causal: Any, vision: VisionFamily | None, named: list[tuple[str, nn.Parameter]]
+) -> Weights:
     embedding = causal.get_input_embeddings().weight
     trained = [(n, p) for n, p in named if p.requires_grad]
     return Weights(
         total=sum(p.nbytes for _, p in named),
         trained=sum(p.nbytes for _, p in trained),
         embedding=embedding.nbytes if embedding.requires_grad else 0,
-        tower=sum(p.nbytes for n, p in trained if in_tower(n)),
+        tower=sum(p.nbytes for n, p in trained if _in_vision(n, vision)),
         base=sum(p.nbytes for n, p in named if ".lora_" not in n),
         half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
         sizes=tuple(p.numel() for _, p in trained),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vlrft.algorithms import find_algorithm
-from vlrft.cli.doctor.model_shapes import shapes
+from vlrft.cli.doctor.model_shapes import meta_model, shapes
 from vlrft.cli.doctor.prompt_lengths import (
     Prompts,
     bounds,
@@ -23,6 +23,7 @@ from vlrft.memory.plan import Plan
 from vlrft.memory.shapes import Model
 from vlrft.memory.workload import Sampling, Work
 from vlrft.rollout.engines import find_rollout_engine
+from vlrft.policy.families import vision_family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +48,13 @@ class Planner:
         if config.policy.build is not None:
             self.tokenizer = stand_in_tokenizer(config.policy, config.stages[0])
         self.model = self._shapes(config.policy)
-        sees = self.model.tower is not None
-        chat = chat_of(config, self.tokenizer, sees=sees)
+        vision = vision_family(meta_model(config.policy, self.tokenizer))
+        chat = chat_of(config, self.tokenizer, vision)
         self.stages = [
-            prompts_of(
-                s.task, "train", chat, bounds(config, s.rollout.max_prompt_tokens, sees=sees)
-            )
+            prompts_of(s.task, "train", chat, bounds(config, s.rollout.max_prompt_tokens, vision))
             for s in config.stages
         ]
-        limit = bounds(config, config.rollout.max_prompt_tokens, sees=sees)
+        limit = bounds(config, config.rollout.max_prompt_tokens, vision)
         self.evaluation = prompts_of(config.task, config.eval.split, chat, limit)
 
     def _shapes(self, policy: PolicyConfig) -> Model:
@@ -139,8 +138,8 @@ def suggestions(config: Config, planner: Planner) -> list[Change]:
     """Settings that make the fullest stage smaller, alone, the most helpful first; those that do not help are left out."""
     now = peak(planner.plans(config))
     found: list[Change] = []
-    sees = planner.model.tower is not None
-    for setting, changed in changes(config, sees=sees, ranks=planner.ranks):
+    multimodal = planner.model.tower is not None
+    for setting, changed in changes(config, multimodal=multimodal, ranks=planner.ranks):
         size = peak(planner.plans(changed))
         if size < 0.98 * now:
             found.append(Change(setting=setting, peak=size))
@@ -151,7 +150,7 @@ def peak(planned: list[Planned]) -> int:
     return max(one.plan.peak.total for one in planned)
 
 
-def changes(config: Config, *, sees: bool, ranks: int = 1) -> list[tuple[str, Config]]:
+def changes(config: Config, *, multimodal: bool, ranks: int = 1) -> list[tuple[str, Config]]:
     """One thing changed at a time; where there are several ranks, the engine too."""
     policy = config.policy
     found: list[tuple[str, Config]] = []
@@ -163,7 +162,7 @@ def changes(config: Config, *, sees: bool, ranks: int = 1) -> list[tuple[str, Co
         put("policy.activation_checkpointing=true", activation_checkpointing=True)
     if policy.dtype != "bfloat16":
         put("policy.dtype=bfloat16", dtype="bfloat16")
-    if sees and "vision" not in policy.freeze and policy.lora is None:
+    if multimodal and "vision" not in policy.freeze and policy.lora is None:
         put("policy.freeze=[vision, projector]", freeze=(*policy.freeze, "vision", "projector"))
     if policy.lora is None:
         put("policy.lora={rank: 16}", lora=LoraConfig(rank=16))

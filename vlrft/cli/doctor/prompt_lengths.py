@@ -13,17 +13,16 @@ from typing import Any
 from vlrft.config import Config, PolicyConfig, StageConfig, TaskConfig
 from vlrft.memory.shapes import PromptSize
 from vlrft.policy.chat import Chat
+from vlrft.policy.families import VisionFamily
 from vlrft.policy.tiny import build_tokenizer
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Prompt, Sample, VlrftError
 from vlrft.schema.errors import ConfigError
-from vlrft.vision.processor import bound_pixels, build_image_processor, load_image_processor
+from vlrft.vision.processor import load_image_processor
 
 LOOKED_AT = 32  # prompts of a task
 PLAYED = 4  # golds of a task with an environment
 CORPUS_SAMPLES = 256  # as `assemble` takes for a built tokenizer
-RELEASED_MAX_PIXELS = 12_845_056  # of the Qwen processors, where nothing says otherwise
-PATCH, MERGED = 14, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,7 @@ def stand_in_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
     loaded = try_load_task(stage.task, "train")
     if isinstance(loaded, str):
         return Counted(config.build.vocab_size)
-    return build_tokenizer(loaded.text(CORPUS_SAMPLES), config.build.vocab_size)
+    return build_tokenizer(config.build, loaded.text(CORPUS_SAMPLES))
 
 
 class Counted:
@@ -99,7 +98,7 @@ class Counted:
         return [self.size - 1 - k for k in range(len(tokens))]
 
 
-def chat_of(config: Config, tokenizer: Any, *, sees: bool) -> Chat | str:
+def chat_of(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat | str:
     """A chat without a model, or why there is none."""
     policy = config.policy
     try:
@@ -109,18 +108,16 @@ def chat_of(config: Config, tokenizer: Any, *, sees: bool) -> Chat | str:
             source = str(Path(str(policy.model)).expanduser())
             with offline():
                 tokenizer = load_tokenizer(source, trust_remote_code=policy.trust_remote_code)
-                processor = load_image_processor(source) if sees else None
+                processor = None if vision is None else load_image_processor(source)
         elif isinstance(tokenizer, Counted):
             return "no text to make a tokenizer from"
         else:
-            processor = build_image_processor() if sees else None
+            processor = None if vision is None else vision.build_processor()
     except (VlrftError, OSError, ValueError) as e:
         return str(e).splitlines()[0]
-    if processor is None:
-        return Chat(tokenizer)
-    bound_pixels(processor, policy.min_pixels, policy.max_pixels)
-    place = tokenizer.convert_tokens_to_ids("<|image_pad|>")
-    return Chat(tokenizer, processor, image_token_id=place)
+    if vision is not None:
+        vision.set_pixel_bounds(processor, policy.min_pixels, policy.max_pixels)
+    return Chat(tokenizer, processor, vision)
 
 
 def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSize) -> Prompts:
@@ -137,10 +134,7 @@ def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSiz
     except (VlrftError, ImportError) as e:
         return Prompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
     sizes = [
-        PromptSize(
-            tokens=len(p.ids), patches=sum(t * h * w for t, h, w in (i.grid for i in p.images))
-        )
-        for p in found
+        PromptSize(tokens=len(p.ids), patches=sum(len(i.values) for i in p.images)) for p in found
     ]
     low, high = min(s.tokens for s in sizes), max(s.tokens for s in sizes)
     spread = f"{low}" if low == high else f"{low} to {high}"
@@ -174,9 +168,8 @@ def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[P
     ]
 
 
-def bounds(config: Config, limit: int, *, sees: bool) -> PromptSize:
-    """The longest prompt that a run takes, all of it one image where the policy sees and pixels allow."""
-    if not sees:
+def bounds(config: Config, limit: int, vision: VisionFamily | None) -> PromptSize:
+    """The longest prompt that a run takes; with a multimodal policy one image, as far as its pixel bound allows."""
+    if vision is None:
         return PromptSize(tokens=limit)
-    pixels = config.policy.max_pixels or RELEASED_MAX_PIXELS
-    return PromptSize(tokens=limit, patches=min(limit * MERGED, pixels // PATCH**2))
+    return PromptSize(tokens=limit, patches=vision.most_patches(limit, config.policy.max_pixels))

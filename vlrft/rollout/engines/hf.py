@@ -232,8 +232,8 @@ def prefill(
     )  # padding attends to itself: no row of the mask is empty
     allowed = torch.ones_like(own).tril() & real[:, None] | own
     cache = DynamicCache(config=backbone.decoder.config)
-    embeds = backbone.embed(ids, backbone.see(prompts))
-    states = backbone.run(embeds, positions[..., :-1], allowed, cache)
+    inputs = backbone.embed(ids, backbone.collect_images(prompts))
+    states = backbone.hidden_states(inputs, positions[..., :-1], allowed, cache)
     times = torch.tensor([len(request.seeds) for request in requests], device=device)
     prompt = torch.arange(len(requests), device=device).repeat_interleave(times)
     rows = Rows(

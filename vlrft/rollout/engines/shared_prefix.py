@@ -135,7 +135,7 @@ def decode(
     """Hidden states of one new token a row; its keys and values are added to `own`, the rows' cache."""
     _register()
     with attending(backbone.decoder.config, ATTENTION):
-        return backbone.decode(
+        return backbone.call_decoder(
             embeds, positions, attention_mask=prefix.bias, past_key_values=own, prefix=prefix
         )
 

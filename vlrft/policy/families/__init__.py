@@ -1,0 +1,145 @@
+"""Model families: everything that depends on the kind of model, one file a family.
+
+A file of this folder is named as `policy.build.family` names it and holds FAMILY, a `Family`; a file put here is found.
+Files that several families share begin with an underscore. Text-only models need no file: one whose layers all have full
+attention is trained as it is, and a file only says how a small one is built.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Bool, Int
+from PIL.Image import Image
+from torch import Tensor, nn
+
+from vlrft.config import BuildConfig
+from vlrft.memory.shapes import Tower
+from vlrft.policy.image_features import ImageFeatures
+from vlrft.schema import Pixels, Resize
+
+
+class VisionFamily(Protocol):
+    """The vision part of a family. `model` is always transformers' causal model, without adapters around it.
+
+    Axes: A rotary axes, B rows, L positions, F features of images.
+    """
+
+    axes: int  # A
+    image_token: str  # the special token that a prompt repeats for each feature of an image
+    image_text: str  # an image in a prompt that no chat template renders, with one image token
+    markup: tuple[str, ...]  # special tokens that the models write in answers
+
+    def mismatch(self, model: Any) -> str | None:
+        """Why this family does not describe the model, in a few words; None when it does."""
+        ...
+
+    # --- the image processor ---
+
+    def build_processor(self) -> Any:
+        """The family's image processor with its defaults, whatever torchvision's state."""
+        ...
+
+    def set_pixel_bounds(self, processor: Any, low: int | None, high: int | None) -> None:
+        """Sets the bounds between which the processor scales an image's area, in pixels; None leaves one as it is."""
+        ...
+
+    def resize(self, processor: Any) -> Resize | None:
+        """How the processor resizes images; None for one of another kind."""
+        ...
+
+    def process(self, processor: Any, image: Image, key: str) -> Pixels:
+        """An RGB image as the model takes it. Raises ValueError for one that the processor refuses."""
+        ...
+
+    # --- the model ---
+
+    def vision_tower(self, model: Any) -> nn.Module: ...
+
+    def tower_layers(self, model: Any) -> nn.Module:
+        """The tower's transformer layers."""
+        ...
+
+    def is_vision(self, parameter: str) -> bool:
+        """Whether a parameter of that name belongs to the vision tower or its projector."""
+        ...
+
+    def is_projector(self, parameter: str) -> bool:
+        """Whether it belongs to what maps the tower's output into the language model."""
+        ...
+
+    def encode(self, model: Any, images: Sequence[Pixels], device: Any) -> ImageFeatures:
+        """The images' features, `Pixels.tokens` for each."""
+        ...
+
+    def decoder_arguments(
+        self, features: ImageFeatures, places: Bool[Tensor, "B L"]
+    ) -> dict[str, Any]:
+        """Arguments that the decoder's forward takes besides embeddings, positions and mask. `features`: one for each
+        of the image tokens at `places`, in order."""
+        ...
+
+    def positions(
+        self, model: Any, places: Bool[np.ndarray, " L"], images: Sequence[Pixels]
+    ) -> Int[Tensor, "A L"]:
+        """Rotary positions of a row whose image tokens are at `places` (CPU)."""
+        ...
+
+    def model_inputs(
+        self, places: Bool[Tensor, "B L"], images: Sequence[Pixels]
+    ) -> dict[str, Tensor]:
+        """The arguments for images of transformers' own forward and `generate()`."""
+        ...
+
+    # --- the memory plan ---
+
+    def tower_shape(self, model: Any) -> Tower:
+        """The tower's sizes, with everything trained."""
+        ...
+
+    def most_patches(self, tokens: int, pixels: int | None) -> int:
+        """The most patches of an image of at most `tokens` tokens and `pixels` pixels (None: as released)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family: its vision part, and how a small model of it is built from a `BuildConfig`."""
+
+    vision: VisionFamily | None  # None: text only
+    model_class: str  # of transformers
+    model_config: Callable[[BuildConfig, Any], Any]  # sizes, tokenizer -> transformers config
+    mistakes: Callable[[BuildConfig], list[str]]  # sizes that do not divide, a few words each
+    build_tokenizer: Callable[[Iterable[str], int], Any]  # corpus, vocabulary -> tokenizer
+    end_tokens: tuple[str, str]  # of a text, which also pads, and of a turn
+    unscaled: tuple[str, ...] = ()  # parts of names of the matrices that init_scale leaves alone
+
+
+@cache
+def all_families() -> Mapping[str, Family]:
+    """Every family by the name of its file."""
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return {name: importlib.import_module(f"{__name__}.{name}").FAMILY for name in names}
+
+
+def vision_families() -> dict[str, VisionFamily]:
+    """The families that take images, by name."""
+    return {name: f.vision for name, f in all_families().items() if f.vision is not None}
+
+
+def vision_family(model: Any) -> VisionFamily | None:
+    """The vision part of a transformers causal model's family; None for a text-only model."""
+    matching = (f for f in vision_families().values() if f.mismatch(model) is None)
+    return next(matching, None)
+
+
+def mismatches(model: Any) -> str:
+    """Why no family describes a multimodal model."""
+    reasons = [family.mismatch(model) for family in vision_families().values()]
+    return "; ".join(dict.fromkeys(filter(None, reasons)))

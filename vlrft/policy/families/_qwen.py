@@ -1,0 +1,104 @@
+"""The tokenizer of Qwen2, Qwen2-VL and Qwen2.5-VL, and the settings that their small models share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from vlrft.config import BuildConfig
+
+END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+VISION_START, VISION_END, IMAGE_PAD = "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"
+VIDEO_PAD = "<|video_pad|>"
+MARKUP = tuple(
+    f"<|{kind}_{edge}|>" for kind in ("object_ref", "box", "quad") for edge in ("start", "end")
+)
+SPECIAL_TOKENS = (
+    *(END_OF_TEXT, IM_START, IM_END),
+    *MARKUP,
+    *(VISION_START, VISION_END, "<|vision_pad|>", IMAGE_PAD, VIDEO_PAD),
+)
+TEMPLATE_WORDS = "system user assistant You are a helpful assistant."
+BYTES = 256  # the alphabet of byte-level BPE
+ROUND_VOCAB = 64  # the number of embedding rows is a multiple of it, as in the released models
+
+
+def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
+    """A Qwen2 tokenizer (byte-level BPE) of at most `vocab_size` tokens, its merges learned from `corpus`."""
+    from tokenizers import Tokenizer, models, trainers
+    from transformers import Qwen2Tokenizer
+
+    rules = Qwen2Tokenizer().backend_tokenizer
+    learned = Tokenizer(models.BPE())
+    learned.normalizer, learned.pre_tokenizer = rules.normalizer, rules.pre_tokenizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - len(SPECIAL_TOKENS),
+        initial_alphabet=_byte_alphabet(),
+        show_progress=False,
+    )
+    learned.train_from_iterator([TEMPLATE_WORDS, *corpus], trainer)
+    return make_tokenizer(*_vocab_and_merges(learned))
+
+
+def make_tokenizer(vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> Any:
+    """A Qwen2 tokenizer of these tokens, followed by the special ones, with the released chat template."""
+    from transformers import Qwen2Tokenizer
+
+    make: Any = Qwen2Tokenizer
+    return make(
+        vocab={**vocab, **{token: len(vocab) + k for k, token in enumerate(SPECIAL_TOKENS)}},
+        merges=merges,
+        unk_token=None,
+        pad_token=END_OF_TEXT,
+        eos_token=IM_END,
+        extra_special_tokens=list(SPECIAL_TOKENS),
+        padding_side="left",
+        chat_template=files("vlrft.policy.families").joinpath("qwen2_vl.jinja").read_text("utf-8"),
+    )
+
+
+def _byte_alphabet() -> list[str]:
+    from tokenizers import pre_tokenizers
+
+    return sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+def _vocab_and_merges(learned: Any) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    model = json.loads(learned.to_str())["model"]
+    pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
+    return dict(model["vocab"]), [(left, right) for left, right in pairs]
+
+
+def text_settings(config: BuildConfig, tokenizer: Any) -> dict[str, Any]:
+    """The settings of a small decoder."""
+    id_of = tokenizer.convert_tokens_to_ids
+    return {
+        "vocab_size": -(-len(tokenizer) // ROUND_VOCAB) * ROUND_VOCAB,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads,
+        "bos_token_id": id_of(END_OF_TEXT),
+        "eos_token_id": id_of(IM_END),
+        "pad_token_id": id_of(END_OF_TEXT),
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+    }
+
+
+def mistakes(config: BuildConfig) -> list[str]:
+    """Sizes that do not divide as the three models need it."""
+    head = config.hidden_size // config.heads
+    vision_head = config.vision_width // config.vision_heads
+    smallest = BYTES + len(SPECIAL_TOKENS)
+    rests = {
+        "hidden_size: a multiple of heads": config.hidden_size % config.heads,
+        "heads: a multiple of kv_heads": config.heads % config.kv_heads,
+        "hidden_size / heads: a multiple of 8": head % 8,  # three rotary sections of pairs
+        "vision_width: a multiple of vision_heads": config.vision_width % config.vision_heads,
+        "vision_width / vision_heads: a multiple of 4": vision_head % 4,
+        f"vocab_size: at least {smallest}": max(smallest - config.vocab_size, 0),
+    }
+    return [rule for rule, rest in rests.items() if rest]
