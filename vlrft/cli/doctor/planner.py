@@ -22,8 +22,8 @@ from vlrft.memory.phases import plan
 from vlrft.memory.plan import Plan
 from vlrft.memory.shapes import Model
 from vlrft.memory.workload import Sampling, Work
-from vlrft.rollout.engines import find_rollout_engine
 from vlrft.policy.families import vision_family
+from vlrft.rollout.engines import find_rollout_engine
 
 
 @dataclass(frozen=True, kw_only=True)
