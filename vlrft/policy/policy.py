@@ -115,7 +115,7 @@ class Policy:
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """All parameters by the model's names (detached, shared), LoRA merged into a copy. Nothing is computed before
         the first one is read."""
-        model = merged(self.model) if self.has_lora else self.model
+        model = merge_adapters(self.model) if self.has_lora else self.model
         for name, parameter in model.named_parameters():
             yield name, parameter.detach()
 
