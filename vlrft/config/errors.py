@@ -12,6 +12,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 
+from vlrft.config.renamed import new_key
+
 INHERITED = ("task", "rollout", "update")  # sections of a run that its stages start from
 SCALAR = (str, int, float, list, tuple, type(None))
 EXPECTED = {  # in the words of YAML, not of Python
@@ -23,7 +25,7 @@ EXPECTED = {  # in the words of YAML, not of Python
 
 def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
     """One line for each mistake. `root`: the dataclass that was validated; `at`: its own key in the config."""
-    keys = list(_keys(root))
+    keys = list(keys_of(root))
     mistakes = [(_path(mistake), mistake) for mistake in error.errors()]
     inherited = {path for path, _ in mistakes if path.split(".")[0] in INHERITED}
     lines: list[str] = []
@@ -34,7 +36,10 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
         if in_stage != key and any(f"{in_stage}.".startswith(f"{path}.") for path in inherited):
             continue  # a mistake in a section of the run, repeated in a stage that inherits it
         full = ".".join(filter(None, [at, key]))
-        if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        renamed = new_key(full)
+        if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden") and renamed:
+            lines.append(f"{full}: renamed {renamed}")
+        elif mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             lines.append(f"{full}: unknown key{_hint(key, keys)}")
         elif mistake["type"] in ("missing", "missing_argument"):
             lines.append(f"{full}: missing")
@@ -67,7 +72,7 @@ def _hint(key: str, keys: Sequence[str]) -> str:
     return f"; allowed: {', '.join(siblings)}" if siblings else "; there are none here"
 
 
-def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
+def keys_of(kind: Any, prefix: str = "") -> Iterator[str]:
     """Every dotted key below a dataclass, without list positions; `*` is a name that the user chooses."""
     infos = getattr(kind, "__pydantic_fields__", {})
     hints = get_type_hints(kind)
@@ -77,9 +82,9 @@ def _keys(kind: Any, prefix: str = "") -> Iterator[str]:
         yield prefix + name
         for part in _members(hints[field.name]):
             if dataclasses.is_dataclass(part):
-                yield from _keys(part, f"{prefix}{name}.")
+                yield from keys_of(part, f"{prefix}{name}.")
             elif get_origin(part) is dict and dataclasses.is_dataclass(get_args(part)[1]):
-                yield from _keys(get_args(part)[1], f"{prefix}{name}.*.")
+                yield from keys_of(get_args(part)[1], f"{prefix}{name}.*.")
 
 
 def _members(hint: Any) -> Iterator[Any]:

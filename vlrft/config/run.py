@@ -129,9 +129,9 @@ class LogConfig:
 class RanksConfig:
     """Several processes that train together."""
 
-    stuck: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1800.0
+    step_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1800.0
     """Seconds in which a rank that the others wait for must get from one phase of its work to another."""
-    silent: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 180.0
+    heartbeat_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 180.0
     """Seconds in which a rank must say that it lives. One that dies is known at once to what started it."""
 
 

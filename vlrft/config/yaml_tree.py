@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import yaml
 
+from vlrft.config.renamed import in_run_folder, migrate_config
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
@@ -19,6 +20,8 @@ WHOLE = ("rewards", "published")  # sections that are replaced, not merged
 def read_tree(path: Path, above: tuple[Path, ...] = ()) -> Tree:
     """The file's tree, merged into that of the file which it extends. Raises ConfigError for what cannot be read."""
     tree = _read(path)
+    if in_run_folder(path):
+        migrate_config(tree)
     base = tree.pop("extends", None)
     if base is None:
         return tree

@@ -22,11 +22,11 @@ GRACE = 10.0  # seconds in which whoever started the ranks ends those that are l
 def rank_session(config: Config) -> Iterator[Ranks]:
     """The ranks of this run; alone where nothing started several. When one is lost the others leave, too."""
     limits = config.ranks
-    ranks = join_ranks(pick_device(config.device), wait=2 * limits.stuck)
+    ranks = join_ranks(pick_device(config.device), wait=2 * limits.step_timeout)
     if ranks.size == 1:
         yield ranks
         return
-    watchdog = Watchdog(ranks, _store(), stuck=limits.stuck, silent=limits.silent)
+    watchdog = Watchdog(ranks, _store(), stuck=limits.step_timeout, silent=limits.heartbeat_timeout)
     with watchdog.watching():
         try:
             yield ranks

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlrft.data.jsonl import ENCODING, plain, replace
+from vlrft.config.renamed import migrate_metrics
+from vlrft.data.jsonl import ENCODING, ERRORS, plain, replace, whole_lines
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,6 +26,15 @@ def read_summary(run: Path) -> dict[str, Any] | None:
 
 def write_summary(run: Path, summary: Mapping[str, Any]) -> None:
     replace(run / "summary.json", (json.dumps(plain(summary), indent=1) + "\n").encode())
+
+
+def rename_metrics(path: Path) -> None:
+    """Replaces the old names of metrics in a run's `metrics.jsonl`; a file without any is left untouched."""
+    rows = [row for _, row in whole_lines(path)] if path.exists() else []
+    renamed = [migrate_metrics(row) for row in rows]
+    if any(list(old) != list(new) for old, new in zip(rows, renamed, strict=True)):
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in renamed)
+        replace(path, text.encode(ENCODING, ERRORS))
 
 
 class Pictures:

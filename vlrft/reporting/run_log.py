@@ -15,7 +15,7 @@ from vlrft.data.jsonl import append, cut
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
-from vlrft.reporting.files import Pictures, read_summary, write_summary
+from vlrft.reporting.files import Pictures, read_summary, rename_metrics, write_summary
 from vlrft.reporting.rows import record_rows, rollout_rows, with_all_pictures
 from vlrft.reporting.trackers import build as build_trackers
 from vlrft.schema import ENVIRONMENT, Group, Sample
@@ -64,6 +64,7 @@ class RunLog:
         keep = -1 if fresh else step
         for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
             cut(self.run / name, keep)
+        rename_metrics(self.run / "metrics.jsonl")
         old = read_summary(self.run)
         if old is not None and not fresh:
             self.summary["seconds"] = old["seconds"]

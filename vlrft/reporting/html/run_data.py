@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from vlrft.config.renamed import migrate_metrics
 from vlrft.data.jsonl import whole_lines
 from vlrft.evaluation.bootstrap import Interval, paired
 from vlrft.schema import DataError
@@ -72,7 +73,7 @@ def read_run(run: Path) -> RunData:
         run=run,
         summary=summary,
         config=config.read_text(encoding="utf-8"),
-        metrics=_lines(run / "metrics.jsonl"),
+        metrics=[migrate_metrics(row) for row in _lines(run / "metrics.jsonl")],
         rollouts=_lines(run / "rollouts.jsonl"),
         records=[r for r in records if _occasion(r) == last],
         published=published,
