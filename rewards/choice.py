@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import ascii_uppercase
 
-from vlrft.grading import expects, plain, read_answer, read_letter
+from vlrft.grading import expects, normalise_text, read_answer, read_letter
 from vlrft.schema import DataError, Sample
 
 from ._released_choice import cvbench, visualthinker
@@ -27,29 +27,31 @@ def choice(completion: str, sample: Sample) -> float | None:
     if answer is None:
         return 0.0
     letter = read_letter(answer)
-    return float(plain(answer) in right or (letter is not None and plain(letter) in right))
+    return float(
+        normalise_text(answer) in right or (letter is not None and normalise_text(letter) in right)
+    )
 
 
 def _accepted(sample: Sample) -> frozenset[str]:
     """Every plain text that is the right answer."""
     gold = sample.answer
-    if not isinstance(gold, str) or not plain(gold):
+    if not isinstance(gold, str) or not normalise_text(gold):
         raise DataError(
             f"sample {sample.id}: gold answer {gold!r} is no option; use a text such as '7' or 'A'"
         )
     options = sample.tags.get("options")
     if options is None:
-        return frozenset({plain(gold)})
-    texts = [plain(text) for text in options.splitlines()]
+        return frozenset({normalise_text(gold)})
+    texts = [normalise_text(text) for text in options.splitlines()]
     letters = ascii_uppercase[: len(texts)]
     if len(gold) == 1 and gold in letters:
         index = letters.index(gold)
-        letter, text = plain(gold), texts[index]
+        letter, text = normalise_text(gold), texts[index]
         both = {f"{letter}{mark} {text}" for mark in ").:"} | {f"({letter}) {text}"}
-        alone = {text} if text not in map(plain, letters) else set[str]()
+        alone = {text} if text not in map(normalise_text, letters) else set[str]()
         return frozenset({letter} | alone | both)
-    if plain(gold) in texts:
-        return frozenset({plain(gold)})
+    if normalise_text(gold) in texts:
+        return frozenset({normalise_text(gold)})
     raise DataError(
         f"sample {sample.id}: gold answer {gold!r} is none of the options {options.splitlines()}"
     )

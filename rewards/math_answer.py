@@ -9,7 +9,7 @@ from vlrft.grading import (
     read_boxed,
     read_math,
     same_math,
-    unboxed,
+    strip_box,
 )
 from vlrft.schema import Sample
 
@@ -41,7 +41,7 @@ def math_answer(completion: str, sample: Sample) -> float | None:
         return None
     golds = gold_answers(sample)
     said = answer_text(completion)
-    answer = None if said is None else read_math(unboxed(said))
+    answer = None if said is None else read_math(strip_box(said))
     return float(answer is not None and any(same_math(gold, answer) for gold in golds))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from vlrft.grading.metrics import accuracy, per_tag
+from vlrft.grading.metrics import accuracy, accuracy_by_tag
 from vlrft.schema import Env, Metric, Record, Sample, Task
 
 from .families import SPLITS
@@ -43,7 +43,7 @@ def generate(split: str, count: int, seed: int, folder: Path) -> Iterator[str]:
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Games won, all and by family; then how many turns a play took, and the shares of its turns in which an action
     could be read, and in which it was one that the engine offered."""
-    found = {"success": accuracy(records, grader), **per_tag(records, grader, "kind")}
+    found = {"success": accuracy(records, grader), **accuracy_by_tag(records, grader, "kind")}
     if grader == "strict":
         for name in ("steps", *SHARES):
             values = _means(records, name)

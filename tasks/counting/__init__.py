@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Dataset, Defect, Row, Source, asked, content, qa_rows, read_prompt, untagged
 from vlrft.grading import read_answer, read_integer
-from vlrft.grading.metrics import sampled_metrics
+from vlrft.grading.metrics import accuracy_metrics
 from vlrft.schema import Metric, Record, Sample, Task
 
 
@@ -54,7 +54,7 @@ def sample(row: Row, options: Options) -> Sample:
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Accuracy; beside the strict one how far the answers are off (less is better), over those that
     are numbers."""
-    found = sampled_metrics(records, grader)
+    found = accuracy_metrics(records, grader)
     said = [(read_answer(r.output), r.answer) for r in records]
     off = [abs(n - gold) for text, gold in said if text and (n := read_integer(text)) is not None]
     if grader == "strict" and off:

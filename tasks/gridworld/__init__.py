@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from vlrft.data import Made
-from vlrft.grading.metrics import accuracy, per_tag
+from vlrft.grading.metrics import accuracy, accuracy_by_tag
 from vlrft.schema import Metric, Record, Sample, Task
 
 from .env import GridWorld, ask, picture
@@ -54,7 +54,9 @@ def gold(sample: Sample) -> list[str]:
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Success, by moves that the goal is away, and turns, readable answers and directness of all plays."""
     found = {"success": accuracy(records, grader)}
-    far = per_tag(sorted(records, key=lambda r: int(r.tags["distance"])), grader, "distance")
+    far = accuracy_by_tag(
+        sorted(records, key=lambda r: int(r.tags["distance"])), grader, "distance"
+    )
     found |= {f"success at {name}": measure for name, measure in far.items()}
     for name, share in (("steps", False), ("valid", True), ("directness", True)):
         by_id: dict[str, list[float]] = {}

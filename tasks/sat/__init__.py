@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.grading.metrics import accuracy, macro, per_tag
+from vlrft.grading.metrics import accuracy, accuracy_by_tag, macro_accuracy
 from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
 
 from .figures import cvbench
@@ -65,10 +65,10 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Accuracy over all (`total`), of each task, their mean, and CV-Bench's own score where the records
     are of CV-Bench."""
     found = {"total": accuracy(records, grader)}
-    kinds = per_tag(records, grader, "kind")
+    kinds = accuracy_by_tag(records, grader, "kind")
     if kinds:
         found |= {name: kinds[name] for name in KINDS if name in kinds}
-        found["task_macro"] = macro(records, grader, "kind")
+        found["task_macro"] = macro_accuracy(records, grader, "kind")
         found["cvbench"] = cvbench(records, grader)
     return found
 

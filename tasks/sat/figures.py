@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from vlrft.grading.metrics import grades_of
+from vlrft.grading.metrics import grades_by_sample
 from vlrft.schema import Metric, Record
 
 FLAT, SOLID = ("ADE20K", "COCO"), ("Omni3D",)
@@ -14,7 +14,7 @@ FLAT, SOLID = ("ADE20K", "COCO"), ("Omni3D",)
 def cvbench(records: Sequence[Record], grader: str) -> Metric:
     """((ADE20K + COCO) / 2 + Omni3D) / 2 of the accuracies by source (the data set's card). A source that
     is not there does not count, nor does a dimension without any."""
-    by_id = grades_of(records, grader)
+    by_id = grades_by_sample(records, grader)
     source = {r.id: r.tags.get("source", "") for r in records}
     values, own = [fmean(g) for g in by_id.values()], [source[i] for i in by_id]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.grading.metrics import macro, sampled_metrics
+from vlrft.grading.metrics import accuracy_metrics, macro_accuracy
 from vlrft.schema import Message, Metric, Record, Sample, Task
 
 from .countdown import solve
@@ -69,10 +69,10 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Of one set accuracy, or avg@k and pass@k; of several the mean of the sets first, then each."""
     sets = dict.fromkeys(r.tags["kind"] for r in records)
     if len(sets) < 2:
-        return sampled_metrics(records, grader)
-    out = {"mean": macro(records, grader, "kind")}
+        return accuracy_metrics(records, grader)
+    out = {"mean": macro_accuracy(records, grader, "kind")}
     for name in sets:
-        own = sampled_metrics([r for r in records if r.tags["kind"] == name], grader)
+        own = accuracy_metrics([r for r in records if r.tags["kind"] == name], grader)
         out |= {name if key == "accuracy" else f"{name} {key}": m for key, m in own.items()}
     return out
 

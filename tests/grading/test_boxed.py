@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlrft.grading import MAX_ANSWER, read_boxed, unboxed
+from vlrft.grading import MAX_ANSWER, read_boxed, strip_box
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from vlrft.grading import MAX_ANSWER, read_boxed, unboxed
         (r"\boxed{" * 20_000 + "7" + "}" * 20_000, "7"),
     ],
 )
-def test_the_last_box_behind_the_thinking(text: str, answer: str | None) -> None:
+def test_the_last_box_after_the_thinking_is_the_answer(text: str, answer: str | None) -> None:
     assert read_boxed(text) == answer
 
 
@@ -53,5 +53,5 @@ def test_the_last_box_behind_the_thinking(text: str, answer: str | None) -> None
         ("7", "7"),
     ],
 )
-def test_a_box_around_the_whole_answer_goes(answer: str, bare: str) -> None:
-    assert unboxed(answer) == bare
+def test_a_box_around_the_whole_answer_is_removed(answer: str, bare: str) -> None:
+    assert strip_box(answer) == bare

@@ -5,7 +5,13 @@ from statistics import fmean
 
 import pytest
 
-from vlrft.grading.metrics import accuracy, pass_at_k, per_tag, sampled_metrics, share_above
+from vlrft.grading.metrics import (
+    accuracy,
+    accuracy_by_tag,
+    accuracy_metrics,
+    pass_at_k,
+    share_above,
+)
 from vlrft.schema import DataError, Record
 
 
@@ -13,23 +19,23 @@ def record(name: str, grade: float, **tags: str) -> Record:
     return Record(id=name, output="", grades={"strict": grade, "official": 1 - grade}, tags=tags)
 
 
-MANY = [record(n, g) for n, own in (("a", (1, 0, 0, 1)), ("b", (0, 0, 0, 0))) for g in own]
+MANY = [record(n, g) for n, grades in (("a", (1, 0, 0, 1)), ("b", (0, 0, 0, 0))) for g in grades]
 
 
 def test_one_answer_a_sample_is_plain_accuracy_by_each_grader() -> None:
     records = [record("a", 1.0), record("b", 0.0), record("c", 1.0)]
     assert accuracy(records, "strict").values == (1.0, 0.0, 1.0)
     assert accuracy(records, "official").values == (0.0, 1.0, 0.0)
-    assert set(sampled_metrics(records, "strict")) == {"accuracy"}
+    assert set(accuracy_metrics(records, "strict")) == {"accuracy"}
 
 
 def test_several_answers_are_averaged_by_sample() -> None:
-    found = accuracy(MANY, "strict")
-    assert (found.values, found.trials) == ((0.5, 0.0), 4)
-    assert list(sampled_metrics(MANY, "strict")) == ["avg@4", "pass@2", "pass@4"]
+    metric = accuracy(MANY, "strict")
+    assert (metric.values, metric.trials) == ((0.5, 0.0), 4)
+    assert list(accuracy_metrics(MANY, "strict")) == ["avg@4", "pass@2", "pass@4"]
 
 
-def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_answer() -> None:
+def test_pass_at_k_is_the_share_of_draws_with_a_right_answer() -> None:
     grades = [1.0, 0.0, 0.0, 1.0, 0.0]
     records = [record("a", g) for g in grades]
     for k in range(1, 6):
@@ -47,14 +53,14 @@ def test_samples_with_unequal_numbers_of_answers_are_an_error() -> None:
         accuracy([record(n, 1.0) for n in "aab"], "strict")
 
 
-def test_a_share_above_counts_what_reaches_the_threshold_whatever_the_rounding() -> None:
+def test_share_above_counts_grades_that_reach_the_threshold_rounding_aside() -> None:
     records = [record("a", 0.5), record("b", 0.1 + 0.2), record("c", 0.3)]
     assert share_above(records, "strict", 0.5).values == (1.0, 0.0, 0.0)
     assert share_above(records, "strict", 0.1 + 0.2).values == (1.0, 1.0, 1.0)
 
 
-def test_a_measure_for_each_value_of_a_tag_in_order() -> None:
+def test_each_value_of_a_tag_has_a_metric_in_order_of_appearance() -> None:
     records = [record("a", 1.0, kind="z"), record("b", 0.0, kind="y"), record("c", 0.0, kind="z")]
-    found = per_tag(records, "strict", "kind")
-    assert {name: m.values for name, m in found.items()} == {"z": (1.0, 0.0), "y": (0.0,)}
-    assert list(found) == ["z", "y"]
+    metrics = accuracy_by_tag(records, "strict", "kind")
+    assert {name: m.values for name, m in metrics.items()} == {"z": (1.0, 0.0), "y": (0.0,)}
+    assert list(metrics) == ["z", "y"]

@@ -1,4 +1,4 @@
-"""The one policy of reading answers, on awkward and hostile completions."""
+"""Reading answers, on awkward and hostile completions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.fakes.policies import sample
 from vlrft.grading import (
     MAX_ANSWER,
     expects,
-    plain,
+    normalise_text,
     read_answer,
     read_box,
     read_integer,
@@ -42,7 +42,9 @@ from vlrft.grading import (
         ("<answer>7</answer>" * 50_000, None),
     ],
 )
-def test_exactly_one_answer_behind_the_thinking(completion: str, answer: str | None) -> None:
+def test_an_answer_is_exactly_one_tag_after_the_thinking(
+    completion: str, answer: str | None
+) -> None:
     assert read_answer(completion) == answer
 
 
@@ -113,9 +115,9 @@ def test_a_single_box(text: str, box: tuple[float, ...] | None) -> None:
     assert read_box(text) == box
 
 
-def test_plain_text_forgets_case_and_white_space_only() -> None:
-    assert plain("  Persian\n CAT ") == "persian cat"
-    assert plain("７") != "7"
+def test_normalised_text_ignores_only_case_and_white_space() -> None:
+    assert normalise_text("  Persian\n CAT ") == "persian cat"
+    assert normalise_text("７") != "7"
 
 
 def test_the_answer_tag_decides_what_a_reward_applies_to() -> None:

@@ -8,7 +8,7 @@ from math import comb
 from statistics import fmean
 
 from vlrft.evaluation.bootstrap import Interval, paired
-from vlrft.grading.metrics import reaches
+from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import DataError, Record
 
 
@@ -68,7 +68,8 @@ def _row(
     before, after = [old[i] for i in ids], [new[i] for i in ids]
     gain, ci = paired(before, after)
     pairs = [
-        (reaches(b, threshold), reaches(a, threshold)) for b, a in zip(before, after, strict=True)
+        (reaches_threshold(b, threshold), reaches_threshold(a, threshold))
+        for b, a in zip(before, after, strict=True)
     ]
     gained, lost = pairs.count((False, True)), pairs.count((True, False))
     return Comparison(

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from vlrft.evaluation.bootstrap import Interval, bootstrap
-from vlrft.grading.metrics import reaches, sampled_metrics
+from vlrft.grading.metrics import accuracy_metrics, reaches_threshold
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import (
     ENVIRONMENT,
@@ -41,7 +41,7 @@ class MetricValue:
     def of(metric: Metric) -> MetricValue:
         values, trials = metric.values, metric.trials
         if trials == 1:
-            correct = sum(reaches(v, metric.threshold) for v in values)
+            correct = sum(reaches_threshold(v, metric.threshold) for v in values)
         else:
             correct = round(sum(values) * trials)
         everything = range(len(values))
@@ -110,7 +110,7 @@ def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
             raise DataError(
                 f"sample {without[0]}: no reward of the {grader} grader applies; check the task's graders and tags"
             )
-        found = (task.metrics or sampled_metrics)(records, grader)
+        found = (task.metrics or accuracy_metrics)(records, grader)
         graded[grader] = {name: MetricValue.of(m) for name, m in found.items() if m.values}
         if not graded[grader]:
             raise DataError(

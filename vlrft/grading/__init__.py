@@ -1,15 +1,15 @@
-"""What strict graders are made of: reading an answer out of a completion, and comparing answers. No torch."""
+"""Building blocks of strict graders: reading the answer of a completion, and comparing answers. No torch."""
 
-from vlrft.grading.boxed import read_boxed, unboxed
+from vlrft.grading.boxed import read_boxed, strip_box
 from vlrft.grading.math.answers import read_math
-from vlrft.grading.math.forms import Answer
+from vlrft.grading.math.forms import MathAnswer
 from vlrft.grading.math.gold import gold_answers, gold_texts
 from vlrft.grading.math.mathematics import equal_formulas, same_math, sandboxed_worker
 from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.reading import (
     MAX_ANSWER,
     expects,
-    plain,
+    normalise_text,
     read_answer,
     read_box,
     read_integer,
@@ -19,13 +19,13 @@ from vlrft.grading.reading import (
 
 __all__ = [
     "MAX_ANSWER",
-    "Answer",
+    "MathAnswer",
     "SandboxedWorker",
     "equal_formulas",
     "expects",
     "gold_answers",
     "gold_texts",
-    "plain",
+    "normalise_text",
     "read_answer",
     "read_box",
     "read_boxed",
@@ -35,5 +35,5 @@ __all__ = [
     "same_math",
     "sandboxed_worker",
     "search_box",
-    "unboxed",
+    "strip_box",
 ]

@@ -1,4 +1,4 @@
-"""Reads a boxed answer, `\\boxed{…}`, out of a completion."""
+"""Reads the boxed answer of a completion, `\\boxed{…}`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ _BOXES = ("\\boxed", "\\fbox")
 
 
 def read_boxed(text: str) -> str | None:
-    """What the last `\\boxed{…}` or `\\fbox{…}` behind the thinking holds, stripped.
+    """The content of the last `\\boxed{…}` or `\\fbox{…}` after the thinking, stripped.
 
-    None when there is none, or its braces do not balance, or it is empty or longer than MAX_ANSWER.
-    The last box decides: an unfinished one does not give way to one before it. Linear time.
+    None when there is no box, its braces do not balance, or it is empty or longer than MAX_ANSWER. Only the last box
+    counts: where it is unfinished, an earlier one is not used instead. Linear time.
     """
-    spoken = text.rpartition("</think>")[2]
-    start = max(spoken.rfind(box) for box in _BOXES)
+    response = text.rpartition("</think>")[2]
+    start = max(response.rfind(box) for box in _BOXES)
     if start < 0:
         return None
-    name = next(box for box in _BOXES if spoken.startswith(box, start))
-    window = spoken[start + len(name) :][: MAX_ANSWER + 100].lstrip()
+    name = next(box for box in _BOXES if response.startswith(box, start))
+    window = response[start + len(name) :][: MAX_ANSWER + 100].lstrip()
     content = window[1 : _closing(window)].strip()
     return content if 0 < len(content) <= MAX_ANSWER else None
 
 
-def unboxed(answer: str) -> str:
-    """The answer without the box, and dollar signs around it, that may hold the whole of it."""
+def strip_box(answer: str) -> str:
+    """The answer without a box around the whole of it, and without dollar signs around that box."""
     bare = answer.strip().strip("$").strip()
     for name in _BOXES:
         rest = bare.removeprefix(name).lstrip()
@@ -34,7 +34,7 @@ def unboxed(answer: str) -> str:
 
 
 def _closing(text: str) -> int:
-    """Where the brace closes that the text opens with; 0 when it opens with none or never closes."""
+    """The index of the brace that closes the text's first character; 0 when that is no brace, or it never closes."""
     depth = 0
     escaped = False
     for place, character in enumerate(text):

@@ -1,7 +1,7 @@
-"""Records -> measures: what packs put their figures together from. No torch.
+"""Metrics of graded records: functions from which a task composes its metrics. No torch.
 
-A sample that was answered several times has several records; then every value is a sample's mean (avg@k), or the chance
-that one of k answers is right (pass@k).
+A sample with several answers has several records; each value is then the sample's mean (avg@k), or the probability that
+at least one of k answers is right (pass@k).
 """
 
 from __future__ import annotations
@@ -12,62 +12,68 @@ from statistics import fmean
 
 from vlrft.schema import DataError, Metric, Record
 
-EPSILON = 1e-9  # a grade at its threshold is right whatever the rounding
+ROUNDING = 1e-9  # a grade that rounding put just below the threshold still reaches it
 
 
 def accuracy(records: Sequence[Record], grader: str, threshold: float = 1.0) -> Metric:
-    """The mean grade; a sample's mean where it has several answers, of which each must have as many."""
-    by_id = grades_of(records, grader)
+    """The mean grade; for several answers a sample, of the samples' means.
+
+    Raises DataError when samples differ in their number of answers.
+    """
+    by_id = grades_by_sample(records, grader)
     trials = {len(grades) for grades in by_id.values()}
     if len(trials) > 1:
         low, high = min(by_id, key=lambda i: len(by_id[i])), max(by_id, key=lambda i: len(by_id[i]))
         raise DataError(
-            f"sample {low} has {len(by_id[low])} answers and {high} has {len(by_id[high])}; give each as many"
+            f"sample {low} has {len(by_id[low])} answers and {high} has {len(by_id[high])}: "
+            "every sample needs the same number of answers"
         )
     values = tuple(fmean(grades) for grades in by_id.values())
     return Metric(values=values, threshold=threshold, trials=trials.pop() if trials else 1)
 
 
 def share_above(records: Sequence[Record], grader: str, threshold: float) -> Metric:
-    """How many grades reach the threshold, such as Acc@0.5 of an IoU."""
-    by_id = grades_of(records, grader)
-    values = tuple(fmean(float(reaches(g, threshold)) for g in own) for own in by_id.values())
+    """The share of grades that reach the threshold, such as Acc@0.5 of an IoU."""
+    by_id = grades_by_sample(records, grader)
+    values = tuple(
+        fmean(float(reaches_threshold(g, threshold)) for g in grades) for grades in by_id.values()
+    )
     return Metric(values=values, trials=max(map(len, by_id.values()), default=1))
 
 
 def pass_at_k(records: Sequence[Record], grader: str, k: int, threshold: float = 1.0) -> Metric:
-    """1 − C(n−c, k) / C(n, k) for c right answers of n: without bias (Chen et al. 2021, arXiv 2107.03374, equation 1).
+    """1 − C(n−c, k) / C(n, k) for c right answers of n: unbiased (Chen et al. 2021, arXiv 2107.03374, equation 1).
 
     Raises DataError when a sample has fewer than k answers.
     """
     values: list[float] = []
-    for name, grades in grades_of(records, grader).items():
-        n, right = len(grades), sum(reaches(g, threshold) for g in grades)
+    for name, grades in grades_by_sample(records, grader).items():
+        n, right = len(grades), sum(reaches_threshold(g, threshold) for g in grades)
         if n < k:
             raise DataError(
-                f"pass@{k}: sample {name} has only {n} answers; sample more or use a smaller k"
+                f"pass@{k}: sample {name} has only {n} answers; sample more answers, or use a smaller k"
             )
         values.append(1 - comb(n - right, k) / comb(n, k))
     return Metric(values=tuple(values))
 
 
-def sampled_metrics(
+def accuracy_metrics(
     records: Sequence[Record], grader: str, name: str = "accuracy"
 ) -> dict[str, Metric]:
-    """`accuracy` of one answer a sample; of k > 1, avg@k and pass@ the powers of two up to k."""
-    counts = [len(g) for g in grades_of(records, grader).values()]
-    most = min(counts, default=1)
+    """Accuracy of one answer a sample, under `name`; of k > 1 answers, avg@k, and pass@ each power of two up to k."""
+    counts = [len(g) for g in grades_by_sample(records, grader).values()]
+    answers = min(counts, default=1)
     if max(counts, default=1) == 1:
         return {name: accuracy(records, grader)}
-    ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if 1 < k <= most]
+    ks = [k for k in (2, 4, 8, 16, 32, 64, 128) if k <= answers]
     passes = {f"pass@{k}": pass_at_k(records, grader, k) for k in ks}
-    return {f"avg@{most}": accuracy(records, grader), **passes}
+    return {f"avg@{answers}": accuracy(records, grader), **passes}
 
 
-def per_tag(
+def accuracy_by_tag(
     records: Sequence[Record], grader: str, tag: str, threshold: float = 1.0
 ) -> dict[str, Metric]:
-    """`accuracy` of the records of each value of a tag, in the order in which they appear."""
+    """The accuracy of each value of a tag, in the order in which the values appear."""
     names = dict.fromkeys(r.tags[tag] for r in records if tag in r.tags)
     return {
         name: accuracy([r for r in records if r.tags.get(tag) == name], grader, threshold)
@@ -75,29 +81,30 @@ def per_tag(
     }
 
 
-def macro(records: Sequence[Record], grader: str, tag: str) -> Metric:
-    """The unweighted mean of the accuracies of each value of a tag; a sample's mean where it has several answers."""
-    by_id = grades_of(records, grader)
-    kinds = {r.id: r.tags.get(tag, "") for r in records}
-    values, own = [fmean(g) for g in by_id.values()], [kinds[i] for i in by_id]
+def macro_accuracy(records: Sequence[Record], grader: str, tag: str) -> Metric:
+    """The unweighted mean of the accuracies of a tag's values; for several answers a sample, of the samples' means."""
+    by_id = grades_by_sample(records, grader)
+    tags = {r.id: r.tags.get(tag, "") for r in records}
+    values, item_tags = [fmean(g) for g in by_id.values()], [tags[i] for i in by_id]
 
-    def mean(places: Sequence[int]) -> float:
-        found: dict[str, list[float]] = {}
-        for place in places:
-            found.setdefault(own[place], []).append(values[place])
-        return fmean(fmean(v) for v in found.values())
+    def mean_of_means(items: Sequence[int]) -> float:
+        by_tag: dict[str, list[float]] = {}
+        for item in items:
+            by_tag.setdefault(item_tags[item], []).append(values[item])
+        return fmean(fmean(v) for v in by_tag.values())
 
     trials = len(next(iter(by_id.values()), [0.0]))
-    return Metric(values=tuple(values), trials=trials, aggregate=mean)
+    return Metric(values=tuple(values), trials=trials, aggregate=mean_of_means)
 
 
-def grades_of(records: Sequence[Record], grader: str) -> Mapping[str, list[float]]:
+def grades_by_sample(records: Sequence[Record], grader: str) -> Mapping[str, list[float]]:
     """Sample id -> the grades of its answers."""
-    found: dict[str, list[float]] = {}
+    by_id: dict[str, list[float]] = {}
     for record in records:
-        found.setdefault(record.id, []).append(record.grades[grader])
-    return found
+        by_id.setdefault(record.id, []).append(record.grades[grader])
+    return by_id
 
 
-def reaches(grade: float, threshold: float) -> bool:
-    return grade >= threshold - EPSILON
+def reaches_threshold(grade: float, threshold: float) -> bool:
+    """Whether the grade is at least the threshold, rounding aside."""
+    return grade >= threshold - ROUNDING

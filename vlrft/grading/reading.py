@@ -1,10 +1,9 @@
-"""Reads an answer out of a completion: the answer tag, then a letter, a whole number or a box.
+"""Reads the answer of a completion: the text of its answer tag, and in it a letter, a whole number or a box.
 
-One policy for every strict reward. A completion answers by exactly one `<answer>…</answer>`, and
-that in what follows the last `</think>`; two answers, an unclosed tag or no tag are no answer.
-Inside the tag the whole text must be the answer: nothing is searched for in prose, so an answer can
-neither hide among others nor be met by accident. Digits are ASCII digits. Every function takes time
-linear in its text, returns None for what it cannot read, and never raises.
+All strict rewards share these rules. The answer is the text of exactly one `<answer>…</answer>` after the last
+`</think>`; two tags, an unclosed tag or none are no answer. The whole text of the tag must be the answer: nothing is
+searched for in prose, so an answer can neither hide among others nor be right by accident. Digits are ASCII digits.
+Every function takes time linear in its text, returns None for text that it cannot read, and never raises.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import re
 from vlrft.schema import Sample
 from vlrft.vision.boxes import Box
 
-MAX_ANSWER = 2000  # characters; a longer answer is none
+MAX_ANSWER = 2000  # characters; a longer text is no answer
 
 _NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
@@ -25,58 +24,56 @@ _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
 def read_answer(completion: str) -> str | None:
-    """The text of the one answer tag behind the thinking, stripped; None when there is not exactly
-    one or it is empty."""
-    spoken = completion.rpartition("</think>")[2]
-    if spoken.count("<answer>") != 1 or spoken.count("</answer>") != 1:
+    """The text of the one answer tag after the thinking, stripped; None when there is not exactly one, or it is
+    empty."""
+    response = completion.rpartition("</think>")[2]
+    if response.count("<answer>") != 1 or response.count("</answer>") != 1:
         return None
-    answer, closed, _ = spoken.partition("<answer>")[2].partition("</answer>")
+    answer, closed, _ = response.partition("<answer>")[2].partition("</answer>")
     if not closed or len(answer) > MAX_ANSWER:
         return None
     return answer.strip() or None
 
 
 def read_letter(text: str) -> str | None:
-    """The letter of an option, upper case: `B`, `(B)`, `b.`"""
-    found = _LETTER.fullmatch(text.strip())
-    return found[1].upper() if found else None
+    """The letter of an option, in upper case: `B`, `(B)`, `b.`"""
+    match = _LETTER.fullmatch(text.strip())
+    return match[1].upper() if match else None
 
 
 def read_integer(text: str) -> int | None:
     """A whole number of at most nine digits."""
-    found = _INTEGER.fullmatch(text.strip())
-    return int(found[0]) if found else None
+    match = _INTEGER.fullmatch(text.strip())
+    return int(match[0]) if match else None
 
 
 def read_box(text: str) -> Box | None:
-    """A single box written `(x1,y1),(x2,y2)`; whether it is a sensible one is for `boxes` to
-    say."""
-    found = _BOX.fullmatch(text)
-    if not found:
+    """A single box written `(x1,y1),(x2,y2)`. Its range and area are not checked; see `vlrft.vision.boxes`."""
+    match = _BOX.fullmatch(text)
+    if not match:
         return None
-    x1, y1, x2, y2 = map(float, found.groups())
+    x1, y1, x2, y2 = map(float, match.groups())
     return x1, y1, x2, y2
 
 
 def search_box(text: str) -> Box | None:
-    """The first `(x1,y1),(x2,y2)` of whole numbers anywhere in the text, as released graders find it;
-    not for a reward."""
-    found = _SEARCHED_BOX.search(text)
-    if not found:
+    """The first `(x1,y1),(x2,y2)` of whole numbers anywhere in the text, as released graders search for it. Not for
+    a reward."""
+    match = _SEARCHED_BOX.search(text)
+    if not match:
         return None
-    x1, y1, x2, y2 = map(float, found.groups())
+    x1, y1, x2, y2 = map(float, match.groups())
     return x1, y1, x2, y2
 
 
-def plain(text: str) -> str:
-    """Text as answers are compared: case and runs of white space do not matter."""
+def normalise_text(text: str) -> str:
+    """Text in the form in which answers are compared: without case, each run of white space one space."""
     return " ".join(text.casefold().split())
 
 
 def expects(sample: Sample, kind: str) -> bool:
-    """Whether the sample's gold answer is of this kind (`choice`, `count`, `box`, …), which its tag
-    `answer` names.
+    """Whether the sample's gold answer is of this kind (`choice`, `count`, `box`, …), by its tag `answer`.
 
-    A sample without the tag leaves the matter to the task's list of rewards: each of them applies.
+    True for every kind where a sample has no such tag: each reward that the task lists then applies.
     """
     return sample.tags.get("answer", kind) == kind

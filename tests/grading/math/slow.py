@@ -1,4 +1,4 @@
-"""Functions that break a bound, for a worker process to import."""
+"""Functions that exceed a limit, for a worker process to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gold answer -> answers that say the same, and answers that do not."""
+"""Gold answer -> answers equal to it, and answers that are not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from tests.grading.math.judged import same
+from tests.grading.math.equality import same
 from vlrft.grading import read_math
 
 SAME: dict[str, list[str]] = {
@@ -191,13 +191,13 @@ OTHER: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("gold", SAME)
-def test_another_way_to_write_it_is_the_same(gold: str) -> None:
+def test_another_way_to_write_the_answer_is_equal(gold: str) -> None:
     assert same(gold, gold)
     assert [answer for answer in SAME[gold] if not same(gold, answer)] == []
 
 
 @pytest.mark.parametrize("gold", OTHER)
-def test_what_only_looks_like_it_is_not(gold: str) -> None:
+def test_a_similar_answer_is_not_equal(gold: str) -> None:
     assert [answer for answer in OTHER[gold] if same(gold, answer)] == []
 
 
@@ -270,7 +270,7 @@ def test_hostile_answers_never_raise_and_never_score(answer: str) -> None:
 @pytest.mark.parametrize(
     "gold", ["", " ", r"\frac{1}{", "((1)", "1}", "7" * 3000, "\x00", "{" * 100 + "1" + "}" * 100]
 )
-def test_what_is_no_mathematics_has_no_form(gold: str) -> None:
+def test_unreadable_text_has_no_form(gold: str) -> None:
     answer = read_math(gold)
     assert answer is None or answer.forms == ()
 
@@ -284,6 +284,6 @@ SCRAPS = (
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(some.lists(some.sampled_from([*SCRAPS.split(" "), " "]), max_size=14).map("".join))
-def test_no_scrap_of_notation_raises_or_is_the_answer(answer: str) -> None:
+def test_random_notation_neither_raises_nor_is_right(answer: str) -> None:
     assert not same(r"\frac{355}{113}", answer)
     assert not same("a+b=c", answer)

@@ -1,11 +1,11 @@
-"""How numbers, names, points, units, sets and words are written: gold answer -> answers that say the
-same, and answers that do not."""
+"""Notations of numbers, names, points, units, sets and words: gold answer -> answers equal to it, and answers that are
+not."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.grading.math.judged import same
+from tests.grading.math.equality import same
 
 SAME: dict[str, list[str]] = {
     # numbers
@@ -82,13 +82,13 @@ OTHER: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("gold", SAME)
-def test_another_way_to_write_it_is_the_same(gold: str) -> None:
+def test_another_notation_of_the_answer_is_equal(gold: str) -> None:
     assert same(gold, gold)
     assert [answer for answer in SAME[gold] if not same(gold, answer)] == []
 
 
 @pytest.mark.parametrize("gold", OTHER)
-def test_what_only_looks_like_it_is_not(gold: str) -> None:
+def test_a_similar_answer_is_not_equal(gold: str) -> None:
     assert [answer for answer in OTHER[gold] if same(gold, answer)] == []
 
 
@@ -115,6 +115,6 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_writings_never_raise_and_never_score(answer: str) -> None:
+def test_hostile_notations_never_raise_and_never_score(answer: str) -> None:
     for gold in ("7", r"2.\overline{3}", "(1,2)", "x=1, y=2", "AB=1", r"\text{seven}", "x > 2"):
         assert not same(gold, answer)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.config.load import task_config
-from vlrft.grading.metrics import reaches
+from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text, gold_turns, grade_gold_answer, walk
 from vlrft.rollout.task import LoadedTask, load_task
@@ -56,7 +56,7 @@ def mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
 def unfinished(loaded: LoadedTask, sample: Sample) -> Iterator[str]:
     """A line when the gold play does not end with full marks. Raises DataError where its environment fails."""
     said, grade = grade_gold_answer(loaded.task, loaded.graders, sample, loaded.host)
-    if not reaches(grade, 1.0):
+    if not reaches_threshold(grade, 1.0):
         yield f"sample {sample.id}: the gold play of {len(said)} turns earns {grade:g}"
 
 

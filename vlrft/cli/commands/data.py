@@ -10,7 +10,7 @@ from pathlib import Path
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
 from vlrft.envs import build_host
-from vlrft.grading.metrics import reaches
+from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import facts, shown, write_sheet
 from vlrft.rollout.gold import grade_gold_answer
@@ -93,7 +93,7 @@ def gold_check(task: Task, options: object) -> Callable[[Row], str | None]:
             said, grade = grade_gold_answer(task, graders, load.sample(row, options), host)
         except DataError as e:
             return str(e)
-        return None if reaches(grade, 1.0) else f"{' / '.join(said)!r} earns {grade:g}"
+        return None if reaches_threshold(grade, 1.0) else f"{' / '.join(said)!r} earns {grade:g}"
 
     return check
 

@@ -1,4 +1,4 @@
-"""Reads a mathematical answer: what form it has, down to its expressions.
+"""Parses a mathematical answer into its form, down to its expressions.
 
 The whole text must be the answer: nothing is searched for in prose.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading.math.brackets import balanced, closes_early, split
-from vlrft.grading.math.forms import Answer, Form, Many, Named, Quantity, Words
+from vlrft.grading.math.brackets import closes_early, is_balanced, split_top_level
+from vlrft.grading.math.forms import Collection, Form, MathAnswer, NamedValue, Quantity, Words
 from vlrft.grading.math.names import is_name, name_of
-from vlrft.grading.math.notation import tokens, words
+from vlrft.grading.math.notation import strip_typesetting, tokenize
 from vlrft.grading.math.quantity import read_quantity
 from vlrft.grading.math.relations import read_relation
 from vlrft.grading.math.wording import read_words
@@ -20,136 +20,140 @@ _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array")
 
 
-def read_math(text: str) -> Answer | None:
-    """What the text says; None when it is empty, too long, has a character that no answer has, or
-    its brackets do not balance. Never raises; linear time."""
+def read_math(text: str) -> MathAnswer | None:
+    """The parsed text; None when it is empty, too long, contains a character that no answer does, or its brackets do
+    not balance. Never raises; linear time."""
     if not text.strip() or len(text) > MAX_ANSWER:
         return None
-    said = read_words(text)
-    if said is not None:
-        return Answer(said, said, (Words(said),))
-    readings = [tokens(_whole_numbers(text), units=units) for units in (True, False)]
-    cut = [reading for reading in readings if reading and balanced(reading)]
-    if not cut:
+    in_words = read_words(text)
+    if in_words is not None:
+        return MathAnswer(in_words, in_words, (Words(in_words),))
+    candidates = [tokenize(_whole_numbers(text), units=units) for units in (True, False)]
+    readings = [tokens for tokens in candidates if tokens and is_balanced(tokens)]
+    if not readings:
         return None
-    if "$" in text and any(token == '"m' for token in cut[0]):
-        cut.reverse()  # a slanted m is a symbol
-    found = (_form(reading) for reading in cut[: 1 if cut[0] == cut[-1] else 2])
-    return Answer(words(text), " ".join(cut[0]), tuple(form for form in found if form is not None))
+    if "$" in text and any(token == '"m' for token in readings[0]):
+        readings.reverse()  # a slanted m is a symbol
+    forms = [_form(tokens) for tokens in readings[: 1 if readings[0] == readings[-1] else 2]]
+    readable = tuple(form for form in forms if form is not None)
+    return MathAnswer(strip_typesetting(text), " ".join(readings[0]), readable)
 
 
 def _whole_numbers(text: str) -> str:
-    """Without the commas of `58,500`: only where each comma of the text is one of thousands, and
-    none stands between brackets, so that `(312,123,231)` and `2500,7500` stay lists."""
-    found = _THOUSANDS.findall(text)
+    """The text without the commas of `58,500`: only where every comma of the text separates thousands and there are
+    no brackets, so that `(312,123,231)` and `2500,7500` stay lists."""
+    numbers = _THOUSANDS.findall(text)
     plain = text.replace(",\\!", "").replace("{,}", "").replace("\\,", "")
-    if plain.count(",") != sum(number.count(",") for number in found) or any(
-        c in text for c in "(["
-    ):
+    commas = sum(number.count(",") for number in numbers)
+    if plain.count(",") != commas or any(c in text for c in "(["):
         return text
     return _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
 
 
-def _form(reading: list[str]) -> Form | None:
-    if not reading:
+def _form(tokens: list[str]) -> Form | None:
+    if not tokens:
         return None
-    for reader in (_union, _list, _relation, _ratio, _matrix, _bracketed):
-        applies, found = reader(reading)
+    for reader in (_union, _list, _relation, _ratio, _matrix, _brackets):
+        applies, form = reader(tokens)
         if applies:
-            return found
-    return read_quantity(reading)
+            return form
+    return read_quantity(tokens)
 
 
-Reading = tuple[bool, Form | None]  # whether the text is of this form, and what it says if readable
+Match = tuple[
+    bool, Form | None
+]  # whether the tokens have this form, and the form, None if unreadable
 
 
-def _union(reading: list[str]) -> Reading:
-    parts = split(reading, (r"\cup",))
+def _union(tokens: list[str]) -> Match:
+    parts = split_top_level(tokens, (r"\cup",))
     if len(parts) == 1:
         return False, None
-    head = split(parts[0], (r"\in",))  # x ∈ A ∪ B
+    head = split_top_level(parts[0], (r"\in",))  # x ∈ A ∪ B
     if len(head) == 2:
         value = _flat([_form(part) for part in [head[1], *parts[1:]]])
-        return True, value and Named(name_of(head[0]), value)
+        return True, value and NamedValue(name_of(head[0]), value)
     return True, _flat([_form(part) for part in parts])
 
 
-def _list(reading: list[str]) -> Reading:
-    parts = split(reading, (",", ";"))
+def _list(tokens: list[str]) -> Match:
+    parts = split_top_level(tokens, (",", ";"))
     if len(parts) == 1:
         return False, None
     return True, _flat([_form(part) for part in parts])
 
 
 def _flat(items: list[Form | None]) -> Form | None:
-    """One collection in any order; collections in any order among the items join it."""
+    """One collection in any order; items that are such collections are merged into it."""
     flat: list[Form] = []
     for item in items:
         if item is None:
             return None
-        flat += item.items if isinstance(item, Many) and item.left == "" else (item,)
-    return Many(tuple(flat))
+        flat += item.items if isinstance(item, Collection) and item.left == "" else (item,)
+    return Collection(tuple(flat))
 
 
-def _relation(reading: list[str]) -> Reading:
-    return read_relation(reading, _form)
+def _relation(tokens: list[str]) -> Match:
+    return read_relation(tokens, _form)
 
 
-def _ratio(reading: list[str]) -> Reading:
+def _ratio(tokens: list[str]) -> Match:
     """`3:4`, in order and not reduced."""
-    parts = split(reading, (":",))
+    parts = split_top_level(tokens, (":",))
     if len(parts) == 1:
         return False, None
-    items = [_form(part) for part in parts]
-    known = tuple(item for item in items if item is not None)
-    return True, Many(known, ":", ":") if len(known) == len(items) else None
+    return True, _ordered([_form(part) for part in parts], ":", ":")
 
 
-def _bracketed(reading: list[str]) -> Reading:
-    left, right = reading[0], reading[-1]
-    if len(reading) < 2 or left not in ("(", "[", "{", r"\{", r"\langle") or closes_early(reading):
+def _brackets(tokens: list[str]) -> Match:
+    left, right = tokens[0], tokens[-1]
+    if len(tokens) < 2 or left not in ("(", "[", "{", r"\{", r"\langle") or closes_early(tokens):
         return False, None
-    inner = reading[1:-1]
+    inner = tokens[1:-1]
     if left == r"\{":
         if not inner:
             return True, Quantity(("sym", "emptyset"))
-        condition = split(inner, ("|", ":"))
+        condition = split_top_level(inner, ("|", ":"))
         if len(condition) == 2 and is_name(condition[0]):
             return True, _where(name_of(condition[0]), _form(condition[1]))
-    parts = split(inner, (",", ";"))
+    parts = split_top_level(inner, (",", ";"))
     if left == r"\{" or (left == "{" and len(parts) > 1):
         return True, _flat([_form(part) for part in parts])
     if len(parts) == 1:
         return False, None  # an expression in parentheses
-    items = [_form(part) for part in parts]
-    known = tuple(item for item in items if item is not None)
-    return True, Many(known, left, right) if len(known) == len(items) else None
+    return True, _ordered([_form(part) for part in parts], left, right)
+
+
+def _ordered(items: list[Form | None], left: str, right: str) -> Collection | None:
+    """The items in order between brackets; None when one of them cannot be read."""
+    readable = tuple(item for item in items if item is not None)
+    return Collection(readable, left, right) if len(readable) == len(items) else None
 
 
 def _where(name: str, condition: Form | None) -> Form | None:
-    """The set of `{x | 2 < x < 7}`: what its condition says of x."""
-    if not isinstance(condition, Named) or condition.name != name:
+    """The set `{x | 2 < x < 7}`: the values of x that its condition allows."""
+    if not isinstance(condition, NamedValue) or condition.name != name:
         return None
-    return condition.value if isinstance(condition.value, Many) else None
+    return condition.value if isinstance(condition.value, Collection) else None
 
 
-def _matrix(reading: list[str]) -> Reading:
-    """Rows in order, whatever brackets are drawn around them."""
-    if reading[0] in ("(", "[") and reading[1][:6] == r"\begin" and not closes_early(reading):
-        reading = reading[1:-1]
-    kind = reading[0].removeprefix(r"\begin{").removesuffix("}")
-    if not reading[0].startswith(r"\begin"):
+def _matrix(tokens: list[str]) -> Match:
+    """A matrix: its rows in order, whatever brackets are drawn around them."""
+    if tokens[0] in ("(", "[") and tokens[1][:6] == r"\begin" and not closes_early(tokens):
+        tokens = tokens[1:-1]
+    kind = tokens[0].removeprefix(r"\begin{").removesuffix("}")
+    if not tokens[0].startswith(r"\begin"):
         return False, None
-    if kind not in _MATRICES or reading[-1] != rf"\end{{{kind}}}":
+    if kind not in _MATRICES or tokens[-1] != rf"\end{{{kind}}}":
         return True, None
-    inner = reading[1:-1]
+    inner = tokens[1:-1]
     if kind == "array" and inner[:1] == ["{"]:
         inner = inner[inner.index("}") + 1 :]
     rows: list[Form] = []
-    for row in split(inner, ("\\\\",)):
-        cells = [_form(cell) if cell else None for cell in split(row, ("&",))]
-        known = tuple(cell for cell in cells if cell is not None)
-        if len(known) < len(cells) and row:
+    for row in split_top_level(inner, ("\\\\",)):
+        cells = [_form(cell) if cell else None for cell in split_top_level(row, ("&",))]
+        readable = tuple(cell for cell in cells if cell is not None)
+        if len(readable) < len(cells) and row:
             return True, None
-        rows += [Many(known, "row", "row")] if row else []
-    return True, Many(tuple(rows), "matrix", "matrix")
+        rows += [Collection(readable, "row", "row")] if row else []
+    return True, Collection(tuple(rows), "matrix", "matrix")

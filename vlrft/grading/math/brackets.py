@@ -1,4 +1,4 @@
-"""Brackets among tokens: whether they balance, and what stands outside of them."""
+"""Brackets among tokens: whether they balance, and splitting outside of them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ OPEN = {
 CLOSE = set(OPEN.values())
 
 
-def balanced(reading: list[str]) -> bool:
-    """Whether brackets close in pairs; a half-open interval may close with the other one."""
+def is_balanced(tokens: list[str]) -> bool:
+    """Whether brackets close in pairs; `(` may close with `]` and `[` with `)`, as in a half-open interval."""
     stack: list[str] = []
-    for token in reading:
+    for token in tokens:
         if token in OPEN:
             stack.append(token)
         elif token in CLOSE:
             if not stack:
                 return False
-            opened = stack.pop()
-            if OPEN[opened] != token and not (opened in "([" and token in ")]"):
+            opening = stack.pop()
+            if OPEN[opening] != token and not (opening in "([" and token in ")]"):
                 return False
     return not stack
 
 
-def split(reading: list[str], separators: tuple[str, ...]) -> list[list[str]]:
-    """The parts between separators that stand outside of brackets and environments."""
+def split_top_level(tokens: list[str], separators: tuple[str, ...]) -> list[list[str]]:
+    """The parts between those separators that are outside of all brackets and environments."""
     parts: list[list[str]] = [[]]
     depth = 0
-    for token in reading:
+    for token in tokens:
         depth += (token in OPEN or token.startswith(r"\begin")) - (
             token in CLOSE or token.startswith(r"\end")
         )
@@ -44,11 +44,11 @@ def split(reading: list[str], separators: tuple[str, ...]) -> list[list[str]]:
     return parts
 
 
-def closes_early(reading: list[str]) -> bool:
+def closes_early(tokens: list[str]) -> bool:
     """Whether the first bracket closes before the last token: `(1)(2)`."""
     depth = 0
-    for place, token in enumerate(reading):
+    for place, token in enumerate(tokens):
         depth += (token in OPEN) - (token in CLOSE)
         if depth == 0:
-            return place < len(reading) - 1
+            return place < len(tokens) - 1
     return True

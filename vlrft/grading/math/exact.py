@@ -1,4 +1,4 @@
-"""The exact value of an expression without letters or roots, by fractions. The fast path."""
+"""The exact value of an expression without letters or roots, as a fraction. The fast path of a comparison."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from math import comb, factorial, floor
 
 from vlrft.grading.math.expression import Expr
 
-MAX_BITS = 20_000  # of a number on the way: 2^1009 and 100! are small, 10^10^10 is refused
+MAX_BITS = 20_000  # of an intermediate result: 2^1009 and 100! are small, 10^10^10 is refused
 MAX_FACTORIAL = 1_000
 
 
 def exact_value(expr: Expr) -> Fraction | None:
-    """The expression's value; None when it has symbols, irrational parts or too large numbers, or
-    divides by zero."""
+    """The expression's value; None when it has symbols, irrational parts or too large numbers, or divides by zero."""
     kind, *operands = expr
     if kind == "num":
         return operands[0] if isinstance(operands[0], Fraction) else None
     if kind in ("add", "mul"):
-        return _combined(kind, operands)
+        return _combine(kind, operands)
     if kind == "pow":
         base, exponent = exact_value(operands[0]), exact_value(operands[1])
         return None if base is None or exponent is None else _power(base, exponent)
     if kind == "fn":
         values = [exact_value(operand) for operand in operands[1:]]
-        known = [value for value in values if value is not None]
-        return _function(operands[0], known) if len(known) == len(values) else None
+        exact = [value for value in values if value is not None]
+        return _function(operands[0], exact) if len(exact) == len(values) else None
     return None
 
 
-def _combined(kind: str, operands: list[Expr]) -> Fraction | None:
+def _combine(kind: str, operands: list[Expr]) -> Fraction | None:
     total = Fraction(0 if kind == "add" else 1)
     for operand in operands:
         value = exact_value(operand)

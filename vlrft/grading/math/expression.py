@@ -2,7 +2,7 @@
 
     3\\sqrt{x} + 1   ("add", ("mul", ("num", 3), ("pow", ("sym", "x"), ("num", 1/2))), ("num", 1))
 
-Kinds: num, const, sym, add, mul, pow, fn, deg and pm. `formula` reads one, `exact` and `numeric` evaluate it.
+Kinds: num, const, sym, add, mul, pow, fn, deg and pm. `formula` parses one, `exact` and `numeric` evaluate it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from typing import Any
 Expr = tuple[Any, ...]  # (kind, operand, …)
 
 
-def inverse(found: Expr) -> Expr:
-    return ("pow", found, ("num", Fraction(-1)))
+def inverse(expr: Expr) -> Expr:
+    """1 / expr."""
+    return ("pow", expr, ("num", Fraction(-1)))
 
 
-def negative(found: Expr) -> Expr:
-    return ("num", -found[1]) if found[0] == "num" else ("mul", ("num", Fraction(-1)), found)
+def negative(expr: Expr) -> Expr:
+    """−expr."""
+    return ("num", -expr[1]) if expr[0] == "num" else ("mul", ("num", Fraction(-1)), expr)
 
 
-def is_negative(found: Expr) -> bool:
-    """By how it is written: −8, −x."""
-    return (found[0] == "num" and found[1] < 0) or found[:2] == ("mul", ("num", Fraction(-1)))
+def is_negative(expr: Expr) -> bool:
+    """Whether the expression is written with a minus sign: −8, −x."""
+    return (expr[0] == "num" and expr[1] < 0) or expr[:2] == ("mul", ("num", Fraction(-1)))
 
 
-def with_sign(sign: str, found: Expr) -> Expr:
+def with_sign(sign: str, expr: Expr) -> Expr:
+    """The expression after the sign `+`, `-`, `±` or `∓`."""
     if sign in ("±", "∓"):
-        return ("pm", sign, found)
-    return negative(found) if sign == "-" else found
+        return ("pm", sign, expr)
+    return negative(expr) if sign == "-" else expr

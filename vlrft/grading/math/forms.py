@@ -1,4 +1,4 @@
-"""The forms that a mathematical answer takes.
+"""The forms of a mathematical answer.
 
 \\text{Evelyn}            Words("Evelyn")
 3\\sqrt{2} cm             Quantity(3·√2, "cm")
@@ -25,22 +25,22 @@ class Words:
 
 @dataclass(frozen=True)
 class Quantity:
-    """An expression and its unit, "" for none."""
+    """An expression and its unit; "" for none."""
 
     expr: Expr
     unit: str = ""
 
 
 @dataclass(frozen=True)
-class Named:
-    """A value with the name it was given: `x = 5`, `f(x) = 2x`, `x \\in [0, 1)`."""
+class NamedValue:
+    """A value and its name: `x = 5`, `f(x) = 2x`, `x \\in [0, 1)`."""
 
     name: str
     value: Form
 
 
 @dataclass(frozen=True)
-class Many:
+class Collection:
     """Several values: in order between their brackets, or in any order when `left` is ""."""
 
     items: tuple[Form, ...]
@@ -56,14 +56,17 @@ class Relation:
     expr: Expr
 
 
-Form = Words | Quantity | Named | Many | Relation
+Form = Words | Quantity | NamedValue | Collection | Relation
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A text and what it can be read as: several forms where a letter may be a unit or a symbol,
-    the more likely one first; none when it is no mathematics that we read."""
+class MathAnswer:
+    """A text and the forms that it can be read as.
 
-    text: str  # aloud: without type setting
-    literal: str  # its tokens, joined: two answers of equal literals are written alike
+    There are two forms where a letter may be a unit or a symbol, the more likely one first, and none for mathematics
+    that the parser does not support.
+    """
+
+    text: str  # without typesetting
+    literal: str  # its tokens, joined: equal for two answers that are written alike
     forms: tuple[Form, ...]

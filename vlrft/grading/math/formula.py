@@ -1,8 +1,8 @@
-"""Reads tokens as one mathematical expression (see `expression`), or None.
+"""Parses tokens as one mathematical expression (see `expression`), or None.
 
-Every token must have its place; nothing is skipped. Letters side by side are multiplied, `2\\frac12`
-is a mixed number, `e` is Euler's number and `i` the imaginary unit. A letter before parentheses is
-multiplied as well: `f(x)` and `x f` are one; but `f(0)` is a name. `\\log` without a base is the natural logarithm.
+Every token must be part of it; nothing is skipped. Adjacent letters are multiplied, `2\\frac12` is a mixed number, `e` is
+Euler's number and `i` the imaginary unit. A letter before parentheses is multiplied as well: `f(x)` equals `x f`; but
+`f(0)` is a name. `\\log` without a base is the natural logarithm.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from vlrft.grading.math.expression import Expr, inverse, is_negative, negative, with_sign
-from vlrft.grading.math.numerals import Unreadable, number, read_number, starts_number
+from vlrft.grading.math.numerals import UnreadableError, number_value, read_number, starts_number
 
 MAX_TOKENS = 400
 MAX_DEPTH = 40
@@ -36,15 +36,15 @@ _HALF: Expr = ("num", Fraction(1, 2))
 
 
 def read_formula(tokens: list[str]) -> Expr | None:
-    """The expression that the tokens are from the first to the last; None when they are none."""
+    """The expression that all the tokens form; None when they form none."""
     if not tokens or len(tokens) > MAX_TOKENS:
         return None
     reader = _Reader(tokens)
     try:
-        found = reader.sum()
-    except (Unreadable, RecursionError):
+        expr = reader.sum()
+    except (UnreadableError, RecursionError):
         return None
-    return found if reader.done else None
+    return expr if reader.done else None
 
 
 class _Reader:
@@ -54,7 +54,7 @@ class _Reader:
         self._tokens = list(tokens)
         self._place = 0
         self._depth = 0
-        self._bars = 0  # open |, inside which the next | closes
+        self._bars = 0  # open |; the next | then closes
 
     @property
     def done(self) -> bool:
@@ -66,7 +66,7 @@ class _Reader:
 
     def _take(self, expected: str | None = None) -> str:
         if self.done or (expected is not None and self._next != expected):
-            raise Unreadable(expected)
+            raise UnreadableError(expected)
         self._place += 1
         return self._tokens[self._place - 1]
 
@@ -96,7 +96,7 @@ class _Reader:
                 return factors[0] if len(factors) == 1 else ("mul", *factors)
 
     def _operand(self) -> Expr:
-        """A factor behind an operator, which may carry a minus sign."""
+        """A factor after an operator, which may have a minus sign."""
         if self._next == "-":
             self._take()
             return negative(self._power())
@@ -142,54 +142,54 @@ class _Reader:
             return with_sign(sign, self._power())
         if self._next in ("{", "("):
             return self._power()
-        found = self._atom()
-        return ("pow", found, self._exponent()) if self._next == "^" and self._take() else found
+        base = self._atom()
+        return ("pow", base, self._exponent()) if self._next == "^" and self._take() else base
 
     def _atom(self) -> Expr:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise Unreadable("too deep")
-        found = self._unguarded()
+            raise UnreadableError("too deep")
+        expr = self._read_atom()
         self._depth -= 1
-        return found
+        return expr
 
-    def _unguarded(self) -> Expr:
+    def _read_atom(self) -> Expr:
         token = self._take()
         if token in _CLOSING:
-            return self._grouped(token)
+            return self._group(token)
         if starts_number(self._tokens, self._place - 1):
             return self._number(self._place - 1)
         if token.isalpha() and len(token) == 1:
             return self._symbol(token)
         if token.startswith("\\"):
             return self._command(token[1:])
-        raise Unreadable(token)
+        raise UnreadableError(token)
 
-    def _grouped(self, opening: str) -> Expr:
+    def _group(self, opening: str) -> Expr:
         outside, self._bars = self._bars, int(opening == "|")
         inner = self.sum()
         self._take(_CLOSING[opening])
         self._bars = outside
         kind = {"|": "abs", r"\lfloor": "floor", r"\lceil": "ceil", r"\{": ""}.get(opening)
         if kind == "":
-            raise Unreadable("a set")
+            raise UnreadableError("a set")
         return ("fn", kind, inner) if kind else inner
 
     def _number(self, start: int) -> Expr:
         """A number; a whole one directly before a proper \\frac of digits is a mixed number."""
         value, self._place = read_number(self._tokens, start)
-        behind = self._place
-        whole = behind == start + 1 and self._tokens[start].isdigit()
+        end = self._place
+        whole = end == start + 1 and self._tokens[start].isdigit()
         if whole and self._next == r"\frac":
             self._take()
             try:
                 top, bottom = self._argument(digit=True), self._argument(digit=True)
-            except Unreadable:
-                self._place = behind
+            except UnreadableError:
+                self._place = end
                 return ("num", value)
             if top[0] == bottom[0] == "num" and 0 < top[1] < bottom[1]:
                 return ("num", value + top[1] / bottom[1])
-            self._place = behind
+            self._place = end
         return ("num", value)
 
     def _symbol(self, name: str) -> Expr:
@@ -214,7 +214,7 @@ class _Reader:
         while self._next != "}":
             inside.append(self._take())
             if inside[-1] == "{":
-                raise Unreadable("subscript")
+                raise UnreadableError("subscript")
         self._take("}")
         return "".join(inside)
 
@@ -236,25 +236,26 @@ class _Reader:
                 return self._symbol(inner[1] if name == "mathrm" else f"{name} {inner[1]}")
             if inner[0] == "const" and name == "mathrm":
                 return inner
-            raise Unreadable(name)
+            raise UnreadableError(name)
         if name in _GREEK:
             return self._symbol(name)
-        raise Unreadable(name)
+        raise UnreadableError(name)
 
     def _argument(self, *, digit: bool = False) -> Expr:
-        """What a command takes: a braced expression, or the next token, of a number one digit."""
+        """A command's argument: a braced expression, or the next token; with `digit`, one digit of a number."""
         if self._next == "{":
-            return self._grouped(self._take())
+            return self._group(self._take())
         token = self._next
         if digit and token.isdigit() and len(token) > 1:
             self._tokens[self._place : self._place + 1] = [token[0], token[1:]]
-        found: Expr = ("num", number(self._take())) if self._next[:1].isdigit() else self._atom()
-        return found
+        if self._next[:1].isdigit():
+            return ("num", number_value(self._take()))
+        return self._atom()
 
     def _root(self) -> Expr:
         index: Expr | None = None
         if self._next == "[":
-            index = self._grouped(self._take())
+            index = self._group(self._take())
         inner = self._argument()
         if index is None:
             return ("pow", inner, _HALF)
@@ -271,16 +272,16 @@ class _Reader:
             else:
                 base = self._argument()
         if self._next in ("(", "[", "{"):
-            inner = self._grouped(self._take())
+            inner = self._group(self._take())
         else:
             inner = self._power()
             while self._starts_atom() and self._next.removeprefix("\\") not in FUNCTIONS:
                 inner = ("mul", inner, self._power())
         if power == ("num", -1):
-            raise Unreadable("an inverse function")
-        found: Expr = ("fn", name, inner)
+            raise UnreadableError("an inverse function")
+        expr: Expr = ("fn", name, inner)
         if base is not None:
             if name != "log":
-                raise Unreadable(name)
-            found = ("mul", ("fn", "ln", inner), inverse(("fn", "ln", base)))
-        return found if power is None else ("pow", found, power)
+                raise UnreadableError(name)
+            expr = ("mul", ("fn", "ln", inner), inverse(("fn", "ln", base)))
+        return expr if power is None else ("pow", expr, power)

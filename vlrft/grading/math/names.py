@@ -1,7 +1,7 @@
-"""The names that a value may be given: `x`, `m_{max}`, `f(x)`, `m\\angle ABC`, `AB`, `(r, \\theta)`.
+"""Names of a value: `x`, `m_{max}`, `f(x)`, `m\\angle ABC`, `AB`, `(r, \\theta)`.
 
-A name only says what a value is of, so an answer may leave it out. `2x` and `\\angle A + 10` are no
-names: who says that they are 10 has not said what x is, or A.
+A name only labels a value, so an answer may leave it out. `2x` and `\\angle A + 10` are no names: an answer that they
+equal 10 does not give x, or A.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ _NO_LETTERS = (r"\frac", r"\sqrt", r"\pi", r"\infty")
 
 
 def is_name(side: list[str]) -> bool:
-    """Whether the tokens are a name whatever they are said to be equal to."""
+    """Whether the tokens are a name, whatever value is on the other side."""
     return _is_symbol(side) or _figure(side) is not None or coordinates(side) is not None
 
 
 def is_length(side: list[str], value: list[str]) -> bool:
-    """Whether the tokens are a segment, `AB` or `|AB|`, and no product: the value has no points in
-    it."""
+    """Whether the tokens are a segment, `AB` or `|AB|`, and no product: the value contains no points."""
     ends = _ends(side)
     return len(ends) == 2 and all(map(_is_point, ends)) and not any(map(_is_point, value))
 
 
 def name_of(side: list[str]) -> str:
-    """The name as one text; a segment and an angle have one name from either end."""
+    """The name as one text; a segment or an angle has the same name from either end."""
     bare = [token for token in side if token not in ("{", "}")]
     if figure := _figure(side):
         mark, points = figure
@@ -66,7 +65,7 @@ def _is_symbol(side: list[str]) -> bool:
 
 
 def _figure(side: list[str]) -> tuple[str, list[str]] | None:
-    """`\\triangle ABC`, `\\angle 1`, `m\\angle{A'BC_1}`: the mark, and points or a number."""
+    """The mark of a figure and its points or number: `\\triangle ABC`, `\\angle 1`, `m\\angle{A'BC_1}`."""
     bare = [token for token in side if token not in ("{", "}")]
     if len(bare) > 1 and bare[0] in ("m", '"m') and bare[1] in _ANGLES:
         bare = bare[1:]

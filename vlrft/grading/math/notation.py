@@ -1,7 +1,7 @@
-"""Cuts an answer into tokens: LaTeX, Unicode signs and plain typing become one notation.
+"""Splits an answer into tokens: LaTeX, Unicode signs and plain typing become one notation.
 
-Tokens are numbers (`12`, `3.5`, `4e33`), letters, commands (`\\frac`), signs, and texts: `"cm` is
-what stood in `\\text{…}`, or a name that only units have. Linear in the text.
+Tokens are numbers (`12`, `3.5`, `4e33`), letters, commands (`\\frac`), signs, and texts: `"cm` is the content of
+`\\text{…}`, or a name that only units have. Linear in the text.
 """
 
 from __future__ import annotations
@@ -65,35 +65,35 @@ _TOKEN = re.compile(
 )
 
 
-def tokens(text: str, *, units: bool = True) -> list[str] | None:
-    """The text's tokens, without white space, dollar signs and what only sets type; None for a
-    character that no answer has.
+def tokenize(text: str, *, units: bool = True) -> list[str] | None:
+    """The text's tokens, without white space, dollar signs and typesetting; None when the text contains a character
+    that no answer does.
 
     With `units`, a run of letters that names a unit (`cm`) is one text; without, it is a product.
     """
-    found: list[str] = []
-    text = _spread(text)
+    tokens: list[str] = []
+    text = _normalise(text)
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
             return None
-        cut = _token(match[0], units)
-        if cut != [","] or match[0] == "," or found[-1:] != [","]:  # `1, 2, and 3`
-            found += cut
+        parts = _token(match[0], units)
+        if parts != [","] or match[0] == "," or tokens[-1:] != [","]:  # `1, 2, and 3`
+            tokens += parts
         place = match.end()
-    while found and found[-1] in (".", ",", ";"):
-        found.pop()
-    return found
+    while tokens and tokens[-1] in (".", ",", ";"):
+        tokens.pop()
+    return tokens
 
 
-def words(text: str) -> str:
-    """The text without marks of type setting: what a person would read aloud."""
+def strip_typesetting(text: str) -> str:
+    """The text without typesetting, as a person would read it aloud."""
     bare = _TEXT.sub(r" \1 ", text.replace("$", " "))
     return re.sub(r"\\[!,;: ]|\\quad", " ", bare).strip().rstrip(".").strip()
 
 
-def _spread(text: str) -> str:
+def _normalise(text: str) -> str:
     text = text.replace("\\$", "€$€")  # a currency, not a delimiter
     text = text.replace("$", " ") if "€$€" not in text else re.sub(r"(?<!€)\$(?!€)", " ", text)
     text = text.replace("€$€", '"$"')
@@ -110,7 +110,7 @@ def _token(raw: str, units: bool) -> list[str]:
     if raw.isspace():
         return []
     if raw.startswith('"'):
-        return _marked(raw.strip('"'))
+        return _text_tokens(raw.strip('"'))
     if raw.startswith("\\"):
         name = raw[1:]
         same = _SAME.get(name)
@@ -135,9 +135,9 @@ def _token(raw: str, units: bool) -> list[str]:
     return [{"<=": "≤", ">=": "≥", "!=": "≠"}.get(raw, raw)]
 
 
-def _marked(content: str) -> list[str]:
-    """What stood in `\\text{…}`: joining words separate, an upright letter that names no unit is a
-    symbol, the rest is one text (or nothing)."""
+def _text_tokens(content: str) -> list[str]:
+    """The content of `\\text{…}`: a joining word is a separator, an upright letter that names no unit is a symbol, the
+    rest is one text (or nothing)."""
     content = " ".join(content.split())
     if content.casefold() in _JOINERS:
         return [","]

@@ -1,16 +1,16 @@
-"""Reads a value with its unit."""
+"""Parses a value with its unit."""
 
 from __future__ import annotations
 
 from vlrft.grading.math.expression import Expr, negative
-from vlrft.grading.math.forms import Many, Quantity
+from vlrft.grading.math.forms import Collection, Quantity
 from vlrft.grading.math.formula import read_formula
 from vlrft.grading.math.units import split_unit
 
 
-def read_quantity(reading: list[str]) -> Quantity | Many | None:
-    """The value that the tokens are, two values for ±; None when they are none."""
-    body, unit = split_unit(reading)
+def read_quantity(tokens: list[str]) -> Quantity | Collection | None:
+    """The value that the tokens form, or two values for ±; None when they form none."""
+    body, unit = split_unit(tokens)
     expr = read_formula(body)
     if expr is None:
         return None
@@ -18,12 +18,12 @@ def read_quantity(reading: list[str]) -> Quantity | Many | None:
         expr, unit = expr[1], "°"
     plus, minus = _signs(expr, "±"), _signs(expr, "∓")
     if plus != minus:
-        return Many((Quantity(plus, unit), Quantity(minus, unit)))
+        return Collection((Quantity(plus, unit), Quantity(minus, unit)))
     return Quantity(plus, unit)
 
 
 def _signs(expr: Expr, positive: str) -> Expr:
-    """The expression with each ± read as + (and ∓ as -), or the other way round."""
+    """The expression with the sign `positive`, ± or ∓, as + and the other one as -."""
     if expr[0] == "pm":
         inner = _signs(expr[2], positive)
         return inner if expr[1] == positive else negative(inner)

@@ -1,12 +1,12 @@
-"""Reads equations and inequalities: a name and its value where there is a name, else a relation."""
+"""Parses equations and inequalities: a name and its value where one side is a name, else a relation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from vlrft.grading.math.brackets import split
+from vlrft.grading.math.brackets import split_top_level
 from vlrft.grading.math.expression import Expr, negative
-from vlrft.grading.math.forms import Form, Many, Named, Quantity, Relation
+from vlrft.grading.math.forms import Collection, Form, NamedValue, Quantity, Relation
 from vlrft.grading.math.formula import read_formula
 from vlrft.grading.math.names import is_length, is_name, name_of
 from vlrft.grading.math.quantity import read_quantity
@@ -18,11 +18,11 @@ _BELOW: Expr = negative(_INFINITY)
 
 
 def read_relation(
-    reading: list[str], read: Callable[[list[str]], Form | None]
+    tokens: list[str], read: Callable[[list[str]], Form | None]
 ) -> tuple[bool, Form | None]:
-    """Whether the tokens are a relation, and what it says if readable; `read` reads a side."""
-    sides = split(reading, _RELATIONS)
-    signs = [token for token in reading if token in _RELATIONS]
+    """Whether the tokens are a relation, and its form, None if unreadable; `read` parses a side."""
+    sides = split_top_level(tokens, _RELATIONS)
+    signs = [token for token in tokens if token in _RELATIONS]
     if len(sides) == 1:
         return False, None
     if sides[0] == [] and signs == ["="]:
@@ -32,15 +32,15 @@ def read_relation(
     if len(sides) == 3:
         return True, _between(sides, signs)
     left, right, sign = sides[0], sides[1], signs[0]
-    if sign == "=" and not _named(left, right) and _named(right, left):
+    if sign == "=" and not _names_value(left, right) and _names_value(right, left):
         left, right = right, left
-    if _named(left, right) if sign == "=" else sign == r"\in" and is_name(left):
+    if _names_value(left, right) if sign == "=" else sign == r"\in" and is_name(left):
         value = read(right)
-        return True, value and Named(name_of(left), value)
+        return True, value and NamedValue(name_of(left), value)
     return True, _half_line(left, sign, right) or _relation(left, sign, right)
 
 
-def _named(side: list[str], value: list[str]) -> bool:
+def _names_value(side: list[str], value: list[str]) -> bool:
     return is_name(side) or is_length(side, value)
 
 
@@ -62,11 +62,11 @@ def _half_line(left: list[str], sign: str, right: list[str]) -> Form | None:
     bound = read_quantity(right)
     if not is_name(left) or bound is None:
         return None
-    above = Many((bound, Quantity(_INFINITY)), "[" if sign == "≥" else "(", ")")
-    below = Many((Quantity(_BELOW), bound), "(", "]" if sign == "≤" else ")")
+    above = Collection((bound, Quantity(_INFINITY)), "[" if sign == "≥" else "(", ")")
+    below = Collection((Quantity(_BELOW), bound), "(", "]" if sign == "≤" else ")")
     if sign == "≠":
-        return Named(name_of(left), _hole(bound))
-    return Named(name_of(left), above if sign in (">", "≥") else below)
+        return NamedValue(name_of(left), _hole(bound))
+    return NamedValue(name_of(left), above if sign in (">", "≥") else below)
 
 
 def _between(sides: list[list[str]], signs: list[str]) -> Form | None:
@@ -80,22 +80,22 @@ def _between(sides: list[list[str]], signs: list[str]) -> Form | None:
     if a is None or b is None:
         return None
     brackets = "(" if signs[0] == "<" else "[", ")" if signs[1] == "<" else "]"
-    return Named(name_of(name), Many((a, b), *brackets))
+    return NamedValue(name_of(name), Collection((a, b), *brackets))
 
 
 def as_relation(form: Form) -> Relation | None:
-    """`y = 2x` as `y - 2x = 0`, `k ≥ 2` as `2 - k ≤ 0`; None for what is no relation."""
+    """`y = 2x` as `y - 2x = 0`, `k ≥ 2` as `2 - k ≤ 0`; None for a form that is no relation."""
     if isinstance(form, Relation):
         return form
-    if not isinstance(form, Named):
+    if not isinstance(form, NamedValue):
         return None
     name, value = ("sym", form.name), form.value
     if isinstance(value, Quantity):
         return None if value.unit else Relation("=", _less(name, value.expr))
-    if not isinstance(value, Many) or len(value.items) != 2:
+    if not isinstance(value, Collection) or len(value.items) != 2:
         return None
     low, high = value.items
-    if isinstance(low, Many) and low.items and value == _hole(low.items[-1]):
+    if isinstance(low, Collection) and low.items and value == _hole(low.items[-1]):
         bound = low.items[-1]
         return Relation("≠", _less(name, bound.expr)) if isinstance(bound, Quantity) else None
     if not isinstance(low, Quantity) or not isinstance(high, Quantity) or low.unit or high.unit:
@@ -107,10 +107,10 @@ def as_relation(form: Form) -> Relation | None:
     return None
 
 
-def _hole(bound: Form) -> Many:
+def _hole(bound: Form) -> Collection:
     """(-∞, bound) ∪ (bound, ∞)."""
-    below = Many((Quantity(_BELOW), bound), "(", ")")
-    return Many((below, Many((bound, Quantity(_INFINITY)), "(", ")")))
+    below = Collection((Quantity(_BELOW), bound), "(", ")")
+    return Collection((below, Collection((bound, Quantity(_INFINITY)), "(", ")")))
 
 
 def _less(a: Expr, b: Expr) -> Expr:

@@ -1,7 +1,7 @@
-"""Calls a function within bounds of time and memory; breaking one is an answer, not an error.
+"""Calls of functions with a limit on time and memory, whose result is None when they exceed it.
 
-For what hostile text can make run forever: algebra, foreign parsers. The work is done by a `Worker`
-process, so any thread may call; one call runs at a time, the others wait.
+For functions that hostile text can make run forever: algebra, foreign parsers. They run in a `Worker` process, so any
+thread may call them; one call runs at a time, the others wait.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from vlrft.workers.worker import Worker
 
 T = TypeVar("T")
 
-MEMORY_GB = 2.0  # of address space; sympy needs a tenth of that
+MEMORY_GB = 2.0  # address space; sympy needs a tenth of that
 
 
 class SandboxedWorker:
-    """A worker whose calls give None when they take too long, too much memory or too deep a
-    recursion, or end their process."""
+    """A worker whose calls return None when they take too long, too much memory or too deep a recursion, or end their
+    process."""
 
     def __init__(self, memory_gb: float = MEMORY_GB) -> None:
         self.worker = Worker(memory_gb=memory_gb)
@@ -31,16 +31,15 @@ class SandboxedWorker:
         seconds: float,
         needs: Sequence[str] = (),
     ) -> T | None:
-        """What the module-level function returns.
+        """Calls a module-level function in the worker and returns its result.
 
-        `needs`: references into the libraries it uses (`mpmath:mp`), imported before the time
-        starts. Raises ImportError naming the extra where one is missing, and what the function
-        raises.
+        `needs`: references into the libraries that it uses (`mpmath:mp`), imported before the time starts. Raises
+        ImportError naming the extra where one is missing, and any exception that the function raises.
         """
         for _ in range(2):  # an idle worker may have been killed from outside
             try:
-                found: T = self.worker.call(function, *arguments, seconds=seconds, loads=needs)
-                return found
+                result: T = self.worker.call(function, *arguments, seconds=seconds, loads=needs)
+                return result
             except (WorkerTimeout, MemoryError, RecursionError):
                 return None
             except WorkerDied:
@@ -50,5 +49,5 @@ class SandboxedWorker:
         return None
 
     def close(self) -> None:
-        """Ends the process; a later call starts another."""
+        """Ends the process; a later call starts another one."""
         self.worker.close()

@@ -1,5 +1,4 @@
-"""The unit behind a value: the names that answers use, and the one name that each stands for. No
-conversion."""
+"""The unit after a value: the names that answers use for a unit, and its canonical name. No conversion."""
 
 from __future__ import annotations
 
@@ -41,22 +40,22 @@ _SHORT = ("m", "s", "h", "g", "L", "d", "N", "J", "W", "V", "A", "K", "C")
 _SPEEDS = {"mph": "mi/h", "kph": "km/h"}
 
 UNITS = {alias: name for name, aliases in _NAMES.items() for alias in aliases.split()} | _SPEEDS
-"""Every name that can be told from a product of symbols without a mark around it."""
+"""Name -> canonical name, for every name that differs from a product of symbols even without a mark around it."""
 
 MARKED = UNITS | {name: name for name in _SHORT}
-"""What counts as a unit inside `\\text{…}` and `\\mathrm{…}`: single letters too."""
+"""Name -> canonical name, for every name of a unit inside `\\text{…}` and `\\mathrm{…}`: single letters too."""
 
 _FUNCTIONS = {r"\sin", r"\cos", r"\tan", r"\cot", r"\sec", r"\csc"}
 
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "平方": 2, "立方": 3}
 
 
-def split_unit(reading: list[str]) -> tuple[list[str], str]:
-    """The tokens before the unit, and the unit's name; a currency stands before or behind."""
-    if reading[0] in ('"$', "€", "£"):
-        return reading[1:], reading[0].removeprefix('"')
-    body, power = list(reading), ""
-    bare = [token for token in reading if token not in ("{", "}")]
+def split_unit(tokens: list[str]) -> tuple[list[str], str]:
+    """The tokens of the value, and the unit's name; a currency is before or after the value."""
+    if tokens[0] in ('"$', "€", "£"):
+        return tokens[1:], tokens[0].removeprefix('"')
+    body, power = list(tokens), ""
+    bare = [token for token in tokens if token not in ("{", "}")]
     if len(bare) == 3 and bare[1] == "_" and _is_in_base(bare[0], bare[2]):
         return [bare[0]], f"base {bare[2]}"
     if len(body) > 2 and body[-1] == "^":
@@ -67,7 +66,7 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
         power = "".join(token for token in body[raised + 1 :] if token not in ("{", "}"))
         body = body[:raised]
         if not power.removeprefix("-").isdigit():
-            return reading, ""
+            return tokens, ""
     if len(body) > 2 and body[-2:] == ["'", "'"] and body[-3][0].isdigit():
         return body[:-2], "″"
     if len(body) > 1 and body[-1] in ("%", "€", "£"):
@@ -79,7 +78,7 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
         return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1]
     if len(body) > 3 and body[-2] == "/" and body[-3][0] == '"':
         per = _unit_name(f"{body[-3][1:]}/{body[-1].removeprefix(chr(34))}")
-        return (body[:-3], per + (f"^{power}" if power else "")) if per else (reading, "")
+        return (body[:-3], per + (f"^{power}" if power else "")) if per else (tokens, "")
     if len(body) > 1 and body[-1][0] == '"':
         name = _unit_name(body[-1][1:])
         while (
@@ -92,7 +91,7 @@ def split_unit(reading: list[str]) -> tuple[list[str], str]:
             body = [*body[:-2], f'"{body[-2][1:]} {body[-1][1:]}']
         if name:
             return body[:-1], name + (f"^{power}" if power else "")
-    return reading, ""
+    return tokens, ""
 
 
 def _is_in_base(digits: str, base: str) -> bool:
@@ -100,8 +99,7 @@ def _is_in_base(digits: str, base: str) -> bool:
 
 
 def _unit_name(text: str) -> str:
-    """`square cm`, `cm^2` and `平方厘米` -> `cm^2`; `miles per hour` -> `mi/h`; "" for what is no
-    unit."""
+    """`square cm`, `cm^2` and `平方厘米` -> `cm^2`; `miles per hour` -> `mi/h`; "" for a text that is no unit."""
     bare = text.strip(" .")
     for word, power in POWERS.items():
         rest = bare.removeprefix(word).strip()

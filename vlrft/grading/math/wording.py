@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading.math.notation import tokens, words
+from vlrft.grading.math.notation import strip_typesetting, tokenize
 from vlrft.grading.math.units import UNITS
 
 _WORDS = re.compile(
@@ -17,15 +17,15 @@ _ARTICLE = re.compile(r"(?:an?|the) (?=[^\W\d_]{3})")
 
 
 def read_words(text: str) -> str | None:
-    """What the text says aloud; None when it is no answer in words."""
-    aloud = words(text)
-    if found := _CLOCK.fullmatch(aloud):
-        return f"{int(found[1])}:{found[2]} {found[3].lower()}m"
+    """The text without typesetting; None when it is no answer in words."""
+    aloud = strip_typesetting(text)
+    if clock := _CLOCK.fullmatch(aloud):
+        return f"{int(clock[1])}:{clock[2]} {clock[3].lower()}m"
     return aloud if _is_words(text, aloud) else None
 
 
 def without_article(text: str) -> str:
-    """`an ellipse` as `ellipse`, but `A B` as it is; for plain text, in small letters."""
+    """`an ellipse` as `ellipse`, but `A B` as it is. The text is normalised."""
     return _ARTICLE.sub("", text, count=1) if _ARTICLE.match(text) else text
 
 
@@ -41,4 +41,4 @@ def _is_words(text: str, aloud: str) -> bool:
 
 
 def _is_mathematics(part: str) -> bool:
-    return part in UNITS or tokens(part, units=False) != list(part)
+    return part in UNITS or tokenize(part, units=False) != list(part)
