@@ -8,7 +8,7 @@ from typing import Any
 
 from vlrft.config import TaskConfig
 from vlrft.evaluation.evaluate import MetricValue
-from vlrft.grading.metrics import reaches
+from vlrft.grading.metrics import reaches_threshold
 from vlrft.rollout.gold import gold_text, grade_gold_answer
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import IMAGE, Metric, Sample
@@ -60,7 +60,7 @@ class TaskConformance:
         task, graders, host = self.loaded.task, self.loaded.graders, self.loaded.host
         for sample in self.samples:
             _, grade = grade_gold_answer(task, graders, sample, host)
-            assert reaches(grade, 1.0), f"{sample.id}: the strict grader gives {grade}"
+            assert reaches_threshold(grade, 1.0), f"{sample.id}: the strict grader gives {grade}"
 
     def test_an_empty_answer_earns_no_full_marks(self) -> None:
         nothing = dict.fromkeys(self.loaded.task.env_scores, 0.0)
