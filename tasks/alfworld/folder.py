@@ -16,7 +16,7 @@ from .options import Options
 
 GAME = "game.tw-pddl"
 SOLVABLE = b'"solvable": true'
-ADVICE = "vlrft data prepare alfworld --games train=200,valid_seen=60,valid_unseen=60 --out DIR"
+ADVICE = "vlrft data prepare alfworld --count train=200,valid_seen=60,valid_unseen=60 --out DIR"
 SHOWN = ("prompt", "context", "history", "max_steps", "expert")  # options that a play needs
 
 

@@ -123,9 +123,10 @@ def making(command: Command) -> None:
         "--split", action="append", help="may be given twice; default: all that the source has"
     )
     data.add_argument(
-        "--games",
-        metavar="SPLIT=NUMBER,…",
-        help="prepare, for a task that makes its data: how much, such as train=200,valid_seen=60",
+        "--count",
+        action="append",
+        metavar="SPLIT=N",
+        help="prepare, for a task that makes its data: samples of a split, such as train=200; repeated or separated by commas",
     )
     data.add_argument("--seed", type=int, default=0, help="of what is made (default: 0)")
     data.add_argument("--html", type=Path, metavar="FILE", help="show: a contact sheet with boxes")

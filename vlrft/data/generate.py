@@ -1,44 +1,47 @@
-"""`vlrft data prepare` of a task that makes its data: how much of each split, and the making itself."""
+"""`vlrft data prepare` of a task that makes its data: the number of samples of each split, and making them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vlrft.schema import Task
 from vlrft.schema.errors import ConfigError
 
-EXAMPLE = "--games train=200"
 
+def generate(task: Task, count: Sequence[str] | None, seed: int, out: Path | None) -> Iterator[str]:
+    """Makes the data of the splits named in `count`; yields a line of report for each.
 
-def generate(task: Task, games: str | None, seed: int, out: Path | None) -> Iterator[str]:
-    """What was made, a line each. Raises ConfigError for what was asked for wrongly, before anything is made."""
+    Raises ConfigError before anything is made when the task makes no data or an argument is missing or wrong.
+    """
     if task.generate is None:
-        raise ConfigError([f"--games: task {task.name} makes no data of its own; use --from"])
-    if games is None:
-        raise ConfigError([f"task {task.name} makes its data: say how much, as in {EXAMPLE}"])
-    wanted = counts(games, task)
+        raise ConfigError([f"--count: task {task.name} makes no data of its own; use --from"])
+    if not count:
+        raise ConfigError(
+            [f"task {task.name} makes its data: say how much, as in --count {task.splits[0]}=200"]
+        )
+    counts = parse_counts(count, task)
     if out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
-    for split, count in wanted.items():
-        yield from task.generate(split, count, seed, out)
+    for split, number in counts.items():
+        yield from task.generate(split, number, seed, out)
 
 
-def counts(text: str, task: Task) -> Mapping[str, int]:
-    """`train=200,test=60` as numbers. Raises ConfigError with every mistake in it."""
-    found: dict[str, int] = {}
+def parse_counts(texts: Sequence[str], task: Task) -> Mapping[str, int]:
+    """`["train=200,test=60", "val=20"]` as a number for each split. Raises ConfigError with every mistake."""
+    counts: dict[str, int] = {}
     mistakes: list[str] = []
-    for item in text.split(","):
-        split, _, number = item.strip().partition("=")
+    for item in (item.strip() for text in texts for item in text.split(",")):
+        split, _, number = item.partition("=")
         if split not in task.splits:
-            known = ", ".join(task.splits)
-            mistakes.append(f"--games: {split!r} is no split of {task.name}; it has {known}")
-        elif split in found:
-            mistakes.append(f"--games: {split} stands twice")
+            splits = ", ".join(task.splits)
+            mistakes.append(f"--count: {split!r} is no split of {task.name}; it has {splits}")
+        elif split in counts:
+            mistakes.append(f"--count: {split} is given twice")
         elif not number.isdecimal() or int(number) < 1:
-            mistakes.append(f"--games: {item.strip()!r}: expected SPLIT=NUMBER, from 1 on")
+            mistakes.append(f"--count: {item!r}: expected SPLIT=N with N at least 1")
         else:
-            found[split] = int(number)
+            counts[split] = int(number)
     if mistakes:
         raise ConfigError(mistakes)
-    return found
+    return counts

@@ -72,8 +72,8 @@ def test_a_file_that_was_cut_off_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        (None, "options.data is not set; make games with `vlrft data prepare alfworld --games"),
-        ("none", "no such folder; make games with `vlrft data prepare alfworld --games"),
+        (None, "options.data is not set; make games with `vlrft data prepare alfworld --count"),
+        ("none", "no such folder; make games with `vlrft data prepare alfworld --count"),
         (".", "no solvable game of pick_and_place_simple"),
     ],
 )

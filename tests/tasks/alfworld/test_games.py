@@ -139,12 +139,13 @@ def test_the_target_starts_where_it_does_not_belong() -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--games", "trian=1"], "'trian' is no split of alfworld; it has train, valid_seen"),
-        (["--games", "train=0"], "'train=0': expected SPLIT=NUMBER, from 1 on"),
-        (["--games", "train"], "'train': expected SPLIT=NUMBER"),
-        (["--games", "train=1,train=2"], "train stands twice"),
-        ([], "task alfworld makes its data: say how much, as in --games train=200"),
-        (["--games", "train=1", "--split", "train"], "--split: does not go with --games"),
+        (["--count", "trian=1"], "'trian' is no split of alfworld; it has train, valid_seen"),
+        (["--count", "train=0"], "'train=0': expected SPLIT=N with N at least 1"),
+        (["--count", "train"], "'train': expected SPLIT=N"),
+        (["--count", "train=1,train=2"], "train is given twice"),
+        (["--count", "train=1", "--count", "valid_seen=2, train=2"], "train is given twice"),
+        ([], "task alfworld makes its data: say how much, as in --count train=200"),
+        (["--count", "train=1", "--split", "train"], "--split: does not go with --count"),
     ],
 )
 def test_wrong_wishes_are_one_line(
@@ -159,11 +160,11 @@ def test_wrong_wishes_are_one_line(
 
 
 def test_a_task_that_makes_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "prepare", "digits", "--games", "train=1", "--out", "x"]) == 2
+    assert main(["data", "prepare", "digits", "--count", "train=1", "--out", "x"]) == 2
     assert "task digits makes no data of its own; use --from" in capsys.readouterr().err
 
 
 def test_the_command_tells_each_game(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["data", "prepare", "alfworld", "--games", "train=6", "--out", str(data)]
+    given = ["data", "prepare", "alfworld", "--count", "train=6", "--out", str(data)]
     assert main(given) == 0
     assert capsys.readouterr().out == "train: 0 games made, 6 there already\n"

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
 
 def run_prepare(args: argparse.Namespace) -> None:
     task = find_task(args.task)
-    if task.generate is not None or args.games is not None:
+    if task.generate is not None or args.count is not None:
         run_generate(task, args)
         return
     if not isinstance(task.load, Dataset):
@@ -77,8 +77,8 @@ def run_prepare(args: argparse.Namespace) -> None:
 def run_generate(task: Task, args: argparse.Namespace) -> None:
     given = {"--from": args.where, "--split": args.split, "--overwrite": args.overwrite}
     if unused := [flag for flag, value in given.items() if value]:
-        raise ConfigError([f"{unused[0]}: does not go with --games; {task.name} makes its data"])
-    for line in generate(task, args.games, args.seed, args.out):
+        raise ConfigError([f"{unused[0]}: does not go with --count; {task.name} makes its data"])
+    for line in generate(task, args.count, args.seed, args.out):
         print(line, flush=True)
 
 
