@@ -23,20 +23,19 @@ from pydantic import TypeAdapter
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import find_algorithm
 from vlrft.cli.doctor.model_shapes import shapes
-from vlrft.cli.doctor.prompt_lengths import Counted
+from vlrft.cli.doctor.prompt_lengths import SizedTokenizer
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.engine.single import Single
-from vlrft.memory.phases import always, sampling
-from vlrft.memory.plan import Phase
+from vlrft.memory.phases import held_throughout, sampling
+from vlrft.memory.plan import MemoryPhase
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.update_phase import update as plan_update
-from vlrft.memory.workload import Sampling, Work
+from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Request
-from vlrft.rollout.engines import Sampling as Asked
+from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow
 from vlrft.trainer.batch import make_batch
@@ -137,7 +136,7 @@ def measure(case: Case, device: str) -> dict[str, int]:
             for k, p in enumerate(prompts)
         ]
         meter.reset()
-        HfEngine(policy).generate(requests, Asked(max_tokens=case.tokens))
+        HfEngine(policy).generate(requests, Sampling(max_tokens=case.tokens))
         found["rollout"] = meter.peak()
     return found
 
@@ -157,16 +156,16 @@ def updated(
     return meter.peak()
 
 
-def estimate(case: Case, device: str) -> dict[str, Phase]:
+def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
     """The plan's phases for the same shapes."""
     config = TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
     assert config.build is not None
     build = replace(config.build, vocab_size=max(case.vocab, WORDS + len(SPECIAL_TOKENS)))
     config = replace(config, build=build)
-    model = shapes(config, tokenizer=Counted(case.vocab), device=device)
+    model = shapes(config, tokenizer=SizedTokenizer(case.vocab), device=device)
     size = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
     prompts = (size,) * case.prompts
-    work = Work(
+    work = StepWork(
         prompts=prompts,
         group=case.group,
         tokens=case.tokens,
@@ -175,10 +174,10 @@ def estimate(case: Case, device: str) -> dict[str, Phase]:
         images=case.prompts,
     )
     share = Single().rank_memory(UpdateConfig(), model, 1)
-    held = always(model, work, share)
+    held = held_throughout(model, work, share)
     if "update" not in case.phases:
         held["optimiser moments"] = 0
-    asked = Sampling(prompts=prompts, answers=case.group, tokens=case.tokens)
+    asked = RolloutWork(prompts=prompts, answers=case.group, tokens=case.tokens)
     return {
         "update": plan_update(model, work, share, held),
         "rollout": sampling("rollout", model, asked, held, ending=False),

@@ -39,14 +39,13 @@ from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import TrainEngine, build_engine, find_engine, planned_choices, rank_memory
 from vlrft.memory.phases import plan
-from vlrft.memory.plan import Phase
-from vlrft.memory.rank_share import on_one_memory
+from vlrft.memory.plan import MemoryPhase
+from vlrft.memory.rank_memory import merge_host_memory
 from vlrft.memory.shapes import PromptSize
-from vlrft.memory.workload import Sampling, Work
+from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Request
-from vlrft.rollout.engines import Sampling as Asked
+from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Group
 from vlrft.trainer.batch import make_batches
@@ -144,7 +143,7 @@ def sample(policy: Policy, case: Case, engine: TrainEngine, ranks: Ranks) -> Non
         for k, prompt in enumerate(prompts_of(case, policy)[ranks.rank :: ranks.size])
     ]
     with engine.ready_to_sample():
-        HfEngine(policy).generate(requests, Asked(max_tokens=case.tokens))
+        HfEngine(policy).generate(requests, Sampling(max_tokens=case.tokens))
 
 
 def planned(row: Row, case: Case, file: Path) -> dict[str, int]:
@@ -152,17 +151,19 @@ def planned(row: Row, case: Case, file: Path) -> dict[str, int]:
     config = policy_config(case)
     model = read(load_policy(config, corpus=CORPUS, seed=0).model, config, "cpu")
     prompt = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
-    work = Work(
+    work = StepWork(
         prompts=(prompt,) * EACH,
         group=case.group,
         tokens=case.tokens,
         micro_tokens=case.budget,
-        rollout=Sampling(prompts=(prompt,) * EACH, answers=case.group, tokens=case.tokens),
+        rollout=RolloutWork(prompts=(prompt,) * EACH, answers=case.group, tokens=case.tokens),
         images=case.prompts,
     )
     share, _ = rank_memory(find_engine(engine_config(row, file)), UPDATE, model, row.ranks)
-    phases: Mapping[str, Phase] = {phase.name: phase for phase in plan(model, work, share).phases}
-    behind = sum(on_one_memory(share).held.values())
+    phases: Mapping[str, MemoryPhase] = {
+        phase.name: phase for phase in plan(model, work, share).phases
+    }
+    behind = sum(merge_host_memory(share).held.values())
     return {"behind a step": behind} | {name: phases[name].total for name in COLUMNS[1:]}
 
 

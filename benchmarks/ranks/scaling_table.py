@@ -19,7 +19,7 @@ from typing import Any
 from vlrft.cli.doctor.planner import Planner
 from vlrft.config.load import load_config
 from vlrft.engine import planned_choices
-from vlrft.memory.plan import MARGIN, Phase, Plan
+from vlrft.memory.plan import FILL_LIMIT, MemoryPhase, MemoryPlan
 
 GIB = 2**30
 CARDS = (24, 48, 80)  # GiB
@@ -70,13 +70,13 @@ def rows(model: Path, ranks: int) -> Iterator[str]:
             yield row(ranks, written or engine["name"], one.plan)
 
 
-def row(ranks: int, engine: str, plan: Plan) -> str:
-    phases: Mapping[str, Phase] = {phase.name: phase for phase in plan.phases}
+def row(ranks: int, engine: str, plan: MemoryPlan) -> str:
+    phases: Mapping[str, MemoryPhase] = {phase.name: phase for phase in plan.phases}
     update, rollout = phases["update"], phases["rollout"]
     sizes = [sum(update.parts.get(p, 0) for p in parts) for parts in COLUMNS.values()]
     sizes += [update.total, rollout.parts.get("keys and values", 0), rollout.total]
     sizes.append(sum(update.host.values()))
-    fits = next((f"{card}" for card in CARDS if plan.peak.total <= MARGIN * card * GIB), "no")
+    fits = next((f"{card}" for card in CARDS if plan.peak.total <= FILL_LIMIT * card * GIB), "no")
     return f"| {ranks} | {engine} | {' | '.join(f'{n / GIB:.1f}' for n in sizes)} | {fits} |"
 
 

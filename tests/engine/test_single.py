@@ -11,8 +11,8 @@ from vlrft.config import UpdateConfig
 from vlrft.engine import build_engine
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.single import Single, SingleEngine
-from vlrft.memory.rank_share import Gradients
-from vlrft.memory.shapes import Weights
+from vlrft.memory.rank_memory import GradientMemory
+from vlrft.memory.shapes import WeightBytes
 from vlrft.policy.load import load_policy
 from vlrft.schema.errors import NonFiniteError
 
@@ -134,16 +134,16 @@ def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
 
 
 def test_every_rank_holds_all() -> None:
-    half = Weights(total=200, trained=200, embedding=0, base=200, half=200, sizes=(60, 40))
+    half = WeightBytes(total=200, trained=200, embedding=0, base=200, half=200, sizes=(60, 40))
     model = replace(MODEL, element=2, weights=half)
     share = Single().rank_memory(UpdateConfig(), model, 8)
     assert share.held == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
     # What autograd gives in bfloat16 lies beside the sums in float32.
-    assert share.gradients == Gradients(fresh=200, summed=400, in_place=False)
+    assert share.gradients == GradientMemory(fresh=200, summed=400, in_place=False)
     assert share.step == {"gradients": 400}
     assert share.saving == {}  # of a CPU tensors are written as they are
     saved = Single().rank_memory(UpdateConfig(), replace(model, gpu=True), 8).saving
     assert saved == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
     plain = Single().rank_memory(UpdateConfig(master_weights=False), model, 8)
     assert plain.held == {"weights": 200, "float32 copies": 0, "optimiser moments": 400}
-    assert plain.gradients == Gradients(fresh=200, summed=200, in_place=True)
+    assert plain.gradients == GradientMemory(fresh=200, summed=200, in_place=True)

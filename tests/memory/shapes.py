@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from vlrft.memory.shapes import Decoder, Item, Micro, Model, PromptSize, Tower, Weights
+from vlrft.memory.shapes import (
+    DecoderShape,
+    MicroBatch,
+    ModelShape,
+    PackedPrompt,
+    PromptSize,
+    VisionShape,
+    WeightBytes,
+)
 
-DECODER = Decoder(hidden=8, layers=3, heads=2, kv_heads=1, head_dim=4, inner=16, vocab=100)
-TOWER = Tower(width=4, layers=2, heads=2, inner=8, gated=False, values=10)
-WEIGHTS = Weights(total=1000, trained=1000, embedding=400, tower=100, base=1000)
-MODEL = Model(decoder=DECODER, tower=TOWER, weights=WEIGHTS)
+DECODER = DecoderShape(hidden=8, layers=3, heads=2, kv_heads=1, head_dim=4, inner=16, vocab=100)
+TOWER = VisionShape(width=4, layers=2, heads=2, inner=8, gated=False, values=10)
+WEIGHTS = WeightBytes(total=1000, trained=1000, embedding=400, tower=100, base=1000)
+MODEL = ModelShape(decoder=DECODER, tower=TOWER, weights=WEIGHTS)
 # 5 tokens of prompt and two completions of 3, whose last tokens are never fed: 9 positions, 6 scored.
-MICRO = Micro([Item(prompt=PromptSize(tokens=5, patches=8), rows=(3, 3))])
+MICRO = MicroBatch([PackedPrompt(prompt=PromptSize(tokens=5, patches=8), rows=(3, 3))])

@@ -10,16 +10,16 @@ from tests.memory.shapes import DECODER, MODEL, WEIGHTS
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import Single
 from vlrft.memory import transient
-from vlrft.memory.phases import always, plan, sampling, save
-from vlrft.memory.plan import Phase, Plan, in_words
-from vlrft.memory.rank_share import Share
-from vlrft.memory.shapes import Model, PromptSize
+from vlrft.memory.phases import held_throughout, plan, sampling, save
+from vlrft.memory.plan import MemoryPhase, MemoryPlan, format_bytes
+from vlrft.memory.rank_memory import RankMemory
+from vlrft.memory.shapes import ModelShape, PromptSize
 from vlrft.memory.update_phase import update
-from vlrft.memory.workload import Sampling, Work
+from vlrft.memory.workload import RolloutWork, StepWork
 
 PROMPT = PromptSize(tokens=20, patches=16)
-SAMPLING = Sampling(prompts=(PROMPT,) * 4, answers=8, tokens=10)
-WORK = Work(
+SAMPLING = RolloutWork(prompts=(PROMPT,) * 4, answers=8, tokens=10)
+WORK = StepWork(
     prompts=(PROMPT,) * 4,
     group=8,
     tokens=10,
@@ -31,11 +31,11 @@ WORK = Work(
 )
 
 
-def alone(model: Model, *, master_weights: bool = True) -> Share:
+def alone(model: ModelShape, *, master_weights: bool = True) -> RankMemory:
     return Single().rank_memory(UpdateConfig(master_weights=master_weights), model, 1)
 
 
-def peak(model: Model = MODEL, work: Work = WORK) -> int:
+def peak(model: ModelShape = MODEL, work: StepWork = WORK) -> int:
     return plan(model, work, alone(model)).peak.total
 
 
@@ -48,7 +48,7 @@ def test_a_plan_has_every_phase_and_its_peak_is_the_largest() -> None:
 
 def test_what_is_held_all_along_by_hand() -> None:
     work = replace(WORK, reference=True)
-    held = always(MODEL, work, alone(MODEL))
+    held = held_throughout(MODEL, work, alone(MODEL))
     pixels = 4 * 16 * 10 * 4
     assert held == {
         "weights": 1000,
@@ -58,13 +58,13 @@ def test_what_is_held_all_along_by_hand() -> None:
         "pixels and features": pixels,
     }
     lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100))
-    assert always(lora, work, alone(lora))["reference weights"] == 0
+    assert held_throughout(lora, work, alone(lora))["reference weights"] == 0
     assert save(lora, work, alone(lora), {}).parts == {"weights": 1100}
 
 
 def test_half_precision_is_trained_through_float32_copies() -> None:
     half = replace(MODEL, weights=replace(WEIGHTS, half=1000), element=2)
-    held = always(half, WORK, alone(half))
+    held = held_throughout(half, WORK, alone(half))
     assert held["float32 copies"] == 2000
     assert held["optimiser moments"] == 4000  # as wide as the copies
     little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
@@ -72,7 +72,7 @@ def test_half_precision_is_trained_through_float32_copies() -> None:
     wide = replace(half, weights=heavy, head_trained=False)
     found = update(wide, little, alone(wide), {})
     assert found.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
-    in_place = always(half, WORK, alone(half, master_weights=False))
+    in_place = held_throughout(half, WORK, alone(half, master_weights=False))
     assert (in_place["float32 copies"], in_place["optimiser moments"]) == (0, 2000)
 
 
@@ -117,7 +117,7 @@ def test_logits_are_held_a_chunk_at_a_time() -> None:
     ],
     ids=["prompt", "image", "completion", "group", "reference"],
 )
-def test_more_work_takes_more(more: Work) -> None:
+def test_more_work_takes_more(more: StepWork) -> None:
     assert peak(work=more) > peak()
 
 
@@ -132,7 +132,7 @@ def test_more_work_takes_more(more: Work) -> None:
     ],
     ids=["hidden", "layers", "inner", "vocab", "eager"],
 )
-def test_a_larger_model_takes_more(larger: Model) -> None:
+def test_a_larger_model_takes_more(larger: ModelShape) -> None:
     assert peak(larger) > peak()
 
 
@@ -143,11 +143,17 @@ def test_what_is_told_to_help_helps() -> None:
 
 
 def test_a_tenth_of_the_memory_is_left_free() -> None:
-    full = Plan((Phase(name="save", moment="writing", parts={"weights": 900}),))
+    full = MemoryPlan((MemoryPhase(name="save", moment="writing", parts={"weights": 900}),))
     assert full.fits(1000)
     assert not full.fits(999)
 
 
 def test_sizes_in_words() -> None:
     sizes = (2**31, 3 * 2**29, 2**28, 3 * 2**19, 700)
-    assert [in_words(s) for s in sizes] == ["2.00 GiB", "1.50 GiB", "256 MiB", "1.5 MiB", "1 KiB"]
+    assert [format_bytes(s) for s in sizes] == [
+        "2.00 GiB",
+        "1.50 GiB",
+        "256 MiB",
+        "1.5 MiB",
+        "1 KiB",
+    ]

@@ -8,12 +8,12 @@ import pytest
 
 from tests.memory.shapes import DECODER, MICRO, MODEL, TOWER
 from vlrft.memory import saved_tensors
-from vlrft.memory.shapes import Adapters, Item, Micro, PromptSize
+from vlrft.memory.shapes import AdapterShape, MicroBatch, PackedPrompt, PromptSize
 
 
 def test_a_micro_batch_is_padded_to_its_longest_item() -> None:
-    short = Item(prompt=PromptSize(tokens=2), rows=(1,))
-    micro = Micro([*MICRO.items, short])
+    short = PackedPrompt(prompt=PromptSize(tokens=2), rows=(1,))
+    micro = MicroBatch([*MICRO.items, short])
     assert (micro.length, micro.positions, micro.square) == (9, 18, 162)
     assert (micro.scored, micro.patches) == (7, 8)
 
@@ -59,7 +59,7 @@ def test_checkpointing_keeps_a_layers_input() -> None:
 
 
 def test_adapters_cast_each_input_anew_where_their_dtype_differs() -> None:
-    lora = Adapters(rank=2, inputs=(8, 8, 16), distinct=24)
+    lora = AdapterShape(rank=2, inputs=(8, 8, 16), distinct=24)
     assert saved_tensors.adapters(lora, 4) == 3 * 2 * 4 + 24 * 4
     assert saved_tensors.adapters(lora, 2) == 3 * 2 * 4 + 32 * 4
 

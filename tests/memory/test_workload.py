@@ -68,7 +68,7 @@ def test_portions_are_those_of_the_engine(rows: int, keys: int) -> None:
     lengths = [Random(k).randint(1, 60) for k in range(9)]
     requests = [Request(id="", prompt=Prompt(ids=(1,) * n), seeds=tuple(range(7))) for n in lengths]
     real = batching.portions(requests, steps=12, max_rows=rows, max_cache_tokens=keys)
-    asked = workload.Sampling(
+    asked = workload.RolloutWork(
         prompts=tuple(PromptSize(tokens=n) for n in lengths),
         answers=7,
         tokens=12,

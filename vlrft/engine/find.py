@@ -15,8 +15,8 @@ from vlrft.config.choice import choose
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.protocols import EngineKind, MemoryModel, TrainEngine
 from vlrft.engine.single import Single
-from vlrft.memory.rank_share import Share
-from vlrft.memory.shapes import Model
+from vlrft.memory.rank_memory import RankMemory
+from vlrft.memory.shapes import ModelShape
 from vlrft.plugins.kinds import Kinds
 from vlrft.policy.policy import Policy
 
@@ -50,8 +50,8 @@ def planned_choices() -> list[dict[str, Any]]:
 
 
 def rank_memory(
-    engine: EngineKind, config: UpdateConfig, model: Model, ranks: int
-) -> tuple[Share, bool]:
+    engine: EngineKind, config: UpdateConfig, model: ModelShape, ranks: int
+) -> tuple[RankMemory, bool]:
     """Memory of one rank under the engine, and whether the engine's own memory model says so.
 
     An engine without one is planned as `single`: every rank holds all weights and the whole optimiser. That is the most

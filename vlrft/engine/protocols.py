@@ -19,8 +19,8 @@ from torch import Tensor
 
 from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.memory.rank_share import Share
-from vlrft.memory.shapes import Model
+from vlrft.memory.rank_memory import RankMemory
+from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
 
 ScorerCall = Callable[..., tuple[Tensor, Tensor]]  # as `policy.scorer`: log-probs, entropies
@@ -117,6 +117,6 @@ class MemoryModel(Protocol):
     CHOICES: ClassVar[tuple[dict[str, Any], ...]]
     """The settings on which memory depends, as a config would have them."""
 
-    def rank_memory(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+    def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
         """Memory of one of `ranks` ranks for the model and its training, by formula: nothing is built."""
         ...

@@ -14,8 +14,8 @@ from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.protocols import ScorerCall
-from vlrft.memory.rank_share import Gradients, Share
-from vlrft.memory.shapes import Model
+from vlrft.memory.rank_memory import GradientMemory, RankMemory
+from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import phase
@@ -37,16 +37,16 @@ class Single:
     def check(self, config: UpdateConfig, policy: Policy) -> None:
         """It trains whatever there is."""
 
-    def rank_memory(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+    def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
         """All of it, on however many ranks: float32 copies of trained half-precision weights, and two moments a trained
         number, as wide as what the optimiser moves."""
         weights = model.weights
         half = weights.half if config.master_weights else 0
         moved = weights.trained + half
         optimiser = {"float32 copies": 2 * half, "optimiser moments": 2 * moved}
-        return Share(
+        return RankMemory(
             held={"weights": weights.total, **optimiser},
-            gradients=Gradients(fresh=weights.trained, summed=moved, in_place=not half),
+            gradients=GradientMemory(fresh=weights.trained, summed=moved, in_place=not half),
             step={"gradients": moved},
             saving={"weights": weights.trained, **optimiser} if model.gpu else {},
         )

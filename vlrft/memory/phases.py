@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vlrft.memory import transient
-from vlrft.memory.plan import Phase, Plan, fullest
-from vlrft.memory.rank_share import Parts, Share, added, on_one_memory
-from vlrft.memory.shapes import Model, PromptSize
+from vlrft.memory.plan import MemoryPhase, MemoryPlan, find_peak
+from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts, merge_host_memory
+from vlrft.memory.shapes import ModelShape, PromptSize
 from vlrft.memory.update_phase import self_check, update
-from vlrft.memory.workload import Portion, Sampling, Work, portions
+from vlrft.memory.workload import RequestBatch, RolloutWork, StepWork, portions
 
 PIXEL_CACHE_BYTES = 2**28  # of `chat`
 FEATURE_BYTES = 2**30  # of `policy.backbone`
@@ -19,15 +19,15 @@ COPIED = (
 )
 
 
-def plan(model: Model, work: Work, share: Share) -> Plan:
+def plan(model: ModelShape, work: StepWork, share: RankMemory) -> MemoryPlan:
     """Every phase of a stage in its steady state: the optimiser has its moments. `share`: what the engine gives a rank."""
-    share = share if model.gpu else on_one_memory(share)
-    held = always(model, work, share)
-    samples = added(held, share.sampling)
+    share = share if model.gpu else merge_host_memory(share)
+    held = held_throughout(model, work, share)
+    samples = add_parts(held, share.sampling)
     phases = []
     if work.self_check:
-        whole = added(held, share.whole)
-        first = whole if share.begun else whole | {"optimiser moments": 0}
+        whole = add_parts(held, share.self_check)
+        first = whole if share.moments_from_start else whole | {"optimiser moments": 0}
         phases.append(self_check(model, work, first))
     if work.rollout is not None:
         phases.append(sampling("rollout", model, work.rollout, samples))
@@ -36,19 +36,19 @@ def plan(model: Model, work: Work, share: Share) -> Plan:
         before = samples | pixels(model, work.evaluation.prompts, work)
         phases.append(sampling("evaluation", model, work.evaluation, before))
     told = [replace(phase, host=share.host) for phase in phases]
-    return Plan((*told, save(model, work, share, held)))
+    return MemoryPlan((*told, save(model, work, share, held)))
 
 
-def always(model: Model, work: Work, share: Share) -> dict[str, int]:
+def held_throughout(model: ModelShape, work: StepWork, share: RankMemory) -> dict[str, int]:
     """What the engine holds, a reference's weights, whole on each rank (LoRA has none of its own), images."""
     weights = model.weights
     lora = weights.base < weights.total
     reference = weights.total if work.reference and not lora else 0
     own = {"reference weights": reference, **pixels(model, work.prompts, work)}
-    return added(share.held, own)
+    return add_parts(share.held, own)
 
 
-def pixels(model: Model, prompts: tuple[PromptSize, ...], work: Work) -> dict[str, int]:
+def pixels(model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork) -> dict[str, int]:
     """Pixels of the prompts that are worked on, P v 4, or what the cache holds of them where that is more (a GPU has
     none of them), and features that a frozen tower gave, P/4 H s, at most 1 GiB."""
     t = model.tower
@@ -67,8 +67,13 @@ def pixels(model: Model, prompts: tuple[PromptSize, ...], work: Work) -> dict[st
 
 
 def sampling(
-    name: str, model: Model, asked: Sampling, held: Mapping[str, int], *, ending: bool = True
-) -> Phase:
+    name: str,
+    model: ModelShape,
+    asked: RolloutWork,
+    held: Mapping[str, int],
+    *,
+    ending: bool = True,
+) -> MemoryPhase:
     """The fullest moment of all portions. `ending`: some completions end before others, so that rows are copied."""
     found = [_portion(name, model, asked, portion, held, ending) for portion in portions(asked)]
     return max(found, key=lambda phase: phase.total)
@@ -76,12 +81,12 @@ def sampling(
 
 def _portion(
     name: str,
-    model: Model,
-    asked: Sampling,
-    portion: Portion,
+    model: ModelShape,
+    asked: RolloutWork,
+    portion: RequestBatch,
     held: Mapping[str, int],
     ending: bool,
-) -> Phase:
+) -> MemoryPhase:
     """Keys and values: 2 K s a layer of each padded prompt's tokens, and room for the longest completion a row.
 
     Prefill: a layer's forward, its mask of B P² places. Decoding: the logits of a step, or the scores of a layer,
@@ -118,20 +123,20 @@ def _portion(
     }
     if portion.rows < 2 or not ending:
         del moments["rows that ended leave"]
-    return fullest(name, {m: added(held, parts) for m, parts in moments.items()})
+    return find_peak(name, {m: add_parts(held, parts) for m, parts in moments.items()})
 
 
-def save(model: Model, work: Work, share: Share, held: Parts) -> Phase:
+def save(model: ModelShape, work: StepWork, share: RankMemory, held: PartBytes) -> MemoryPhase:
     """What is held, and with LoRA a merged copy of the model, or what an engine gathers. Files are written from the
     tensors themselves; a GPU's that resuming needs are the first rank's in the machine's memory meanwhile."""
     weights = model.weights
     lora = weights.base < weights.total
     moments = {
-        "merged copy" if lora else "writing": added(held, {"weights": weights.total * lora}),
-        "gathering": added(held, share.gathering),
+        "merged copy" if lora else "writing": add_parts(held, {"weights": weights.total * lora}),
+        "gathering": add_parts(held, share.gathering),
     }
     if not model.gpu:
-        return fullest("save", {name: added(m, share.saving) for name, m in moments.items()})
+        return find_peak("save", {name: add_parts(m, share.saving) for name, m in moments.items()})
     reference = weights.trained if work.reference and not lora else 0
-    host = added(share.host, share.saving, {"reference weights": reference})
-    return replace(fullest("save", moments), host={k: size for k, size in host.items() if size})
+    host = add_parts(share.host, share.saving, {"reference weights": reference})
+    return replace(find_peak("save", moments), host={k: size for k, size in host.items() if size})

@@ -18,11 +18,11 @@ PARTS = (
     "keys and values",
     "pixels and features",
 )
-MARGIN = 0.9  # of a device's memory that a plan may fill: the rest is the libraries' own and lost between blocks
+FILL_LIMIT = 0.9  # of a device's memory that a plan may fill: the rest is the libraries' own and lost between blocks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase:
+class MemoryPhase:
     """Bytes by part at the fullest moment of a phase; parts that hold nothing are left out."""
 
     name: str
@@ -36,27 +36,27 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """The phases of a stage."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[MemoryPhase, ...]
 
     @property
-    def peak(self) -> Phase:
+    def peak(self) -> MemoryPhase:
         return max(self.phases, key=lambda phase: phase.total)
 
     def fits(self, memory: int) -> bool:
-        return self.peak.total <= MARGIN * memory
+        return self.peak.total <= FILL_LIMIT * memory
 
 
-def fullest(name: str, moments: Mapping[str, Mapping[str, int]]) -> Phase:
+def find_peak(name: str, moments: Mapping[str, Mapping[str, int]]) -> MemoryPhase:
     """The phase at the moment that holds most."""
     moment = max(moments, key=lambda m: sum(moments[m].values()))
     kept = {part: size for part, size in moments[moment].items() if size}
-    return Phase(name=name, moment=moment, parts=kept)
+    return MemoryPhase(name=name, moment=moment, parts=kept)
 
 
-def in_words(size: float) -> str:
+def format_bytes(size: float) -> str:
     """`1.25 GiB`, `310 MiB`: three figures or so."""
     if size >= 2**30:
         return f"{size / 2**30:.2f} GiB"

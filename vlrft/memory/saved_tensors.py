@@ -6,10 +6,17 @@ Each was compared with what `torch.autograd.graph.saved_tensors_hooks` sees.
 
 from __future__ import annotations
 
-from vlrft.memory.shapes import Adapters, Decoder, Micro, Model, PromptSize, Tower
+from vlrft.memory.shapes import (
+    AdapterShape,
+    DecoderShape,
+    MicroBatch,
+    ModelShape,
+    PromptSize,
+    VisionShape,
+)
 
 
-def decoder_layer(model: Model, micro: Micro) -> int:
+def decoder_layer(model: ModelShape, micro: MicroBatch) -> int:
     """One layer: T [2Hw + 2As + 2K's + 3Is + hw] + a mask, and with trained weights T [4Hs + Is] besides.
 
     Hw: each norm's input, in float32. As: queries, attention's output (also the next module's input). K's: keys and
@@ -26,7 +33,7 @@ def decoder_layer(model: Model, micro: Micro) -> int:
     return micro.positions * (each + adapters(d.adapters, s)) + attention(d, micro, s)
 
 
-def attention(decoder: Decoder, micro: Micro, s: int) -> int:
+def attention(decoder: DecoderShape, micro: MicroBatch, s: int) -> int:
     """sdpa: the mask as numbers, R L² s, a copy for each layer. eager: the shares of attention, R h L² w, and their
     copy in the model's dtype. flex_attention: nothing."""
     if decoder.attention == "sdpa":
@@ -36,14 +43,14 @@ def attention(decoder: Decoder, micro: Micro, s: int) -> int:
     return 0
 
 
-def adapters(kept: Adapters, s: int) -> int:
+def adapters(kept: AdapterShape, s: int) -> int:
     """A token of a layer: the adapted modules' inputs, each cast anew where adapters are of another dtype, and r
     elements of each."""
     low = len(kept.inputs) * kept.rank * kept.element
     return low + (kept.distinct * s if s == kept.element else sum(kept.inputs) * kept.element)
 
 
-def decoder_ends(model: Model, micro: Micro) -> int:
+def decoder_ends(model: ModelShape, micro: MicroBatch) -> int:
     """The last norm, T (Hw + Hs), rotary cosines and sines, 2 T d s, the scored states, N H s; with trained weights."""
     d, s = model.decoder, model.element
     trained = d.hidden * s if d.gradient == "all" else 0
@@ -51,7 +58,7 @@ def decoder_ends(model: Model, micro: Micro) -> int:
     return ends + micro.scored * d.hidden * s
 
 
-def decoder(model: Model, micro: Micro) -> int:
+def decoder(model: ModelShape, micro: MicroBatch) -> int:
     """All of it: every layer whole, or under checkpointing its input alone, T H s."""
     d = model.decoder
     if d.gradient == "none":
@@ -62,7 +69,7 @@ def decoder(model: Model, micro: Micro) -> int:
     return d.layers * layer + decoder_ends(model, micro)
 
 
-def tower_layer(model: Model, tower: Tower, patches: int, squares: int = 0) -> int:
+def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: int = 0) -> int:
     """One layer: P s [2W + 6W + mI + h w/s], with trained weights P s [3W + I], gated ones 2W and I more.
 
     2W: the norms' inputs. 6W: queries, keys, the 3W of which the values are a part, attention's output. mI: what the
@@ -82,14 +89,14 @@ def tower_layer(model: Model, tower: Tower, patches: int, squares: int = 0) -> i
     return patches * (each + adapters(tower.adapters, s)) + shares
 
 
-def merger(model: Model, tower: Tower, patches: int) -> int:
+def merger(model: ModelShape, tower: VisionShape, patches: int) -> int:
     """The projector: P s [W + 3W], an RMS norm W more: the norm's input, the inputs of two linear modules and of the
     activation between them."""
     widths = 5 if tower.gated else 4
     return patches * widths * tower.width * model.element
 
 
-def tower(model: Model, micro: Micro) -> int:
+def tower(model: ModelShape, micro: MicroBatch) -> int:
     """All of the tower: pixels for trained patches, layers (under checkpointing the input of each), projector."""
     t = model.tower
     if t is None or not micro.patches:
@@ -107,7 +114,7 @@ def tower(model: Model, micro: Micro) -> int:
     return kept
 
 
-def squares(micro: Micro) -> int:
+def squares(micro: MicroBatch) -> int:
     """Σ p² over the prompts: attention of a tower is within an image."""
     return sum(_square(item.prompt) for item in micro.items)
 

@@ -15,7 +15,7 @@ GRADIENT = Literal["all", "flow", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapters:
+class AdapterShape:
     """LoRA in every layer of a part: the linear modules that have one, by their inputs' widths."""
 
     rank: int = 0
@@ -27,7 +27,7 @@ class Adapters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoder:
+class DecoderShape:
     """A causal decoder of the Llama kind: two norms, grouped-query attention and a gated MLP in each layer."""
 
     hidden: int
@@ -39,7 +39,7 @@ class Decoder:
     vocab: int
     attention: Literal["sdpa", "eager", "flex_attention"] = "sdpa"
     gradient: GRADIENT = "all"  # flow: frozen weights through which gradients pass
-    adapters: Adapters = Adapters()
+    adapters: AdapterShape = AdapterShape()
 
     @property
     def query(self) -> int:
@@ -53,7 +53,7 @@ class Decoder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tower:
+class VisionShape:
     """A vision tower of the Qwen kind."""
 
     width: int
@@ -66,11 +66,11 @@ class Tower:
     attention: Literal["sdpa", "eager"] = "sdpa"
     gradient: GRADIENT = "all"
     projector: bool = True  # whether what maps features into the decoder is trained
-    adapters: Adapters = Adapters()
+    adapters: AdapterShape = AdapterShape()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weights:
+class WeightBytes:
     """Bytes of parameters, and how many numbers each trained one has."""
 
     total: int
@@ -83,12 +83,12 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class ModelShape:
     """A policy."""
 
-    decoder: Decoder
-    tower: Tower | None
-    weights: Weights
+    decoder: DecoderShape
+    tower: VisionShape | None
+    weights: WeightBytes
     element: int = 4
     checkpointing: bool = False
     head_trained: bool = True
@@ -108,7 +108,7 @@ class PromptSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class PackedPrompt:
     """A prompt and the completions that are packed behind it."""
 
     prompt: PromptSize
@@ -121,10 +121,10 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Micro:
+class MicroBatch:
     """A micro-batch: items padded to the longest."""
 
-    items: Sequence[Item]
+    items: Sequence[PackedPrompt]
 
     @cached_property
     def length(self) -> int:

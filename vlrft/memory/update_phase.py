@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from vlrft.memory import saved_tensors, transient
-from vlrft.memory.plan import Phase, fullest
-from vlrft.memory.rank_share import Parts, Share, added
-from vlrft.memory.shapes import Micro, Model, Tower
-from vlrft.memory.workload import Work, micro_batches
+from vlrft.memory.plan import MemoryPhase, find_peak
+from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts
+from vlrft.memory.shapes import MicroBatch, ModelShape, VisionShape
+from vlrft.memory.workload import StepWork, micro_batches
 
 REPLICATED_LOGITS = 2**28  # of `policy.logprobs`: a test holds the two equal
-Moments = dict[str, Parts]
+Moments = dict[str, PartBytes]
 
 
-def update(model: Model, work: Work, share: Share, held: Parts) -> Phase:
+def update(model: ModelShape, work: StepWork, share: RankMemory, held: PartBytes) -> MemoryPhase:
     """The fullest moment of all micro-batches and of the optimiser step. `held`: what is there all along."""
     groups = [work.prompts[k :: work.updates] for k in range(work.updates)]
-    moments: Moments = {"the optimiser's step": added(held, share.step)}
+    moments: Moments = {"the optimiser's step": add_parts(held, share.step)}
     for prompts in groups:
         micros = micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
         for micro in micros:
             several = len(micros) > 1
             forth = _forward(model, micro, share, several, work.reference)
             for name, parts in (forth | _backward(model, micro, share, several)).items():
-                found = added(held, parts)
+                found = add_parts(held, parts)
                 if name not in moments or sum(moments[name].values()) < sum(found.values()):
                     moments[name] = found
-    return fullest("update", moments)
+    return find_peak("update", moments)
 
 
 def _forward(
-    model: Model, micro: Micro, share: Share, several: bool, reference: bool
-) -> dict[str, Parts]:
+    model: ModelShape, micro: MicroBatch, share: RankMemory, several: bool, reference: bool
+) -> dict[str, PartBytes]:
     """Forward's end, and what goes before it. `several`: micro-batches before this one have left gradients."""
     before = {"gradients": share.gradients.summed if several else 0}
     kept, seen = saved_tensors.decoder(model, micro), saved_tensors.tower(model, micro)
@@ -47,10 +47,12 @@ def _forward(
         }
     if model.tower is not None and micro.patches:
         moments["forward of the vision tower"] = {**before, "activations": seen + tower}
-    return {name: added(parts, share.passes) for name, parts in moments.items()}
+    return {name: add_parts(parts, share.passes) for name, parts in moments.items()}
 
 
-def _backward(model: Model, micro: Micro, share: Share, several: bool) -> dict[str, Parts]:
+def _backward(
+    model: ModelShape, micro: MicroBatch, share: RankMemory, several: bool
+) -> dict[str, PartBytes]:
     """The start of the backward pass through each part, and what becomes of gradients: they come as activations go, into
     the sum of those before or beside it, as the engine has it.
     """
@@ -90,16 +92,16 @@ def _backward(model: Model, micro: Micro, share: Share, several: bool) -> dict[s
             "gradients": head + there,
             "activations": seen + _in_tower(model, model.tower, micro, seen),
         }
-    moments = {name: added(parts, share.passes) for name, parts in moments.items()}
+    moments = {name: add_parts(parts, share.passes) for name, parts in moments.items()}
     if share.reducing:
-        left = 1 - share.filled  # of the backward pass
+        left = 1 - share.reduce_from  # of the backward pass
         full = {"gradients": end, "activations": max(int((kept + seen + within) * left), hidden)}
         passes = {name: int(size * left) for name, size in share.passes.items()}
-        moments["reducing gradients"] = added(full, passes, share.reducing)
-    return {name: added(parts, share.backward) for name, parts in moments.items()}
+        moments["reducing gradients"] = add_parts(full, passes, share.reducing)
+    return {name: add_parts(parts, share.backward) for name, parts in moments.items()}
 
 
-def _in_tower(model: Model, tower: Tower, micro: Micro, seen: int) -> int:
+def _in_tower(model: ModelShape, tower: VisionShape, micro: MicroBatch, seen: int) -> int:
     """Within a layer of the tower: its gradients, and what checkpointing computes again."""
     if not seen:
         return 0
@@ -111,7 +113,7 @@ def _in_tower(model: Model, tower: Tower, micro: Micro, seen: int) -> int:
     return last
 
 
-def self_check(model: Model, work: Work, held: Parts) -> Phase:
+def self_check(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
     """The first micro-batch by a plain forward of some whole rows: logits of each position, T V s, and of the scored
     ones again, N V (s + 4 w)."""
     micros = micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
@@ -129,4 +131,6 @@ def self_check(model: Model, work: Work, held: Parts) -> Phase:
         "plain forward": {"activations": max(forward, transient.tower_forward(model, patches))},
         "packed forward": {"activations": packed},
     }
-    return fullest("self-check", {name: added(held, parts) for name, parts in moments.items()})
+    return find_peak(
+        "self-check", {name: add_parts(held, parts) for name, parts in moments.items()}
+    )

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlrft.memory.shapes import Item, Micro, PromptSize
+from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
 
 PREFILL_TOKENS = 2**16  # of `rollout.portions`
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class RolloutWork:
     """What an engine is asked for at once, and its bounds."""
 
     prompts: tuple[PromptSize, ...]
@@ -26,7 +26,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class StepWork:
     """What a stage does in a step, and what an evaluation does at once."""
 
     prompts: tuple[PromptSize, ...]  # a step's
@@ -35,15 +35,15 @@ class Work:
     micro_tokens: int  # update.max_tokens_per_micro_batch
     updates: int = 1  # optimiser steps over disjoint parts of the prompts
     reference: bool = False  # the method reads a reference's log-probs
-    rollout: Sampling | None = None  # None: the answers are given
-    evaluation: Sampling | None = None
+    rollout: RolloutWork | None = None  # None: the answers are given
+    evaluation: RolloutWork | None = None
     self_check: bool = False
     ahead: bool = False  # threads process the images of the step to come
     images: int | None = None  # distinct ones of the run, as far as they are known
 
 
 @dataclass(frozen=True)
-class Portion:
+class RequestBatch:
     """What is sampled at once: (prompt, completions) pairs; prompts are padded to the longest."""
 
     parts: tuple[tuple[PromptSize, int], ...]
@@ -68,35 +68,35 @@ class Portion:
 
 def micro_batches(
     prompts: Sequence[PromptSize], group: int, tokens: int, budget: int
-) -> list[Micro]:
+) -> list[MicroBatch]:
     """The parts of an optimiser step: items, short ones first, while items x longest stays within the budget.
 
     A group whose prompt and completions are more than the budget is cut; each part carries the prompt.
     """
-    items: list[Item] = []
+    items: list[PackedPrompt] = []
     for prompt in prompts:
         most = max((budget - prompt.tokens) // tokens, 1)
         whole, rest = divmod(group, most)
         sizes = [most] * whole + ([rest] if rest else [])
-        items += [Item(prompt=prompt, rows=(tokens,) * size) for size in sizes]
-    found: list[Micro] = []
-    part: list[Item] = []
+        items += [PackedPrompt(prompt=prompt, rows=(tokens,) * size) for size in sizes]
+    found: list[MicroBatch] = []
+    part: list[PackedPrompt] = []
     for item in sorted(items, key=_budgeted):
         if part and (len(part) + 1) * max(*map(_budgeted, part), _budgeted(item)) > budget:
-            found.append(Micro(part))
+            found.append(MicroBatch(part))
             part = []
         part = [*part, item]
-    return [*found, Micro(part)] if part else found
+    return [*found, MicroBatch(part)] if part else found
 
 
-def _budgeted(item: Item) -> int:
+def _budgeted(item: PackedPrompt) -> int:
     """Tokens that count against the budget: the last of each completion too."""
     return item.prompt.tokens + sum(item.rows)
 
 
-def portions(asked: Sampling) -> list[Portion]:
+def portions(asked: RolloutWork) -> list[RequestBatch]:
     """What is sampled at once, prompts of most tokens first, within bounds of rows, keys and prefilled tokens."""
-    found: list[Portion] = []
+    found: list[RequestBatch] = []
     parts: list[tuple[PromptSize, int]] = []
     rows, longest = 0, 0
     for prompt in sorted(asked.prompts, key=lambda p: -p.tokens):
@@ -108,10 +108,10 @@ def portions(asked: Sampling) -> list[Portion]:
                 asked.max_rows - rows, (asked.max_cache_tokens - keys) // asked.tokens - rows
             )
             if parts and not (keys <= PREFILL_TOKENS and room >= left):
-                found.append(Portion(tuple(parts)))
+                found.append(RequestBatch(tuple(parts)))
                 parts, rows = [], 0
                 continue
             taken = min(left, max(room, 1))
             parts.append((prompt, taken))
             rows, left = rows + taken, left - taken
-    return [*found, Portion(tuple(parts))] if parts else found
+    return [*found, RequestBatch(tuple(parts))] if parts else found

@@ -18,7 +18,7 @@ from vlrft.cli.commands.doctor import EXTRAS
 from vlrft.cli.doctor.model_shapes import read, shapes
 from vlrft.cli.doctor.page import available, parse_size
 from vlrft.cli.doctor.planner import Planner, changes
-from vlrft.cli.doctor.prompt_lengths import Prompts
+from vlrft.cli.doctor.prompt_lengths import TaskPrompts
 from vlrft.cli.main import main
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.config.load import load_config
@@ -198,8 +198,8 @@ def test_no_ranks_are_refused(capsys: pytest.CaptureFixture[str], ranks: str) ->
 @pytest.mark.parametrize(
     ("setting", "hint"),
     [
-        ("engine=deepsped", "engine: unknown 'deepsped'; did you mean deepspeed?"),
-        ("rollout.engine=hff", "rollout.engine: unknown 'hff'; did you mean hf?"),
+        ("engine=deepsped", "engine: unknown name 'deepsped'; did you mean deepspeed?"),
+        ("rollout.engine=hff", "rollout.engine: unknown name 'hff'; did you mean hf?"),
         ("rollout.engine={name: hf, rows: 1}", "rollout.engine.rows: unknown key"),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_rank_gets_its_part_of_the_prompts() -> None:
 
 def test_the_longest_prompts_may_be_one_ranks() -> None:
     sizes = tuple(PromptSize(tokens=n) for n in (3, 9, 5, 7, 1))
-    own = Prompts(sizes=sizes, origin="")
+    own = TaskPrompts(sizes=sizes, origin="")
     assert [p.tokens for p in own.dealt(5, 1)] == [3, 9, 5, 7, 1]
     assert [p.tokens for p in own.dealt(5, 2)] == [9, 7, 5]
     assert [p.tokens for p in own.dealt(2, 8)] == [9]

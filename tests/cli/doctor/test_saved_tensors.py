@@ -13,7 +13,7 @@ from tests.fakes.policies import CORPUS, Family, tiny_config
 from vlrft.cli.doctor.model_shapes import shapes
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.memory import saved_tensors
-from vlrft.memory.shapes import Item, Micro, PromptSize
+from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
@@ -79,6 +79,6 @@ def test_the_formulas_count_what_autograd_keeps(family: Family, settings: dict[s
     )
     patches = SIDE**2 if model.tower is not None else 0
     prompt = PromptSize(tokens=TEXT + patches // 4, patches=patches)
-    micro = Micro([Item(prompt=prompt, rows=(TOKENS,) * ROWS)])
+    micro = MicroBatch([PackedPrompt(prompt=prompt, rows=(TOKENS,) * ROWS)])
     counted = saved_tensors.decoder(model, micro) + saved_tensors.tower(model, micro)
     assert counted == pytest.approx(whole, rel=TOLERANCE)

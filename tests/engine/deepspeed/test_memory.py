@@ -12,21 +12,23 @@ import pytest
 from tests.memory.shapes import DECODER, MODEL
 from vlrft.config import UpdateConfig
 from vlrft.engine import ENGINES, find_engine, planned_choices, rank_memory
-from vlrft.memory.rank_share import Gradients, Share, added
-from vlrft.memory.shapes import Model, Weights
+from vlrft.memory.rank_memory import GradientMemory, RankMemory, add_parts
+from vlrft.memory.shapes import ModelShape, WeightBytes
 from vlrft.schema.errors import ConfigError
 
 # 100 trained numbers in three parameters; on two ranks 50 each.
 SIZES = (60, 30, 10)
-FLOAT = replace(MODEL, weights=Weights(total=400, trained=400, embedding=0, base=400, sizes=SIZES))
+FLOAT = replace(
+    MODEL, weights=WeightBytes(total=400, trained=400, embedding=0, base=400, sizes=SIZES)
+)
 HALF = replace(
     MODEL,
     element=2,
-    weights=Weights(total=200, trained=200, embedding=0, base=200, half=200, sizes=SIZES),
+    weights=WeightBytes(total=200, trained=200, embedding=0, base=200, half=200, sizes=SIZES),
 )
 
 
-def held(engine: dict[str, Any], model: Model, ranks: int = 2) -> Share:
+def held(engine: dict[str, Any], model: ModelShape, ranks: int = 2) -> RankMemory:
     choice = find_engine({"name": "deepspeed", **engine})
     return rank_memory(choice, UpdateConfig(), model, ranks)[0]
 
@@ -36,13 +38,13 @@ def test_the_optimiser_is_a_ranks_part_and_has_a_copy_of_float32_too(stage: int)
     share = held({"stage": stage}, FLOAT)
     assert share.held == {"weights": 400, "float32 copies": 200, "optimiser moments": 400}
     assert held({"stage": stage}, FLOAT, 4).held["optimiser moments"] == 200
-    assert share.begun
-    assert (dict(share.whole), dict(share.host)) == ({}, {})
+    assert share.moments_from_start
+    assert (dict(share.self_check), dict(share.host)) == ({}, {})
 
 
 def test_stage_1_keeps_whole_gradients() -> None:
     share = held({"stage": 1}, FLOAT)
-    assert share.gradients == Gradients(fresh=400, summed=400, in_place=True)
+    assert share.gradients == GradientMemory(fresh=400, summed=400, in_place=True)
     assert share.step == {"gradients": 400, "communication buckets": 400}
     half = held({"stage": 1}, HALF)
     assert half.held == {
@@ -51,25 +53,25 @@ def test_stage_1_keeps_whole_gradients() -> None:
         "gradients": 400,  # sums in float32, all along
         "optimiser moments": 400,
     }
-    assert half.gradients == Gradients(fresh=200, summed=200, in_place=True)
+    assert half.gradients == GradientMemory(fresh=200, summed=200, in_place=True)
 
 
 def test_stage_2_keeps_its_part_of_the_gradients() -> None:
     share = held({"stage": 2}, FLOAT)
-    assert share.gradients == Gradients(fresh=200, summed=200, in_place=False)
+    assert share.gradients == GradientMemory(fresh=200, summed=200, in_place=False)
     assert share.step == {"gradients": 400}
     half = held({"stage": 2}, HALF)
     assert half.held == {"weights": 200, "float32 copies": 200, "optimiser moments": 400}
-    assert half.gradients == Gradients(fresh=200, summed=200, in_place=True)
+    assert half.gradients == GradientMemory(fresh=200, summed=200, in_place=True)
     assert half.step == {"gradients": 200}
 
 
 @pytest.mark.parametrize(("model", "own"), [(FLOAT, 400), (HALF, 200)])
-def test_a_bucket_and_its_copies_take_eight_bytes_a_number(model: Model, own: int) -> None:
+def test_a_bucket_and_its_copies_take_eight_bytes_a_number(model: ModelShape, own: int) -> None:
     share = held({"stage": 2}, model)
     assert share.backward == {"communication buckets": own}
     assert share.reducing == {"communication buckets": 800 - own}
-    assert share.filled == 1
+    assert share.reduce_from == 1
 
 
 def test_offload_leaves_the_weights_and_a_place_for_the_largest_gradient() -> None:
@@ -83,7 +85,7 @@ def test_offload_leaves_the_weights_and_a_place_for_the_largest_gradient() -> No
     }
     half = held({"stage": 2, "offload": "cpu"}, HALF)
     assert half.host["gradients"] == 200
-    assert half.gradients == Gradients(fresh=200, summed=200, in_place=True)
+    assert half.gradients == GradientMemory(fresh=200, summed=200, in_place=True)
 
 
 def test_stage_3_shards_all_and_gathers_for_sampling(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_stage_3_shards_all_and_gathers_for_sampling(tmp_path: Path) -> None:
         "optimiser moments": 400,
         "communication buckets": 400,
     }
-    assert share.whole == share.sampling == {"gathered weights": 200}
+    assert share.self_check == share.sampling == {"gathered weights": 200}
     assert share.passes == {"gathered weights": 400}  # and all on their way
     assert share.step == {"gradients": 200}
     assert share.reducing == {"communication buckets": 800}
@@ -113,7 +115,7 @@ def test_a_rank_that_samples_by_layer_has_the_widest_at_once() -> None:
     layer = 8 * (8 + 4 + 4) + 8 * 8 + 3 * 8 * 16
     share = held({"stage": 3, "rollout": "hooks"}, deep)
     assert share.sampling == {"gathered weights": 2 * layer}
-    assert share.whole == {"gathered weights": 0}
+    assert share.self_check == {"gathered weights": 0}
 
 
 def test_what_a_run_would_refuse_has_no_plan() -> None:
@@ -126,7 +128,7 @@ def test_what_a_run_would_refuse_has_no_plan() -> None:
 def test_small_parameters_stay_whole_and_are_not_gathered() -> None:
     share = held({"stage": 3}, HALF)
     assert share.held["weights"] == 100 + 200
-    assert share.whole == {"gathered weights": 0}
+    assert share.self_check == {"gathered weights": 0}
 
 
 def test_a_file_says_how_large_buckets_are(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_a_file_says_how_large_buckets_are(tmp_path: Path) -> None:
     file.write_text(json.dumps({"zero_optimization": {"reduce_bucket_size": 25}}))
     share = held({"stage": 2, "config": str(file)}, FLOAT)
     assert share.backward == {"communication buckets": 100}
-    assert share.filled == 0.25
+    assert share.reduce_from == 0.25
     # What is already copied into its own part lies beside the gradients that still wait.
     assert held({"stage": 1, "config": str(file)}, FLOAT).step["gradients"] == 400 + 200
     file.write_text(json.dumps({"zero_optimization": {"stage": 1}}))
@@ -156,6 +158,6 @@ def test_every_engine_says_what_it_holds_and_no_choice_is_refused() -> None:
     for choice in planned_choices():
         share, modelled = rank_memory(find_engine(choice), UpdateConfig(), HALF, 2)
         assert modelled
-        there = added(share.held, share.host)
+        there = add_parts(share.held, share.host)
         assert share.held["weights"] >= 100
         assert there["optimiser moments"] == (800 if choice["name"] == "single" else 400)

@@ -13,7 +13,14 @@ from torch import nn
 
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
-from vlrft.memory.shapes import GRADIENT, Adapters, Decoder, Model, Tower, Weights
+from vlrft.memory.shapes import (
+    GRADIENT,
+    AdapterShape,
+    DecoderShape,
+    ModelShape,
+    VisionShape,
+    WeightBytes,
+)
 from vlrft.policy.families import VisionFamily, vision_family
 from vlrft.policy.tiny import build_model
 from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
@@ -26,7 +33,7 @@ READS |= {"gate_proj": "second", "up_proj": "second", "fc1": "second", "down_pro
 READS |= {"fc2": "product"}  # adapted modules of one layer that read the same tensor
 
 
-def shapes(config: PolicyConfig, *, tokenizer: Any, device: str) -> Model:
+def shapes(config: PolicyConfig, *, tokenizer: Any, device: str) -> ModelShape:
     """The model as training would hold it: dtype, frozen parts, adapters. `tokenizer`: a built policy's.
 
     Raises ConfigError for a model whose config cannot be had.
@@ -43,7 +50,7 @@ def meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
         return _unloaded(str(config.model), config.trust_remote_code)
 
 
-def read(model: Any, config: PolicyConfig, device: str) -> Model:
+def read(model: Any, config: PolicyConfig, device: str) -> ModelShape:
     """The shapes of a transformers causal model (its tensors may be on the meta device); adapters are added to it."""
     model = model.to(planned_dtype(config.dtype, device))
     causal = model
@@ -57,8 +64,8 @@ def read(model: Any, config: PolicyConfig, device: str) -> Model:
     heads = text.num_attention_heads
     attention: Any = "sdpa" if config.attention == "flash_attention_2" else config.attention
     head = causal.get_output_embeddings().weight
-    return Model(
-        decoder=Decoder(
+    return ModelShape(
+        decoder=DecoderShape(
             hidden=text.hidden_size,
             layers=text.num_hidden_layers,
             heads=heads,
@@ -99,7 +106,7 @@ def _tower(
     named: list[tuple[str, nn.Parameter]],
     config: PolicyConfig,
     element: int,
-) -> Tower:
+) -> VisionShape:
     blocks = [(n, p) for n, p in named if vision.is_vision(n) and not vision.is_projector(n)]
     projector = [p for n, p in named if vision.is_projector(n)]
     trained = any(p.requires_grad for _, p in blocks)
@@ -112,7 +119,7 @@ def _tower(
     )
 
 
-def _adapters(part: Any, element: int) -> Adapters:
+def _adapters(part: Any, element: int) -> AdapterShape:
     """The adapters of one layer of a part: those of its last one that has any."""
     layers: dict[str, list[tuple[str, int, Any]]] = {}
     for name, module in part.named_modules():
@@ -122,10 +129,10 @@ def _adapters(part: Any, element: int) -> Adapters:
         if matrix is not None and place is not None and matrix.weight.requires_grad:
             layers.setdefault(place, []).append((name.split(".")[-1], matrix.in_features, matrix))
     if not layers:
-        return Adapters()
+        return AdapterShape()
     found = layers[max(layers, key=int)]
     read = {READS[name]: width for name, width, _ in found if name in READS}
-    return Adapters(
+    return AdapterShape(
         rank=found[0][2].out_features,
         # peft casts adapters to float32 when it has weights; on the meta device too
         element=found[0][2].weight.element_size(),
@@ -140,10 +147,10 @@ def _in_vision(name: str, vision: VisionFamily | None) -> bool:
 
 def _weights(
     causal: Any, vision: VisionFamily | None, named: list[tuple[str, nn.Parameter]]
-) -> Weights:
+) -> WeightBytes:
     embedding = causal.get_input_embeddings().weight
     trained = [(n, p) for n, p in named if p.requires_grad]
-    return Weights(
+    return WeightBytes(
         total=sum(p.nbytes for _, p in named),
         trained=sum(p.nbytes for _, p in trained),
         embedding=embedding.nbytes if embedding.requires_grad else 0,

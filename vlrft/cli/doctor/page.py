@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from vlrft.cli.doctor.planner import Change, Planned, Planner, peak, suggestions
+from vlrft.cli.doctor.planner import Planner, StagePlan, Suggestion, peak, suggestions
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.device import pick_device
-from vlrft.memory.plan import MARGIN, PARTS, Plan, in_words
+from vlrft.memory.plan import FILL_LIMIT, PARTS, MemoryPlan, format_bytes
 from vlrft.schema.errors import ConfigError
 
 UNITS = {"": 1, "b": 1}
@@ -46,17 +46,17 @@ def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]
         ]
     largest = peak(planned)
     lines.append("")
-    if largest <= MARGIN * memory:
-        return [*lines, f"fits: {in_words(largest)} of {in_words(memory)}"]
+    if largest <= FILL_LIMIT * memory:
+        return [*lines, f"fits: {format_bytes(largest)} of {format_bytes(memory)}"]
     lines.append(
-        f"does not fit: {in_words(largest)}, and a tenth of {in_words(memory)} is best left free. Settings that help, "
+        f"does not fit: {format_bytes(largest)}, and a tenth of {format_bytes(memory)} is best left free. Settings that help, "
         "each alone:"
     )
     told = suggestions(config, planner)
     return [*lines, *_told(told, memory)] if told else [*lines, "  none that is known here"]
 
 
-def table(plan: Plan) -> list[str]:
+def table(plan: MemoryPlan) -> list[str]:
     """Parts downwards, phases across; below them what lies in the machine's memory."""
     rows = [["", *(phase.name for phase in plan.phases)]]
     rows += _rows([phase.parts for phase in plan.phases])
@@ -77,19 +77,19 @@ def _rows(phases: Sequence[Mapping[str, int]]) -> list[list[str]]:
 
 
 def _cell(size: int) -> str:
-    return in_words(size) if size else "-"
+    return format_bytes(size) if size else "-"
 
 
-def _peak_line(one: Planned) -> str:
+def _peak_line(one: StagePlan) -> str:
     fullest = one.plan.peak
-    return f"  peak: {fullest.name} ({fullest.moment}), {in_words(fullest.total)}"
+    return f"  peak: {fullest.name} ({fullest.moment}), {format_bytes(fullest.total)}"
 
 
-def _told(changes: Sequence[Change], memory: int) -> list[str]:
+def _told(changes: Sequence[Suggestion], memory: int) -> list[str]:
     wide = max(len(change.setting) for change in changes)
     return [
-        f"  {change.setting.ljust(wide)}  {in_words(change.peak):>10}"
-        + ("  fits" if change.peak <= MARGIN * memory else "")
+        f"  {change.setting.ljust(wide)}  {format_bytes(change.peak):>10}"
+        + ("  fits" if change.peak <= FILL_LIMIT * memory else "")
         for change in changes
     ]
 
@@ -99,17 +99,17 @@ def available(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str
     kind = "a GPU" if device.startswith("cuda") else "a CPU"
     if memory is not None:
         size = parse_size(memory)
-        return size, f"{kind} with {in_words(size)}"
+        return size, f"{kind} with {format_bytes(size)}"
     if device.startswith("cuda"):
         if not torch.cuda.is_available():
             raise ConfigError(
                 ["device=cuda, but there is no GPU here: say --memory, such as 80GiB"]
             )
         found = torch.cuda.get_device_properties(0)
-        return int(found.total_memory), f"{found.name} with {in_words(found.total_memory)}"
+        return int(found.total_memory), f"{found.name} with {format_bytes(found.total_memory)}"
     size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     shared = "" if ranks == 1 else f", which {ranks} ranks share"
-    return size // ranks, f"this CPU with {in_words(size)}{shared}"
+    return size // ranks, f"this CPU with {format_bytes(size)}{shared}"
 
 
 def parse_size(text: str) -> int:

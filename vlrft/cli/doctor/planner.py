@@ -9,7 +9,7 @@ from typing import Any
 from vlrft.algorithms import find_algorithm
 from vlrft.cli.doctor.model_shapes import meta_model, shapes
 from vlrft.cli.doctor.prompt_lengths import (
-    Prompts,
+    TaskPrompts,
     bounds,
     chat_of,
     prompts_of,
@@ -19,19 +19,19 @@ from vlrft.config import Config, LoraConfig, PolicyConfig, RolloutConfig, StageC
 from vlrft.engine import find_engine, planned_choices, rank_memory
 from vlrft.evaluation.evaluate import EVAL_CHUNK
 from vlrft.memory.phases import plan
-from vlrft.memory.plan import Plan
-from vlrft.memory.shapes import Model
-from vlrft.memory.workload import Sampling, Work
+from vlrft.memory.plan import MemoryPlan
+from vlrft.memory.shapes import ModelShape
+from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.families import vision_family
 from vlrft.rollout.engines import find_rollout_engine
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class StagePlan:
     """A stage with its plan, and what its prompt lengths rest on."""
 
     name: str
-    plan: Plan
+    plan: MemoryPlan
     origin: str
     engine_modelled: bool = True
     """False: the engine has no memory model, and the plan is that of an engine that shards nothing."""
@@ -57,22 +57,22 @@ class Planner:
         limit = bounds(config, config.rollout.max_prompt_tokens, vision)
         self.evaluation = prompts_of(config.task, config.eval.split, chat, limit)
 
-    def _shapes(self, policy: PolicyConfig) -> Model:
+    def _shapes(self, policy: PolicyConfig) -> ModelShape:
         return shapes(policy, tokenizer=self.tokenizer, device=self.device)
 
-    def plans(self, config: Config) -> list[Planned]:
+    def plans(self, config: Config) -> list[StagePlan]:
         """A rank's plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
         model = self._shapes(config.policy)
         engine = find_engine(config.engine)
         find_rollout_engine(config.rollout.engine)
-        evaluation = evaluated(config, self.evaluation, self.ranks)
-        found: list[Planned] = []
+        evaluation = evaluation_work(config, self.evaluation, self.ranks)
+        found: list[StagePlan] = []
         for stage, own in zip(config.stages, self.stages, strict=True):
             asked = replace(work(config, stage, own, self.ranks), evaluation=evaluation)
             share, modelled = rank_memory(engine, stage.update, model, self.ranks)
             planned = plan(model, asked, share)
             found.append(
-                Planned(
+                StagePlan(
                     name=stage.name or "",
                     plan=planned,
                     origin=own.origin,
@@ -82,20 +82,20 @@ class Planner:
         return found
 
 
-def work(config: Config, stage: StageConfig, own: Prompts, ranks: int) -> Work:
+def work(config: Config, stage: StageConfig, own: TaskPrompts, ranks: int) -> StepWork:
     """A rank's part of a step of a stage: every group is taught, every completion as long as may be."""
     assert stage.algorithm is not None
     algorithm = find_algorithm(stage.algorithm)
     sampled = algorithm.answers == "sampled"
     rollout, prompts = stage.rollout, own.dealt(stage.prompts_per_step, ranks)
-    return Work(
+    return StepWork(
         prompts=prompts,
         group=rollout.group_size if sampled else 1,
         tokens=rollout.max_tokens,
         micro_tokens=stage.update.max_tokens_per_micro_batch,
         updates=stage.update.updates_per_batch,
         reference=algorithm.needs.ref_logprobs,
-        rollout=Sampling(
+        rollout=RolloutWork(
             prompts=prompts[: math.ceil(stage.prompts_per_step / ranks)],
             answers=rollout.group_size,
             tokens=rollout.max_tokens,
@@ -111,11 +111,11 @@ def work(config: Config, stage: StageConfig, own: Prompts, ranks: int) -> Work:
     )
 
 
-def evaluated(config: Config, own: Prompts, ranks: int) -> Sampling:
+def evaluation_work(config: Config, own: TaskPrompts, ranks: int) -> RolloutWork:
     """A rank's part of a chunk of an evaluation."""
     asked, rollout = config.eval, config.rollout
     count = min(EVAL_CHUNK, asked.limit or EVAL_CHUNK, own.samples or EVAL_CHUNK)
-    return Sampling(
+    return RolloutWork(
         prompts=replace(own, turns=1).dealt(count, ranks),
         answers=asked.answers,
         tokens=asked.max_tokens or rollout.max_tokens,
@@ -127,26 +127,26 @@ def evaluated(config: Config, own: Prompts, ranks: int) -> Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class Suggestion:
     """A setting as it is written, and the peak it would lead to."""
 
     setting: str
     peak: int
 
 
-def suggestions(config: Config, planner: Planner) -> list[Change]:
+def suggestions(config: Config, planner: Planner) -> list[Suggestion]:
     """Settings that make the fullest stage smaller, alone, the most helpful first; those that do not help are left out."""
     now = peak(planner.plans(config))
-    found: list[Change] = []
+    found: list[Suggestion] = []
     multimodal = planner.model.tower is not None
     for setting, changed in changes(config, multimodal=multimodal, ranks=planner.ranks):
         size = peak(planner.plans(changed))
         if size < 0.98 * now:
-            found.append(Change(setting=setting, peak=size))
+            found.append(Suggestion(setting=setting, peak=size))
     return sorted(found, key=lambda change: change.peak)
 
 
-def peak(planned: list[Planned]) -> int:
+def peak(planned: list[StagePlan]) -> int:
     return max(one.plan.peak.total for one in planned)
 
 

@@ -26,7 +26,7 @@ CORPUS_SAMPLES = 256  # as `assemble` takes for a built tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts:
+class TaskPrompts:
     """Sizes of a task's prompts, and where they come from."""
 
     sizes: tuple[PromptSize, ...]
@@ -78,11 +78,11 @@ def stand_in_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
     assert config.build is not None
     loaded = try_load_task(stage.task, "train")
     if isinstance(loaded, str):
-        return Counted(config.build.vocab_size)
+        return SizedTokenizer(config.build.vocab_size)
     return build_tokenizer(config.build, loaded.text(CORPUS_SAMPLES))
 
 
-class Counted:
+class SizedTokenizer:
     """What `build_model` asks of a tokenizer, by size alone."""
 
     def __init__(self, size: int) -> None:
@@ -109,7 +109,7 @@ def chat_of(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat
             with offline():
                 tokenizer = load_tokenizer(source, trust_remote_code=policy.trust_remote_code)
                 processor = None if vision is None else load_image_processor(source)
-        elif isinstance(tokenizer, Counted):
+        elif isinstance(tokenizer, SizedTokenizer):
             return "no text to make a tokenizer from"
         else:
             processor = None if vision is None else vision.build_processor()
@@ -120,25 +120,25 @@ def chat_of(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat
     return Chat(tokenizer, processor, vision)
 
 
-def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSize) -> Prompts:
+def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSize) -> TaskPrompts:
     """The sizes of the first rendered prompts, or `bounds`."""
     if isinstance(chat, str):
-        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({chat})")
+        return TaskPrompts(sizes=(bounds,), origin=f"bounds of the config ({chat})")
     loaded = try_load_task(task, split)
     if isinstance(loaded, str):
-        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({loaded})")
+        return TaskPrompts(sizes=(bounds,), origin=f"bounds of the config ({loaded})")
     plays = loaded.task.env is not None
     first = list(islice(iter(loaded.samples), PLAYED if plays else LOOKED_AT))
     try:
         found = _played(first, loaded, chat) if plays else _asked(first, chat)
     except (VlrftError, ImportError) as e:
-        return Prompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
+        return TaskPrompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
     sizes = [
         PromptSize(tokens=len(p.ids), patches=sum(len(i.values) for i in p.images)) for p in found
     ]
     low, high = min(s.tokens for s in sizes), max(s.tokens for s in sizes)
     spread = f"{low}" if low == high else f"{low} to {high}"
-    return Prompts(
+    return TaskPrompts(
         sizes=tuple(sizes),
         origin=f"{'gold plays of ' if plays else ''}the first {len(first)} of {task.name}/{split}: {spread} tokens",
         samples=len(loaded.samples),

@@ -16,8 +16,8 @@ from vlrft.engine.deepspeed.engine import DeepSpeedEngine
 from vlrft.engine.deepspeed.memory import zero_memory
 from vlrft.engine.deepspeed.package import package
 from vlrft.engine.deepspeed.settings import Tree, advised, settings, with_file
-from vlrft.memory.rank_share import Share
-from vlrft.memory.shapes import Model
+from vlrft.memory.rank_memory import RankMemory
+from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import ConfigError
 
@@ -62,7 +62,7 @@ class DeepSpeed:
         self.tree(config, policy.dtype == torch.bfloat16, trained=1)
         package(policy.device.type)
 
-    def rank_memory(self, config: UpdateConfig, model: Model, ranks: int) -> Share:
+    def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
         half = model.element == 2
         _refuse(self, config, torch.bfloat16 if half else torch.float32)
         tree = self.tree(config, half, sum(model.weights.sizes))

@@ -10,18 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vlrft.memory.rank_share import Gradients, Share
-from vlrft.memory.shapes import Model
+from vlrft.memory.rank_memory import GradientMemory, RankMemory
+from vlrft.memory.shapes import ModelShape
 
 # DeepSpeed's own, where a file says nothing.
 LIVE = 1_000_000_000  # elements of gathered weights that a pass of ZeRO-3 keeps
 AHEAD = 50_000_000  # of those that are on their way
 GROUP = 1_000_000_000  # numbers that a step of ZeRO-3 moves at once
 SMALL = 100_000  # elements up to which ZeRO-3 leaves a parameter whole
-NOTHING = Gradients(fresh=0, summed=0, in_place=True)
+NOTHING = GradientMemory(fresh=0, summed=0, in_place=True)
 
 
-def zero_memory(zero: Mapping[str, Any], model: Model, ranks: int, by_layer: bool) -> Share:
+def zero_memory(
+    zero: Mapping[str, Any], model: ModelShape, ranks: int, by_layer: bool
+) -> RankMemory:
     """`zero`: the settings under `zero_optimization`. `by_layer`: ZeRO-3 samples with a layer's weights at a time."""
     bucket = int(zero["reduce_bucket_size"])
     offload = zero.get("offload_optimizer", {}).get("device", "none") != "none"
@@ -35,52 +37,56 @@ def zero_memory(zero: Mapping[str, Any], model: Model, ranks: int, by_layer: boo
     return _first(model, ranks, bucket)
 
 
-def _first(model: Model, ranks: int, bucket: int) -> Share:
+def _first(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
     """ZeRO-1. bfloat16: 4n of sums all along, and the 2n that autograd gives until the step; gradients of float32 go
     through a bucket in the step, 4B, those in its own part being copied, 4n / N."""
     n, shard = _numbers(model, ranks)
     if model.element == 2:
-        own = Gradients(fresh=2 * n, summed=2 * n, in_place=True)
+        own = GradientMemory(fresh=2 * n, summed=2 * n, in_place=True)
         held = {**_held(model, shard), "gradients": 4 * n}
-        return Share(
-            held=held, gradients=own, begun=True, step={"gradients": 2 * n}, **_saved(model)
+        return RankMemory(
+            held=held,
+            gradients=own,
+            moments_from_start=True,
+            step={"gradients": 2 * n},
+            **_saved(model),
         )
     part = min(4 * shard, max(4 * (n - bucket), 0))
-    return Share(
+    return RankMemory(
         held=_held(model, shard),
-        gradients=Gradients(fresh=4 * n, summed=4 * n, in_place=True),
-        begun=True,
+        gradients=GradientMemory(fresh=4 * n, summed=4 * n, in_place=True),
+        moments_from_start=True,
         backward={"communication buckets": 4 * bucket},
         step={"gradients": 4 * n + part, "communication buckets": 4 * bucket},
         **_saved(model),
     )
 
 
-def _second(model: Model, ranks: int, bucket: int) -> Share:
+def _second(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
     """ZeRO-2: sums of 4n / N. Float32: a micro-batch's part beside them, and in the step a flat copy."""
     n, shard = _numbers(model, ranks)
     wide = model.element == 4
-    return Share(
+    return RankMemory(
         held=_held(model, shard),
-        gradients=Gradients(fresh=4 * shard, summed=4 * shard, in_place=not wide),
-        begun=True,
+        gradients=GradientMemory(fresh=4 * shard, summed=4 * shard, in_place=not wide),
+        moments_from_start=True,
         step={"gradients": (8 if wide else 4) * shard},
         **_reduced(model, n, bucket),
         **_saved(model),
     )
 
 
-def _offloaded(model: Model, ranks: int, bucket: int) -> Share:
+def _offloaded(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
     """ZeRO-1 and 2 with the optimiser in the machine's memory: its gradients, 4n / N, and what goes back to the weights,
     sn / N, beside it. bfloat16 sums gradients on the device, 4n / N; float32 the machine's memory."""
     n, shard = _numbers(model, ranks)
     s, largest = model.element, max(model.weights.sizes)
     wide = s == 4
     found = 4 * shard  # gradients as they are summed
-    return Share(
+    return RankMemory(
         held={"weights": model.weights.total, "communication buckets": s * largest},
-        gradients=NOTHING if wide else Gradients(fresh=found, summed=found, in_place=True),
-        begun=True,
+        gradients=NOTHING if wide else GradientMemory(fresh=found, summed=found, in_place=True),
+        moments_from_start=True,
         step={} if wide else {"gradients": found},
         host={
             "weights": s * (shard + largest),
@@ -94,8 +100,8 @@ def _offloaded(model: Model, ranks: int, bucket: int) -> Share:
 
 
 def _sharded(
-    zero: Mapping[str, Any], model: Model, ranks: int, bucket: int, offload: bool
-) -> Share:
+    zero: Mapping[str, Any], model: ModelShape, ranks: int, bucket: int, offload: bool
+) -> RankMemory:
     """ZeRO-3: W / N and parameters that stay whole; a bucket, 4B, and gradients, 4n / N, all along. A pass gathers what it
     needs, and keeps it up to a bound; in a step gradients are copied, 4n / N."""
     n, shard = _numbers(model, ranks)
@@ -112,35 +118,35 @@ def _sharded(
     }
     copied = 4 * min(shard, int(zero.get("sub_group_size", GROUP)))
     host = {**optimiser, "gradients": 8 * shard} if offload else {}
-    return Share(
+    return RankMemory(
         held={**kept, **({} if offload else optimiser), "communication buckets": 4 * bucket},
         gradients=NOTHING,
-        begun=True,
+        moments_from_start=True,
         passes={"gathered weights": min(total, s * live) + min(total, s * ahead)},
         reducing={"communication buckets": 8 * min(bucket, n)},
-        filled=_filled(n, bucket),
+        reduce_from=_filled(n, bucket),
         step={} if offload else {"gradients": copied},
-        whole={"gathered weights": total - small},
+        self_check={"gathered weights": total - small},
         sampling={"gathered weights": total - small},
         host=host,
         **_saved(model, sharded=True),
     )
 
 
-def _layer(model: Model) -> dict[str, int]:
+def _layer(model: ModelShape) -> dict[str, int]:
     """What runs at a time: a layer's H (2A + 2K + 3I) or the embeddings' H V."""
     d = model.decoder
     layer = d.hidden * (2 * d.query + 2 * d.kv + 3 * d.inner)
     return {"gathered weights": model.element * max(layer, d.hidden * d.vocab)}
 
 
-def _numbers(model: Model, ranks: int) -> tuple[int, int]:
+def _numbers(model: ModelShape, ranks: int) -> tuple[int, int]:
     """Trained numbers, and those of a rank."""
     n = sum(model.weights.sizes)
     return n, -(-n // ranks)
 
 
-def _held(model: Model, shard: int) -> dict[str, int]:
+def _held(model: ModelShape, shard: int) -> dict[str, int]:
     """Whole weights, and a rank's part of the optimiser, 12n / N."""
     return {
         "weights": model.weights.total,
@@ -149,13 +155,13 @@ def _held(model: Model, shard: int) -> dict[str, int]:
     }
 
 
-def _reduced(model: Model, n: int, bucket: int) -> dict[str, Any]:
+def _reduced(model: ModelShape, n: int, bucket: int) -> dict[str, Any]:
     """Gradients go into a bucket, sB, and out of it through a copy, in bfloat16 a second one in float32: 8B together."""
     own = model.element * bucket
     return {
         "backward": {"communication buckets": own},
         "reducing": {"communication buckets": 8 * min(bucket, n) - model.element * min(bucket, n)},
-        "filled": _filled(n, bucket),
+        "reduce_from": _filled(n, bucket),
     }
 
 
@@ -163,7 +169,7 @@ def _filled(n: int, bucket: int) -> float:
     return min(bucket / n, 1.0)
 
 
-def _saved(model: Model, *, sharded: bool = False) -> dict[str, Any]:
+def _saved(model: ModelShape, *, sharded: bool = False) -> dict[str, Any]:
     """Each tensor of the optimiser is gathered, the largest parameter's 12 bytes a number at once (8, where weights are
     float32 themselves), and kept by the first rank in the machine's memory, where sharded weights go too."""
     weights = model.weights

@@ -20,7 +20,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 
 from vlrft.config import BuildConfig
-from vlrft.memory.shapes import Tower
+from vlrft.memory.shapes import VisionShape
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.schema import Pixels, Resize
 
@@ -99,7 +99,7 @@ class VisionFamily(Protocol):
 
     # --- the memory plan ---
 
-    def tower_shape(self, model: Any) -> Tower:
+    def tower_shape(self, model: Any) -> VisionShape:
         """The tower's sizes, with everything trained."""
         ...
 

@@ -12,7 +12,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 
 from vlrft.config import BuildConfig
-from vlrft.memory.shapes import Tower
+from vlrft.memory.shapes import VisionShape
 from vlrft.policy.families import Family
 from vlrft.policy.families._qwen import (
     END_OF_TEXT,
@@ -137,12 +137,12 @@ class QwenVision:
             "pixel_values": torch.cat([image.values for image in images]),
         }
 
-    def tower_shape(self, model: Any) -> Tower:
+    def tower_shape(self, model: Any) -> VisionShape:
         vision = model.config.vision_config
         gated = hasattr(vision, "out_hidden_size")  # as in Qwen2.5-VL
         width = vision.hidden_size if gated else vision.embed_dim
         temporal = getattr(vision, "temporal_patch_size", 2)
-        return Tower(
+        return VisionShape(
             width=width,
             layers=vision.depth,
             heads=vision.num_heads,

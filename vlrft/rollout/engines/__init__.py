@@ -18,8 +18,8 @@ from vlrft.rollout.engines.types import (
     Request,
     RolloutEngine,
     RolloutEngineKind,
+    RolloutMemoryModel,
     Sampling,
-    StatesMemory,
 )
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "Request",
     "RolloutEngine",
     "RolloutEngineKind",
+    "RolloutMemoryModel",
     "Sampling",
-    "StatesMemory",
     "build_rollout_engine",
     "find_rollout_engine",
 ]

@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from vlrft.config import RolloutConfig
-from vlrft.memory.rank_share import Parts
-from vlrft.memory.shapes import Model
-from vlrft.memory.workload import Sampling as RolloutWork
+from vlrft.memory.rank_memory import PartBytes
+from vlrft.memory.shapes import ModelShape
+from vlrft.memory.workload import RolloutWork
 from vlrft.policy.policy import Policy
 from vlrft.schema import Piece, Prompt
 
@@ -111,9 +111,9 @@ class RolloutEngineKind(Protocol):
 
 
 @runtime_checkable
-class StatesMemory(Protocol):
+class RolloutMemoryModel(Protocol):
     """A rollout engine's kind that the memory plan can ask. Without it `vlrft doctor` leaves sampling out."""
 
-    def holds(self, model: Model, work: RolloutWork) -> Mapping[str, Parts]:
+    def holds(self, model: ModelShape, work: RolloutWork) -> Mapping[str, PartBytes]:
         """Bytes by part at each moment of sampling, by the moment's name, in addition to what the run holds anyway."""
         ...

@@ -8,14 +8,14 @@ import pytest
 
 from tests.memory.shapes import DECODER, MODEL, WEIGHTS
 from vlrft.memory.phases import plan
-from vlrft.memory.plan import Plan
-from vlrft.memory.rank_share import Gradients, Share, added
+from vlrft.memory.plan import MemoryPlan
+from vlrft.memory.rank_memory import GradientMemory, RankMemory, add_parts
 from vlrft.memory.shapes import PromptSize
-from vlrft.memory.workload import Sampling, Work
+from vlrft.memory.workload import RolloutWork, StepWork
 
 PROMPT = PromptSize(tokens=4)
-SAMPLING = Sampling(prompts=(PROMPT,), answers=2, tokens=2)
-WORK = Work(
+SAMPLING = RolloutWork(prompts=(PROMPT,), answers=2, tokens=2)
+WORK = StepWork(
     prompts=(PROMPT,) * 2,
     group=2,
     tokens=2,
@@ -26,27 +26,27 @@ WORK = Work(
 )
 GPU = replace(MODEL, tower=None, gpu=True, head_trained=False)
 GPU = replace(GPU, weights=replace(WEIGHTS, embedding=0, tower=0))
-SHARE = Share(
+SHARE = RankMemory(
     held={"weights": 10**6, "optimiser moments": 10**7},
-    gradients=Gradients(fresh=0, summed=0, in_place=True),
+    gradients=GradientMemory(fresh=0, summed=0, in_place=True),
 )
 
 
-def planned(share: Share, work: Work = WORK) -> Plan:
+def planned(share: RankMemory, work: StepWork = WORK) -> MemoryPlan:
     return plan(GPU, work, share)
 
 
-def phase(plan: Plan, name: str) -> dict[str, int]:
+def phase(plan: MemoryPlan, name: str) -> dict[str, int]:
     (found,) = [phase for phase in plan.phases if phase.name == name]
     return dict(found.parts)
 
 
 def test_parts_are_summed_by_name() -> None:
-    assert added({"a": 1, "b": 2}, {"b": 3}, {}) == {"a": 1, "b": 5}
+    assert add_parts({"a": 1, "b": 2}, {"b": 3}, {}) == {"a": 1, "b": 5}
 
 
 def test_weights_are_gathered_for_what_reads_them() -> None:
-    share = replace(SHARE, whole={"gathered weights": 777}, sampling={"gathered weights": 333})
+    share = replace(SHARE, self_check={"gathered weights": 777}, sampling={"gathered weights": 333})
     found = planned(share)
     gathered = {p.name: p.parts.get("gathered weights", 0) for p in found.phases}
     own = {"self-check": 777, "rollout": 333, "evaluation": 333}
@@ -55,13 +55,13 @@ def test_weights_are_gathered_for_what_reads_them() -> None:
 
 def test_moments_are_there_before_the_first_step_where_the_engine_begins_with_them() -> None:
     assert "optimiser moments" not in phase(planned(SHARE), "self-check")
-    begun = planned(replace(SHARE, begun=True))
-    assert phase(begun, "self-check")["optimiser moments"] == 10**7
+    early = planned(replace(SHARE, moments_from_start=True))
+    assert phase(early, "self-check")["optimiser moments"] == 10**7
 
 
 def test_a_sum_of_gradients_grows_or_they_lie_beside_it() -> None:
-    assert Gradients(fresh=3, summed=5, in_place=True).at_end(5) == 3
-    assert Gradients(fresh=3, summed=5, in_place=False).at_end(5) == 8
+    assert GradientMemory(fresh=3, summed=5, in_place=True).at_end(5) == 3
+    assert GradientMemory(fresh=3, summed=5, in_place=False).at_end(5) == 8
 
 
 BUCKETS = {"communication buckets": 10**8}
@@ -75,7 +75,7 @@ BUCKETS = {"communication buckets": 10**8}
         ("reducing gradients", replace(SHARE, reducing=BUCKETS)),
     ],
 )
-def test_an_engines_moment_may_be_the_fullest(moment: str, share: Share) -> None:
+def test_an_engines_moment_may_be_the_fullest(moment: str, share: RankMemory) -> None:
     (update,) = [phase for phase in planned(share).phases if phase.name == "update"]
     assert update.moment == moment
     assert update.parts["communication buckets"] == 10**8
@@ -84,9 +84,9 @@ def test_an_engines_moment_may_be_the_fullest(moment: str, share: Share) -> None
 def test_what_a_pass_gathers_and_keeps_goes_with_it() -> None:
     share = replace(SHARE, passes={"gathered weights": 1000}, reducing={"communication buckets": 1})
     assert phase(planned(share), "update")["gathered weights"] == 1000
-    late = replace(share, reducing={"communication buckets": 10**8}, filled=0.75)
+    late = replace(share, reducing={"communication buckets": 10**8}, reduce_from=0.75)
     assert phase(planned(late), "update")["gathered weights"] == 250
-    done = replace(late, filled=1.0)
+    done = replace(late, reduce_from=1.0)
     assert "gathered weights" not in phase(planned(done), "update")
 
 
@@ -97,7 +97,7 @@ def test_what_a_pass_gathers_and_keeps_goes_with_it() -> None:
 def test_gradients_come_into_the_sum_or_beside_it(
     in_place: bool, summed: int, expected: int
 ) -> None:
-    gradients = Gradients(fresh=10**8, summed=summed, in_place=in_place)
+    gradients = GradientMemory(fresh=10**8, summed=summed, in_place=in_place)
     assert phase(planned(replace(SHARE, gradients=gradients)), "update")["gradients"] == expected
     # A single micro-batch finds none before it.
     one = replace(WORK, prompts=(PROMPT,))
