@@ -1,14 +1,117 @@
-"""Reinforcement fine-tuning of vision-language models. `import vlrft` loads no torch."""
+"""Reinforcement fine-tuning of vision-language models.
 
-from importlib.metadata import PackageNotFoundError, version
+    from vlrft import load_config, train
+
+    run = train(load_config("quickstart"), out=Path("runs/quickstart"))
+
+The names in `__all__` are the stable interface of the library; docs/reference/api.md describes them. Each is imported
+when it is first used, so that `import vlrft` loads neither torch nor any other large package.
+"""
+
+from __future__ import annotations
+
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-# A wheel carries rewards/ and tasks/ inside this package; a checkout keeps them beside it.
+if TYPE_CHECKING:
+    from vlrft.advantages import Estimator, EstimatorInput, find_estimator
+    from vlrft.algorithms import Algorithm, PolicyLoss, find_algorithm, policy_loss
+    from vlrft.config import Config
+    from vlrft.config.load import load_config
+    from vlrft.objectives import LossBatch, Needs, Objective, Terms
+    from vlrft.plugins.find import find_reward, find_task
+    from vlrft.schema import (
+        IMAGE,
+        Env,
+        Group,
+        Message,
+        Metric,
+        Observation,
+        Piece,
+        Prompt,
+        Record,
+        Reward,
+        Rollout,
+        Sample,
+        Score,
+        Step,
+        Task,
+        TrainingRow,
+    )
+    from vlrft.schema.errors import ConfigError, DataError, PluginError, RewardError, VlrftError
+    from vlrft.trainer.train import train
+
+    __version__: str
+
+__all__ = [
+    "IMAGE",
+    "Algorithm",
+    "Config",
+    "ConfigError",
+    "DataError",
+    "Env",
+    "Estimator",
+    "EstimatorInput",
+    "Group",
+    "LossBatch",
+    "Message",
+    "Metric",
+    "Needs",
+    "Objective",
+    "Observation",
+    "Piece",
+    "PluginError",
+    "PolicyLoss",
+    "Prompt",
+    "Record",
+    "Reward",
+    "RewardError",
+    "Rollout",
+    "Sample",
+    "Score",
+    "Step",
+    "Task",
+    "Terms",
+    "TrainingRow",
+    "VlrftError",
+    "find_algorithm",
+    "find_estimator",
+    "find_reward",
+    "find_task",
+    "load_config",
+    "policy_loss",
+    "train",
+]
+
+_MODULES = {  # module -> the public names that it defines; tests/test_public.py holds this equal to the imports above
+    "vlrft.advantages": "Estimator EstimatorInput find_estimator",
+    "vlrft.algorithms": "Algorithm PolicyLoss find_algorithm policy_loss",
+    "vlrft.config": "Config",
+    "vlrft.config.load": "load_config",
+    "vlrft.objectives": "LossBatch Needs Objective Terms",
+    "vlrft.plugins.find": "find_reward find_task",
+    "vlrft.schema": "IMAGE Env Group Message Metric Observation Piece Prompt Record Reward Rollout Sample Score "
+    "Step Task TrainingRow",
+    "vlrft.schema.errors": "ConfigError DataError PluginError RewardError VlrftError",
+    "vlrft.trainer.train": "train",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+# A wheel has rewards/, tasks/ and configs/ inside this package; a checkout has them next to it.
 _here = Path(__file__).resolve().parent
 if not (_here / "rewards" / "__init__.py").is_file():
     __path__.append(str(_here.parent))
 
-try:
-    __version__ = version("vlrft")
-except PackageNotFoundError:  # a bare checkout on the path
-    __version__ = "0+unknown"
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used."""
+    if name == "__version__":
+        return importlib.import_module("vlrft.config.shipped").package_version()
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'vlrft' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-import vlrft
 from vlrft.cli.arguments import EVERY
+from vlrft.config.shipped import package_version
 from vlrft.schema import VlrftError
 
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # commands of two words, by the first
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="vlrft", description="Reinforcement fine-tuning of vision-language models."
     )
-    top.add_argument("--version", action="version", version=f"vlrft {vlrft.__version__}")
+    top.add_argument("--version", action="version", version=f"vlrft {package_version()}")
     top.add_argument("--debug", action="store_true", help="show tracebacks")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 

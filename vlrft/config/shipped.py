@@ -1,20 +1,32 @@
-"""The configs that come with vlrft, by name: `geoqa_gpg` is `configs/geoqa_gpg.yaml` wherever the package lies."""
+"""The package as it is installed: its version, and its configs by name.
+
+`geoqa_gpg` is the file `configs/geoqa_gpg.yaml`, wherever the package is installed.
+"""
 
 from __future__ import annotations
 
+import importlib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import vlrft
+
+def package_version() -> str:
+    """The installed version of vlrft; `0+unknown` in a checkout that is on the path but not installed."""
+    try:
+        return version("vlrft")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def shipped_configs() -> dict[str, Path]:
-    """Name -> file, sorted."""
-    found = (p for place in vlrft.__path__ for p in (Path(place) / "configs").glob("*.yaml"))
-    return {p.stem: p for p in sorted(found)}
+    """The configs of the package, name -> file, sorted by name."""
+    folders = importlib.import_module("vlrft.configs").__path__
+    files = (path for folder in folders for path in Path(folder).glob("*.yaml"))
+    return {path.stem: path for path in sorted(files)}
 
 
 def find_config(name: str | Path) -> Path:
-    """The file of that name, else the shipped config; a name that is neither is returned as it is."""
+    """The path itself where such a file exists, else the shipped config of that name, else the path unchanged."""
     path = Path(name)
     if path.suffix or path.exists() or len(path.parts) > 1:
         return path

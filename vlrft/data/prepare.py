@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import vlrft
+from vlrft.config.shipped import package_version
 from vlrft.data.prepared import MANIFEST, line_of
 from vlrft.data.row import Defect, Row
 from vlrft.data.source import readable
@@ -75,7 +75,7 @@ def prepare(
         "sha256": hashlib.sha256(rows.read_bytes()).hexdigest(),
         "from": where,
         "defects": reasons,
-        "vlrft": vlrft.__version__,
+        "vlrft": package_version(),
     }
     rows.replace(out / f"{split}.jsonl")
     defects.replace(out / f"{split}.defects.jsonl")
