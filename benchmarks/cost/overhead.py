@@ -63,7 +63,7 @@ class Watch:
 
     def over(self, stage: str, steps: Sequence[int]) -> Iterator[int]:
         for k, step in enumerate(steps):
-            with PhaseTimer(time.process_time).watching() as phases:
+            with PhaseTimer(time.process_time).running() as phases:
                 yield step
             if stage != "sft" and k >= self.skipped:
                 self.found.append(phases.seconds)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.engine.deepspeed.test_engine import Case, run
-from tests.fakes.process_ranks import side_by_side
+from tests.fakes.process_ranks import run_ranks
 from vlrft.distributed.ranks import Ranks
 
 METHODS = ("gpg", "gmpo", "gvpo", "cw_grpo")
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        lines = side_by_side(work, Path(folder), args.ranks)[0]
+        lines = run_ranks(work, Path(folder), args.ranks)[0]
     print("\n".join(lines))
 
 

@@ -24,7 +24,7 @@ KILLS = {"rollout/decode": "1", "update/backward": "1", "save": "0"}  # phase ->
 DEADLY = """
 import os, signal, time
 from pathlib import Path
-from vlrft import phases
+from vlrft.tracing import phases
 
 marker, wanted, rank = Path(os.environ["DEADLY_MARKER"]), os.environ["DEADLY_PHASE"], os.environ["DEADLY_RANK"]
 
@@ -38,7 +38,7 @@ class Deadly:
             os.kill(os.getpid(), signal.SIGKILL)
     def end(self):
         self.open.pop()
-    def about(self, samples, step=None):
+    def work_on(self, samples, step=None):
         self.step = self.step if step is None else step
 
 if os.environ.get("RANK") == rank:
@@ -46,16 +46,16 @@ if os.environ.get("RANK") == rank:
     def entering(self):
         enter(self)
         deadly.begin(self.name)
-    def leaving(self, *given):
+    def leaving(self, *error):
         deadly.end()
-        leave(self, *given)
+        leave(self, *error)
     phases.phase.__enter__, phases.phase.__exit__ = entering, leaving
     import vlrft.trainer.train
-    told = vlrft.trainer.train.working_on
-    def working_on(samples, step=None):
-        deadly.about(samples, step)
-        told(samples, step)
-    vlrft.trainer.train.working_on = working_on
+    original = vlrft.trainer.train.work_on
+    def work_on(samples, step=None):
+        deadly.work_on(samples, step)
+        original(samples, step)
+    vlrft.trainer.train.work_on = work_on
 
 def even(completion, sample):
     return float(len(completion) % 2 == 0)

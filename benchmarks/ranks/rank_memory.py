@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.memory.case import Case, groups_of, prompts_of
 from tests.fakes.policies import CORPUS
-from tests.fakes.process_ranks import side_by_side
+from tests.fakes.process_ranks import run_ranks
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.cli.doctor.model_shapes import read
@@ -213,7 +213,7 @@ def main() -> int:
         if args.only and row.title not in args.only:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = side_by_side(partial(work, row), Path(folder), size)[0]
+            found = run_ranks(partial(work, row), Path(folder), size)[0]
         ratios += [found["planned"][c] / found["measured"][c] for c in COLUMNS]
         print(line(row, found), flush=True)
     print(f"planned / measured: {min(ratios):.2f} to {max(ratios):.2f}")

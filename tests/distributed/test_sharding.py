@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.policies import group, noise_image, sample
-from tests.fakes.thread_ranks import on_ranks
+from tests.fakes.thread_ranks import run_thread_ranks
 from vlrft.distributed.ranks import Ranks
 from vlrft.distributed.sharding import dealt, prompt_size, shares
 from vlrft.schema import DataError, Group, Resize, Sample
@@ -48,8 +48,8 @@ def test_a_step_is_collected_as_by_one_process(
         found = collect(sampler, play, keep, prompts)
         return found.attempts, plain(found.groups)
 
-    (alone,) = on_ranks(1, step)
-    assert on_ranks(size, step) == [alone] * size
+    (alone,) = run_thread_ranks(1, step)
+    assert run_thread_ranks(size, step) == [alone] * size
 
 
 def test_prompts_and_images_stay_where_they_were_played() -> None:
@@ -59,7 +59,7 @@ def test_prompts_and_images_stay_where_they_were_played() -> None:
     def play(ranks: Ranks) -> list[Group]:
         return dealt(asked, lambda own: [group(asked[i].id, [1.0]) for i in own], ranks, sizes)
 
-    for rank, found in enumerate(on_ranks(2, play)):
+    for rank, found in enumerate(run_thread_ranks(2, play)):
         assert [g.rank for g in found] == [1, 0, 1, 1, 1]
         for place, one in enumerate(found):
             own = one.rank == rank
@@ -101,4 +101,4 @@ def test_ranks_that_have_other_data_are_told() -> None:
         return str(e.value)
 
     told = "rank 0 has a0 where this one has a1: give all ranks the same data, in the same order"
-    assert on_ranks(2, play)[1] == told
+    assert run_thread_ranks(2, play)[1] == told

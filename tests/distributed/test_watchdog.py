@@ -1,4 +1,4 @@
-"""Who is judged to be lost, by a clock that moves when it is told to; and a run whose rank is killed."""
+"""The watchdog's verdicts, by a clock that the test moves; the launcher's message; and a run whose rank is killed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from vlrft.distributed.launcher import tell
+from vlrft.distributed.launcher import report_failure
 from vlrft.distributed.ranks import WAIT, Ranks
-from vlrft.distributed.watchdog import STOP, Place, Watchdog, read, status_key, where
-from vlrft.tracing.phases import notify, phase, working_on
+from vlrft.distributed.watchdog import (
+    STOP_KEY,
+    RankStatus,
+    Watchdog,
+    describe,
+    read_status,
+    status_key,
+)
+from vlrft.tracing.phases import notify, phase, work_on
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "ranks.yaml"
-KILLED_WITHIN = 30.0  # seconds, on a busy machine; alone it is two
+KILLED_WITHIN = 30.0  # seconds on a busy machine; two on an idle one
 
 
-class Kept:
+class DictStore:
     """A store in a dictionary."""
 
     def __init__(self) -> None:
@@ -38,182 +45,185 @@ class Kept:
         return all(key in self.values for key in keys)
 
 
-def told(beat: int, *, waits: bool = False, still: float = 0.0) -> str:
-    place = {"beat": beat, "step": 7, "phase": "rollout/decode", "samples": ["a"]}
-    return json.dumps({**place, "waits": waits, "still": still})
+def status(heartbeat: int, *, waiting: bool = False, idle: float = 0.0) -> str:
+    place = {"heartbeat": heartbeat, "step": 7, "phase": "rollout/decode", "samples": ["a"]}
+    return json.dumps({**place, "waiting": waiting, "idle_seconds": idle})
 
 
-def judge(rank: int) -> tuple[Kept, Watchdog]:
-    store = Kept()
-    return store, Watchdog(Ranks(rank=rank, size=3), store, stuck=10.0, silent=5.0)
-
-
-def test_a_rank_that_tells_nothing_any_more_is_named_with_its_last_place() -> None:
-    store, first = judge(0)
-    for beat in range(4):
-        store.set(status_key(0), told(beat))
-        store.set(status_key(1), told(beat))
-        store.set(status_key(2), told(min(beat, 1)))
-        verdict = first.verdict(3.0 * beat)
-        assert (verdict is None) == (beat < 3)
-    assert verdict is not None
-    assert verdict.startswith(
-        "rank 2 has been silent for 6 s: step 7, rollout/decode, samples ['a']"
+def watchdog_of(rank: int) -> tuple[DictStore, Watchdog]:
+    store = DictStore()
+    return store, Watchdog(
+        Ranks(rank=rank, size=3), store, step_timeout=10.0, heartbeat_timeout=5.0
     )
 
 
-def test_of_ranks_that_do_not_move_the_one_that_others_wait_for_is_named() -> None:
-    store, first = judge(0)
-    store.set(status_key(0), told(1, waits=True, still=40.0))
-    store.set(status_key(1), told(1, still=11.0))
-    store.set(status_key(2), told(1, still=30.0))
+def test_a_rank_without_heartbeats_is_named_with_its_last_status() -> None:
+    store, first = watchdog_of(0)
+    for heartbeat in range(4):
+        store.set(status_key(0), status(heartbeat))
+        store.set(status_key(1), status(heartbeat))
+        store.set(status_key(2), status(min(heartbeat, 1)))
+        verdict = first.verdict(3.0 * heartbeat)
+        assert (verdict is None) == (heartbeat < 3)
+    assert verdict is not None
+    assert verdict.startswith(
+        "rank 2 has sent no heartbeat for 6 s: step 7, rollout/decode, samples ['a']"
+    )
+
+
+def test_ranks_without_progress_are_named_and_ranks_that_wait_for_them_are_not() -> None:
+    store, first = watchdog_of(0)
+    store.set(status_key(0), status(1, waiting=True, idle=40.0))
+    store.set(status_key(1), status(1, idle=11.0))
+    store.set(status_key(2), status(1, idle=30.0))
     verdict = first.verdict(0.0)
     assert verdict is not None
     assert verdict == (
-        "rank 1 has not moved for 11 s: step 7, rollout/decode, samples ['a']; "
-        "rank 2 has not moved for 30 s: step 7, rollout/decode, samples ['a']; "
-        "the run stops, --resume goes on from its last checkpoint"
+        "rank 1 has made no progress for 11 s: step 7, rollout/decode, samples ['a']; "
+        "rank 2 has made no progress for 30 s: step 7, rollout/decode, samples ['a']; "
+        "the run stops; --resume continues from its last checkpoint"
     )
-    store.set(status_key(1), told(2, still=9.0))
-    store.set(status_key(2), told(2, still=9.0))
+    store.set(status_key(1), status(2, idle=9.0))
+    store.set(status_key(2), status(2, idle=9.0))
     assert first.verdict(1.0) is None
 
 
-def test_a_rank_that_loads_may_take_any_time() -> None:
-    store, first = judge(0)
+def test_a_rank_may_load_for_any_time() -> None:
+    store, first = watchdog_of(0)
     for rank in range(3):
-        store.set(status_key(rank), Place(moved=time.monotonic() - 99.0).told(1))
+        store.set(status_key(rank), RankStatus(progress_at=time.monotonic() - 99.0).to_json(1))
     assert first.verdict(0.0) is None
 
 
-def test_the_second_rank_judges_the_first_and_others_nobody() -> None:
+def test_rank_1_checks_rank_0_and_later_ranks_check_nobody() -> None:
     for rank in (1, 2):
-        store, judging = judge(rank)
+        store, watchdog = watchdog_of(rank)
         for each in range(3):
-            store.set(status_key(each), told(1, still=99.0))
-        assert judging.verdict(0.0) is None
-        verdict = judging.verdict(6.0)
-        assert (verdict or "").startswith("rank 0 has been silent") == (rank == 1)
+            store.set(status_key(each), status(1, idle=99.0))
+        assert watchdog.verdict(0.0) is None
+        verdict = watchdog.verdict(6.0)
+        assert (verdict or "").startswith("rank 0 has sent no heartbeat") == (rank == 1)
 
 
-def test_a_place_follows_the_phases() -> None:
-    place, store = Place(), Kept()
-    with notify(place), phase("rollout"):
-        assert place.news.is_set()
-        place.news.clear()
+def test_a_status_follows_the_phases() -> None:
+    rank_status, store = RankStatus(), DictStore()
+    with notify(rank_status), phase("rollout"):
+        assert rank_status.changed.is_set()
+        rank_status.changed.clear()
         with phase("prefill"):
-            assert not place.news.is_set()
-        working_on(["a", "b", "a"], step=3)
-        assert place.news.is_set()
+            assert not rank_status.changed.is_set()
+        work_on(["a", "b", "a"], step=3)
+        assert rank_status.changed.is_set()
         with phase("decode"), phase(WAIT):
-            store.set(status_key(0), place.told(1))
-    found = read(store, 0)
-    assert found is not None
-    assert found["waits"]
-    assert where(found) == "step 3, rollout/decode, samples ['a', 'b']"
-    assert place.phases == []
-    assert read(store, 1) is None
+            store.set(status_key(0), rank_status.to_json(1))
+    stored = read_status(store, 0)
+    assert stored is not None
+    assert stored["waiting"]
+    assert describe(stored) == "step 3, rollout/decode, samples ['a', 'b']"
+    assert rank_status.phases == []
+    assert read_status(store, 1) is None
 
 
-def test_the_place_of_a_failure_is_the_innermost_phase() -> None:
-    place, store = Place(), Kept()
-    with notify(place), suppress(ValueError):
-        working_on((), step=2)
+def test_the_status_after_a_failure_has_the_innermost_phase() -> None:
+    rank_status, store = RankStatus(), DictStore()
+    with notify(rank_status), suppress(ValueError):
+        work_on((), step=2)
         with phase("rollout"):
             with phase("decode"):
                 pass
             with phase("reward"), phase("read"):
                 raise ValueError
-    store.set(status_key(0), place.told(1))
-    found = read(store, 0)
-    assert found is not None
-    assert where(found) == "step 2, rollout/reward/read"
+    store.set(status_key(0), rank_status.to_json(1))
+    stored = read_status(store, 0)
+    assert stored is not None
+    assert describe(stored) == "step 2, rollout/reward/read"
 
 
-TOLD = "step 7, rollout/decode, samples ['a']; the run stops, --resume goes on from its last checkpoint"
+PLACE = "step 7, rollout/decode, samples ['a']; the run stops; --resume continues from its last checkpoint"
 
 
 @pytest.mark.parametrize(
-    ("codes", "stop", "said"),
+    ("codes", "stop", "message"),
     [
-        ((-9, 1, None), None, f"vlrft: rank 0 was ended by SIGKILL: {TOLD}"),
-        ((1, 1, 1), None, f"vlrft: rank 0 failed: {TOLD}"),
-        ((1, 0, 1), None, f"vlrft: rank 1 left before the others: {TOLD}"),
-        ((None, 2, None), None, f"rank 1: its words\nvlrft: rank 1 failed: {TOLD}"),
+        ((-9, 1, None), None, f"vlrft: rank 0 was killed by SIGKILL: {PLACE}"),
+        ((1, 1, 1), None, f"vlrft: rank 0 failed: {PLACE}"),
+        ((1, 0, 1), None, f"vlrft: rank 1 exited before the others: {PLACE}"),
+        ((None, 2, None), None, f"rank 1: its output\nvlrft: rank 1 failed: {PLACE}"),
         ((1, 1, 1), 0, ""),
         ((1, 1, 1), 1, "vlrft: the verdict"),
     ],
 )
-def test_what_became_of_the_ranks_is_told_once(
+def test_the_rank_that_failed_first_is_reported_once(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     codes: tuple[int | None, ...],
     stop: int | None,
-    said: str,
+    message: str,
 ) -> None:
-    store = Kept()
+    store = DictStore()
     outputs = [tmp_path / str(rank) for rank in range(3)]
     for rank, output in enumerate(outputs):
-        store.set(status_key(rank), told(1))
-        output.write_text("its words\n")
+        store.set(status_key(rank), status(1))
+        output.write_text("its output\n")
     if stop is not None:
-        store.set(STOP, json.dumps({"by": stop, "said": "the verdict"}))
-    assert tell(codes, outputs, store) > 0
-    assert capsys.readouterr().err.strip() == said
+        store.set(STOP_KEY, json.dumps({"rank": stop, "message": "the verdict"}))
+    assert report_failure(codes, outputs, store) > 0
+    assert capsys.readouterr().err.strip() == message
 
 
 @pytest.mark.parametrize(
-    ("code", "said"), [(2, ""), (-9, "vlrft: rank 0 was ended by SIGKILL before its first step")]
+    ("code", "message"),
+    [(2, ""), (-9, "vlrft: rank 0 was killed by SIGKILL before its first step")],
 )
-def test_what_fails_before_it_began_has_no_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, said: str
+def test_a_failure_before_the_first_step_is_reported_without_a_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, message: str
 ) -> None:
-    store = Kept()
-    store.set(status_key(0), Place().told(1))
-    assert tell([code], [tmp_path / "0"], store) > 0
-    assert capsys.readouterr().err.strip() == said
+    store = DictStore()
+    store.set(status_key(0), RankStatus().to_json(1))
+    assert report_failure([code], [tmp_path / "0"], store) > 0
+    assert capsys.readouterr().err.strip() == message
 
 
 def rank_of(process: int) -> str:
-    """The RANK that a process was started with."""
-    named = Path(f"/proc/{process}/environ").read_text().split("\0")
-    return next((item[5:] for item in named if item.startswith("RANK=")), "")
+    """The RANK in the environment of a process."""
+    environment = Path(f"/proc/{process}/environ").read_text().split("\0")
+    return next((item[5:] for item in environment if item.startswith("RANK=")), "")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
-def test_a_run_whose_rank_is_killed_ends_with_its_name_and_goes_on_with_another_number(
+def test_a_run_whose_rank_is_killed_names_it_and_resumes_with_another_number_of_ranks(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "vlrft", "launch", "--ranks", "2", str(CONFIG)]
     command += ["--out", str(out)]
-    with (tmp_path / "said.txt").open("wb") as said:
-        running = subprocess.Popen(command, stdout=said, stderr=said)
+    with (tmp_path / "output.txt").open("wb") as output:
+        running = subprocess.Popen(command, stdout=output, stderr=output)
     steps = out / "metrics.jsonl"
     while not steps.exists() or steps.read_text().count("\n") < 2:
-        assert running.poll() is None, (tmp_path / "said.txt").read_text()
+        assert running.poll() is None, (tmp_path / "output.txt").read_text()
         time.sleep(0.05)
-    below = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-    (second,) = (int(process) for process in below if rank_of(int(process)) == "1")
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    (second,) = (int(process) for process in children if rank_of(int(process)) == "1")
     os.kill(second, signal.SIGKILL)
     assert running.wait(timeout=KILLED_WITHIN) == 1
-    lines = (tmp_path / "said.txt").read_text().splitlines()
+    lines = (tmp_path / "output.txt").read_text().splitlines()
     (message,) = (line for line in lines if line.startswith("vlrft: "))
-    assert message.startswith("vlrft: rank 1 was ended by SIGKILL: step ")
+    assert message.startswith("vlrft: rank 1 was killed by SIGKILL: step ")
     alone = [sys.executable, "-m", "vlrft", "train", str(CONFIG), "--out", str(out), "--resume"]
     subprocess.run(alone, check=True, capture_output=True)
     rows = [json.loads(line) for line in steps.read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, 7))
 
 
-def test_a_rank_that_fails_alone_is_named_with_its_error_and_its_place(tmp_path: Path) -> None:
+def test_a_rank_that_fails_alone_is_named_with_its_error_and_place(tmp_path: Path) -> None:
     reward = tmp_path / "bad.py"
     reward.write_text(BAD)
     command = [sys.executable, "-m", "vlrft", "launch", "--ranks", "2", str(CONFIG)]
     command += [f"task.rewards={{{reward}:bad: 1.0}}", "--out", str(tmp_path / "run")]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert found.returncode == 1
-    error, place = found.stderr.splitlines()[-2:]
+    launched = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert launched.returncode == 1
+    error, place = launched.stderr.splitlines()[-2:]
     assert error.startswith("rank 1: vlrft: sample digits/")
     assert error.endswith("reward bad raised ValueError: cannot read it")
     assert place.startswith("vlrft: rank 1 failed: step 1, rollout")

@@ -1,4 +1,4 @@
-"""Several processes of one test that train together, on the CPU."""
+"""Ranks that are processes of one test, with gloo on the CPU."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from torch.multiprocessing.spawn import spawn
 
 from vlrft.distributed.ranks import Ranks
 
-PATIENCE = timedelta(minutes=2)  # with a rank that others wait for
+TIMEOUT = timedelta(minutes=2)  # of a collective
 
 
-def side_by_side(work: Callable[[Ranks, Path], Any], folder: Path, size: int = 2) -> list[Any]:
-    """What `work` gives in each of so many processes, which share an empty folder."""
+def run_ranks(work: Callable[[Ranks, Path], Any], folder: Path, size: int = 2) -> list[Any]:
+    """The results of `work` in each of `size` processes, which share an empty folder."""
     spawn(_rank, args=(work, folder, size), nprocs=size)  # type: ignore[no-untyped-call]
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)]
 
 
 def _rank(rank: int, work: Callable[[Ranks, Path], Any], folder: Path, size: int) -> None:
     torch.set_num_threads(1)
-    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
-    os.environ.update({name: str(value) for name, value in places.items()})
+    environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    os.environ.update({name: str(value) for name, value in environment.items()})
     rendezvous = f"file://{folder / 'rendezvous'}"
     dist.init_process_group(
-        "gloo", init_method=rendezvous, rank=rank, world_size=size, timeout=PATIENCE
+        "gloo", init_method=rendezvous, rank=rank, world_size=size, timeout=TIMEOUT
     )
     torch.save(work(Ranks.current(), folder), folder / f"{rank}.pt")
     dist.destroy_process_group()

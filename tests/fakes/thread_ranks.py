@@ -1,4 +1,4 @@
-"""Ranks that are threads of one process."""
+"""Ranks that are threads of one process: collectives without a process group."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from vlrft.distributed.ranks import Ranks
 T = TypeVar("T")
 
 
-class Meeting:
-    """Where ranks that are threads put what they gather."""
+class Rendezvous:
+    """Shared memory of the threads: one slot per rank."""
 
     def __init__(self, size: int) -> None:
-        self.given: list[Any] = [None] * size
-        self.met = Barrier(size, timeout=10)  # one rank that asks alone breaks the test
+        self.slots: list[Any] = [None] * size
+        self.barrier = Barrier(
+            size, timeout=10
+        )  # a collective that one rank calls alone breaks the test
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadRanks(Ranks):
-    meeting: Meeting
+    rendezvous: Rendezvous
 
     def gather(self, items: Sequence[T]) -> list[list[T]]:
-        self.meeting.given[self.rank] = list(items)
-        self.meeting.met.wait()
-        found = list(self.meeting.given)
-        self.meeting.met.wait()
-        return found
+        self.rendezvous.slots[self.rank] = list(items)
+        self.rendezvous.barrier.wait()
+        parts = list(self.rendezvous.slots)
+        self.rendezvous.barrier.wait()
+        return parts
 
-    def sums(self, *values: float) -> list[float]:
-        told = [own for part in self.gather([values]) for own in part]
-        return [sum(column) for column in zip(*told, strict=True)]
+    def sum_each(self, *values: float) -> list[float]:
+        rows = [row for part in self.gather([values]) for row in part]
+        return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def on_ranks(size: int, work: Callable[[Ranks], T]) -> list[T]:
-    """What `work` gives on each of so many ranks."""
+def run_thread_ranks(size: int, work: Callable[[Ranks], T]) -> list[T]:
+    """The results of `work` on each of `size` ranks."""
     if size == 1:
         return [work(Ranks())]
-    meeting = Meeting(size)
-    ranks = [ThreadRanks(rank=rank, size=size, meeting=meeting) for rank in range(size)]
+    rendezvous = Rendezvous(size)
+    ranks = [ThreadRanks(rank=rank, size=size, rendezvous=rendezvous) for rank in range(size)]
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(work, ranks))

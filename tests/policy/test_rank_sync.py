@@ -7,7 +7,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.thread_ranks import on_ranks
+from tests.fakes.thread_ranks import run_thread_ranks
 from vlrft.distributed.ranks import Ranks
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 
@@ -29,7 +29,7 @@ def test_all_ranks_make_the_same_calls(work: list[list[bool]]) -> None:
         rank_sync.finish(calls.append)
         return calls, own
 
-    found = on_ranks(len(work), sampled)
+    found = run_thread_ranks(len(work), sampled)
     assert all(calls == found[0][0] for calls, _ in found)
     assert [own for _, own in found] == [list(range(len(mine))) for mine in work]
     longest = max(map(len, work))

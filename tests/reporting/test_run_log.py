@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.fakes.policies import group, noise_image, sample
-from tests.fakes.thread_ranks import on_ranks
+from tests.fakes.thread_ranks import run_thread_ranks
 from vlrft.distributed.ranks import Ranks
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.reporting import trackers as trackers_module
@@ -121,7 +121,7 @@ def test_pictures_of_turns_are_kept_by_the_ranks_that_played_them(tmp_path: Path
         groups = [played(rank, rank == ranks.rank) for rank in (0, 1)]
         log(tmp_path, ranks=ranks).step("gpg", 1, {}, groups, [[0.0]] * 2, [[[0.0]]] * 2)
 
-    on_ranks(2, step)
+    run_thread_ranks(2, step)
     shown = [row["turns"][0]["images"] for row in lines(tmp_path, "rollouts.jsonl")]
     assert len(set(map(tuple, shown))) == 2
     assert all((tmp_path / name).is_file() for (name,) in shown)

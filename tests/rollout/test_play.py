@@ -272,6 +272,6 @@ def test_a_play_without_a_score_that_its_task_names_is_no_failed_one(tiny: Tiny)
 
 def test_what_environments_take_is_a_phase_of_its_own(tiny: Tiny) -> None:
     phases = PhaseTimer()
-    with phases.watching():
+    with phases.running():
         played(tiny("qwen2").chat, "plain", ["1", "2", "3"])
     assert "environment" in phases.seconds

@@ -1,4 +1,4 @@
-"""Phases: whose time is whose."""
+"""Phases and the timer that adds up their seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vlrft.tracing.phases import ROOT, PhaseTimer, phase
 
 
 class Time:
-    """A clock that moves when it is told to."""
+    """A clock that the test moves."""
 
     now = 0.0
 
@@ -28,7 +28,7 @@ def test_time_belongs_to_the_innermost_phase(clock: Time) -> None:
     def work(seconds: float) -> None:
         clock.now += seconds
 
-    with PhaseTimer(clock).watching() as found:
+    with PhaseTimer(clock).running() as timer:
         clock.now += 1
         with phase("outer"):
             clock.now += 2
@@ -38,42 +38,42 @@ def test_time_belongs_to_the_innermost_phase(clock: Time) -> None:
         work(32)
     clock.now += 64
     work(128)
-    assert found.seconds == {ROOT: 1, "outer": 18, "outer/inner": 12, "inner": 32}
+    assert timer.seconds == {ROOT: 1, "outer": 18, "outer/inner": 12, "inner": 32}
 
 
-def test_a_phase_that_fails_is_over(clock: Time) -> None:
+def test_a_phase_ends_when_its_block_raises(clock: Time) -> None:
     @phase("broken")
     def broken() -> None:
         clock.now += 1
         raise KeyError
 
-    with PhaseTimer(clock).watching() as found:
+    with PhaseTimer(clock).running() as timer:
         with pytest.raises(KeyError):
             broken()
         clock.now += 2
-    assert found.seconds == {"broken": 1, ROOT: 2}
+    assert timer.seconds == {"broken": 1, ROOT: 2}
 
 
-def test_a_watcher_within_another_keeps_what_it_sees(clock: Time) -> None:
-    with PhaseTimer(clock).watching() as outer:
-        with PhaseTimer(clock).watching() as inner, phase("a"):
+def test_an_inner_timer_hides_its_phases_from_the_outer_one(clock: Time) -> None:
+    with PhaseTimer(clock).running() as outer:
+        with PhaseTimer(clock).running() as inner, phase("a"):
             clock.now += 1
         with phase("b"):
             clock.now += 2
     assert (inner.seconds["a"], outer.seconds.get("a"), outer.seconds["b"]) == (1, None, 2)
 
 
-def test_what_a_device_still_does_is_waited_for_and_phases_are_marked(clock: Time) -> None:
+def test_a_phase_waits_for_the_device_and_is_marked(clock: Time) -> None:
     marks: list[str] = []
 
-    def settle() -> None:
+    def synchronize() -> None:
         clock.now += 1
 
     def mark(path: str) -> AbstractContextManager[object]:
         marks.append(path)
         return nullcontext()
 
-    with PhaseTimer(clock, settle, mark).watching() as found, phase("a"), phase("b"):
+    with PhaseTimer(clock, synchronize, mark).running() as timer, phase("a"), phase("b"):
         pass
     assert marks == ["a", "a/b"]
-    assert found.seconds == {ROOT: 2, "a": 2, "a/b": 1}
+    assert timer.seconds == {ROOT: 2, "a": 2, "a/b": 1}

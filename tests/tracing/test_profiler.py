@@ -1,4 +1,4 @@
-"""`profile: true` says where the time goes, and changes nothing else."""
+"""`profile: true` measures where the time goes and changes nothing else."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("profile")
     (folder / "tiny.yaml").write_text(TINY)
     (folder / "even.py").write_text("def even(completion, sample):\n    return len(completion) % 2")
-    found = []
-    for name, said in (("plain", "false"), ("profiled", "true")):
-        given = (f"task.rewards={{{folder / 'even.py'}:even: 1.0}}", "stages.1.steps=4", "rollout.max_tokens=6")  # fmt: skip
-        config = load_config(str(folder / "tiny.yaml"), (*given, f"profile={said}"))
-        found.append(train(config, out=folder / name))
-    return found[0], found[1]
+    folders = []
+    for name, value in (("plain", "false"), ("profiled", "true")):
+        overrides = (f"task.rewards={{{folder / 'even.py'}:even: 1.0}}", "stages.1.steps=4", "rollout.max_tokens=6")  # fmt: skip
+        config = load_config(str(folder / "tiny.yaml"), (*overrides, f"profile={value}"))
+        folders.append(train(config, out=folder / name))
+    return folders[0], folders[1]
 
 
 def test_a_profile_changes_nothing_that_is_computed(runs: tuple[Path, Path]) -> None:
@@ -43,9 +43,9 @@ def test_a_profile_changes_nothing_that_is_computed(runs: tuple[Path, Path]) -> 
     assert not list(runs[0].glob("profile*"))
 
 
-def test_the_table_has_every_phase_and_its_shares_are_the_whole(runs: tuple[Path, Path]) -> None:
+def test_the_table_has_every_phase_and_its_shares_add_up_to_100(runs: tuple[Path, Path]) -> None:
     sft, gpg = (runs[1] / "profile.md").read_text().split("## ")[1:]
-    assert "Steps 2 to 3: " in sft  # there is no other step behind the first
+    assert "Steps 2 to 3: " in sft  # there are no later ones
     assert "Steps 7 alone: " in gpg
     tables = gpg.split("Steps 5 to 6, traced in `profile_gpg.json.gz`, by operator:")
     rows = dict(re.findall(r"^\| (\S+?) \| [\d.]+ \| ([\d.]+) % \|$", tables[0], re.MULTILINE))
@@ -59,7 +59,7 @@ def test_the_table_has_every_phase_and_its_shares_are_the_whole(runs: tuple[Path
     assert "profile.md" not in (runs[0] / "report.html").read_text()
 
 
-def test_the_trace_is_of_the_second_and_third_step(runs: tuple[Path, Path]) -> None:
+def test_the_trace_covers_the_second_and_third_step(runs: tuple[Path, Path]) -> None:
     with gzip.open(runs[1] / "profile_gpg.json.gz", "rt") as file:
         events = json.load(file)["traceEvents"]
     names = [e["name"] for e in events if e.get("cat") == "user_annotation"]
@@ -67,9 +67,7 @@ def test_the_trace_is_of_the_second_and_third_step(runs: tuple[Path, Path]) -> N
     assert {f"phase: {p}" for p in PHASES if "/" in p} <= set(names)
 
 
-def test_a_trace_ends_when_it_has_grown_long_enough(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_trace_that_is_long_enough_stops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(profiler, "TRACE_SECONDS", 0.0)
     trace = Trace()
     trace.start()

@@ -1,4 +1,4 @@
-"""`vlrft launch`: several ranks on this machine, as torchrun starts them, and one message when one of them is lost."""
+"""`vlrft launch`: several ranks on this machine, started as torchrun starts them, and one message when one fails."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from vlrft.distributed.watchdog import GO_ON, START, STOP, read, where
+from vlrft.distributed.watchdog import HOW_TO_RESUME, START, STOP_KEY, describe, read_status
 
-POLL = 0.1  # seconds between two looks at the ranks
-SETTLE = 0.5  # seconds in which ranks that fail together fail
-PATIENCE = 3.0  # seconds that a rank has to end when it is asked to
-TAIL = 20  # lines of a failed rank that are shown
+POLL = 0.1  # seconds between checks of the processes
+SETTLE = 0.5  # seconds within which ranks fail that fail together
+EXIT_TIMEOUT = 3.0  # seconds that a rank has to exit after a signal
+TAIL = 20  # lines shown of a failed rank's output
 
 
 def launch(arguments: Sequence[str], ranks: int) -> int:
-    """Runs `vlrft ARGUMENTS` in so many processes; returns the exit code: 0, or that of the first that failed.
+    """Runs `vlrft ARGUMENTS` in `ranks` processes; returns 0 or the exit code of the first that failed.
 
-    The first rank has this terminal, the others' output is shown when they fail.
+    Rank 0 writes to this terminal; the output of another rank is shown when it fails.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the ranks are ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` ends the ranks
     store = _store()
     with tempfile.TemporaryDirectory(prefix="vlrft-ranks-") as folder:
         outputs = [Path(folder) / f"{rank}.txt" for rank in range(ranks)]
         running = [_start(arguments, r, ranks, store.port, outputs[r]) for r in range(ranks)]
         try:
-            return _watched(running, outputs, store)
+            return _wait(running, outputs, store)
         finally:
             _end(running)
 
 
 def _store() -> Any:
-    """Where the ranks meet: this process keeps it, so that no rank takes it along when it dies."""
+    """The store that the ranks connect through. It lives in this process, so that it outlives every rank."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-    wait = timedelta(minutes=5)
-    return TCPStore("localhost", 0, is_master=True, wait_for_workers=False, timeout=wait)
+    timeout = timedelta(minutes=5)
+    return TCPStore("localhost", 0, is_master=True, wait_for_workers=False, timeout=timeout)
 
 
 def _start(
@@ -70,52 +70,53 @@ def _start(
         )
 
 
-def _watched(
-    running: Sequence[subprocess.Popen[bytes]], outputs: Sequence[Path], store: Any
-) -> int:
+def _wait(running: Sequence[subprocess.Popen[bytes]], outputs: Sequence[Path], store: Any) -> int:
     while True:
         time.sleep(POLL)
         codes = [process.poll() for process in running]
         if any(codes):
             time.sleep(SETTLE)
             codes = [process.poll() for process in running]
-            return tell(codes, outputs, store)
+            return report_failure(codes, outputs, store)
         if None not in codes:
             return 0
 
 
-def tell(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
-    """Says what became of the first rank that failed: first those that were killed, or that left as if all were well, for
-    others fail because of them."""
-    if store.check([STOP]):  # a watchdog has judged
-        verdict = json.loads(store.get(STOP))
-        if verdict["by"] != 0:  # what the first rank says is seen
-            print(f"vlrft: {verdict['said']}", file=sys.stderr)
+def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
+    """Prints which rank failed first and where it was; returns its exit code.
+
+    A rank that was killed, or that exited as if all were well, comes before ranks with an error: theirs may follow from
+    it.
+    """
+    if store.check([STOP_KEY]):  # a watchdog has ended the run
+        stop = json.loads(store.get(STOP_KEY))
+        if stop["rank"] != 0:  # rank 0 has printed its own message here
+            print(f"vlrft: {stop['message']}", file=sys.stderr)
         return 1
     killed = [rank for rank, code in enumerate(codes) if code and code < 0]
-    left = [rank for rank, code in enumerate(codes) if code == 0]
-    failed = killed or left or [rank for rank, code in enumerate(codes) if code]
+    exited = [rank for rank, code in enumerate(codes) if code == 0]
+    failed = killed or exited or [rank for rank, code in enumerate(codes) if code]
     rank, code = failed[0], codes[failed[0]] or 0
-    how = "left before the others" if code == 0 else "failed"
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else how
-    if rank != 0 and code > 0:  # the first rank has spoken for itself
+    how = "exited before the others" if code == 0 else "failed"
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else how
+    if rank != 0 and code > 0:  # the output of rank 0 is already on the terminal
         lines = outputs[rank].read_text(errors="replace").splitlines()[-TAIL:]
         print("\n".join(f"rank {rank}: {line}" for line in lines), file=sys.stderr)
-    told = read(store, rank)
-    if told is not None and (told["step"] or told["phase"] != START):
-        print(f"vlrft: rank {rank} {how}: {where(told)}; {GO_ON}", file=sys.stderr)
+    status = read_status(store, rank)
+    if status is not None and (status["step"] or status["phase"] != START):
+        print(f"vlrft: rank {rank} {how}: {describe(status)}; {HOW_TO_RESUME}", file=sys.stderr)
     elif code <= 0:
         print(f"vlrft: rank {rank} {how} before its first step", file=sys.stderr)
     return max(code, 1)
 
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ends the ranks that are left, with the processes that they started."""
-    for kind, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, PATIENCE)):
-        left = [process for process in running if process.poll() is None]
-        for process in left:
-            os.killpg(process.pid, kind)
-        end = time.monotonic() + patience
-        while left and time.monotonic() < end:
+    """Ends the remaining ranks and the processes that they started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        alive = [process for process in running if process.poll() is None]
+        for process in alive:
+            os.killpg(process.pid, number)
+        end = time.monotonic() + EXIT_TIMEOUT
+        while alive and time.monotonic() < end:
             time.sleep(POLL)
-            left = [process for process in left if process.poll() is None]
+            alive = [process for process in alive if process.poll() is None]

@@ -1,4 +1,4 @@
-"""How the processes of a run come together and part: ranks that were started side by side, each with its watchdog."""
+"""The process group of a run: joined at its start, watched while it lasts, left at its end."""
 
 from __future__ import annotations
 
@@ -15,40 +15,43 @@ from vlrft.distributed.ranks import Ranks, join_ranks
 from vlrft.distributed.watchdog import Watchdog
 from vlrft.schema import VlrftError
 
-GRACE = 10.0  # seconds in which whoever started the ranks ends those that are left
+GRACE = 10.0  # seconds in which the process that started the ranks ends those that are left
 
 
 @contextmanager
 def rank_session(config: Config) -> Iterator[Ranks]:
-    """The ranks of this run; alone where nothing started several. When one is lost the others leave, too."""
+    """The ranks of this run; one rank where nothing started several. When a rank is lost the others exit too."""
     limits = config.ranks
-    ranks = join_ranks(pick_device(config.device), wait=2 * limits.step_timeout)
+    ranks = join_ranks(pick_device(config.device), timeout=2 * limits.step_timeout)
     if ranks.size == 1:
         yield ranks
         return
-    watchdog = Watchdog(ranks, _store(), stuck=limits.step_timeout, silent=limits.heartbeat_timeout)
+    watchdog = Watchdog(
+        ranks,
+        _store(),
+        step_timeout=limits.step_timeout,
+        heartbeat_timeout=limits.heartbeat_timeout,
+    )
     with watchdog.watching():
         try:
             yield ranks
         except Exception as e:
-            if _lost(
-                e
-            ):  # the one that is gone is named by whoever started the ranks, or by the watchdog
+            if _is_lost_rank(e):  # the launcher or the watchdog names the rank that is gone
                 time.sleep(GRACE)
             raise
     dist.destroy_process_group()
 
 
 def _store() -> Any:
-    """What the processes met at, without the prefixes that torch puts before keys: the launcher reads it, too."""
+    """The process group's store, without torch's key prefixes: the launcher reads the same keys."""
     store: Any = dist.distributed_c10d._get_default_store()
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     return store
 
 
-def _lost(error: Exception) -> bool:
-    """Whether an error only says that another rank is not there any more."""
+def _is_lost_rank(error: Exception) -> bool:
+    """Whether an error only says that another rank is gone."""
     if isinstance(error, VlrftError):
         return False
     return isinstance(error, dist.DistError) or "gloo" in str(error).lower()

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from vlrft.distributed.ranks import Ranks
 from vlrft.schema import DataError, Group, Piece, Prompt, Resize, Sample
-from vlrft.tracing.phases import working_on
+from vlrft.tracing.phases import work_on
 
 CHARACTERS = 4  # of a token, about
 
@@ -27,7 +27,7 @@ def dealt(
     `sizes`: about how many tokens each sample takes, the same on every rank."""
     places = shares(sizes, ranks.size)
     own = places[ranks.rank]
-    working_on([samples[place].id for place in own])
+    work_on([samples[place].id for place in own])
     played = [replace(group, rank=ranks.rank) for group in play(own)]
     if ranks.size == 1:
         return played

@@ -1,8 +1,8 @@
-"""Ranks that watch each other: one that dies or gets no further ends the run, with one message that says where it was.
+"""Ranks that watch each other: one that dies or hangs ends the run with one message that says where it was.
 
-Each rank tells where it is, every second and whenever it takes up other samples or another part of a step, through the
-store that the processes met at. The first rank judges all of them, the second one the first. A rank that only waits for
-others is not the one that hangs.
+Each rank writes its status (a heartbeat, its step, phase and samples) to the store that the processes connected through:
+every second, and at once when it starts on other samples or another phase. Rank 0 checks all ranks, rank 1 checks rank 0.
+A rank that only waits for others is not reported as the one that hangs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from typing import Any, Protocol, runtime_checkable
 from vlrft.distributed.ranks import WAIT, Ranks
 from vlrft.tracing.phases import notify
 
-BEAT = 1.0  # seconds between two signs of life
+HEARTBEAT_SECONDS = 1.0
 SHOWN_SAMPLES = 8
-FAILED = 1  # exit code
-STOP = "vlrft/stop"
+EXIT_CODE = 1
+STOP_KEY = "vlrft/stop"  # in the store: the verdict of the rank that ended the run
+START = "start"  # the phase of a rank that still loads, which may take any time
+HOW_TO_RESUME = "the run stops; --resume continues from its last checkpoint"
 
 
 @runtime_checkable
 class Store(Protocol):
-    """Of torch.distributed's stores what is used here."""
+    """The part of torch.distributed's stores that is used here."""
 
     def set(self, key: str, value: str) -> Any: ...
 
@@ -38,154 +40,153 @@ class Store(Protocol):
 
 
 def status_key(rank: int) -> str:
-    return f"vlrft/place/{rank}"
+    return f"vlrft/status/{rank}"
 
 
 @dataclass
-class Place:
-    """Where a rank is. A follower of its phases."""
+class RankStatus:
+    """Where this rank is in its run. A listener of its phases."""
 
     step: int = 0
     phases: list[str] = field(default_factory=list[str])
-    past: tuple[str, ...] = ()  # the innermost phases that ended last: where a rank was that fails
+    last_phases: tuple[str, ...] = ()  # the innermost ones that ended last: where a rank failed
     samples: tuple[str, ...] = ()
-    moved: float = field(default_factory=time.monotonic)
-    news: threading.Event = field(default_factory=threading.Event)  # something that is told at once
-    _inner: bool = False  # whether no phase has ended within the present one
+    progress_at: float = field(default_factory=time.monotonic)
+    changed: threading.Event = field(default_factory=threading.Event)  # to be written at once
+    _innermost: bool = False  # whether no phase has ended within the present one
 
     def begin(self, name: str) -> None:
         self.phases.append(name)
-        self._inner = True
+        self._innermost = True
         if len(self.phases) == 1:
-            self.news.set()
-        self.moved = time.monotonic()
+            self.changed.set()
+        self.progress_at = time.monotonic()
 
     def end(self) -> None:
-        if self._inner:
-            self.past, self._inner = tuple(self.phases), False
+        if self._innermost:
+            self.last_phases, self._innermost = tuple(self.phases), False
         self.phases.pop()
-        self.moved = time.monotonic()
+        self.progress_at = time.monotonic()
 
-    def about(self, samples: Sequence[str], step: int | None = None) -> None:
+    def work_on(self, samples: Sequence[str], step: int | None = None) -> None:
         self.samples = tuple(dict.fromkeys(samples))
         if step is not None:
-            self.step, self.past = step, ()
-        self.moved = time.monotonic()
-        self.news.set()
+            self.step, self.last_phases = step, ()
+        self.progress_at = time.monotonic()
+        self.changed.set()
 
-    def told(self, beat: int) -> str:
-        """As it is put into the store."""
-        phases = list(self.phases) or self.past
+    def to_json(self, heartbeat: int) -> str:
+        """The status as it is written to the store; `heartbeat` counts the writes."""
+        phases = list(self.phases) or self.last_phases
         return json.dumps(
             {
-                "beat": beat,
+                "heartbeat": heartbeat,
                 "step": self.step,
                 "phase": "/".join(p for p in phases if p != WAIT) or START,
                 "samples": list(self.samples[:SHOWN_SAMPLES]),
-                "waits": WAIT in phases,
-                "still": time.monotonic() - self.moved,
+                "waiting": WAIT in phases,
+                "idle_seconds": time.monotonic() - self.progress_at,
             }
         )
 
 
-def where(told: dict[str, Any]) -> str:
-    """A rank's last place as a person reads it."""
-    samples = f", samples {told['samples']}" if told["samples"] else ""
-    return f"step {told['step']}, {told['phase']}{samples}"
-
-
-def read(store: Store, rank: int) -> dict[str, Any] | None:
-    """What a rank last told; None before it told anything."""
+def read_status(store: Store, rank: int) -> dict[str, Any] | None:
+    """The latest status of a rank; None before its first."""
     if not store.check([status_key(rank)]):
         return None
-    found: dict[str, Any] = json.loads(store.get(status_key(rank)))
-    return found
+    status: dict[str, Any] = json.loads(store.get(status_key(rank)))
+    return status
+
+
+def describe(status: dict[str, Any]) -> str:
+    """Step, phase and samples, for a message."""
+    samples = f", samples {status['samples']}" if status["samples"] else ""
+    return f"step {status['step']}, {status['phase']}{samples}"
 
 
 class Watchdog:
-    """One thread a rank."""
+    """One thread in each rank that writes the rank's status and checks those of others."""
 
     def __init__(
         self,
         ranks: Ranks,
         store: Store,
         *,
-        stuck: float,
-        silent: float,
+        step_timeout: float,
+        heartbeat_timeout: float,
         leave: Callable[[int], object] = os._exit,
     ) -> None:
-        """`stuck`: seconds in which a rank that does not wait must move; `silent`: in which it must tell its place."""
+        """`step_timeout`: seconds within which a rank that does not wait for others must make progress;
+        `heartbeat_timeout`: seconds within which it must write its status. `leave` ends this process."""
         self.ranks, self.store = ranks, store
-        self.stuck, self.silent, self.leave = stuck, silent, leave
-        self.place = Place()
-        self._heard: dict[int, tuple[int, float]] = {}  # last beat of a rank, and when it was new
+        self.step_timeout, self.heartbeat_timeout = step_timeout, heartbeat_timeout
+        self.leave = leave
+        self.status = RankStatus()
+        self._heartbeats: dict[int, tuple[int, float]] = {}  # a rank's latest, and when it was new
         self._over = threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it this rank tells where it is, and judges."""
+        """Runs the thread for as long as the block lasts."""
         thread = threading.Thread(target=self._watch, name="vlrft-watchdog", daemon=True)
         thread.start()
         try:
-            with notify(self.place):
+            with notify(self.status):
                 yield
         finally:
             self._over.set()
-            self.place.news.set()
+            self.status.changed.set()
             thread.join()
 
     def _watch(self) -> None:
-        beat = 0
+        heartbeat = 0
         while not self._over.is_set():
-            self.place.news.wait(BEAT)
-            self.place.news.clear()
-            beat += 1
+            self.status.changed.wait(HEARTBEAT_SECONDS)
+            self.status.changed.clear()
+            heartbeat += 1
             try:
-                self.store.set(status_key(self.ranks.rank), self.place.told(beat))
-                stopped = self.store.check([STOP])
+                self.store.set(status_key(self.ranks.rank), self.status.to_json(heartbeat))
+                stopped = self.store.check([STOP_KEY])
                 verdict = None if stopped else self.verdict(time.monotonic())
                 if verdict is not None:
-                    judged = {"by": self.ranks.rank, "said": verdict}
-                    self.store.set(STOP, json.dumps(judged))
-            except RuntimeError as e:  # whoever kept the store is gone, and with it the run
+                    stop = {"rank": self.ranks.rank, "message": verdict}
+                    self.store.set(STOP_KEY, json.dumps(stop))
+            except RuntimeError as e:  # the process that holds the store is gone, and so is the run
                 if self._over.is_set():
                     return
-                stopped, verdict = (
-                    False,
-                    f"the ranks have lost their store: {str(e).splitlines()[0]}",
-                )
+                stopped = False
+                verdict = f"the connection to the other ranks is lost: {str(e).splitlines()[0]}"
             if verdict is not None:
                 print(f"vlrft: {verdict}", file=sys.stderr, flush=True)
             if stopped or verdict is not None:
-                self.leave(FAILED)
+                self.leave(EXIT_CODE)
                 return
 
     def verdict(self, now: float) -> str | None:
-        """What ends the run, of the ranks that this one judges; None: nothing."""
-        judged = {0: range(self.ranks.size), 1: (0,)}.get(self.ranks.rank, ())
-        still: dict[int, dict[str, Any]] = {}
-        for rank in judged:
-            told = read(self.store, rank)
-            if told is None:
+        """Why the run must end, according to the ranks that this one checks; None: it need not."""
+        checked = {0: range(self.ranks.size), 1: (0,)}.get(self.ranks.rank, ())
+        working: dict[int, dict[str, Any]] = {}
+        for rank in checked:
+            status = read_status(self.store, rank)
+            if status is None:
                 continue
-            beat, since = self._heard.get(rank, (-1, now))
-            if told["beat"] != beat:
-                self._heard[rank] = told["beat"], now
-            elif now - since > self.silent:
+            heartbeat, since = self._heartbeats.get(rank, (-1, now))
+            if status["heartbeat"] != heartbeat:
+                self._heartbeats[rank] = status["heartbeat"], now
+            elif now - since > self.heartbeat_timeout:
                 return (
-                    f"rank {rank} has been silent for {now - since:.0f} s: {where(told)}; {GO_ON}"
+                    f"rank {rank} has sent no heartbeat for {now - since:.0f} s: "
+                    f"{describe(status)}; {HOW_TO_RESUME}"
                 )
-            if not told["waits"] and told["phase"] != START:
-                still[rank] = told
-        if not self.ranks.first or all(t["still"] <= self.stuck for t in still.values()):
+            if not status["waiting"] and status["phase"] != START:
+                working[rank] = status
+        idle = {rank: status["idle_seconds"] for rank, status in working.items()}
+        if not self.ranks.first or all(seconds <= self.step_timeout for seconds in idle.values()):
             return None
-        # an engine's own exchange is not known as a wait: who waits in one is named with whom it waits for
-        named = {rank: told for rank, told in still.items() if told["still"] > self.stuck / 2}
+        # An engine's own collective is not known as a wait: a rank that waits in one is named with the one it waits for.
         places = [
-            f"rank {r} has not moved for {t['still']:.0f} s: {where(t)}" for r, t in named.items()
+            f"rank {rank} has made no progress for {idle[rank]:.0f} s: {describe(status)}"
+            for rank, status in working.items()
+            if idle[rank] > self.step_timeout / 2
         ]
-        return f"{'; '.join(places)}; {GO_ON}"
-
-
-START = "start"  # the phase of a rank that loads, which may take any time
-GO_ON = "the run stops, --resume goes on from its last checkpoint"
+        return f"{'; '.join(places)}; {HOW_TO_RESUME}"

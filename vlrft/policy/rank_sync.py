@@ -72,5 +72,5 @@ class RoundRobin:
 
     def _wanted(self, *, text: bool, images: bool) -> list[bool]:
         """The halves of the next round; True: with images."""
-        counts = self.ranks.sums(text, images)
+        counts = self.ranks.sum_each(text, images)
         return [half for half, count in zip((False, True), counts, strict=True) if count]

@@ -1,9 +1,9 @@
-"""Named phases of a run, nested, and who watches them. Without a watcher a phase costs about a microsecond.
+"""Named phases of a run, nested, and what observes them. An unobserved phase costs about a microsecond.
 
     with phase("rollout"): …        @phase("prefill")
                                     def prefill(…): …
 
-A phase inside another has both names in its path: `rollout/prefill`. Nothing that is computed depends on any of this.
+The path of a phase inside another one has both names: `rollout/prefill`. Nothing that is computed depends on phases.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from contextlib import AbstractContextManager, ContextDecorator, contextmanager,
 from contextvars import ContextVar
 from typing import Protocol, runtime_checkable
 
-ROOT = "loop"  # what is in no phase
+ROOT = "loop"  # time outside every phase
 
 
 class PhaseTimer:
-    """Seconds of each path of phases, without those of the phases inside it."""
+    """Seconds of each path of phases, without the seconds of the phases inside it."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.perf_counter,
-        settle: Callable[[], None] = lambda: None,
+        synchronize: Callable[[], None] = lambda: None,
         mark: Callable[[str], AbstractContextManager[object]] = lambda path: nullcontext(),
     ) -> None:
-        """`clock` gives seconds; `settle` waits for what a device still has to do; `mark` is entered for as long as a phase lasts."""
+        """`clock` gives seconds; `synchronize` waits until the device is idle; `mark(path)` is entered for the length of a phase."""
         self.seconds: dict[str, float] = {}
-        self._clock, self._settle, self._mark = clock, settle, mark
+        self._clock, self._synchronize, self._mark = clock, synchronize, mark
         self._open: list[tuple[str, AbstractContextManager[object]]] = []
         self._last = 0.0
 
@@ -44,16 +44,16 @@ class PhaseTimer:
         self._open.pop()[1].__exit__(None, None, None)
 
     def _add_elapsed(self) -> None:
-        """Gives the time since the last entry to the innermost phase."""
-        self._settle()
+        """Adds the time since the last call to the innermost phase."""
+        self._synchronize()
         now = self._clock()
         path = self._open[-1][0] if self._open else ROOT
         self.seconds[path] = self.seconds.get(path, 0.0) + now - self._last
         self._last = now
 
     @contextmanager
-    def watching(self) -> Iterator[PhaseTimer]:
-        """Within it the phases of this thread are booked here, and on no other watcher."""
+    def running(self) -> Iterator[PhaseTimer]:
+        """Times the phases of this thread while the block lasts; an outer timer does not count them."""
         self._last = self._clock()
         token = _TIMER.set(self)
         try:
@@ -65,20 +65,20 @@ class PhaseTimer:
 
 @runtime_checkable
 class PhaseListener(Protocol):
-    """Is told where this thread is, besides any watcher: what to say when it gets no further."""
+    """An object that is notified of the phases and samples of a thread, such as the watchdog's status of its rank."""
 
     def begin(self, name: str) -> None: ...
 
     def end(self) -> None: ...
 
-    def about(self, samples: Sequence[str], step: int | None = None) -> None:
-        """What is done from now on is done for these samples, in this step unless it is the same."""
+    def work_on(self, samples: Sequence[str], step: int | None = None) -> None:
+        """The thread starts on these samples; `step` is given when it changes."""
         ...
 
 
 @contextmanager
 def notify(listener: PhaseListener) -> Iterator[None]:
-    """Within it the follower is told."""
+    """Notifies the listener, in addition to any timer, while the block lasts."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -86,19 +86,19 @@ def notify(listener: PhaseListener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def working_on(samples: Sequence[str], step: int | None = None) -> None:
-    """What is done from now on is done for these samples, in this step unless it is the same."""
+def work_on(samples: Sequence[str], step: int | None = None) -> None:
+    """Tells the listener that this thread starts on these samples; `step` is given when it changes."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener.about(samples, step)
+        listener.work_on(samples, step)
 
 
-_TIMER: ContextVar[PhaseTimer | None] = ContextVar("phases", default=None)
+_TIMER: ContextVar[PhaseTimer | None] = ContextVar("timer", default=None)
 _LISTENER: ContextVar[PhaseListener | None] = ContextVar("listener", default=None)
 
 
 class phase(ContextDecorator):  # reads as a keyword: with phase("…")
-    """A phase for as long as a `with` block or a call of the decorated function lasts."""
+    """A phase that lasts as long as a `with` block or a call of the decorated function."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -62,7 +62,7 @@ def agreed(ranks: Ranks, work: Callable[[], T], samples: Sequence[str]) -> T:
         found.append(work())
     except NonFiniteError as e:
         broken = e
-    if not ranks.total(broken is not None):
+    if not ranks.sum_count(broken is not None):
         return found[0]
     told = [] if broken is None else [(str(broken), broken.samples or tuple(samples))]
     for rank, part in enumerate(ranks.gather(told)):

@@ -128,7 +128,7 @@ def _cost_metrics(
     seconds = timer.seconds
     rollouts = [r for g in found.sampled for r in g.rollouts if r.origin != "injected"]
     sampled = sum(r.tokens for r in rollouts)
-    trained = ranks.total(sum(b.tokens for b in batches))
+    trained = ranks.sum_count(sum(b.tokens for b in batches))
     if torch.cuda.is_available():
         peak = torch.cuda.max_memory_allocated()
     else:

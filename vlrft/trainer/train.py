@@ -16,7 +16,7 @@ from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.schema.errors import TrainingStopped
 from vlrft.selection.collect import collect
-from vlrft.tracing.phases import working_on
+from vlrft.tracing.phases import work_on
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.run import Run, Stage
 from vlrft.trainer.setup import open_run
@@ -48,7 +48,7 @@ def train_stage(run: Run, stage: Stage) -> None:
     bad = 0
     for step in run.profiler.over(stage.name, range(run.step + 1, stage.last + 1)):
         timer = Timer()
-        working_on((), step)
+        work_on((), step)
         with timer("rollout"), engine.ready_to_sample():
             play = partial(run.groups, stage, step)
             found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)

@@ -19,7 +19,7 @@ from vlrft.objectives.kl import kl
 from vlrft.policy.logprobs import packed_logprobs, self_check
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import NonFiniteError
-from vlrft.tracing.phases import working_on
+from vlrft.tracing.phases import work_on
 from vlrft.trainer.batch import Batch
 from vlrft.trainer.micro_batches import Part, agreed, parts
 from vlrft.trainer.update_metrics import UpdateMetrics
@@ -83,7 +83,7 @@ def _backward(
 ) -> None:
     """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault, on every rank."""
     needs, mask = algorithm.needs, micro.loss.mask
-    working_on(micro.samples)
+    work_on(micro.samples)
     scores = token_scores(
         engine, micro.items(), mask, micro.temperature, needs.entropy, micro.fillers
     )
@@ -155,7 +155,7 @@ def _with_stats(
     filled = {k: torch.zeros(shape, dtype=torch.float64) for k in ("now", "old", "ref")}
     for part in own:
         micro = part.of(batch)
-        working_on(micro.samples)
+        work_on(micro.samples)
         now = _without_gradient(engine.policy, micro)
         ref = _reference_logprobs(micro, needs, reference)
         fill = partial(_filled, micro, now, needs, ref)
@@ -202,7 +202,7 @@ def _with_old(batch: Batch, own: Sequence[Part], policy: Policy, needs: Needs) -
     old = torch.zeros(batch.loss.mask.shape, dtype=torch.float64)
     for part in own:
         micro = part.of(batch)
-        working_on(micro.samples)
+        work_on(micro.samples)
         found = _without_gradient(policy, micro)
         values = _old(micro.loss.to(found.device, found.dtype), found, needs)
         old[part.rows, : values.shape[1]] = values.double().cpu()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tests.fakes.policies import CORPUS, group_of, image_group, tiny_config
-from tests.fakes.process_ranks import side_by_side
+from tests.fakes.process_ranks import run_ranks
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig, UpdateConfig
@@ -166,7 +166,7 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    first: dict[str, Any] = side_by_side(work, tmp_path_factory.mktemp("deepspeed"))[0]
+    first: dict[str, Any] = run_ranks(work, tmp_path_factory.mktemp("deepspeed"))[0]
     return first
 
 

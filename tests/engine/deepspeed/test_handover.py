@@ -11,7 +11,7 @@ import torch
 
 from tests.engine.deepspeed.test_engine import BUDGET, UPDATE, batches, distance, played
 from tests.fakes.policies import CORPUS, tiny_config
-from tests.fakes.process_ranks import side_by_side
+from tests.fakes.process_ranks import run_ranks
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
@@ -108,7 +108,7 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    (one,) = side_by_side(work, tmp_path_factory.mktemp("handover"), size=1)
+    (one,) = run_ranks(work, tmp_path_factory.mktemp("handover"), size=1)
     return dict(one)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tests.engine.deepspeed.test_engine import BUDGET, TOLERANCE, UPDATE, batches, distance, played
 from tests.fakes.policies import CORPUS, ask, noise_image, tiny_config
-from tests.fakes.process_ranks import side_by_side
+from tests.fakes.process_ranks import run_ranks
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
@@ -131,7 +131,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(folder: Path) -> list[dict[str, Any]]:
-    return side_by_side(work, folder)
+    return run_ranks(work, folder)
 
 
 @pytest.mark.parametrize("name", POLICIES)
