@@ -1,10 +1,11 @@
-"""Writes docs/reference/algorithms.md from the methods' own docstrings: `python docs/algorithms.py`."""
+"""Writes docs/reference/algorithms.md from the docstrings of the code: `python docs/algorithms.py`."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,24 +17,38 @@ from vlrft.objectives import Reduction, token_weights
 from vlrft.objectives.regularizer import Regularizer
 
 PAGE = Path(__file__).parent / "reference" / "algorithms.md"
-HEAD = """# Methods
+HEAD = """# Algorithms
 
-Made by `python docs/algorithms.py` from the docstrings of the code; change those, not this page. `vlrft show METHOD` prints
-one of them, and the configuration overrides any key: `algorithm: {name: gmpo, objective: {clip_high: 0.3}}`.
+This page is generated from the docstrings of the code (`make docs`). `vlrft show ALGORITHM` prints one of them, and a config overrides
+any key: `algorithm: {name: gmpo, objective: {clip_high: 0.3}}`. [Write an algorithm](../howto/algorithm.md) explains the parts.
+
 Axes: g groups (P of them in a step, P_valid whose rewards differ), i rollouts, t action tokens; μ_g, σ_g a group's mean
 and unbiased standard deviation; ρ the ratio of the policy to the one that sampled.
 """
+NEEDS = {
+    "old_logprobs": "old log-probs",
+    "ref_logprobs": "reference log-probs",
+    "entropy": "entropy's gradient",
+    "group_stats": "group statistics",
+    "zero_signal_groups": "all groups",
+}
+NEEDS_NOTE = """
+The last column lists what is computed in addition to log-probs. *Old log-probs* are free with one update per batch; *group statistics*
+take a pass without gradients when a group is split over micro-batches; *all groups*: groups whose rewards are all equal are trained on
+too.
+"""
+EQUATION = re.compile(r"\S+(\([^)]*\))? = |[ℓL]_?\S* ")  # how the first line of an equation begins
 
 
 def page() -> str:
-    """The whole page."""
-    parts = [HEAD, "## At a glance\n", *_overview(), "\n## The methods\n"]
-    for method in ALGORITHMS.values():
-        parts += [f"### {method.name}\n", f"{method.doc}\n", *_bundle(method)]
+    """The page's Markdown."""
+    parts = [HEAD, "## At a glance\n", *_overview(), NEEDS_NOTE, "## The algorithms\n"]
+    for algorithm in ALGORITHMS.values():
+        parts += [f"### {algorithm.name}\n", f"{algorithm.doc}\n", *_settings(algorithm)]
     parts.append("\n## Objectives\n")
-    for kind in dict.fromkeys(type(m.objective) for m in ALGORITHMS.values()):
+    for kind in dict.fromkeys(type(a.objective) for a in ALGORITHMS.values()):
         parts += _class(kind, "Objective")
-    parts += ["## What any method may add: `regularize`\n", *_class(Regularizer, "Class")]
+    parts += ["## Regularisers of any algorithm: `regularize`\n", *_class(Regularizer, "Class")]
     parts += ["## Reductions\n", _code(inspect.getdoc(token_weights) or ""), ""]
     parts.append(f"Names: {', '.join(f'`{name}`' for name in get_args(Reduction))}.\n")
     parts += ["## Advantage estimators\n", "| name | equation | |", "| --- | --- | --- |"]
@@ -42,47 +57,38 @@ def page() -> str:
 
 
 def _overview() -> Iterator[str]:
-    yield "| method | paper | advantage | reduction | keeps | computes besides log-probs |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    for m in ALGORITHMS.values():
-        told = m.describe()
-        cells = (
-            m.paper,
-            m.estimator.name,
-            m.reduction,
-            type(m.keep).__name__,
-            told["computes"].partition("; ")[2],
-        )
-        yield f"| [`{m.name}`](#{m.name}) | " + " | ".join(map(_cell, cells)) + " |"
+    yield "| algorithm | advantage | reduction | keeps | also computes |"
+    yield "| --- | --- | --- | --- | --- |"
+    for a in ALGORITHMS.values():
+        needs = [words for name, words in NEEDS.items() if getattr(a.needs, name)]
+        if a.estimator.greedy:
+            needs.append("a greedy answer per prompt")
+        cells = (a.estimator.name, a.reduction, type(a.keep).__name__, ", ".join(needs))
+        yield f"| [`{a.name}`](#{a.name}) | " + " | ".join(map(_cell, cells)) + " |"
 
 
-def _bundle(method: Algorithm) -> Iterator[str]:
+def _settings(algorithm: Algorithm) -> Iterator[str]:
     yield "| | |"
     yield "| --- | --- |"
-    for key, value in method.describe().items():
+    for key, value in algorithm.describe().items():
         if key == "objective":
-            name = type(method.objective).__name__
+            name = type(algorithm.objective).__name__
             yield f"| objective | [`{name}`](#objective-{name.lower()}): `{_cell(value)}` |"
         elif key not in ("doc", "notes"):
             yield f"| {key} | {_cell(value)} |"
-    yield f"\n{method.notes}\n" if method.notes else ""
+    yield f"\n{algorithm.notes}\n" if algorithm.notes else ""
 
 
 def _class(kind: type[Any], title: str) -> Iterator[str]:
     """A class with its docstring, equations as code, and its settings."""
     yield f"### {title} {kind.__name__}\n"
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
-        yield f"{_code(paragraph) if _is_equation(paragraph) else paragraph}\n"
-    told = _field_docs(kind)
+        yield f"{_code(paragraph) if EQUATION.match(paragraph) else paragraph}\n"
+    docs = _field_docs(kind)
     for field in dataclasses.fields(kind):
-        doc = " ".join(told.get(field.name, "").split())
+        doc = " ".join(docs.get(field.name, "").split())
         yield f"- `{field.name}` = `{field.default!r}`" + (f": {doc}" if doc else "")
     yield ""
-
-
-def _is_equation(paragraph: str) -> bool:
-    first = paragraph.split("\n")[0]
-    return " = " in first or first.startswith(("ℓ", "L ", "L_"))
 
 
 def _code(text: str) -> str:
@@ -94,18 +100,18 @@ def _cell(text: str) -> str:
 
 
 def _field_docs(kind: type[Any]) -> dict[str, str]:
-    """The strings that stand below the fields."""
+    """The docstrings below the fields of a class."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for above, below in zip(body.body, body.body[1:], strict=False):
         if isinstance(above, ast.AnnAssign) and isinstance(above.target, ast.Name):
             match below:
                 case ast.Expr(value=ast.Constant(value=str(text))):
-                    found[above.target.id] = text
+                    docs[above.target.id] = text
                 case _:
                     pass
-    return found
+    return docs
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def test_needs_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("method", ["gpg", "gmpo", "grpo", "gvpo"])
 def test_the_toy_loop_learns(method: str) -> None:
-    steps = {} if method == "gpg" else {"METHOD": repr(method)}
+    steps = {} if method == "gpg" else {"ALGORITHM": repr(method)}
     means = run("toy_loop.py", **steps)["means"]
     assert means[0] < 0.2  # chance: 1/18 + 4/81 = 0.105
     assert sum(means[-10:]) / 10 > 0.9
