@@ -9,7 +9,7 @@ from typing import Any
 
 from vlrft.grading import expects, read_answer, read_box
 from vlrft.schema import DataError, Sample
-from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescaled, rounded
+from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescale, round_box
 from vlrft.vision.boxes import giou as generalised
 
 from ._detections import read_detections
@@ -142,7 +142,7 @@ def _gold(sample: Sample, given: Any) -> Framed:
             if "frame" not in sample.info:
                 return box, whole
             frame = (float(sample.info["frame"][0]), float(sample.info["frame"][1]))
-            box = rounded(rescaled(box, whole, frame))
+            box = round_box(rescale(box, whole, frame))
             if is_proper(box, *frame):
                 return box, frame
     raise DataError(

@@ -11,9 +11,9 @@ from typing import Any
 
 from vlrft.data import Dataset, Row, read_prompt
 from vlrft.schema import IMAGE, DataError, Message, Resize, Sample, Task
-from vlrft.vision.boxes import Box, rescaled, resized, rounded, to_thousandths
+from vlrft.vision.boxes import Box, rescale, resized_size, round_box, to_thousandths
 
-from .figures import metrics
+from .metrics import metrics
 from .overlaps import complete
 from .rows import Options, read
 
@@ -38,7 +38,7 @@ def sample(row: Row, options: Options) -> Sample:
     unit = UNITS[options.boxes]
     if options.boxes == "resized":
         try:
-            info["frame"] = resized(width, height, options.min_pixels, options.max_pixels)
+            info["frame"] = resized_size(width, height, options.min_pixels, options.max_pixels)
         except ValueError as e:
             raise DataError(f"sample {row.id}: {e}") from None
         unit = unit.format(*info["frame"])
@@ -75,7 +75,7 @@ def gold(sample: Sample) -> str:
     """The gold box as the model's family writes it."""
     box: Box = sample.answer
     if "frame" in sample.info:
-        box = rounded(rescaled(box, (1000, 1000), sample.info["frame"]))
+        box = round_box(rescale(box, (1000, 1000), sample.info["frame"]))
     return "<think></think><answer>({},{}),({},{})</answer>".format(*box)
 
 

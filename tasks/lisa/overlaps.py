@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from vlrft.grading import read_answer, read_box
 from vlrft.schema import Record, RecordCompleter, Sample
-from vlrft.vision.boxes import THOUSAND, Box, is_proper, rescaled
-from vlrft.vision.masks import Mask, overlap, paint, rectangle
+from vlrft.vision.boxes import THOUSAND, Box, is_proper, rescale
+from vlrft.vision.masks import Mask, fill_box, overlap
 
+from .polygons import paint
 from .rows import RECTANGLE, Options
 
 Overlap = tuple[int, int]  # pixels of the intersection and of the union
@@ -22,7 +23,7 @@ def overlaps(records: Sequence[Record]) -> list[Overlap]:
         return [(int(r.info[KEPT][0]), int(r.info[KEPT][1])) for r in records]
     target, size = _target(records[0]), records[0].info["size"]
     boxes = [_said(r) for r in records]
-    return [overlap(None if box is None else rectangle(box, size), target) for box in boxes]
+    return [overlap(None if box is None else fill_box(box, size), target) for box in boxes]
 
 
 def complete(options: Options) -> RecordCompleter | None:
@@ -68,4 +69,4 @@ def _said(record: Record) -> Box | None:
     frame = record.info.get("frame", (THOUSAND, THOUSAND))
     answer = read_answer(record.output)
     box = None if answer is None else read_box(answer)
-    return None if box is None or not is_proper(box, *frame) else rescaled(box, frame, size)
+    return None if box is None or not is_proper(box, *frame) else rescale(box, frame, size)

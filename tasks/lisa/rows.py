@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Literal
 from vlrft.data import Defect, Picture, Row, Source
 from vlrft.data import read as read_file
 from vlrft.schema import DataError
-from vlrft.vision.masks import bounds, paint
+from vlrft.vision.masks import bounding_box
+
+from .polygons import paint
 
 PICTURES = (".jpg", ".jpeg", ".png")
 RECTANGLE = "rectangle"
@@ -115,7 +117,7 @@ def _annotation(
     if not within:
         raise DataError(f"{name}: a polygon's point is no place of a picture")
     size = _size(found)
-    target = bounds(paint(shapes, size))
+    target = bounding_box(paint(shapes, size))
     if target is None:
         raise DataError(f"{name}: no target: its polygons are empty, flags or ignored")
     if not shapes[0]["points"]:

@@ -23,7 +23,7 @@ from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Prompt, Resize
 from vlrft.schema.errors import ConfigError
-from vlrft.vision.boxes import resized
+from vlrft.vision.boxes import resized_size
 
 LORA = LoraConfig(rank=4, alpha=8)
 
@@ -101,7 +101,7 @@ def test_pixel_bounds_reach_the_processor() -> None:
     assert grids == [(1, 8, 8), (1, 12, 12)]
     own = Resize(min_pixels=112 * 112, max_pixels=168 * 168, factor=28)
     assert policy.chat.resize == own
-    assert [resized(s, s, **asdict(own)) for s in (56, 400)] == [(112, 112), (168, 168)]
+    assert [resized_size(s, s, **asdict(own)) for s in (56, 400)] == [(112, 112), (168, 168)]
     other = SimpleNamespace(size={"height": 1}, patch_size=14, merge_size=2)
     assert QWEN_VISION.resize(other) is None
 

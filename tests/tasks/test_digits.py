@@ -21,7 +21,7 @@ from vlrft.tasks.digits.scans import SPLITS, scans_of
 
 from vlrft.rollout.gold import gold_text
 from vlrft.schema import IMAGE, Record, Reward, Sample
-from vlrft.vision.boxes import to_pixels
+from vlrft.vision.boxes import rescale, round_box
 
 REWARDS: dict[str, Reward] = {"choice": choice, "count": count, "boxes": boxes, "format": form}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -91,7 +91,7 @@ def test_the_ink_of_a_lone_digit_lies_in_its_gold_box(options: dict[str, Any]) -
     for sample in by_kind(scenes(**lone), "ground"):
         image = sample.images[0]
         ink = np.asarray(image.convert("L"))
-        x1, y1, x2, y2 = to_pixels(sample.answer, *image.size)
+        x1, y1, x2, y2 = round_box(rescale(sample.answer, (1000, 1000), image.size))
         inside = ink[y1:y2, x1:x2]
         assert inside.sum() == ink.sum() > 0
         assert inside.shape[0] == inside.shape[1] <= Options(**options).sizes[1]
@@ -146,7 +146,7 @@ def test_questions_and_answers_agree_with_the_picture() -> None:
                 right = shown[one][0][0] - 20 > shown[other][0][0]
                 assert (left, right) == (sample.answer == "A", sample.answer == "B")
             case "ground", [digit]:
-                assert shown[digit] == [to_pixels(sample.answer, 112, 112)]
+                assert shown[digit] == [round_box(rescale(sample.answer, (1000, 1000), (112, 112)))]
                 assert len(shown) > 1
             case other_question:
                 pytest.fail(f"{other_question}")

@@ -26,7 +26,7 @@ from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_reward, find_task
 from vlrft.schema import DataError, Record, Sample
 from vlrft.scoring.graders import Graders
-from vlrft.vision.boxes import to_pixels
+from vlrft.vision.boxes import rescale, round_box
 
 WHERE = ["/7_1/0", "/7_2/0", "/7_3/0", "/7_4/0"]
 
@@ -86,7 +86,7 @@ def test_the_gold_box_is_around_the_whole_target(data: Path) -> None:
     assert found["test/7_1/0"].answer == (156, 117, 470, 588)  # 156.25, 117.1, 470.3, 587.8
     assert found["test/7_2/0"].answer == (625, 117, 783, 354)
     assert found["test/7_4/0"].answer == (188, 117, 783, 354)  # both parts
-    pixels = [to_pixels(s.answer, 640, 427) for s in found.values()]
+    pixels = [round_box(rescale(s.answer, (1000, 1000), (640, 427))) for s in found.values()]
     assert pixels == [(100, 50, 301, 251), (400, 50, 501, 151), (100, 50, 301, 251), (120, 50, 501, 151)]  # fmt: skip
 
 

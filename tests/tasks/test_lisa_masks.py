@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from vlrft.tasks.lisa.polygons import paint
 
 import vlrft.data.dataset
 from tests.conftest import Tiny
@@ -17,7 +18,7 @@ from tests.fakes.tiny_sam import masks_of, save
 from tests.fixtures.makers.lisa import SQUARE, WITHIN, make, shape
 from tests.tasks.loaded import made
 from vlrft.cli.main import main
-from vlrft.vision.masks import overlap, paint
+from vlrft.vision.masks import overlap
 
 SIZE = (640, 427)
 BOXES = ["(156,117),(470,588)", "(625,117),(783,354)", "nothing", "(0,0),(1000,1000)"]

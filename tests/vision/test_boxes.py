@@ -15,14 +15,14 @@ from vlrft.vision.boxes import (
     giou,
     iou,
     is_proper,
-    rescaled,
-    resized,
-    rounded,
-    to_pixels,
+    rescale,
+    resized_size,
+    round_box,
     to_thousandths,
 )
 
 WHOLE: Box = (0, 0, 1000, 1000)
+THOUSANDTHS = (1000, 1000)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_frame_may_be_the_image() -> None:
 
 def test_thousandths_of_width_and_height() -> None:
     assert to_thousandths((56, 0, 112, 56), 112, 224) == (500, 0, 1000, 250)
-    assert to_pixels((500, 0, 1000, 250), 112, 224) == (56, 0, 112, 56)
+    assert rescale((500, 0, 1000, 250), THOUSANDTHS, (112, 224)) == (56, 0, 112, 56)
 
 
 @given(st.integers(1, 1000), st.integers(1, 1000), st.data())
@@ -78,7 +78,8 @@ def test_pixels_survive_the_way_there_and_back(
 ) -> None:
     xs, ys = st.integers(0, width), st.integers(0, height)
     box = data.draw(st.tuples(xs, ys, xs, ys))
-    assert to_pixels(to_thousandths(box, width, height), width, height) == box
+    thousandths = to_thousandths(box, width, height)
+    assert round_box(rescale(thousandths, THOUSANDTHS, (width, height))) == box
 
 
 def test_giou_by_hand() -> None:
@@ -95,9 +96,9 @@ def test_the_resized_size_is_the_processors_own(family: str) -> None:
     for _ in range(200):
         width, height = rng.randint(30, 3000), rng.randint(30, 3000)
         most = rng.choice([401408, 1003520, 12845056])
-        frame = resized(width, height, 3136, most)
+        frame = resized_size(width, height, 3136, most)
         assert frame[::-1] == module.smart_resize(height, width, 28, 3136, most)
         x1, x2 = sorted(rng.sample(range(width + 1), 2))
         y1, y2 = sorted(rng.sample(range(height + 1), 2))
-        there = rescaled((x1, y1, x2, y2), (width, height), frame)
-        assert rounded(rescaled(there, frame, (width, height))) == (x1, y1, x2, y2)
+        there = rescale((x1, y1, x2, y2), (width, height), frame)
+        assert round_box(rescale(there, frame, (width, height))) == (x1, y1, x2, y2)

@@ -1,9 +1,8 @@
 """Boxes (x1, y1, x2, y2): conventions, conversions and overlap.
 
-Three conventions: pixels of the image; thousandths of its width and height (Qwen2-VL), in which
-packs state their gold answers; and pixels of the image as the processor resizes it (Qwen2.5-VL),
-whose size `resized` tells. A box is *proper* when it is finite, lies within its frame and has
-an area; any other overlaps nothing.
+Three conventions: pixels of the image; thousandths of its width and height, which Qwen2-VL writes and in which packs state
+their gold answers; and pixels of the image as the image processor resizes it, to `resized_size`, which Qwen2.5-VL writes. A
+box is *proper* when it is finite, lies within its frame and has an area; any other box overlaps nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def iou(one: Box, other: Box, width: float = THOUSAND, height: float = THOUSAND)
 
 def giou(one: Box, other: Box) -> float:
     """Generalised IoU in (-1, 1] of two proper boxes: IoU minus the share of their hull that neither
-    covers (Rezatofighi et al. 2019, arXiv 1902.09630)."""
+    box covers (Rezatofighi et al. 2019, arXiv 1902.09630)."""
     shared = max(min(one[2], other[2]) - max(one[0], other[0]), 0.0) * max(
         min(one[3], other[3]) - max(one[1], other[1]), 0.0
     )
@@ -45,12 +44,14 @@ def giou(one: Box, other: Box) -> float:
     return shared / union - (hull - union) / hull
 
 
-def resized(
+def resized_size(
     width: int, height: int, min_pixels: int, max_pixels: int, factor: int = 28
 ) -> tuple[int, int]:
-    """The width and height to which Qwen2-VL's and Qwen2.5-VL's processors bring an image: multiples
-    of `factor`, an area within the bounds, the shape kept as nearly as that allows. Raises
-    ValueError for an image more than 200 times as long as it is wide."""
+    """The width and height of an image after resizing as Qwen2-VL's image processor does (transformers' `smart_resize`):
+    multiples of `factor`, an area within the bounds, the aspect ratio kept as nearly as they allow.
+
+    Raises ValueError for an image more than 200 times as long as it is wide.
+    """
     if max(width, height) > 200 * min(width, height):
         raise ValueError(f"an image of {width} x {height} pixels is too long for its width")
     w, h = round(width / factor) * factor, round(height / factor) * factor
@@ -64,14 +65,14 @@ def resized(
     return w, h
 
 
-def rescaled(box: Box, frame: tuple[float, float], other: tuple[float, float]) -> Box:
-    """The box of a frame (width, height) in another one; thousandths are a frame of 1000 by 1000."""
+def rescale(box: Box, frame: tuple[float, float], other: tuple[float, float]) -> Box:
+    """A box of one frame (width, height) in another frame; thousandths are a frame of 1000 by 1000."""
     across, down = other[0] / frame[0], other[1] / frame[1]
     return box[0] * across, box[1] * down, box[2] * across, box[3] * down
 
 
-def rounded(box: Box) -> tuple[int, int, int, int]:
-    """To whole numbers."""
+def round_box(box: Box) -> tuple[int, int, int, int]:
+    """The box in whole numbers."""
     return round(box[0]), round(box[1]), round(box[2]), round(box[3])
 
 
@@ -83,18 +84,6 @@ def to_thousandths(box: Box, width: int, height: int) -> tuple[int, int, int, in
         round(y1 * THOUSAND / height),
         round(x2 * THOUSAND / width),
         round(y2 * THOUSAND / height),
-    )
-
-
-def to_pixels(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
-    """Thousandths -> the nearest whole pixels; exact after `to_thousandths` on images up to 1000
-    pixels a side."""
-    x1, y1, x2, y2 = box
-    return (
-        round(x1 * width / THOUSAND),
-        round(y1 * height / THOUSAND),
-        round(x2 * width / THOUSAND),
-        round(y2 * height / THOUSAND),
     )
 
 
