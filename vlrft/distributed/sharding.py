@@ -1,79 +1,64 @@
-"""A step's samples dealt over the ranks: each is played by one rank, and then every rank knows every group.
+"""Sharding of a step's samples over the ranks: each rank plays its shard, then all ranks exchange their groups.
 
-What is decided from groups (which to keep, whether to go on sampling, advantages, denominators) is computed by every
-rank from the same groups in the same order, and so is what one process would decide. Prompts and images stay where they
-were played; that rank trains on them.
+Whatever is decided from groups (which ones to keep, whether to sample more, advantages, denominators) is computed on
+every rank from the same groups in the same order, and so is equal to what a single process would decide. Prompts and
+images are not exchanged: they stay on the rank that played them, which also trains on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.schema import DataError, Group, Piece, Prompt, Resize, Sample
-from vlrft.tracing.phases import work_on
-
-CHARACTERS = 4  # of a token, about
+from vlrft.schema import DataError, Group, Piece, Prompt, Sample
 
 
-def dealt(
+def shard_by_size(sizes: Sequence[float], ranks: int) -> list[list[int]]:
+    """The indices of each rank's shard, ascending: items are assigned from the largest to the smallest, each to the rank
+    with the smallest total so far (longest processing time first, Graham 1969).
+
+    `sizes`: of each item, such as its estimated number of tokens; they must be equal on all ranks.
+    """
+    totals = [0.0] * ranks
+    shards: list[list[int]] = [[] for _ in range(ranks)]
+    for index in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+        least = min(range(ranks), key=lambda rank: (totals[rank], len(shards[rank])))
+        totals[least] += sizes[index]
+        shards[least].append(index)
+    return [sorted(shard) for shard in shards]
+
+
+def gather_groups(
+    groups: Sequence[Group],
     samples: Sequence[Sample],
-    play: Callable[[Sequence[int]], Sequence[Group]],
+    shards: Sequence[Sequence[int]],
     ranks: Ranks,
-    sizes: Sequence[float],
 ) -> list[Group]:
-    """A group a sample, in order. `play` gets the places of this rank's own samples and returns a group for each.
-    `sizes`: about how many tokens each sample takes, the same on every rank."""
-    places = shares(sizes, ranks.size)
-    own = places[ranks.rank]
-    work_on([samples[place].id for place in own])
-    played = [replace(group, rank=ranks.rank) for group in play(own)]
+    """One group for each of `samples`, in their order, on every rank. `groups`: those of this rank's shard.
+
+    Groups of other ranks come without prompts and images. Raises DataError where the samples of the ranks differ.
+    """
+    played = [replace(group, rank=ranks.rank) for group in groups]
     if ranks.size == 1:
         return played
-    found: list[Group | None] = [None] * len(samples)
-    for rank, part in enumerate(ranks.gather([_figures_only(group) for group in played])):
-        for place, group in zip(places[rank], part, strict=True):
-            found[place] = _of_sample(group, samples[place], rank)
-    for place, group in zip(own, played, strict=True):
-        found[place] = group  # with prompts and images
-    return [group for group in found if group is not None]
+    by_index: dict[int, Group] = {}
+    for rank, part in enumerate(ranks.gather([_strip(group) for group in played])):
+        for index, group in zip(shards[rank], part, strict=True):
+            by_index[index] = _with_sample(group, samples[index], rank)
+    by_index |= zip(shards[ranks.rank], played, strict=True)  # with prompts and images
+    return [by_index[index] for index in range(len(samples))]
 
 
-def shares(sizes: Sequence[float], ranks: int) -> list[list[int]]:
-    """The places that each rank gets, ascending: the largest first, to the rank that has least (Graham 1969, LPT)."""
-    held = [0.0] * ranks
-    found: list[list[int]] = [[] for _ in range(ranks)]
-    for place in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
-        least = min(range(ranks), key=lambda rank: (held[rank], len(found[rank])))
-        held[least] += sizes[place]
-        found[least].append(place)
-    return [sorted(own) for own in found]
-
-
-def prompt_size(sample: Sample, resize: Resize | None) -> float:
-    """About how many tokens its first prompt has, by its characters and its images' areas; nothing is rendered.
-    `resize`: how the policy's image processor resizes, None where it has none."""
-    texts = [
-        part for message in sample.messages for part in message.content if isinstance(part, str)
-    ]
-    tokens = sum(map(len, texts)) / CHARACTERS
-    if resize is not None:
-        areas = (image.width * image.height for image in sample.images)
-        shown = (min(max(area, resize.min_pixels), resize.max_pixels) for area in areas)
-        tokens += sum(shown) / resize.factor**2
-    return tokens
-
-
-def _figures_only(group: Group) -> Group:
-    """The group without images and prompts: small enough to be sent."""
+def _strip(group: Group) -> Group:
+    """The group without images and prompts, which makes it small enough to send."""
     rollouts = [
         replace(
             r,
             sample=replace(r.sample, images=(), messages=(), info={}),
             rows=tuple(
-                replace(s, prompt=Prompt(ids=()), pieces=tuple(map(_without_images, s.pieces)))
-                for s in r.rows
+                replace(row, prompt=Prompt(ids=()), pieces=tuple(map(_without_images, row.pieces)))
+                for row in r.rows
             ),
         )
         for r in group.rollouts
@@ -86,8 +71,8 @@ def _without_images(piece: Piece) -> Piece:
     return replace(piece, images=(), turn=turn)
 
 
-def _of_sample(group: Group, sample: Sample, rank: int) -> Group:
-    """The group with this rank's own copy of the sample. Raises DataError where the ranks' data differ."""
+def _with_sample(group: Group, sample: Sample, rank: int) -> Group:
+    """The group with this rank's copy of its sample."""
     if group.sample.id != sample.id:
         raise DataError(
             f"rank {rank} has {group.sample.id} where this one has {sample.id}: give all ranks the same data, in the same order"

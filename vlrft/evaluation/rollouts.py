@@ -1,32 +1,38 @@
-"""Samples played as an evaluation plays them."""
+"""Rollouts of an evaluation: greedy, or several answers to each sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vlrft.config import EvalConfig, RolloutConfig
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.distributed.sharding import dealt, prompt_size
+from vlrft.distributed.sharding import gather_groups, shard_by_size
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import RolloutEngine, Sampling
 from vlrft.rollout.play import drop_failed, play, seed_from
+from vlrft.rollout.prompt_size import prompt_size
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
 
 GREEDY = EvalConfig()
 
 
-def player(
+def play_evaluation(
     loaded: LoadedTask,
+    samples: Sequence[Sample],
     engine: RolloutEngine,
     chat: Chat,
     rollout: RolloutConfig,
     decoding: EvalConfig = GREEDY,
     ranks: Ranks = ALONE,
-) -> Callable[[Sequence[Sample]], list[Group]]:
-    """Plays samples as an evaluation does: greedily, or several answers each by seeds that depend on nothing but the
-    sample and the answer's number."""
+) -> list[Group]:
+    """Plays samples with the decoding of an evaluation; returns one group a sample, in order, on every rank. The seed of
+    an answer depends on nothing but its sample and its number.
+
+    Raises EnvError for an environment that failed where `task.env.on_error` is `raise`; otherwise the failed rollout is
+    in its group with its error.
+    """
     sampling = replace(
         Sampling.of(rollout),
         temperature=decoding.temperature,
@@ -34,28 +40,13 @@ def player(
         top_k=0,
         max_tokens=decoding.max_tokens or rollout.max_tokens,
     )
-
-    def answers(samples: Sequence[Sample]) -> list[Group]:
-        def play_own(own: Sequence[int]) -> list[Group]:
-            ids = [samples[i].id for i in own]
-            return play(
-                [samples[i] for i in own],
-                task=loaded.task,
-                rewards=loaded.rewards,
-                engine=engine,
-                chat=chat,
-                sampling=sampling,
-                seeds=[
-                    [seed_from("eval", name, k) for k in range(decoding.answers)] for name in ids
-                ],
-                host=loaded.host,
-                limits=loaded.env,
-            )
-
-        sizes = [prompt_size(sample, chat.resize) for sample in samples]
-        groups = dealt(samples, play_own, ranks, sizes)
-        if loaded.env.on_error == "raise":
-            drop_failed(groups, loaded.env)
-        return groups
-
-    return answers
+    sizes = [prompt_size(sample, chat.resize) for sample in samples]
+    shards = shard_by_size(sizes, ranks.size)
+    shard = [samples[i] for i in shards[ranks.rank]]
+    answers = range(decoding.answers)
+    seeds = [[seed_from("eval", sample.id, k) for k in answers] for sample in shard]
+    groups = play(loaded, shard, engine, chat, sampling, seeds=seeds)
+    groups = gather_groups(groups, samples, shards, ranks)
+    if loaded.env.on_error == "raise":
+        drop_failed(groups, loaded.env)
+    return groups

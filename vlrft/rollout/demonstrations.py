@@ -1,4 +1,4 @@
-"""Supervised warm-up through the same batch and engine: a group is one injected rollout, what the task's gold says."""
+"""Demonstrations for supervised warm-up: a group is one injected rollout, whose answers are the task's gold answer."""
 
 from __future__ import annotations
 
@@ -12,62 +12,71 @@ from vlrft.rollout.gold import gold_turns
 from vlrft.rollout.play import run_episodes, start_episodes
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
+from vlrft.tracing.phases import work_on
 
-GOLD_BYTES = 256 * 2**20  # of gold plays that a stage keeps
+CACHE_BYTES = 256 * 2**20  # of demonstrations in environments that a stage keeps
 
 
-def play_demonstrations(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
-    """A group of one a sample, with reward 1: the gold answer, or the turns that gold plays in the environment.
+def play_demonstrations(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
+    """One group of one rollout for each sample, with reward 1: the gold answer, or the gold turns played in the
+    environment.
 
-    Raises DataError for a play that does not end where its gold does.
+    Raises DataError for an episode that does not end with its last gold turn.
     """
-    said = [gold_turns(loaded.task, sample) for sample in samples]
-    episodes = start_episodes(samples, range(len(samples)), loaded.task, loaded.host)
+    gold = [gold_turns(loaded.task, sample) for sample in samples]
+    episodes = start_episodes(loaded, samples, range(len(samples)))  # the seed is the index
 
-    def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> list[Piece]:
+    def respond(running: Sequence[Episode], prompts: Sequence[Prompt]) -> list[Piece]:
         pieces: list[Piece] = []
-        for episode in going:
-            own = said[episode.seed]
-            if episode.said == len(own):
-                raise DataError(f"{episode.sample.id}: its gold play goes on behind its last turn")
-            text = own[episode.said]
+        for episode in running:
+            turns = gold[episode.seed]
+            if episode.turns == len(turns):
+                raise DataError(
+                    f"{episode.sample.id}: the environment continues after the last turn of the gold answer"
+                )
+            text = turns[episode.turns]
             pieces.append(Piece(ids=chat.answer_ids(text), text=text, finish="stop"))
         return pieces
 
-    beyond = max(map(len, said), default=0) + 1  # no limit cuts a gold play
-    run_episodes(episodes, loaded.host, chat, say, EnvConfig(max_turns=beyond))
-    return [Group(sample=e.sample, rollouts=(_finished(e, said[e.seed]),)) for e in episodes]
+    limit = max(map(len, gold), default=0) + 1  # never cuts a gold answer
+    run_episodes(episodes, loaded.host, chat, respond, EnvConfig(max_turns=limit))
+    return [Group(sample=e.sample, rollouts=(_demonstration(e, gold[e.seed]),)) for e in episodes]
 
 
-def _finished(episode: Episode, said: Sequence[str]) -> Rollout:
+def _demonstration(episode: Episode, gold: Sequence[str]) -> Rollout:
     if episode.errors:
-        raise DataError(f"the gold play of {episode.sample.id}: {episode.errors[ENVIRONMENT]}")
-    if episode.said < len(said):
-        raise DataError(f"{episode.sample.id}: its gold play ends before its last turn")
+        raise DataError(
+            f"{episode.sample.id}: the environment fails on the gold answer: {episode.errors[ENVIRONMENT]}"
+        )
+    if episode.turns < len(gold):
+        raise DataError(
+            f"{episode.sample.id}: the environment ends before the last turn of the gold answer"
+        )
     episode.reward = 1.0
     return episode.rollout(origin="injected")
 
 
 class DemonstrationCache:
-    """Gold groups; what gold plays in an environment is played once while there is room to keep it."""
+    """Plays demonstrations; those in an environment are kept, up to `CACHE_BYTES`, and not played again."""
 
     def __init__(self) -> None:
-        self._known = ByteCache[Group](GOLD_BYTES)
+        self._cache = ByteCache[Group](CACHE_BYTES)
 
-    def groups(self, samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Group]:
+    def play(self, loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
         """See `play_demonstrations`."""
+        work_on([sample.id for sample in samples])
         if loaded.task.env is None:
-            return play_demonstrations(samples, loaded, chat)
-        known = {s.id: self._known.get(s.id) for s in samples}
-        fresh = [s for s in {s.id: s for s in samples}.values() if known[s.id] is None]
-        found = {g.sample.id: g for g in play_demonstrations(fresh, loaded, chat)}
-        for group in found.values():
-            self._known.put(group.sample.id, group, count_bytes(group))
-        return [known[s.id] or found[s.id] for s in samples]
+            return play_demonstrations(loaded, samples, chat)
+        cached = {s.id: self._cache.get(s.id) for s in samples}
+        missing = [s for s in {s.id: s for s in samples}.values() if cached[s.id] is None]
+        played = {g.sample.id: g for g in play_demonstrations(loaded, missing, chat)}
+        for group in played.values():
+            self._cache.put(group.sample.id, group, count_bytes(group))
+        return [cached[s.id] or played[s.id] for s in samples]
 
 
 def count_bytes(group: Group) -> int:
-    """Bytes of its tokens and images, about."""
+    """Bytes of the group's tokens and distinct images, about."""
     rows = [row for r in group.rollouts for row in r.rows]
     ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)
     images = [

@@ -1,4 +1,4 @@
-"""A rollout in the making: what was shown, what was said, and the training rows that come of it."""
+"""An episode: a sample that is being played, and the training rows that its turns add up to."""
 
 from __future__ import annotations
 
@@ -25,83 +25,83 @@ from vlrft.schema import (
 
 @dataclass
 class Episode:
-    """One play of a sample. It goes on while it has an observation."""
+    """A rollout in progress. It runs for as long as it has an observation."""
 
     sample: Sample
     seed: int
     handle: int  # of its environment
-    keeps_turns: bool  # whether an environment answers, or the sample is all there is
+    keeps_turns: bool  # False for a task without an environment
     observation: Observation | None = None
     ended: EndReason = "done"
     rows: list[TrainingRow] = field(default_factory=list[TrainingRow])
-    said: int = 0  # turns
+    turns: int = 0  # that are done
     reward: float = 0.0
     scores: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
     errors: dict[str, str] = field(default_factory=dict[str, str])
-    added: Piece | None = None  # what the latest observation adds to the last row
+    inserted: Piece | None = None  # the latest observation, where it continues the last row
 
     def prompt(self, chat: Chat) -> Prompt:
-        """All that the policy reads before it says the next thing."""
-        seen = self.observation
-        assert seen is not None
-        if not (seen.follows and self.rows):
-            return chat.render(seen.messages, seen.images, name=self.sample.id)
+        """The prompt of the next turn: the whole context."""
+        observation = self.observation
+        assert observation is not None
+        messages, images = observation.messages, observation.images
+        if not (observation.follows and self.rows):
+            return chat.render(messages, images, name=self.sample.id)
         row = self.rows[-1]
-        new = chat.follow(row.pieces[-1].ids, seen.messages, seen.images, name=self.sample.id)
-        self.added = Piece(
-            ids=new.ids, text=words(seen), sampled=False, images=new.images
-        )  # masked in training
-        before = [i for piece in row.pieces for i in piece.ids]
-        images = [image for piece in row.pieces for image in piece.images]
+        new = chat.follow(row.pieces[-1].ids, messages, images, name=self.sample.id)
+        text = observation_text(observation)
+        self.inserted = Piece(ids=new.ids, text=text, sampled=False, images=new.images)
+        ids = [i for piece in row.pieces for i in piece.ids]
+        row_images = [image for piece in row.pieces for image in piece.images]
         return Prompt(
-            ids=(*row.prompt.ids, *before, *new.ids),
-            images=(*row.prompt.images, *images, *new.images),
+            ids=(*row.prompt.ids, *ids, *new.ids),
+            images=(*row.prompt.images, *row_images, *new.images),
         )
 
-    def take(
-        self, prompt: Prompt, piece: Piece, answer: Step | EnvFailure, limits: EnvConfig
+    def advance(
+        self, prompt: Prompt, piece: Piece, result: Step | EnvFailure, limits: EnvConfig
     ) -> None:
-        """Goes on by what the policy said to `prompt`, and what its environment answered."""
-        seen = self.observation
-        assert seen is not None
-        step = Step() if isinstance(answer, EnvFailure) else answer
+        """Adds one turn: the policy's `piece` after `prompt`, and its environment's `result`."""
+        observation = self.observation
+        assert observation is not None
+        step = Step() if isinstance(result, EnvFailure) else result
         if self.keeps_turns:
             turn = Turn(
-                shown=words(seen),
-                images=seen.images,
-                anchor=seen.anchor,
+                shown=observation_text(observation),
+                images=observation.images,
+                anchor=observation.anchor,
                 reward=step.reward,
                 penalty=0.0 if step.valid else limits.invalid_penalty,
                 valid=step.valid,
             )
             piece = replace(piece, turn=turn)
             self.reward -= turn.penalty
-        if self.added is None:
+        if self.inserted is None:
             self.rows.append(TrainingRow(prompt=prompt, pieces=(piece,)))
         else:
             row = self.rows[-1]
-            self.rows[-1] = replace(row, pieces=(*row.pieces, self.added, piece))
-            self.added = None
-        self.said += 1
+            self.rows[-1] = replace(row, pieces=(*row.pieces, self.inserted, piece))
+            self.inserted = None
+        self.turns += 1
         self.reward += step.reward
         self.scores.update(step.scores)
         self.observation = step.observation
-        if isinstance(answer, EnvFailure):
-            self.fail(answer)
-        elif self.observation is not None and self.said >= limits.max_turns:
+        if isinstance(result, EnvFailure):
+            self.fail(result)
+        elif self.observation is not None and self.turns >= limits.max_turns:
             self.end("turns")
 
-    def end(self, why: EndReason) -> None:
-        """It goes on no more."""
-        self.observation, self.ended = None, why
+    def end(self, reason: EndReason) -> None:
+        """Ends the episode before its environment does."""
+        self.observation, self.ended = None, reason
 
-    def fail(self, failed: EnvFailure) -> None:
-        """Its environment cannot go on."""
-        self.errors[ENVIRONMENT] = failed.message
+    def fail(self, failure: EnvFailure) -> None:
+        """Ends the episode with the error of its environment."""
+        self.errors[ENVIRONMENT] = failure.message
         self.end("error")
 
-    def rollout(self, policy_step: int = 0, **known: object) -> Rollout:
-        """`known`: what else the rollout holds, such as its origin."""
+    def rollout(self, policy_step: int = 0, **fields: object) -> Rollout:
+        """The finished rollout. `fields`: further fields of it, such as `origin`."""
         return Rollout(
             sample=self.sample,
             rows=tuple(self.rows),
@@ -110,16 +110,18 @@ class Episode:
             errors=self.errors,
             policy_step=policy_step,
             ended=self.ended,
-            **known,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]
         )
 
 
-def words(seen: Observation) -> str:
-    """The new part of an observation for people, images as <image>."""
-    if seen.shown is not None:
-        return seen.shown
-    return "".join(map(_word, seen.messages[-1].content)) if seen.messages else ""
+def observation_text(observation: Observation) -> str:
+    """The new part of an observation as text for logs and reports, images as <image>."""
+    if observation.shown is not None:
+        return observation.shown
+    if not observation.messages:
+        return ""
+    return "".join(map(_part_text, observation.messages[-1].content))
 
 
-def _word(part: str | Slot) -> str:
+def _part_text(part: str | Slot) -> str:
     return "<image>" if part is IMAGE else str(part)

@@ -1,4 +1,4 @@
-"""What earns full marks: a gold answer, or what gold says turn by turn to an environment. No torch."""
+"""Gold answers: the answer, or the turns in an environment, that the task gives full marks. No torch."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from vlrft.scoring.graders import STRICT, Graders
 
 
 def gold_turns(task: Task, sample: Sample) -> Sequence[str]:
-    """What to say, turn by turn."""
+    """The text of each turn of the sample's gold answer."""
     gold = task.gold(sample)
     return [gold] if isinstance(gold, str) else gold
 
 
 def gold_text(task: Task, sample: Sample) -> str:
-    """All that gold says, as a reward reads it: turns joined by newlines."""
+    """The gold answer as a reward reads it: its turns joined by newlines."""
     return "\n".join(gold_turns(task, sample))
 
 
 def grade_gold_answer(
     task: Task, graders: Graders, sample: Sample, host: Host
 ) -> tuple[Sequence[str], float]:
-    """What gold says turn by turn, and what the strict grader gives it when it is played. Raises DataError."""
-    said = gold_turns(task, sample)
-    _, scores = walk(sample, said, host)
-    return said, graders.grade(STRICT, "\n".join(said), sample, scores)
+    """Plays the gold answer; returns its turns and the strict grade. Raises DataError where the environment fails."""
+    turns = gold_turns(task, sample)
+    _, scores = walk(sample, turns, host)
+    return turns, graders.grade(STRICT, "\n".join(turns), sample, scores)
 
 
 def walk(
-    sample: Sample, said: Sequence[str], host: Host
+    sample: Sample, turns: Sequence[str], host: Host
 ) -> tuple[list[Observation], dict[str, float | None]]:
-    """What the sample's environment shows when these things are said to it, and what it scores them.
+    """Plays these turns in the sample's environment; returns the observations before each of them and the scores.
 
-    Raises DataError where it fails.
+    Raises DataError where the environment fails.
     """
-    ((handle, seen),) = host.start([sample])
-    shown: list[Observation] = []
+    ((handle, result),) = host.start([sample])
+    observations: list[Observation] = []
     scores: dict[str, float | None] = {}
     try:
-        for text in said:
-            if isinstance(seen, EnvFailure):
-                raise DataError(seen.message)
-            shown.append(seen)
+        for text in turns:
+            if isinstance(result, EnvFailure):
+                raise DataError(result.message)
+            observations.append(result)
             step = host.step({handle: text})[handle]
             if isinstance(step, EnvFailure):
                 raise DataError(step.message)
             scores |= step.scores
             if step.observation is None:
                 break
-            seen = step.observation
+            result = step.observation
     finally:
         host.close([handle])
-    return shown, scores
+    return observations, scores

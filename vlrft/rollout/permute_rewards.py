@@ -1,4 +1,4 @@
-"""`permute_rewards`: a control that must not learn."""
+"""`permute_rewards`: a control experiment. A run whose rewards are permuted within each group must not learn."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from vlrft.schema import Group, Piece, Rollout, TrainingRow
 
 
 def permute_rewards(group: Group, seed: int) -> Group:
-    """The group with its rewards dealt to other rollouts: a control that must not learn. Of a play with turns the last one
-    earns all of it."""
+    """The group with its rewards permuted among its rollouts. In an episode the last turn gets the whole reward."""
     order = random.Random(seed).sample(range(len(group.rollouts)), len(group.rollouts))
-    given = [group.rollouts[i] for i in order]
+    sources = [group.rollouts[i] for i in order]
     rollouts = tuple(
         replace(
-            r,
-            reward=g.reward,
-            scores=g.scores,
-            errors=g.errors,
-            rows=_earning(r, g.reward) if r.turns else r.rows,
+            rollout,
+            reward=source.reward,
+            scores=source.scores,
+            errors=source.errors,
+            rows=_reward_last_turn(rollout, source.reward) if rollout.turns else rollout.rows,
         )
-        for r, g in zip(group.rollouts, given, strict=True)
+        for rollout, source in zip(group.rollouts, sources, strict=True)
     )
     return replace(group, rollouts=rollouts)
 
 
-def _earning(rollout: Rollout, reward: float) -> tuple[TrainingRow, ...]:
-    """Its rows when its last turn earns the reward, and no other earns or costs anything."""
+def _reward_last_turn(rollout: Rollout, reward: float) -> tuple[TrainingRow, ...]:
+    """The rollout's rows with the reward at its last turn, and neither reward nor penalty at the others."""
     left = len(rollout.turns)
     rows: list[TrainingRow] = []
     for row in rollout.rows:

@@ -1,4 +1,4 @@
-"""Environments and `play`: many of them in lock-step against one rollout engine. A single turn is the simplest one."""
+"""`play`: many episodes in lock-step against one rollout engine. A sample without an environment is one turn."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vlrft.config import EnvConfig
-from vlrft.envs import EnvFailure, Host, InProcess, SingleTurn
+from vlrft.envs import EnvFailure, Host
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, RolloutEngine, Sampling
 from vlrft.rollout.episode import Episode
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import (
     ENVIRONMENT,
     Group,
@@ -20,14 +21,13 @@ from vlrft.schema import (
     PromptKey,
     Rollout,
     Sample,
-    Task,
 )
 from vlrft.schema.errors import EnvError
-from vlrft.scoring.rewards import WeightedReward, score_groups
-from vlrft.tracing.phases import phase
+from vlrft.scoring.rewards import score_groups
+from vlrft.tracing.phases import phase, work_on
 
-Say = Callable[[Sequence[Episode], Sequence[Prompt]], Sequence[Piece]]
-"""What is said at one turn: a piece for each episode, behind its prompt."""
+Respond = Callable[[Sequence[Episode], Sequence[Prompt]], Sequence[Piece]]
+"""The policy's side of one turn: a piece for each episode, given its prompt."""
 
 
 def seed_from(*parts: object) -> int:
@@ -37,149 +37,157 @@ def seed_from(*parts: object) -> int:
 
 
 def play(
+    loaded: LoadedTask,
     samples: Sequence[Sample],
-    *,
-    task: Task,
-    rewards: Sequence[WeightedReward],
     engine: RolloutEngine,
     chat: Chat,
     sampling: Sampling,
+    *,
     seeds: Sequence[Sequence[int]],
     policy_step: int = 0,
-    host: Host | None = None,
-    limits: EnvConfig | None = None,
 ) -> list[Group]:
-    """Plays each sample once a seed and scores the rollouts; a group a sample, in order.
+    """Plays each sample once for each of its seeds and scores the rollouts; returns one group a sample, in order.
 
-    `host`: where the environments are, this process unless given. A rollout whose environment failed is in its group,
-    with what it earned until then and with its error; `drop_failed` does with it as the config says. Rollouts that see the
-    same prompt share its prefill.
+    All episodes advance together, turn by turn; those with equal prompts share one prefill. A rollout whose environment
+    failed is in its group, with the reward it had until then and its error; `drop_failed` treats it as the config says.
+
+    Raises DataError, RewardError and whatever else the task, its rewards or the engine raise.
     """
-    host = host or InProcess(task.env or SingleTurn)
-    own = [(s, seed) for s, given in zip(samples, seeds, strict=True) for seed in given]
-    episodes = start_episodes([s for s, _ in own], [seed for _, seed in own], task, host)
+    work_on([sample.id for sample in samples])
+    pairs = [
+        (sample, seed)
+        for sample, own_seeds in zip(samples, seeds, strict=True)
+        for seed in own_seeds
+    ]
+    episodes = start_episodes(loaded, [s for s, _ in pairs], [seed for _, seed in pairs])
+
+    def respond(running: Sequence[Episode], prompts: Sequence[Prompt]) -> Sequence[Piece]:
+        return sample_completions(running, prompts, engine, sampling)
+
     limit = sampling.limits.max_prompt_tokens
-
-    def say(going: Sequence[Episode], prompts: Sequence[Prompt]) -> Sequence[Piece]:
-        return sample_completions(going, prompts, engine, sampling)
-
-    run_episodes(episodes, host, chat, say, limits or EnvConfig(), limit)
+    run_episodes(episodes, loaded.host, chat, respond, loaded.env, limit)
     engine.finish()
-    played = iter([e.rollout(policy_step) for e in episodes])
-    found = score_groups([[next(played) for _ in given] for given in seeds], rewards)
-    return [Group(sample=s, rollouts=tuple(rs)) for s, rs in zip(samples, found, strict=True)]
+    rollouts = iter([episode.rollout(policy_step) for episode in episodes])
+    groups = [[next(rollouts) for _ in own_seeds] for own_seeds in seeds]
+    return [
+        Group(sample=sample, rollouts=tuple(scored))
+        for sample, scored in zip(samples, score_groups(groups, loaded.rewards), strict=True)
+    ]
 
 
 @phase("environment")
 def start_episodes(
-    samples: Sequence[Sample], seeds: Sequence[int], task: Task, host: Host
+    loaded: LoadedTask, samples: Sequence[Sample], seeds: Sequence[int]
 ) -> list[Episode]:
-    """An episode a sample, its environment started."""
-    found: list[Episode] = []
-    begun = host.start(samples)
-    for sample, seed, (handle, shown) in zip(samples, seeds, begun, strict=True):
-        episode = Episode(sample, seed, handle, keeps_turns=task.env is not None)
-        if isinstance(shown, EnvFailure):
-            episode.fail(shown)
+    """One episode a sample, its environment started."""
+    episodes: list[Episode] = []
+    starts = loaded.host.start(samples)
+    for sample, seed, (handle, result) in zip(samples, seeds, starts, strict=True):
+        episode = Episode(sample, seed, handle, keeps_turns=loaded.task.env is not None)
+        if isinstance(result, EnvFailure):
+            episode.fail(result)
         else:
-            episode.observation = shown
-        found.append(episode)
-    return found
+            episode.observation = result
+        episodes.append(episode)
+    return episodes
 
 
 def run_episodes(
     episodes: Sequence[Episode],
     host: Host,
     chat: Chat,
-    say: Say,
+    respond: Respond,
     limits: EnvConfig,
     max_prompt_tokens: int | None = None,
 ) -> None:
-    """Turn by turn to the end of all of them; their environments are closed, whatever happens.
+    """Advances all episodes turn by turn until each has ended; their environments are closed whatever is raised.
 
-    `max_prompt_tokens`: a play that has begun ends before a longer prompt.
+    `max_prompt_tokens`: an episode ends before a later turn whose prompt would be longer; the first prompt is the
+    engine's to refuse.
     """
     try:
-        while going := [e for e in episodes if e.observation is not None]:
-            prompts = _prompts(going, chat)
-            for k, (episode, prompt) in reversed(list(enumerate(zip(going, prompts, strict=True)))):
-                if episode.said and len(prompt.ids) > (max_prompt_tokens or len(prompt.ids)):
+        while running := [e for e in episodes if e.observation is not None]:
+            prompts = _render_prompts(running, chat)
+            pairs = list(zip(running, prompts, strict=True))
+            for k, (episode, prompt) in reversed(list(enumerate(pairs))):
+                if episode.turns and len(prompt.ids) > (max_prompt_tokens or len(prompt.ids)):
                     episode.end("tokens")
-                    del going[k], prompts[k]
-            pieces = say(going, prompts)
-            said = {e.handle: piece.text for e, piece in zip(going, pieces, strict=True)}
+                    del running[k], prompts[k]
+            pieces = respond(running, prompts)
+            actions = {e.handle: piece.text for e, piece in zip(running, pieces, strict=True)}
             with phase("environment"):
-                answers = host.step(said)
-            for episode, prompt, piece in zip(going, prompts, pieces, strict=True):
-                episode.take(prompt, piece, answers[episode.handle], limits)
+                results = host.step(actions)
+            for episode, prompt, piece in zip(running, prompts, pieces, strict=True):
+                episode.advance(prompt, piece, results[episode.handle], limits)
     finally:
         host.close([e.handle for e in episodes])
 
 
-def _prompts(going: Sequence[Episode], chat: Chat) -> list[Prompt]:
-    """What each of them reads; an observation that several share is rendered once."""
-    known: dict[tuple[str, int], tuple[Observation, Prompt]] = {}
-    found: list[Prompt] = []
-    for episode in going:
-        seen = episode.observation
-        assert seen is not None
-        if seen.follows:  # what stands before it is the episode's own
-            found.append(episode.prompt(chat))
+def _render_prompts(running: Sequence[Episode], chat: Chat) -> list[Prompt]:
+    """The prompt of each episode's next turn; an observation that several episodes share is rendered once."""
+    shared: dict[tuple[str, int], tuple[Observation, Prompt]] = {}
+    prompts: list[Prompt] = []
+    for episode in running:
+        observation = episode.observation
+        assert observation is not None
+        if observation.follows:  # the context before it belongs to this episode alone
+            prompts.append(episode.prompt(chat))
             continue
-        key = episode.sample.id, hash((seen.messages, tuple(map(id, seen.images))))
-        if key not in known:  # the observation too: its images' ids stay its own
-            known[key] = seen, episode.prompt(chat)
-        found.append(known[key][1])
-    return found
+        content = observation.messages, tuple(map(id, observation.images))
+        key = episode.sample.id, hash(content)
+        if key not in shared:  # with the observation, so that the ids of its images are not reused
+            shared[key] = observation, episode.prompt(chat)
+        prompts.append(shared[key][1])
+    return prompts
 
 
 def sample_completions(
-    going: Sequence[Episode],
+    running: Sequence[Episode],
     prompts: Sequence[Prompt],
     engine: RolloutEngine,
     sampling: Sampling,
 ) -> list[Piece]:
     """One completion for each episode; equal prompts of a sample become one request."""
-    requests: dict[tuple[str, PromptKey], list[int]] = {}
-    for k, (episode, prompt) in enumerate(zip(going, prompts, strict=True)):
-        requests.setdefault((episode.sample.id, prompt.key), []).append(k)
-    answers = engine.generate(
+    indices: dict[tuple[str, PromptKey], list[int]] = {}
+    for k, (episode, prompt) in enumerate(zip(running, prompts, strict=True)):
+        indices.setdefault((episode.sample.id, prompt.key), []).append(k)
+    completions = engine.generate(
         [
             Request(
                 id=sample,
-                prompt=prompts[waiting[0]],
-                seeds=tuple(seed_from(going[k].seed, going[k].said) for k in waiting),
+                prompt=prompts[places[0]],
+                seeds=tuple(seed_from(running[k].seed, running[k].turns) for k in places),
             )
-            for (sample, _), waiting in requests.items()
+            for (sample, _), places in indices.items()
         ],
         sampling,
     )
-    found: dict[int, Piece] = {}
-    for waiting, pieces in zip(requests.values(), answers, strict=True):
-        found.update(zip(waiting, pieces, strict=True))
-    return [found[k] for k in range(len(going))]
+    by_episode: dict[int, Piece] = {}
+    for places, pieces in zip(indices.values(), completions, strict=True):
+        by_episode.update(zip(places, pieces, strict=True))
+    return [by_episode[k] for k in range(len(running))]
 
 
-def drop_failed(groups: Sequence[Group], limits: EnvConfig, least: int = 1) -> list[Group]:
-    """The groups a step may train on: what `on_error` says of rollouts whose environment failed is done.
+def drop_failed(groups: Sequence[Group], limits: EnvConfig, min_group: int = 1) -> list[Group]:
+    """The groups without the rollouts that `limits.on_error` excludes because their environment failed.
 
-    A rollout that never began has nothing to train on and leaves its group in any case, a group that fewer than `least`
-    are left of leaves the step. Raises EnvError with `raise`.
+    A rollout whose environment failed to start has nothing to train on and is always dropped; so is a group with fewer
+    than `min_group` rollouts left. Raises EnvError where `on_error` is `raise`.
     """
-    found: list[Group] = []
+    kept: list[Group] = []
     for group in groups:
         errors = [r.errors[ENVIRONMENT] for r in group.rollouts if ENVIRONMENT in r.errors]
         if errors and limits.on_error == "raise":
             raise EnvError(f"{errors[0]}; task.env.on_error can also keep or drop such rollouts")
         if errors and limits.on_error == "drop_group":
             continue
-        keeps = [r for r in group.rollouts if _stays(r, limits)]
-        if len(keeps) >= least:
-            found.append(replace(group, rollouts=tuple(keeps)))
-    return found
+        rollouts = [r for r in group.rollouts if _can_train(r, limits)]
+        if len(rollouts) >= min_group:
+            kept.append(replace(group, rollouts=tuple(rollouts)))
+    return kept
 
 
-def _stays(rollout: Rollout, limits: EnvConfig) -> bool:
+def _can_train(rollout: Rollout, limits: EnvConfig) -> bool:
     if not rollout.rows:
         return False
     return limits.on_error == "keep" or ENVIRONMENT not in rollout.errors

@@ -1,57 +1,73 @@
-"""What of a run a checkpoint holds besides the model folder, and a run that goes on from it."""
+"""The trainer's part of a checkpoint: a run's state as tensors and JSON values, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from vlrft.distributed.ranks import Ranks
 from vlrft.policy.policy import Policy
 from vlrft.rollout.play import seed_from
+from vlrft.selection.prompt_state import PromptStates
 from vlrft.trainer.checkpoint import TrainerState
-
-if TYPE_CHECKING:
-    from vlrft.trainer.run import Run
+from vlrft.trainer.stage import Stage
 
 
-def taken(
-    run: Run, reference: Policy | None, moments: Mapping[str, Tensor], counters: Mapping[str, float]
+def capture_state(
+    *,
+    step: int,
+    score: float | None,
+    policy: Policy,
+    reference: Policy | None,
+    optimiser: tuple[Mapping[str, Tensor], Mapping[str, float]],
+    stages: Sequence[Stage],
+    prompt_states: PromptStates,
 ) -> TrainerState:
-    """Weights, optimiser, reference, prompts and generators of the present step."""
+    """The state after a step: weights, optimiser (tensors and counters), reference, prompts, stored rollouts and random
+    generators."""
+    moments, counters = optimiser
     tensors = {f"optimizer/{k}": v for k, v in moments.items()}
-    tensors |= {f"weights/{k}": v for k, v in run.policy.trained().items()}
+    tensors |= {f"weights/{k}": v for k, v in policy.trained().items()}
     if reference is not None:
         tensors |= {f"reference/{k}": v for k, v in reference.trained().items()}
     tensors["torch_generator"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["cuda_generator"] = torch.cuda.get_rng_state()
+    replay = {s.settings.name: s.replay for s in stages}
     values = {
-        "step": run.step,
-        "score": run.score,
+        "step": step,
+        "score": score,
         "optimizer": counters,
-        "prompts": {s.name: s.prompts.state_dict() for s in run.stages},
-        "prompt_states": run.states.state_dict(),
-        "replay": {s.name: s.replay.state_dict() for s in run.stages if s.replay is not None},
+        "prompts": {s.settings.name: s.prompts.state_dict() for s in stages},
+        "prompt_states": prompt_states.state_dict(),
+        "replay": {name: r.state_dict() for name, r in replay.items() if r is not None},
     }
     return TrainerState(tensors=tensors, values=values)
 
 
-def put_back(run: Run, state: TrainerState) -> None:
-    """The run where `taken` found it; optimiser and reference follow when their stage starts. Ranks other than the first
-    draw numbers of their own."""
-    run.step = int(state.values["step"])
-    run.score = state.values["score"]
-    run.policy.load_weights(state.under("weights"))
-    for stage in run.stages:
-        stage.prompts.load_state_dict(state.values["prompts"][stage.name])
+def restore_state(
+    state: TrainerState,
+    *,
+    policy: Policy,
+    stages: Sequence[Stage],
+    prompt_states: PromptStates,
+    ranks: Ranks,
+    seed: int,
+) -> None:
+    """Restores weights, prompts, stored rollouts and generators; a stage restores its optimiser and its reference when it
+    starts. The first rank continues with the stored generators, each other rank with a seed of its own."""
+    policy.load_weights(state.under("weights"))
+    for stage in stages:
+        name = stage.settings.name
+        stage.prompts.load_state_dict(state.values["prompts"][name])
         if stage.replay is not None:
-            stage.replay.load_state_dict(state.values["replay"][stage.name])
-    run.states.load_state_dict(state.values["prompt_states"])
-    if run.ranks.first:
+            stage.replay.load_state_dict(state.values["replay"][name])
+    prompt_states.load_state_dict(state.values["prompt_states"])
+    if ranks.first:
         torch.set_rng_state(state.tensors["torch_generator"])
         if torch.cuda.is_available() and "cuda_generator" in state.tensors:
             torch.cuda.set_rng_state(state.tensors["cuda_generator"])
     else:
-        torch.manual_seed(seed_from(run.config.seed, run.ranks.rank, run.step))
+        torch.manual_seed(seed_from(seed, ranks.rank, state.values["step"]))

@@ -1,9 +1,8 @@
-"""The loop: collect, batch, update, sync, log, evaluate, save."""
+"""The loop: collect, estimate, batch, update, sync, log, evaluate, save."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -15,13 +14,12 @@ from vlrft.engine import TrainEngine
 from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.schema.errors import TrainingStopped
-from vlrft.selection.collect import collect
 from vlrft.tracing.phases import work_on
-from vlrft.trainer.batch import make_batches
-from vlrft.trainer.run import Run, Stage
+from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
+from vlrft.trainer.stage import Stage
 from vlrft.trainer.step_metrics import Timer, step_metrics
-from vlrft.trainer.update import Skipped, check_packing, update
+from vlrft.trainer.update import Skipped, update
 
 
 def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
@@ -32,7 +30,7 @@ def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = 
             if run.step == 0:
                 run.evaluate("init")
             for stage in run.stages:
-                if run.step < stage.last:
+                if run.step < stage.settings.last:
                     train_stage(run, stage)
         finally:
             run.close()
@@ -41,67 +39,60 @@ def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = 
 
 
 def train_stage(run: Run, stage: Stage) -> None:
-    """All of a stage's steps that are still to do."""
-    algorithm, config = stage.algorithm, stage.config
-    reference = run.reference(stage)
-    engine = run.engine(stage)
-    bad = 0
-    for step in run.profiler.over(stage.name, range(run.step + 1, stage.last + 1)):
+    """Trains the steps of a stage that are not done yet."""
+    settings = stage.settings
+    resumed = run.resumed_in(stage)
+    reference = stage.build_reference(resumed)
+    engine = stage.build_engine(resumed)
+    skips = 0
+    for step in run.profiler.over(settings.name, range(run.step + 1, settings.last + 1)):
         timer = Timer()
         work_on((), step)
         with timer("rollout"), engine.ready_to_sample():
-            play = partial(run.groups, stage, step)
-            found = collect(stage.prompts, play, algorithm.keep, config.prompts_per_step)
-            groups, advantages = run.lesson(stage, found.groups)
+            collected = stage.collect(step)
+            groups, advantages = stage.select_and_estimate(collected.groups)
         with timer("update"):
-            batches = make_batches(
-                groups,
-                advantages,
-                algorithm,
-                temperature=stage.temperature,
-                max_tokens=config.rollout.max_tokens,
-                updates=config.update.updates_per_batch,
-                ranks=run.ranks,
-            )
-            budget = config.update.max_tokens_per_micro_batch
-            if run.config.self_check and step == stage.first + 1 and batches:
-                with engine.unsharded():
-                    check_packing(run.policy, batches[0], budget)
-            now = algorithm.at((step - 1 - stage.first) / (stage.last - stage.first))
-            figures, skipped = update(engine, batches, now, budget, reference)
-        run.rollout.load_weights(_weights(engine, run.policy), step)
+            batches = stage.make_batches(groups, advantages)
+            stage.check_packing(step, engine, batches)
+            algorithm, budget = settings.algorithm_at(step), settings.micro_batch_tokens
+            update_metrics, skipped = update(engine, batches, algorithm, budget, reference)
+        run.rollout.load_weights(gather_weights(engine, run.policy), step)
+        stage.update_reference(step, engine, reference)
         run.step = step
-        run.follow(stage, engine, reference)
+        rewards = settings.loaded.rewards
         metrics = step_metrics(
-            found, advantages, batches, figures, stage.loaded.rewards, timer, run.ranks
-        ) | run.prompt_metrics(stage)
+            collected, advantages, batches, update_metrics, rewards, timer, run.ranks
+        )
+        metrics |= stage.prompt_metrics()
         means, by_turn = rollout_means(advantages), turn_means(groups, advantages)
-        run.log.step(stage.name, step, metrics, groups, means, by_turn)
-        bad = _count(run, skipped, bad, config.update.max_nonfinite_steps)
-        last = step == stage.last
+        run.log.step(settings.name, step, metrics, groups, means, by_turn)
+        skips = count_skips(run, skipped, skips, settings.config.update.max_nonfinite_steps)
+        last = step == settings.last
         if last or run.due(run.config.eval.every):
             with engine.ready_to_sample():
-                run.evaluate(stage.name)
+                run.evaluate(settings.name)
         if last or run.due(run.config.save.every):
             run.save(engine, reference)
     engine.close()
 
 
-def _weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, Tensor]]:
-    """The policy's weights, gathered from all ranks while they are read."""
+def gather_weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, Tensor]]:
+    """The policy's weights by name, gathered from all ranks while they are read."""
     with engine.unsharded():
         yield from policy.weights()
 
 
-def _count(run: Run, skipped: list[Skipped], bad: int, limit: int) -> int:
-    """Skipped optimiser steps in a row, each one logged. Raises TrainingStopped at the limit."""
-    for one in skipped:
-        run.log.message(f"step {run.step} not taken: {one.reason}; samples {list(one.samples[:8])}")
-    bad = bad + 1 if skipped else 0
-    if bad >= limit:
-        good = run.checkpoints.latest()
+def count_skips(run: Run, skipped: Sequence[Skipped], before: int, limit: int) -> int:
+    """Logs the optimiser steps that the current step skipped; returns how many steps in a row skipped any, `before`
+    included. Raises TrainingStopped at the limit."""
+    for skip in skipped:
+        samples = list(skip.samples[:8])
+        run.log.message(f"step {run.step} was skipped: {skip.reason}; samples {samples}")
+    skips = before + 1 if skipped else 0
+    if skips >= limit:
+        checkpoint = run.checkpoints.latest()
         raise TrainingStopped(
-            f"{bad} steps in a row had numbers that are not finite, {run.out} stops; "
-            f"last good checkpoint: {good or 'none yet'}; lower update.lr or look at the samples named above"
+            f"{skips} steps in a row had numbers that are not finite, {run.out} stops; "
+            f"last intact checkpoint: {checkpoint or 'none yet'}; lower update.lr or look at the samples named above"
         )
-    return bad
+    return skips

@@ -1,0 +1,21 @@
+"""Estimated sizes of prompts, by which samples are sharded over ranks."""
+
+from __future__ import annotations
+
+from vlrft.schema import Resize, Sample
+
+CHARACTERS = 4  # of a token, about
+
+
+def prompt_size(sample: Sample, resize: Resize | None) -> float:
+    """About how many tokens the sample's first prompt has, from its characters and the areas of its images; the prompt
+    is not rendered. `resize`: how the policy's image processor resizes, None where it has none."""
+    texts = [
+        part for message in sample.messages for part in message.content if isinstance(part, str)
+    ]
+    tokens = sum(map(len, texts)) / CHARACTERS
+    if resize is not None:
+        areas = (image.width * image.height for image in sample.images)
+        resized = (min(max(area, resize.min_pixels), resize.max_pixels) for area in areas)
+        tokens += sum(resized) / resize.factor**2
+    return tokens

@@ -1,0 +1,195 @@
+"""A stage of a run: the work of its steps on groups, advantages and batches, its optimiser and its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from vlrft.advantages.rows import RowAdvantages, estimate_rows
+from vlrft.config import Config
+from vlrft.distributed.ranks import Ranks
+from vlrft.distributed.sharding import gather_groups, shard_by_size
+from vlrft.engine import TrainEngine, build_engine
+from vlrft.evaluation.rollouts import play_evaluation
+from vlrft.policy.policy import Policy
+from vlrft.reporting.run_log import RunLog
+from vlrft.rollout.demonstrations import DemonstrationCache
+from vlrft.rollout.engines import RolloutEngine, Sampling
+from vlrft.rollout.permute_rewards import permute_rewards
+from vlrft.rollout.play import drop_failed, play, seed_from
+from vlrft.rollout.prompt_size import prompt_size
+from vlrft.schema import ENVIRONMENT, Group, Sample
+from vlrft.selection.collect import Collected, collect
+from vlrft.selection.prompt_sampler import PromptSampler
+from vlrft.selection.prompt_state import PromptStates
+from vlrft.selection.replay import ReplayStore
+from vlrft.selection.rollout_filters import select_and_estimate
+from vlrft.tracing.phases import phase
+from vlrft.trainer.batch import Batch, make_batches
+from vlrft.trainer.checkpoint import TrainerState
+from vlrft.trainer.stage_settings import StageSettings
+from vlrft.trainer.update import check_packing
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """A stage with its own prompts and stored rollouts, and the parts of the run that it shares with other stages."""
+
+    settings: StageSettings
+    prompts: PromptSampler
+    replay: ReplayStore | None
+    run_config: Config
+    policy: Policy
+    rollout: RolloutEngine
+    log: RunLog
+    ranks: Ranks
+    prompt_states: PromptStates
+    demonstrations: DemonstrationCache = field(default_factory=DemonstrationCache)
+    failed_episodes: int = 0  # in the current step, because of their environment
+
+    def collect(self, step: int) -> Collected:
+        """The step's groups on every rank: prompts are drawn and played until the algorithm keeps enough groups."""
+        size = self.settings.config.prompts_per_step
+        return collect(self.prompts, partial(self.play, step), self.settings.algorithm.keep, size)
+
+    def play(self, step: int, samples: Sequence[Sample], attempt: int) -> list[Group]:
+        """One group a sample, without those that a failed environment excludes: demonstrations, or rollouts of the
+        current policy."""
+        if self.settings.algorithm.answers == "gold":
+            return self._demonstrate(samples)
+        settings, rollout = self.settings, self.settings.config.rollout
+        seed = (self.run_config.seed, settings.name, step, attempt)
+        lengths = self.prompt_states.lengths([s.id for s in samples], rollout.max_tokens)
+        prompt_sizes = zip(self._prompt_sizes(samples), lengths, strict=True)
+        sizes = [prompt + rollout.group_size * length for prompt, length in prompt_sizes]
+        shards = shard_by_size(sizes, self.ranks.size)
+        shard = shards[self.ranks.rank]
+        groups = play(
+            settings.loaded,
+            [samples[i] for i in shard],
+            self.rollout,
+            self.policy.chat,
+            Sampling.of(rollout),
+            seeds=[
+                [seed_from(*seed, samples[i].id, i, g) for g in range(rollout.group_size)]
+                for i in shard
+            ],
+            policy_step=step - 1,
+        )
+        groups = gather_groups(groups, samples, shards, self.ranks)
+        self.log.failures(groups)
+        failed = sum(ENVIRONMENT in r.errors for g in groups for r in g.rollouts)
+        self.failed_episodes = failed + (self.failed_episodes if attempt else 0)
+        groups = drop_failed(groups, settings.loaded.env, settings.algorithm.estimator.min_group)
+        if self.run_config.permute_rewards:
+            groups = [permute_rewards(g, seed_from(*seed, g.sample.id)) for g in groups]
+        self.prompt_states.observe(groups)
+        return groups
+
+    def _demonstrate(self, samples: Sequence[Sample]) -> list[Group]:
+        shards = shard_by_size(self._prompt_sizes(samples), self.ranks.size)
+        shard = [samples[i] for i in shards[self.ranks.rank]]
+        groups = self.demonstrations.play(self.settings.loaded, shard, self.policy.chat)
+        return gather_groups(groups, samples, shards, self.ranks)
+
+    def _prompt_sizes(self, samples: Sequence[Sample]) -> list[float]:
+        return [prompt_size(s, self.policy.chat.resize) for s in samples]
+
+    @phase("advantages")
+    def select_and_estimate(
+        self, groups: Sequence[Group]
+    ) -> tuple[list[Group], list[RowAdvantages]]:
+        """The groups to train on, with stored rollouts and without those that are not selected, and their advantages."""
+        algorithm = self.settings.algorithm
+        mixed = groups if self.replay is None else self.replay.mix(groups)
+        return select_and_estimate(mixed, algorithm.select, self._estimate)
+
+    def _estimate(self, groups: Sequence[Group]) -> list[RowAdvantages]:
+        estimator = self.settings.algorithm.estimator
+        return estimate_rows(
+            groups,
+            estimator,
+            weights={r.name: r.weight for r in self.settings.loaded.rewards},
+            max_tokens=self.settings.config.rollout.max_tokens,
+            greedy=self.greedy_rewards(groups) if estimator.greedy else None,
+        )
+
+    def greedy_rewards(self, groups: Sequence[Group]) -> list[float]:
+        """The reward of a greedy answer to each group's sample [P]."""
+        answers = play_evaluation(
+            self.settings.loaded,
+            [g.sample for g in groups],
+            self.rollout,
+            self.policy.chat,
+            self.settings.config.rollout,
+            ranks=self.ranks,
+        )
+        return [g.rewards[0] for g in self.log.failures(answers)]
+
+    def make_batches(
+        self, groups: Sequence[Group], advantages: Sequence[RowAdvantages]
+    ) -> list[Batch]:
+        """A batch for each optimiser step on these groups."""
+        config = self.settings.config
+        return make_batches(
+            groups,
+            advantages,
+            self.settings.algorithm,
+            temperature=self.settings.temperature,
+            max_tokens=config.rollout.max_tokens,
+            updates=config.update.updates_per_batch,
+            ranks=self.ranks,
+        )
+
+    def check_packing(self, step: int, engine: TrainEngine, batches: Sequence[Batch]) -> None:
+        """`self_check`: at the stage's first step, compares the packed forward pass with the unpacked one.
+
+        Raises SelfCheckError where they differ.
+        """
+        if self.run_config.self_check and step == self.settings.first + 1 and batches:
+            with engine.unsharded():
+                check_packing(self.policy, batches[0], self.settings.micro_batch_tokens)
+
+    def build_engine(self, resumed: TrainerState | None) -> TrainEngine:
+        """The optimiser of the stage, in the state of the checkpoint that the stage resumes from, if it does."""
+        settings = self.settings
+        steps = settings.last - settings.first
+        kind = self.run_config.engine
+        engine = build_engine(settings.config.update, self.policy, steps, self.ranks, kind)
+        if resumed is not None:
+            engine.load_state(resumed.under("optimizer"), resumed.values["optimizer"])
+        return engine
+
+    def build_reference(self, resumed: TrainerState | None) -> Policy | None:
+        """The reference policy, None where the algorithm needs none: the policy as it is at the stage's start (with
+        LoRA: the model without adapters), or as the checkpoint has it."""
+        if not self.settings.algorithm.needs.ref_logprobs:
+            return None
+        reference = self.policy.reference()
+        if resumed is not None:
+            reference.load_weights(resumed.under("reference"))
+        return reference
+
+    def update_reference(self, step: int, engine: TrainEngine, reference: Policy | None) -> None:
+        """Moves the reference towards the policy after a step, or to it, where the algorithm says so."""
+        rule = self.settings.algorithm.reference
+        if reference is None or rule.update == "never":
+            return
+        if rule.update == "ema":
+            with engine.unsharded():
+                reference.approach(self.policy, 1 - rule.decay)
+        elif (step - self.settings.first) % rule.every == 0:
+            with engine.unsharded():
+                reference.load_weights(self.policy.trained())
+
+    def prompt_metrics(self) -> dict[str, float]:
+        """How often the stage has used its prompts, the share of stale ones, and the number of the step's episodes whose
+        environment failed, including those that were dropped."""
+        settings = self.settings
+        episodes = settings.loaded.task.env is not None and settings.algorithm.answers == "sampled"
+        return {
+            **({"env/errors": self.failed_episodes} if episodes else {}),
+            "prompts/epoch": self.prompts.epoch,
+            "prompts/stale_share": self.prompt_states.stale_share(),
+        }

@@ -1,0 +1,110 @@
+"""The stages of a config: tasks, algorithms and steps, checked before a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vlrft.algorithms import Algorithm, find_algorithm
+from vlrft.config import Config, StageConfig
+from vlrft.objectives import Advising
+from vlrft.rollout.task import LoadedTask, load_task
+from vlrft.schema.errors import ConfigError
+from vlrft.selection.prompt_sampler import find_prompt_strategy
+from vlrft.selection.prompt_strategies import PromptStrategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSettings:
+    """A stage as the config describes it. Its steps are `first` + 1 to `last`."""
+
+    name: str
+    config: StageConfig
+    algorithm: Algorithm
+    loaded: LoadedTask
+    strategy: PromptStrategy
+    first: int
+    last: int
+
+    @property
+    def temperature(self) -> float:
+        """Of the trained distribution: the one that is sampled from, or the plain one for demonstrations."""
+        return self.config.rollout.temperature if self.algorithm.answers == "sampled" else 1.0
+
+    @property
+    def micro_batch_tokens(self) -> int:
+        """The limit of tokens in a micro-batch."""
+        return self.config.update.max_tokens_per_micro_batch
+
+    def algorithm_at(self, step: int) -> Algorithm:
+        """The algorithm with its scheduled settings at this step."""
+        return self.algorithm.at((step - 1 - self.first) / (self.last - self.first))
+
+
+def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
+    """The settings of all stages, their tasks loaded.
+
+    Raises ConfigError for an algorithm that the config's other settings do not fit.
+    """
+    stages: list[StageSettings] = []
+    mistakes: list[str] = []
+    done = 0
+    for i, stage in enumerate(config.stages):
+        assert stage.algorithm is not None
+        assert stage.name is not None
+        algorithm = find_algorithm(stage.algorithm)
+        smallest = algorithm.estimator.min_group
+        if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
+            mistakes.append(
+                f"stages.{i}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
+                f"rollouts of a group: use at least {smallest}"
+            )
+        if algorithm.reference.update != "never" and config.policy.lora is not None:
+            mistakes.append(
+                f"stages.{i}.algorithm.reference.update: {algorithm.reference.update}, but with policy.lora the "
+                "reference is the model without its adapters: use never"
+            )
+        loaded = load_task(stage.task, "train")
+        if algorithm.replay is not None and loaded.task.env is not None:
+            mistakes.append(
+                f"stages.{i}.algorithm.replay: rollouts of an environment cannot be replayed, and task "
+                f"{loaded.task.name} has one; remove replay"
+            )
+        steps = count_steps(stage, len(loaded.samples))
+        stages.append(
+            StageSettings(
+                name=stage.name,
+                config=replace(stage, steps=steps, epochs=None),
+                algorithm=algorithm,
+                loaded=loaded,
+                strategy=find_prompt_strategy(stage.prompts, f"stages.{i}.prompts"),
+                first=done,
+                last=done + steps,
+            )
+        )
+        done += steps
+    if mistakes:
+        raise ConfigError(mistakes)
+    return tuple(stages)
+
+
+def count_steps(stage: StageConfig, samples: int) -> int:
+    """The number of the stage's steps, computed from its epochs where it sets those."""
+    if stage.steps is not None:
+        return stage.steps
+    assert stage.epochs is not None
+    return max(1, round(stage.epochs * samples / stage.prompts_per_step))
+
+
+def advice(stages: Sequence[StageSettings]) -> list[str]:
+    """What the stages' objectives advise about other settings of their stages, one line each."""
+    advised: list[str] = []
+    for stage in stages:
+        rollout, objective = stage.config.rollout, stage.algorithm.objective
+        if isinstance(objective, Advising):
+            lines = objective.advice(
+                updates_per_batch=stage.config.update.updates_per_batch,
+                full_support=rollout.top_p == 1.0 and rollout.top_k == 0,
+            )
+            advised += [f"{stage.name}: {line}" for line in lines]
+    return advised
