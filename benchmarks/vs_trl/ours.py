@@ -23,6 +23,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.play import play, seed_from
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task, TrainingRow
 from vlrft.scoring.rewards import WeightedReward
 from vlrft.trainer.batch import make_batches
@@ -36,6 +37,7 @@ TASK = Task(
     name="vs_trl", doc="", options=object, splits=("train",), load=lambda split, options: [],
     rewards={}, graders={}, gold=lambda sample: "",
 )  # fmt: skip
+LOADED = LoadedTask(task=TASK, samples=(), rewards=(REWARD,))
 
 
 class Watched:
@@ -88,12 +90,11 @@ class Ours:
     def played(self, samples: Sequence[Sample], step: int) -> list[Group]:
         """Groups that the policy samples; prompts are rendered here."""
         return play(
+            LOADED,
             samples,
-            task=TASK,
-            rewards=(REWARD,),
-            engine=self.rollout,
-            chat=self.policy.chat,
-            sampling=Sampling(max_tokens=self.case.length),
+            self.rollout,
+            self.policy.chat,
+            Sampling(max_tokens=self.case.length),
             seeds=[[seed_from(step, s.id, g) for g in range(self.case.group)] for s in samples],
         )
 

@@ -11,7 +11,7 @@ from vlrft.cli.main import main
 from vlrft.config.load import dump_config, load_config
 from vlrft.config.shipped import find_config, shipped_configs
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.setup import make_stages
+from vlrft.trainer.stage_settings import resolve_stages
 
 BASE = """
 task: {name: digits, options: {canvas: [140], train: 300}, rewards: {choice: 1.0, count: 1.0}}
@@ -73,7 +73,7 @@ def test_shipped_configs_are_found_by_name_and_own_files_go_first() -> None:
 
 def test_epochs_are_counted_in_prompts() -> None:
     config = load_config("base.yaml", ["stages.0.steps=null", "stages.0.epochs=2"])
-    (stage,) = make_stages(config)
+    (stage,) = resolve_stages(config)
     assert (stage.first, stage.last) == (0, round(2 * 300 / 16))
     with pytest.raises(ConfigError, match=r"stages.0: give either steps or epochs$"):
         load_config("base.yaml", ["stages.0.epochs=2"])

@@ -15,7 +15,7 @@ from vlrft.config.load import dump_config, load_config
 from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Sample
-from vlrft.trainer.setup import make_stages
+from vlrft.trainer.stage_settings import resolve_stages
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 PUBLISHED = {"geoqa", "counting", "geometry3k", "textmath", "sat", "finegrained", "lisa"}
@@ -38,8 +38,8 @@ def test_every_config_loads_and_its_methods_and_rewards_fit(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load_config(path)
-    monkeypatch.setattr("vlrft.trainer.setup.load_task", without_data)
-    stages = make_stages(config)
+    monkeypatch.setattr("vlrft.trainer.stage_settings.load_task", without_data)
+    stages = resolve_stages(config)
     assert all(stage.last > stage.first for stage in stages)
     assert all(stage.loaded.rewards or stage.loaded.task.env for stage in stages)
     assert stages[0].loaded.graders.rewards["strict"]

@@ -1,8 +1,8 @@
-"""Samples dealt over ranks: every rank knows what one process would know, and decides as it would."""
+"""Samples sharded over ranks: every rank has the groups that a single process would have, and decides as it would."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,23 @@ from hypothesis import strategies as st
 from tests.fakes.policies import group, noise_image, sample
 from tests.fakes.thread_ranks import run_thread_ranks
 from vlrft.distributed.ranks import Ranks
-from vlrft.distributed.sharding import dealt, prompt_size, shares
-from vlrft.schema import DataError, Group, Resize, Sample
+from vlrft.distributed.sharding import gather_groups, shard_by_size
+from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import collect
 from vlrft.selection.group_filters import Accumulate, DynamicSampling, Keep, KeepAll
 from vlrft.selection.prompt_sampler import PromptSampler
+
+Rewards = Callable[[str], list[float]]
+
+
+def play_shard(
+    samples: Sequence[Sample], rewards: Rewards, ranks: Ranks, sizes: Sequence[float]
+) -> list[Group]:
+    """The groups of all samples on this rank, which plays its shard of them."""
+    shards = shard_by_size(sizes, ranks.size)
+    names = [samples[i].id for i in shards[ranks.rank]]
+    played = [group(name, rewards(name)) for name in names]
+    return gather_groups(played, samples, shards, ranks)
 
 
 def plain(groups: Sequence[Group]) -> list[tuple[Any, ...]]:
@@ -32,73 +44,62 @@ def plain(groups: Sequence[Group]) -> list[tuple[Any, ...]]:
     st.sampled_from([KeepAll(), DynamicSampling(max_attempts=1), DynamicSampling(max_attempts=5)])
     | st.builds(Accumulate, share=st.floats(0.1, 1.0), max_attempts=st.integers(1, 5)),
 )
-def test_a_step_is_collected_as_by_one_process(
+def test_a_step_is_collected_as_by_a_single_process(
     size: int, mixed: list[bool], prompts: int, keep: Keep
 ) -> None:
     def step(ranks: Ranks) -> tuple[int, list[tuple[Any, ...]]]:
         sampler = PromptSampler([sample(f"s{k}") for k in range(20)], seed=0)
 
         def play(samples: Sequence[Sample], attempt: int) -> list[Group]:
-            def own(places: Sequence[int]) -> list[Group]:
-                names = [samples[i].id for i in places]
-                return [group(n, [0.0, float(mixed[int(n[1:])])]) for n in names]
+            def rewards(name: str) -> list[float]:
+                return [0.0, float(mixed[int(name[1:])])]
 
-            return dealt(samples, own, ranks, [1.0] * len(samples))
+            return play_shard(samples, rewards, ranks, [1.0] * len(samples))
 
-        found = collect(sampler, play, keep, prompts)
-        return found.attempts, plain(found.groups)
+        collected = collect(sampler, play, keep, prompts)
+        return collected.attempts, plain(collected.groups)
 
     (alone,) = run_thread_ranks(1, step)
     assert run_thread_ranks(size, step) == [alone] * size
 
 
 def test_prompts_and_images_stay_where_they_were_played() -> None:
-    asked = [replace(sample(n), images=(noise_image(28, 28),)) for n in "abcde"]
+    samples = [replace(sample(n), images=(noise_image(28, 28),)) for n in "abcde"]
     sizes = [1.0, 5.0, 1.0, 1.0, 1.5]
 
     def play(ranks: Ranks) -> list[Group]:
-        return dealt(asked, lambda own: [group(asked[i].id, [1.0]) for i in own], ranks, sizes)
+        return play_shard(samples, lambda name: [1.0], ranks, sizes)
 
-    for rank, found in enumerate(run_thread_ranks(2, play)):
-        assert [g.rank for g in found] == [1, 0, 1, 1, 1]
-        for place, one in enumerate(found):
-            own = one.rank == rank
-            assert bool(one.rollouts[0].rows[0].prompt.ids) == own
-            if not own:
-                assert one.sample is asked[place]
-                assert one.rollouts[0].sample is asked[place]
+    for rank, groups in enumerate(run_thread_ranks(2, play)):
+        assert [g.rank for g in groups] == [1, 0, 1, 1, 1]
+        for one, sampled in zip(groups, samples, strict=True):
+            played_here = one.rank == rank
+            assert bool(one.rollouts[0].rows[0].prompt.ids) == played_here
+            if not played_here:
+                assert one.sample is sampled
+                assert one.rollouts[0].sample is sampled
 
 
 @given(st.lists(st.floats(0, 1e4), max_size=40), st.integers(1, 6))
-def test_every_sample_is_dealt_once_and_no_rank_has_much_more_than_its_share(
+def test_every_item_is_in_one_shard_and_no_shard_is_much_larger_than_the_mean(
     sizes: list[float], ranks: int
 ) -> None:
-    found = shares(sizes, ranks)
-    assert sorted(place for own in found for place in own) == list(range(len(sizes)))
-    most = max(sum(sizes[k] for k in own) for own in found)
+    shards = shard_by_size(sizes, ranks)
+    assert sorted(index for shard in shards for index in shard) == list(range(len(sizes)))
+    most = max(sum(sizes[k] for k in shard) for shard in shards)
     assert most <= sum(sizes) / ranks + max(sizes, default=0.0) + 1e-6
 
 
-def test_equal_samples_are_dealt_in_turn() -> None:
-    assert shares([0.0] * 5, 2) == [[0, 2, 4], [1, 3]]
+def test_equal_items_are_assigned_in_turn() -> None:
+    assert shard_by_size([0.0] * 5, 2) == [[0, 2, 4], [1, 3]]
 
 
-def test_a_prompts_size_is_that_of_its_text_and_of_its_resized_images() -> None:
-    resize = Resize(min_pixels=28 * 28 * 4, max_pixels=28 * 28 * 9)
-    asked = replace(
-        sample("12345678"),
-        images=(noise_image(280, 280), noise_image(28, 28), noise_image(56, 84)),
-    )
-    assert prompt_size(asked, resize) == 2 + 9 + 4 + 6
-    assert prompt_size(asked, None) == 2
-
-
-def test_ranks_that_have_other_data_are_told() -> None:
+def test_ranks_whose_data_differ_are_refused() -> None:
     def play(ranks: Ranks) -> str:
-        asked = [sample(f"{n}{ranks.rank}") for n in "ab"]
+        samples = [sample(f"{n}{ranks.rank}") for n in "ab"]
         with pytest.raises(DataError) as e:
-            dealt(asked, lambda own: [group(asked[i].id, [1.0]) for i in own], ranks, [1.0, 1.0])
+            play_shard(samples, lambda name: [1.0], ranks, [1.0, 1.0])
         return str(e.value)
 
-    told = "rank 0 has a0 where this one has a1: give all ranks the same data, in the same order"
-    assert run_thread_ranks(2, play)[1] == told
+    message = "rank 0 has a0 where this one has a1: give all ranks the same data, in the same order"
+    assert run_thread_ranks(2, play)[1] == message

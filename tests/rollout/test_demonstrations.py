@@ -1,4 +1,4 @@
-"""Gold answers and gold plays as groups of one."""
+"""Demonstrations: gold answers as groups of one rollout."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError
 
 
-@pytest.mark.parametrize("said", [["1", "2"], []])
-def test_a_gold_play_that_does_not_end_is_refused(tiny: Tiny, said: Sequence[str]) -> None:
-    task = replace(TASK, gold=lambda sample: said)
+@pytest.mark.parametrize("turns", [["1", "2"], []])
+def test_a_gold_answer_that_does_not_end_the_episode_is_refused(
+    tiny: Tiny, turns: Sequence[str]
+) -> None:
+    task = replace(TASK, gold=lambda sample: turns)
     loaded = LoadedTask(task=task, samples=[], rewards=())
-    with pytest.raises(DataError, match="game: its gold play goes on behind its last turn"):
-        play_demonstrations([sample("game", "plain")], loaded, tiny("qwen2").chat)
+    with pytest.raises(DataError, match="game: the environment continues after the last turn"):
+        play_demonstrations(loaded, [sample("game", "plain")], tiny("qwen2").chat)
 
 
-def test_a_gold_play_that_ends_too_early_is_refused(tiny: Tiny) -> None:
+def test_a_gold_answer_with_turns_left_when_the_episode_ends_is_refused(tiny: Tiny) -> None:
     task = replace(TASK, gold=lambda sample: ["1", "2", "3", "4"])
     loaded = LoadedTask(task=task, samples=[], rewards=())
-    with pytest.raises(DataError, match="game: its gold play ends before its last turn"):
-        play_demonstrations([sample("game", "plain")], loaded, tiny("qwen2").chat)
+    with pytest.raises(DataError, match="game: the environment ends before the last turn"):
+        play_demonstrations(loaded, [sample("game", "plain")], tiny("qwen2").chat)
 
 
-def test_samples_of_one_name_each_have_their_own_answer(tiny: Tiny) -> None:
+def test_samples_with_equal_ids_each_have_their_own_answer(tiny: Tiny) -> None:
     task = replace(TASK, env=None, gold=lambda sample: str(sample.answer))
     loaded = LoadedTask(task=task, samples=[], rewards=())
-    groups = DemonstrationCache().groups(
-        [sample("a", "1"), sample("a", "2")], loaded, tiny("qwen2").chat
-    )
+    samples = [sample("a", "1"), sample("a", "2")]
+    groups = DemonstrationCache().play(loaded, samples, tiny("qwen2").chat)
     assert [g.rollouts[0].text for g in groups] == ["1", "2"]

@@ -12,7 +12,7 @@ import pytest
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.setup import make_stages
+from vlrft.trainer.stage_settings import resolve_stages
 from vlrft.trainer.train import train
 
 TASK = """
@@ -122,5 +122,5 @@ def test_greedy_plays_that_fail_are_told(
 
 def test_replay_of_plays_is_refused_before_the_first(config: Make) -> None:
     made = config("False", "algorithm={name: grpo, replay: {name: fifo}}")
-    with pytest.raises(ConfigError, match="replay: plays of an environment are not stored"):
-        make_stages(made)
+    with pytest.raises(ConfigError, match="replay: rollouts of an environment cannot be replayed"):
+        resolve_stages(made)

@@ -1,4 +1,4 @@
-"""Plays of several turns: what becomes rows, what is paid, how they end, what fails."""
+"""Episodes of several turns: their training rows, rewards, ends and failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLING = Sampling(max_tokens=40)
 
 
 class Count:
-    """Wants to hear 1, 2, 3 in order; anything else is no action. The sample's answer says how it shows itself."""
+    """Expects 1, 2, 3 in order; anything else is no action. The sample's answer chooses the kind of observation."""
 
     def __init__(self, sample: Sample) -> None:
         self.sample, self.said, self.turn = sample, 0, 0
@@ -74,35 +74,31 @@ TASK = Task(
 
 
 class Table(ScriptedEngine):
-    """Says what stands in the table for a seed's place in its group, turn by turn; remembers what it was asked."""
+    """Answers from a table of turns, one list for each rollout of a group, and keeps the requests."""
 
-    def __init__(self, chat: Chat, *said: list[str]) -> None:
+    def __init__(self, chat: Chat, *turns: list[str]) -> None:
         super().__init__(chat, lambda request, seed: "")
-        self.said = [list(own) for own in said]
-        self.asked: list[Request] = []
+        self.turns = [list(texts) for texts in turns]
+        self.requests: list[Request] = []
 
     def generate(self, requests, sampling):  # type: ignore[no-untyped-def]
-        self.asked += requests
-        left = [own for own in self.said if own]
-        waiting = iter(left)
+        self.requests += requests
+        waiting = iter([texts for texts in self.turns if texts])
         return [
             tuple(self._piece(next(waiting).pop(0), sampling) for _ in request.seeds)
             for request in requests
         ]
 
 
-def played(chat: Chat, kind: str, *said: list[str], **limits: object) -> tuple[Group, Table]:
-    engine = Table(chat, *said)
-    (group,) = play(
-        [sample("game", kind)],
-        task=TASK,
-        rewards=(),
-        engine=engine,
-        chat=chat,
-        sampling=SAMPLING,
-        seeds=[list(range(len(said)))],
-        limits=EnvConfig(**limits),  # type: ignore[arg-type]
-    )
+def loaded_task(task: Task = TASK, env: EnvConfig = EnvConfig()) -> LoadedTask:  # noqa: B008
+    return LoadedTask(task=task, samples=(), rewards=(), env=env)
+
+
+def played(chat: Chat, kind: str, *turns: list[str], **limits: object) -> tuple[Group, Table]:
+    engine = Table(chat, *turns)
+    loaded = loaded_task(env=EnvConfig(**limits))  # type: ignore[arg-type]
+    seeds = [list(range(len(turns)))]
+    (group,) = play(loaded, [sample("game", kind)], engine, chat, SAMPLING, seeds=seeds)
     return group, engine
 
 
@@ -123,9 +119,9 @@ def test_each_turn_is_a_row_where_the_context_is_rebuilt(tiny: Tiny) -> None:
     assert second.scores == {"counted": 1.0, "turns": 4.0}
     assert second.text == "1\n5\n2\n3"
     assert {r.ended for r in group.rollouts} == {"done"}
-    # both begin at the same prompt, and go on apart: their seeds differ from turn to turn
-    assert [len(request.seeds) for request in engine.asked] == [2, 2, 1, 1, 1]
-    seeds = [seed for request in engine.asked for seed in request.seeds]
+    # both start at the same prompt and continue apart: their seeds differ from turn to turn
+    assert [len(request.seeds) for request in engine.requests] == [2, 2, 1, 1, 1]
+    seeds = [seed for request in engine.requests for seed in request.seeds]
     assert len(set(seeds)) == 7
     assert second.rows[1].prompt.ids == chat.render(ask("1 of 3")).ids
 
@@ -140,15 +136,15 @@ def test_a_growing_context_is_one_row(tiny: Tiny, family: str) -> None:
     assert [p.text for p in row.pieces if p.sampled] == ["1", "7", "2", "3"]
     if family == "qwen2_vl":
         assert [len(p.images) for p in row.pieces] == [0, 1, 0, 1, 0, 1, 0]
-    # what was read before each turn is all that stands before it in the row
+    # the prompt of each turn is everything before it in the row
     before = list(row.prompt.ids)
     prompts = [list(row.prompt.ids)]
     for piece in row.pieces:
         before += piece.ids
         if not piece.sampled:
             prompts.append(list(before))
-    assert [list(request.prompt.ids) for request in engine.asked] == prompts
-    # and it is the conversation that a chat template would write
+    assert [list(request.prompt.ids) for request in engine.requests] == prompts
+    # and it is the conversation that a chat template would render
     said = ["1", "7", "2"]
     shown = [t.shown.replace("<image>", "") for t in group.rollouts[0].turns]
     text = chat.tokenizer.decode([i for i in prompts[-1] if i != chat.image_token_id])
@@ -161,11 +157,11 @@ def test_a_growing_context_is_one_row(tiny: Tiny, family: str) -> None:
         whole = chat.tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True
         )
-        assert tuple(chat.tokenizer.encode(whole)) == engine.asked[-1].prompt.ids
+        assert tuple(chat.tokenizer.encode(whole)) == engine.requests[-1].prompt.ids
 
 
-class Begins(Count):
-    """Tells the same each turn; begins a new conversation after a 9."""
+class Restarts(Count):
+    """Shows the same at each turn, and starts a new conversation after a 9."""
 
     def seen(self, *, follows: bool) -> Observation:
         return Observation(messages=ask("go on"), follows=follows)
@@ -175,65 +171,63 @@ class Begins(Count):
         return step if step.done else replace(step, observation=self.seen(follows=text != "9"))
 
 
-def test_a_conversation_that_begins_anew_is_not_another_s_that_goes_on(tiny: Tiny) -> None:
+def test_a_conversation_that_starts_again_is_not_taken_for_another_that_continues(
+    tiny: Tiny,
+) -> None:
     chat = tiny("qwen2").chat
     engine = Table(chat, ["1", "2", "3"], ["9", "1", "2", "3"])
-    (group,) = play(
-        [sample("game", "grows")], task=replace(TASK, env=Begins), rewards=(), engine=engine,
-        chat=chat, sampling=SAMPLING, seeds=[[0, 1]],
-    )  # fmt: skip
+    loaded = loaded_task(replace(TASK, env=Restarts))
+    (group,) = play(loaded, [sample("game", "grows")], engine, chat, SAMPLING, seeds=[[0, 1]])
     assert [len(r.rows) for r in group.rollouts] == [1, 2]
     assert group.rollouts[1].rows[1].prompt == chat.render(ask("go on"))
 
 
-def test_a_turn_that_was_cut_off_is_ended_for_the_policy(tiny: Tiny) -> None:
+def test_a_truncated_turn_gets_an_end_of_turn_token(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     cut = chat.tokenizer.encode("77")
     ended = chat.follow((*cut, chat.end_id), ask("on"))
     assert chat.follow(cut, ask("on")).ids == (chat.end_id, *ended.ids)
 
 
-def test_a_template_that_drops_what_was_said_lets_no_context_grow(tiny: Tiny) -> None:
+def test_a_growing_context_needs_a_template_that_keeps_answers(tiny: Tiny) -> None:
     tokenizer = deepcopy(tiny("qwen2").chat.tokenizer)
     tokenizer.chat_template = (
         "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
     )
-    with pytest.raises(DataError, match="no context can grow"):
+    with pytest.raises(DataError, match="a context cannot grow"):
         Chat(tokenizer).follow((1,), ask("on"))
 
 
-def test_plays_end_at_their_limits(tiny: Tiny) -> None:
+def test_episodes_end_at_their_limits(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     group, _ = played(chat, "plain", ["1", "2", "3"], ["4"] * 9, max_turns=3)
     assert [r.ended for r in group.rollouts] == ["done", "turns"]
     assert group.rollouts[1].scores == {"counted": 0.0, "turns": 3.0}
     engine = Table(chat, ["9"] * 50)
-    (group,) = play(
-        [sample("game", "grows")], task=TASK, rewards=(), engine=engine, chat=chat,
-        sampling=replace(SAMPLING, limits=Limits(max_prompt_tokens=150)), seeds=[[0]],
-    )  # fmt: skip
+    sampling = replace(SAMPLING, limits=Limits(max_prompt_tokens=150))
+    (group,) = play(loaded_task(), [sample("game", "grows")], engine, chat, sampling, seeds=[[0]])
     (rollout,) = group.rollouts
     assert rollout.ended == "tokens"
     assert 1 < len(rollout.turns) < 50
     assert rollout.rows[0].pieces[-1].sampled
-    assert max(len(request.prompt.ids) for request in engine.asked) <= 150
+    assert max(len(request.prompt.ids) for request in engine.requests) <= 150
 
 
-def test_an_environment_that_fails_ends_its_own_play(tiny: Tiny) -> None:
+def test_an_environment_that_fails_ends_its_own_episode_only(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     group, _ = played(chat, "raises", ["1", "2"], ["1", "2"])
     for rollout in group.rollouts:
         assert rollout.ended == "error"
         assert "game" in rollout.errors["environment"]
         assert "what was that?" in rollout.errors["environment"]
-        assert len(rollout.turns) == 2  # what it said stays
+        assert len(rollout.turns) == 2  # its turns are kept
         assert rollout.reward == 0.5
     never, _ = played(chat, "broken", ["1"])
     assert "no such game" in never.rollouts[0].errors["environment"]
     assert never.rollouts[0].rows == ()
 
 
-def test_what_becomes_of_failed_plays_is_said_by_the_config(tiny: Tiny) -> None:
+def test_the_config_decides_what_happens_to_failed_episodes(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     failed = played(chat, "raises", ["1", "2"])[0].rollouts[0]
     never = played(chat, "broken", ["1"])[0].rollouts[0]
@@ -250,27 +244,26 @@ def test_what_becomes_of_failed_plays_is_said_by_the_config(tiny: Tiny) -> None:
 
 
 class Late(Count):
-    """Gives its scores with its last turn alone."""
+    """Gives its scores at its last turn only."""
 
     def step(self, text: str) -> Step:
         step = super().step(text)
         return step if step.done else replace(step, scores={})
 
 
-def test_a_play_without_a_score_that_its_task_names_is_no_failed_one(tiny: Tiny) -> None:
+def test_an_episode_without_a_score_that_its_task_requires_has_not_failed(tiny: Tiny) -> None:
     task = replace(TASK, env=Late)
-    (group,) = play(
-        [sample("game", "plain")], task=task, rewards=(), engine=Table(tiny("qwen2").chat, ["4"] * 9),
-        chat=tiny("qwen2").chat, sampling=SAMPLING, seeds=[[0]], limits=EnvConfig(max_turns=2),
-    )  # fmt: skip
-    loaded = LoadedTask(task=task, samples=[], rewards=())
+    loaded = loaded_task(task, env=EnvConfig(max_turns=2))
+    chat = tiny("qwen2").chat
+    engine = Table(chat, ["4"] * 9)
+    (group,) = play(loaded, [sample("game", "plain")], engine, chat, SAMPLING, seeds=[[0]])
     with pytest.raises(DataError, match=r"game: its environment gave no score 'counted'.*each of"):
         grade_rollout(loaded, group.sample, group.rollouts[0])
     failed = replace(group.rollouts[0], errors={"environment": "it broke"})
     assert grade_rollout(loaded, group.sample, failed).grades == {"strict": 0.0}
 
 
-def test_what_environments_take_is_a_phase_of_its_own(tiny: Tiny) -> None:
+def test_the_time_of_environments_is_a_phase_of_its_own(tiny: Tiny) -> None:
     phases = PhaseTimer()
     with phases.running():
         played(tiny("qwen2").chat, "plain", ["1", "2", "3"])

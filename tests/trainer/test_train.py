@@ -20,8 +20,8 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.permute_rewards import permute_rewards
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError, TrainingStopped
-from vlrft.trainer.run import Run, Stage
-from vlrft.trainer.setup import advice, make_stages
+from vlrft.trainer.stage import Stage
+from vlrft.trainer.stage_settings import advice, resolve_stages
 from vlrft.trainer.train import train
 from vlrft.trainer.update import update
 
@@ -208,13 +208,13 @@ def test_the_greedy_answers_rewards_are_the_baseline_where_a_method_asks_for_the
 ) -> None:
     greedy: list[float] = []
 
-    def recorded(run: Run, stage: Stage, groups: Sequence[Group]) -> list[float]:
-        found = played(run, stage, groups)
-        greedy.extend(found)
-        return found
+    def record(stage: Stage, groups: Sequence[Group]) -> list[float]:
+        rewards = greedy_rewards(stage, groups)
+        greedy.extend(rewards)
+        return rewards
 
-    played = Run.greedy
-    monkeypatch.setattr(Run, "greedy", recorded)
+    greedy_rewards = Stage.greedy_rewards
+    monkeypatch.setattr(Stage, "greedy_rewards", record)
     remax = "stages.1.algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
     alone = "stages.1.rollout.group_size=1"
     run = train(config(remax, alone, "log.groups_per_step=9"), out=tmp_path / "run")
@@ -315,13 +315,13 @@ def test_a_step_whose_groups_all_go_is_no_error(
 
 def test_gvpo_says_when_its_settings_take_away_what_it_is(config: Callable[..., Config]) -> None:
     quiet = config("algorithm=gvpo", "update.updates_per_batch=2")
-    assert advice(make_stages(quiet)) == []
+    assert advice(resolve_stages(quiet)) == []
     odd = config("algorithm=gvpo", "rollout.top_p=0.9")
-    first, second = advice(make_stages(odd))
+    first, second = advice(resolve_stages(odd))
     assert first.startswith("gvpo: gvpo with reference: old and one update a batch is REINFORCE")
     assert "rollout.top_p" in second
     initial = config("algorithm={name: gvpo, objective: {reference: initial}}")
-    assert advice(make_stages(initial)) == []
+    assert advice(resolve_stages(initial)) == []
 
 
 FRAGILE = """

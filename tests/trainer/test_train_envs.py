@@ -19,8 +19,10 @@ from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.grading import read_answer
 from vlrft.policy.byte_cache import ByteCache
+from vlrft.policy.chat import Chat
 from vlrft.rollout.demonstrations import count_bytes, play_demonstrations
 from vlrft.rollout.permute_rewards import permute_rewards
+from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow, Turn
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.train import train
@@ -90,7 +92,7 @@ def runs(patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) 
             return make_batches(groups, advantages, *rest, **more)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("vlrft.trainer.train.make_batches", recorded)
+            patch.setattr("vlrft.trainer.stage.make_batches", recorded)
             train(config(folder, of(context)), out=seen.run)
     return found
 
@@ -264,9 +266,9 @@ def test_gold_plays_are_played_once_while_there_is_room(
     asked: list[list[str]] = []
     sizes: list[int] = []
 
-    def counted(samples: Sequence[Sample], *rest: Any) -> list[Group]:
+    def counted(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
         asked.append([s.id for s in samples])
-        found = play_demonstrations(samples, *rest)
+        found = play_demonstrations(loaded, samples, chat)
         sizes.extend(map(count_bytes, found))
         if room == "one":
             monkeypatch.setattr(ByteCache, "put", kept_if_first)
@@ -291,9 +293,9 @@ def test_gold_plays_are_played_once_while_there_is_room(
 def test_gold_of_a_single_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def counted(samples: Sequence[Sample], *rest: Any) -> list[Group]:
+    def counted(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
         asked.append(len(samples))
-        return play_demonstrations(samples, *rest)
+        return play_demonstrations(loaded, samples, chat)
 
     monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", counted)
     digits = "task={name: digits, options: {train: 4}}"

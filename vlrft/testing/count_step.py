@@ -152,7 +152,7 @@ def count(case: Case, folder: Path) -> Counted:
         with (
             patch("vlrft.trainer.train.open_run", opened),
             patch.object(HfEngine, "generate", sampled),
-            patch("vlrft.trainer.train.collect", within("rollout", collect)),
+            patch("vlrft.trainer.stage.collect", within("rollout", collect)),
             patch("vlrft.trainer.train.update", within("update", update)),
         ):
             train(load_config(str(path), ("prefetch_threads=0",)), out=folder / "run", overwrite=True)  # fmt: skip

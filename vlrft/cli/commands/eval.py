@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from vlrft.evaluation.result_files import (
     write_results,
 )
 from vlrft.rollout.task import load_task
-from vlrft.schema import DataError, Record
+from vlrft.schema import DataError, Group, Record, Sample
 from vlrft.schema.errors import ConfigError
 
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     from transformers.utils import logging as transformers_logging
 
     from vlrft.distributed.device import pick_device
-    from vlrft.evaluation.rollouts import player
+    from vlrft.evaluation.rollouts import play_evaluation
     from vlrft.policy.load import load_policy
     from vlrft.rollout.engines import build_rollout_engine
 
@@ -54,7 +55,10 @@ def run(args: argparse.Namespace) -> None:
     loaded.refuse_other_resize(policy.chat.resize)
     engine = build_rollout_engine(rollout, policy)
     engine.load_weights(policy.weights(), 0)
-    play = player(loaded, engine, policy.chat, rollout, decoding)
+
+    def play(chunk: Sequence[Sample]) -> list[Group]:
+        return play_evaluation(loaded, chunk, engine, policy.chat, rollout, decoding)
+
     records = begun.records(decoding.answers) if begun is not None else []
     if records:
         print(f"vlrft: going on behind {len(records)} answers", file=sys.stderr)

@@ -155,7 +155,7 @@ def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[P
     from vlrft.rollout.demonstrations import play_demonstrations
 
     try:
-        groups = play_demonstrations(samples, loaded, chat)
+        groups = play_demonstrations(loaded, samples, chat)
     finally:
         loaded.close()
     rows = [row for group in groups for r in group.rollouts for row in r.rows]
