@@ -9,7 +9,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlrft.data import Made
+from vlrft.data import LazySamples
 from vlrft.schema import IMAGE, Message, Sample
 from vlrft.vision.boxes import to_thousandths
 
@@ -36,10 +36,10 @@ class Question:
     tags: dict[str, str]
 
 
-def load(split: str, options: Options) -> Made:
+def load(split: str, options: Options) -> LazySamples:
     """A split's scenes, each composed when it is asked for."""
     composed = lru_cache(maxsize=CACHED)(partial(scene, split, options))
-    return Made(composed, range(getattr(options, split)))
+    return LazySamples(composed, range(getattr(options, split)))
 
 
 def scene(split: str, options: Options, index: int) -> Sample:

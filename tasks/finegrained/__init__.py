@@ -11,7 +11,7 @@ question besides the image.
 
 from __future__ import annotations
 
-from vlrft.data import Dataset, Row, asked, read_prompt
+from vlrft.data import Dataset, Row, read_prompt, user_sample
 from vlrft.schema import IMAGE, DataError, Sample, Task
 
 from .labels import HOMES, Options, read
@@ -35,7 +35,7 @@ def sample(row: Row, options: Options) -> Sample:
         text = f"<image>\n{text}"
     elif released and row.info["problem"]:
         text = row.info["problem"]  # the set's own
-    return asked(row, (IMAGE, text))
+    return user_sample(row, (IMAGE, text))
 
 
 task = Task(
@@ -43,7 +43,9 @@ task = Task(
     doc="Few-shot fine-grained classification: flowers102, pets37, fgvc_aircraft100, cars196.",
     options=Options,
     splits=("train", "test"),
-    load=Dataset(read=read, sample=sample, homes=lambda options: {"train": HOMES[options.dataset]}),
+    load=Dataset(
+        read=read, sample=sample, sources=lambda options: {"train": HOMES[options.dataset]}
+    ),
     rewards={"classname": 1.0, "format": 1.0},
     graders={"strict": ("classname",), "official": ("classname.visual_rft_eval",)},
     gold=lambda s: f"<think></think><answer>{s.answer}</answer>",

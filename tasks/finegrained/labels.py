@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Defect, Picture, Row, Source, picture, untagged
-from vlrft.data import read as read_file
+from vlrft.data import Defect, Picture, Row, Source, parse_picture, read_file, strip_answer_tag
 from vlrft.schema import DataError
 
 Name = Literal["flowers102", "pets37", "fgvc_aircraft100", "cars196"]
@@ -137,7 +136,7 @@ def _of_table(
             found = _placed(shown, source, files, split) if isinstance(shown, str) else None
             yield Labelled(
                 id=name,
-                picture=found or picture(shown, source, name),
+                picture=found or parse_picture(shown, source, name),
                 name=_class_of(cells, listed, known),
                 problem=str(cells.get("problem") or ""),
             )
@@ -148,7 +147,7 @@ def _of_table(
 def _class_of(cells: Mapping[str, Any], names: tuple[str, ...], known: Mapping[str, str]) -> str:
     """By its place in the list or by its name; any name where there is no list. Raises DataError."""
     given = next((cells[c] for c in ("label", "solution", "class") if cells.get(c) is not None), "")
-    text = str(untagged(given)).strip()
+    text = str(strip_answer_tag(given)).strip()
     if text.isascii() and text.isdigit() and "label" in cells:
         if not names:
             raise DataError("labels are numbers: list the names in classes.txt, label 0 first")

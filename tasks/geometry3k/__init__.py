@@ -1,8 +1,7 @@
 """Geometry3K: plane geometry with a diagram, numbers and surds as answers (2,101 train, 601 test).
 
-Raw forms: the hub's `hiyouga/geometry3k` (images, problem with `<image>`, answer), and InterGPS'
-folders `SPLIT/NUMBER/` with data.json and img_diagram.png, whose gold answer is the value of the
-right choice.
+Raw forms: the hub's `hiyouga/geometry3k` (images, problem with `<image>`, answer), and InterGPS' folders `SPLIT/NUMBER/`
+with data.json and img_diagram.png, whose gold answer is the value of the right choice.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from vlrft.data import (
     Defect,
     Row,
     Source,
-    asked,
-    content,
     parse_json,
-    qa_rows,
+    parse_picture,
+    read_file,
     read_prompt,
+    read_qa_rows,
+    split_at_images,
+    user_sample,
 )
-from vlrft.data import picture as picture_of
-from vlrft.data import read as read_file
 from vlrft.schema import DataError, Sample, Task
 
 MARK = "<image>"
@@ -32,28 +31,32 @@ MARK = "<image>"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the data are, and which prompt."""
+    """The source of the data, and the prompt."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     data: str | None = None
-    """A folder, zip, table or hub id; the hub's set unless given."""
+    """A folder, zip, table or hub id; the hub's dataset unless given."""
     prompt: Literal["clean", "released"] = "clean"
     """released: asks for a box (EasyR1, GMPO); clean: for an answer tag."""
 
 
 def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    """InterGPS' folders where the source has them, else a table."""
-    folders = [n for n in source.names() if n.endswith("/data.json") and _of(n, split)]
-    return _folders(source, split, folders) if folders else qa_rows(source, split, seen=True)
+    """The rows of InterGPS' folders if the source has them, else of a table."""
+    folders = [n for n in source.names() if n.endswith("/data.json") and _is_of_split(n, split)]
+    return (
+        _read_folders(source, split, folders)
+        if folders
+        else read_qa_rows(source, split, images_required=True)
+    )
 
 
-def _of(name: str, split: str) -> bool:
-    own = {"validation", "val"} if split == "validation" else {split}
-    return PurePosixPath(name).parent.parent.name in own
+def _is_of_split(name: str, split: str) -> bool:
+    folders = {"validation", "val"} if split == "validation" else {split}
+    return PurePosixPath(name).parent.parent.name in folders
 
 
-def _folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Defect]:
+def _read_folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Defect]:
     for name in sorted(names, key=lambda n: (len(n), n)):
         folder = PurePosixPath(name).parent
         number = f"{split}/{folder.name}"
@@ -63,7 +66,7 @@ def _folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Def
                 id=number,
                 question=MARK + cells["problem_text"],
                 answer=right_choice(cells),
-                pictures=(picture_of(str(folder / "img_diagram.png"), source, number),),
+                pictures=(parse_picture(str(folder / "img_diagram.png"), source, number),),
                 info={"split": split},
             )
         except (DataError, KeyError, TypeError, ValueError) as e:
@@ -72,7 +75,7 @@ def _folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Def
 
 
 def right_choice(cells: Mapping[str, Any]) -> str:
-    """The value that the gold letter stands for. Raises KeyError, or ValueError for no such choice."""
+    """The value of the choice with the gold letter. Raises KeyError, or ValueError if there is no such choice."""
     letter, choices = cells["answer"], cells["choices"]
     if letter not in list("ABCDEFGH"[: len(choices)]):
         raise ValueError(f"gold answer {letter!r} is none of {len(choices)} choices")
@@ -83,7 +86,7 @@ def sample(row: Row, options: Options) -> Sample:
     question = row.question if MARK in row.question else MARK * len(row.pictures) + row.question
     text = read_prompt(__file__, options.prompt).replace("{question}", question)
     form = {"form": "boxed"} if options.prompt == "released" else {}
-    return asked(replace(row, tags={**row.tags, **form}), content(text))
+    return user_sample(replace(row, tags={**row.tags, **form}), split_at_images(text))
 
 
 def gold(sample: Sample) -> str:
@@ -100,7 +103,7 @@ task = Task(
     load=Dataset(
         read=read,
         sample=sample,
-        homes=dict.fromkeys(("train", "validation", "test"), "hiyouga/geometry3k"),
+        sources=dict.fromkeys(("train", "validation", "test"), "hiyouga/geometry3k"),
     ),
     rewards={"math_answer": 0.9, "format": 0.1},
     graders={"strict": ("math_answer",), "official": ("math_answer.mathruler",)},

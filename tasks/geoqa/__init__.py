@@ -1,7 +1,7 @@
 """GeoQA: plane geometry with a diagram, free-form answers (R1-V's 8K training set, 754 test items).
 
 Raw forms: the hub's `leonardPKU/GEOQA_R1V_Train_8K` (image, problem, solution), and for the test
-split R1-V's `geoqa_test_prompts.jsonl` (image_path, question, ground_truth) beside Geo170K's
+split R1-V's `geoqa_test_prompts.jsonl` (image_path, question, ground_truth) next to Geo170K's
 `images/test/`. The released prompt has two spaces in training and one in the test.
 """
 
@@ -11,30 +11,38 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from vlrft.data import Dataset, Defect, Row, Source, asked, content, qa_rows, read_prompt
+from vlrft.data import (
+    Dataset,
+    Defect,
+    Row,
+    Source,
+    read_prompt,
+    read_qa_rows,
+    split_at_images,
+    user_sample,
+)
 from vlrft.schema import Sample, Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the data are, and which prompt."""
+    """The source of the data, and the prompt."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     data: str | None = None
-    """A folder, zip, table or hub id; the hub's training set unless given. The test split has no
-    home."""
+    """A folder, zip, table or hub id; the hub's training set unless given. The test split is not on the hub."""
     prompt: Literal["clean", "released"] = "clean"
 
 
 def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    return qa_rows(source, split, seen=True)
+    return read_qa_rows(source, split, images_required=True)
 
 
 def sample(row: Row, options: Options) -> Sample:
     name = options.prompt if options.prompt == "clean" else f"released_{row.info['split']}"
     text = read_prompt(__file__, name).replace("{question}", row.question)
-    return asked(row, content(text))
+    return user_sample(row, split_at_images(text))
 
 
 task = Task(
@@ -42,7 +50,7 @@ task = Task(
     doc="GeoQA: plane geometry with a diagram, free-form answers (8K train, 754 test).",
     options=Options,
     splits=("train", "test"),
-    load=Dataset(read=read, sample=sample, homes={"train": "leonardPKU/GEOQA_R1V_Train_8K"}),
+    load=Dataset(read=read, sample=sample, sources={"train": "leonardPKU/GEOQA_R1V_Train_8K"}),
     rewards={"math_answer": 1.0, "format": 1.0},
     graders={"strict": ("math_answer",), "official": ("math_answer.r1v_eval",)},
     gold=lambda s: f"<think></think><answer>{s.answer}</answer>",

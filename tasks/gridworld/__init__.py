@@ -11,7 +11,7 @@ from statistics import fmean
 
 import numpy as np
 
-from vlrft.data import Made
+from vlrft.data import LazySamples
 from vlrft.grading.metrics import accuracy, accuracy_by_tag
 from vlrft.schema import Metric, Record, Sample, Task
 
@@ -22,7 +22,7 @@ from .world import draw_rooms
 SPLITS = ("train", "test")
 
 
-def rooms(split: str, options: Options) -> Made:
+def rooms(split: str, options: Options) -> LazySamples:
     """The rooms of a split; a picture is drawn when its room is asked for."""
     drawn = draw_rooms(
         np.random.default_rng(SPLITS.index(split)),
@@ -43,7 +43,7 @@ def rooms(split: str, options: Options) -> Made:
             info={"room": room, "options": options},
         )
 
-    return Made(sample, range(len(drawn)))
+    return LazySamples(sample, range(len(drawn)))
 
 
 def gold(sample: Sample) -> list[str]:

@@ -84,7 +84,7 @@ task = Task(
     doc="LISA: the box of what an instruction asks for (ReasonSeg train 239, val 200, test 779).",
     options=Options,
     splits=("train", "val", "test"),
-    load=Dataset(read=read, sample=sample, homes={}),
+    load=Dataset(read=read, sample=sample, sources={}),
     rewards={"boxes": 1.0, "format": 1.0},
     graders={"strict": ("boxes",), "official": ("boxes.visual_rft_eval",)},
     metrics=metrics,

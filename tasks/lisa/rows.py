@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Defect, Picture, Row, Source
-from vlrft.data import read as read_file
+from vlrft.data import Defect, Picture, Row, Source, read_file
 from vlrft.schema import DataError
 from vlrft.vision.masks import bounding_box
 

@@ -86,7 +86,7 @@ task = Task(
     options=Options,
     splits=("train", "test"),
     load=Dataset(
-        read=read, sample=sample, homes={"train": "array/SAT", "test": "nyu-visionx/CV-Bench"}
+        read=read, sample=sample, sources={"train": "array/SAT", "test": "nyu-visionx/CV-Bench"}
     ),
     rewards={"choice": 1.0, "format": 1.0},
     graders={"strict": ("choice",), "official": ("choice.cvbench",)},

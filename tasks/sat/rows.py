@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Defect, Row, Source, picture
+from vlrft.data import Defect, Row, Source, parse_picture
 from vlrft.schema import DataError
 
 KINDS = ("Count", "Relation", "Depth", "Distance")
@@ -64,7 +64,7 @@ def _sat(cells: Mapping[str, Any], source: Source, name: str, seed: int) -> Row 
         id=name,
         question=_line(cells["question"]),
         answer=answer,
-        pictures=(picture(images[0] if images else None, source, name),),
+        pictures=(parse_picture(images[0] if images else None, source, name),),
         info={"split": "train", "choices": choices},
     )
 
@@ -80,7 +80,7 @@ def _bench(cells: Mapping[str, Any], source: Source, name: str) -> Row:
         id=name,
         question=_line(cells["question"]),
         answer=answer,
-        pictures=(picture(cells["image"], source, name),),
+        pictures=(parse_picture(cells["image"], source, name),),
         tags={"kind": str(cells["task"]), "source": str(cells["source"])},
         info={"split": "test", "choices": choices, "prompt": str(cells["prompt"])},
     )

@@ -1,9 +1,7 @@
-"""Text mathematics: thirteen training and test sets by name, the published prompts, avg@k and
-pass@k.
+"""Text mathematics: training and test sets by name, the published prompts, avg@k and pass@k.
 
-A local folder (`data`) has a table for each set, `gsm8k.jsonl`, or a folder with its splits,
-`gsm8k/train.parquet`. A set that has no splits of its own gives one row in ten to the test split,
-by the hash of its question.
+A local folder (`data`) has a table for each set, `gsm8k.jsonl`, or a folder with its splits, `gsm8k/train.parquet`. Of a
+set without published splits, one row in ten is in the test split, by the hash of its question.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ from vlrft.schema import Message, Metric, Record, Sample, Task
 
 from .countdown import solve
 from .options import Options
-from .rows import chosen, read
+from .rows import read, select_rows
 from .sets import SETS
 
 ROLES = ("system", "user", "plain")
-FORMS = {  # what prompts ask for besides a box
+FORMS = {  # tags of the prompts that do not ask for a box alone
     "clean": {},
     "r1": {"opened": "<think>"},
     "short": {"form": "answer"},
@@ -29,8 +27,8 @@ FORMS = {  # what prompts ask for besides a box
 }
 
 
-def homes(options: Options) -> Mapping[str, str]:
-    """Where the first set of each split is; the others are opened as they are read."""
+def sources(options: Options) -> Mapping[str, str]:
+    """The hub id of the first set of each split; the other sets are opened when they are read."""
     first = {"train": SETS[options.train].hub, "test": SETS[options.test[0]].hub}
     return {split: hub for split, hub in first.items() if hub is not None}
 
@@ -54,27 +52,27 @@ def sample(row: Row, options: Options) -> Sample:
 
 
 def gold(sample: Sample) -> str:
-    """The gold answer in the form that the prompt asks for; for Countdown one of the solutions."""
+    """The gold answer in the form that the prompt asks for; for Countdown, one of the solutions."""
     answer = sample.answer[0] if isinstance(sample.answer, list) else sample.answer
     if isinstance(answer, dict):
         answer = solve(answer["nums"], answer["target"])
     form, opened = sample.tags.get("form"), sample.tags.get("opened", "")
     thought = "" if form in ("answer", "box") else "<think></think>"
     boxed = form in ("boxed", "box")
-    said = f"\\boxed{{{answer}}}" if boxed else f"<answer>{answer}</answer>"
-    return f"{thought}{said}".removeprefix(opened)
+    text = f"\\boxed{{{answer}}}" if boxed else f"<answer>{answer}</answer>"
+    return f"{thought}{text}".removeprefix(opened)
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """Of one set accuracy, or avg@k and pass@k; of several the mean of the sets first, then each."""
+    """Accuracy, or avg@k and pass@k; of several sets the mean over the sets first, then each set."""
     sets = dict.fromkeys(r.tags["kind"] for r in records)
     if len(sets) < 2:
         return accuracy_metrics(records, grader)
-    out = {"mean": macro_accuracy(records, grader, "kind")}
+    metrics = {"mean": macro_accuracy(records, grader, "kind")}
     for name in sets:
-        own = accuracy_metrics([r for r in records if r.tags["kind"] == name], grader)
-        out |= {name if key == "accuracy" else f"{name} {key}": m for key, m in own.items()}
-    return out
+        of_set = accuracy_metrics([r for r in records if r.tags["kind"] == name], grader)
+        metrics |= {name if key == "accuracy" else f"{name} {key}": m for key, m in of_set.items()}
+    return metrics
 
 
 task = Task(
@@ -82,7 +80,7 @@ task = Task(
     doc="Text mathematics: GSM8K, MATH, DAPO-17k, AIME, AMC, … by name, avg@k and pass@k.",
     options=Options,
     splits=("train", "test"),
-    load=Dataset(read=read, sample=sample, homes=homes, chosen=chosen),
+    load=Dataset(read=read, sample=sample, sources=sources, select=select_rows),
     rewards={"math_answer": 1.0, "countdown": 1.0, "format": 1.0},
     graders={
         "strict": ("math_answer", "countdown"),

@@ -1,4 +1,4 @@
-"""One solution of a Countdown problem: what a gold answer looks like."""
+"""A solver of Countdown problems, for their gold answers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Part = tuple[Fraction, str]
 
 
 def solve(numbers: Sequence[int], target: int) -> str:
-    """An expression that uses each number once. Raises DataError when there is none."""
-    found = _search([(Fraction(n), str(n)) for n in numbers], target)
-    if found is None:
+    """An expression that uses each number once and equals the target. Raises DataError if there is none."""
+    expression = _search([(Fraction(n), str(n)) for n in numbers], target)
+    if expression is None:
         raise DataError(f"no expression of {list(numbers)} equals {target}")
-    return found
+    return expression
 
 
 def _search(parts: list[Part], target: int) -> str | None:
@@ -25,21 +25,21 @@ def _search(parts: list[Part], target: int) -> str | None:
         return text if value == target else None
     for i, j in combinations(range(len(parts)), 2):
         rest = [p for k, p in enumerate(parts) if k not in (i, j)]
-        for joined in _joined(parts[i], parts[j]):
-            found = _search([*rest, joined], target)
-            if found is not None:
-                return found
+        for combined in _combine(parts[i], parts[j]):
+            expression = _search([*rest, combined], target)
+            if expression is not None:
+                return expression
     return None
 
 
-def _joined(one: Part, other: Part) -> list[Part]:
+def _combine(one: Part, other: Part) -> list[Part]:
     (a, x), (b, y) = one, other
-    out = [
+    results = [
         (a + b, f"({x} + {y})"),
         (a - b, f"({x} - {y})"),
         (b - a, f"({y} - {x})"),
         (a * b, f"({x} * {y})"),
     ]
-    out += [(a / b, f"({x} / {y})")] if b else []
-    out += [(b / a, f"({y} / {x})")] if a else []
-    return out
+    results += [(a / b, f"({x} / {y})")] if b else []
+    results += [(b / a, f"({y} / {x})")] if a else []
+    return results

@@ -1,4 +1,4 @@
-"""What can be chosen."""
+"""Options of the pack."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Options:
 
     train: str = "gsm8k"
     test: tuple[str, ...] = FIVE
-    """Several sets are measured each by itself, and by the mean of their figures."""
+    """With several sets, metrics are given for each set and for their mean."""
     data: str | None = None
-    """A folder with the sets' tables; each set's home on the hub unless given."""
+    """A folder with the sets' tables; each set from the hub unless given."""
     prompt: Literal[
         "clean", "short", "qwen_math", "r1", "none", "r1d", "open_rs", "lighteval", "verl"
     ] = "clean"
-    """clean: thoughts and an answer tag; short: the tag alone; the others as published (r1 and none:
-    text without a chat template)."""
+    """clean: thoughts and an answer tag; short: the tag alone; the others as published (r1 and none are plain text without
+    a chat template)."""
     levels: tuple[int, int] | None = None
-    """Only problems of these difficulties, as MATH's `Level 3` to `Level 5`."""
+    """The lowest and the highest difficulty, such as MATH's `Level 3` to `Level 5`; all unless given."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in (self.train, *self.test) if name not in SETS]
         if unknown or not self.test:
-            raise ValueError(f"unknown set {unknown or '()'}; known: {', '.join(SETS)}")
+            raise ValueError(f"unknown set {unknown or '()'}; known sets: {', '.join(SETS)}")
 
     def sets(self, split: str) -> tuple[str, ...]:
         return (self.train,) if split == "train" else self.test

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from vlrft.data import Defect, Row, Source, Within, open_source, qa_rows
+from vlrft.data import Defect, Row, Source, Subfolder, open_source, read_qa_rows
 from vlrft.schema import DataError
 
 from .options import Options
@@ -19,94 +19,100 @@ T = TypeVar("T")
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """Training rows of one set, test rows of each in turn, so that the first rows are of every set;
-    a question that comes twice in its set is left out."""
+    """Training rows of one set; test rows of all sets, alternating, so that the first rows cover every set.
+
+    A question that occurs twice in its set is left out.
+    """
     sets = options.sets(split)
-    yield from in_turn(_without_doubles(_of_set(source, split, n, options)) for n in sets)
+    yield from alternate(_without_duplicates(_read_set(source, split, n, options)) for n in sets)
 
 
-def in_turn(many: Iterable[Iterator[T]]) -> Iterator[T]:
-    """One of each, again and again, until all are at their end."""
-    waiting = deque(many)
+def alternate(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
+    """One item of each iterator in turn, until all are exhausted."""
+    waiting = deque(iterators)
     while waiting:
-        one = waiting.popleft()
-        for item in islice(one, 1):
+        iterator = waiting.popleft()
+        for item in islice(iterator, 1):
             yield item
-            waiting.append(one)
+            waiting.append(iterator)
 
 
-def chosen(rows: Iterable[Row], split: str, options: Options) -> Iterator[Row]:
-    """Of a prepared split the sets and levels that the options name. Raises DataError for an absent set."""
-    absent, seen = set(options.sets(split)), set[str]()
+def select_rows(rows: Iterable[Row], split: str, options: Options) -> Iterator[Row]:
+    """The rows of a prepared split that belong to the sets and levels of the options.
+
+    Raises DataError if a set is absent.
+    """
+    absent, present = set(options.sets(split)), set[str]()
     for row in rows:
         name = row.tags["kind"]
         absent.discard(name)
-        seen.add(name)
-        asked = name in options.sets(split)
-        if asked and not (options.levels and not _within(row.tags.get("level"), options.levels)):
+        present.add(name)
+        if name in options.sets(split) and _has_level(row, options):
             yield row
     if absent:
         raise DataError(
-            f"the {split} split was prepared without {', '.join(sorted(absent))}; it has {', '.join(sorted(seen))}"
+            f"the {split} split was prepared without {', '.join(sorted(absent))}; it has {', '.join(sorted(present))}"
         )
 
 
-def _of_set(source: Source, split: str, name: str, options: Options) -> Iterator[Row | Defect]:
-    """Raises DataError when the set has no such rows, or is not where it should be."""
-    known = SETS[name]
-    if known.splits and split not in known.splits:
-        raise DataError(f"{name} has no {split} rows; use it for {next(iter(known.splits))}")
-    own, table, by_hash = _place(source, split, name, known, options)
-    rows = qa_rows(
-        own,
+def _read_set(source: Source, split: str, name: str, options: Options) -> Iterator[Row | Defect]:
+    """Raises DataError if the set has no such split, or is not found in the source."""
+    text_set = SETS[name]
+    if text_set.splits and split not in text_set.splits:
+        raise DataError(f"{name} has no {split} rows; use it for {next(iter(text_set.splits))}")
+    set_source, table, by_hash = _locate(source, split, name, text_set, options)
+    rows = read_qa_rows(
+        set_source,
         split,
         table=table,
-        gold=known.gold,
-        question=known.question,
-        tags=lambda cells: {"kind": name, "answer": known.kind, **known.tags(cells)},
-        info=("solution",),  # which open-r1's grader reads
+        answer=text_set.answer,
+        question=text_set.question,
+        tags=lambda cells: {"kind": name, "answer": text_set.kind, **text_set.tags(cells)},
+        info=("solution",),  # for open-r1's grader
     )
     for number, row in enumerate(rows):
         label = f"{name}/{split}/{number}"
         if isinstance(row, Defect):
             yield Defect(id=label, reason=row.reason, detail=row.detail)
-        elif options.levels and not _within(row.tags.get("level"), options.levels):
+        elif not _has_level(row, options):
             yield Defect(id=label, reason="another level", intended=True)
         elif not by_hash or held_out(row.question) == (split == "test"):
             yield replace(row, id=label)
 
 
-def _place(
-    source: Source, split: str, name: str, known: TextSet, options: Options
+def _locate(
+    source: Source, split: str, name: str, text_set: TextSet, options: Options
 ) -> tuple[Source, str, bool]:
-    """Where the set is, what its table is called there, and whether its splits are to be told by
-    hash."""
+    """The source of the set, the name of its table there, and whether its splits are made by hash."""
     if options.data is None:
-        if known.hub is None:
+        if text_set.hub is None:
             raise DataError(f"{name} is not on the hub; give a folder with it as data=PATH")
-        return open_source(known.hub), known.splits.get(split, "train"), not known.splits
+        return open_source(text_set.hub), text_set.splits.get(split, "train"), not text_set.splits
     if any(n.startswith(f"{name}/") for n in source.names()):
-        return Within(source, name), split, False
+        return Subfolder(source, name), split, False
     stems = {PurePosixPath(n).stem for n in source.names()}
-    for own in (name, *known.files):
-        if own in stems:
-            return source, own, len(known.splits) != 1
+    for table in (name, *text_set.files):
+        if table in stems:
+            return source, table, len(text_set.splits) != 1
     raise DataError(
         f"{source.label}: no table of {name}; expected {name}.jsonl or {name}/{split}.jsonl"
     )
 
 
-def _within(level: str | None, levels: tuple[int, int]) -> bool:
-    digits = "".join(c for c in level or "" if c.isdigit())
-    return bool(digits) and levels[0] <= int(digits) <= levels[1]
+def _has_level(row: Row, options: Options) -> bool:
+    """Whether the row is of one of the levels that the options ask for."""
+    if not options.levels:
+        return True
+    digits = "".join(c for c in row.tags.get("level") or "" if c.isdigit())
+    return bool(digits) and options.levels[0] <= int(digits) <= options.levels[1]
 
 
-def _without_doubles(rows: Iterable[Row | Defect]) -> Iterator[Row | Defect]:
-    seen: set[str] = set()
+def _without_duplicates(rows: Iterable[Row | Defect]) -> Iterator[Row | Defect]:
+    questions: set[str] = set()
     for row in rows:
-        if isinstance(row, Row) and row.question in seen:
+        if isinstance(row, Row) and row.question in questions:
             yield Defect(id=row.id, reason="duplicate question", intended=True)
             continue
         if isinstance(row, Row):
-            seen.add(row.question)
+            questions.add(row.question)
         yield row

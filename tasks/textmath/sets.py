@@ -1,4 +1,4 @@
-"""The data sets by name: where each is, what its columns mean, and which of its rows are held out."""
+"""The datasets by name: where each is, how its columns are read, and which of its rows are held out."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vlrft.data import Cells
 from vlrft.grading import read_boxed
-
-Cells = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextSet:
-    """One data set. `files`: what its table may be called in a local folder, besides its own
-    name."""
+    """One dataset. `files`: other names that its table may have in a local folder."""
 
     hub: str | None  # id, or id:config
-    splits: Mapping[str, str]  # ours -> the hub's; a set that has none is split by hash
-    gold: Callable[[Cells], Any]
+    splits: Mapping[str, str]  # ours -> the hub's; a set without any is split by hash
+    answer: Callable[[Cells], Any]
     question: Callable[[Cells], str]
     files: tuple[str, ...] = ()
     kind: str = "math"
@@ -31,43 +29,43 @@ def problem(cells: Cells) -> str:
 
 
 def answer(cells: Cells) -> Any:
-    """A text, a number, or a list of texts of which any is right. Raises ValueError for none."""
-    given = cells["answer"]
-    if given in (None, "", []):
+    """A text, a number, or a list of texts, each of which is right. Raises ValueError if there is none."""
+    cell = cells["answer"]
+    if cell in (None, "", []):
         raise ValueError("no gold answer")
-    return [str(a) for a in given] if isinstance(given, list) else given
+    return [str(a) for a in cell] if isinstance(cell, list) else cell
 
 
 def zoo_answer(cells: Cells) -> str:
-    """SimpleRL-Zoo's, which two of its rows lack. Raises ValueError there."""
-    given = (
+    """The answer of a row of SimpleRL-Zoo. Raises ValueError for the two rows that have none."""
+    gold = (
         cells.get("gt_answer")
         or cells.get("answer")
         or (cells.get("extra_info") or {}).get("answer")
     )
-    if not given:
+    if not gold:
         raise ValueError("no gold answer")
-    return str(given)
+    return str(gold)
 
 
 def solution_box(cells: Cells) -> Any:
-    """The last box of the solution; the answer column where there is one. Raises ValueError."""
+    """The answer column if there is one, else the last box of the solution. Raises ValueError if there is neither."""
     if cells.get("answer") is not None:
         return answer(cells)
-    found = read_boxed(str(cells["solution"]))
-    if found is None:
+    boxed = read_boxed(str(cells["solution"]))
+    if boxed is None:
         raise ValueError("the solution has no \\boxed{} answer")
-    return found
+    return boxed
 
 
 def gsm8k_answer(cells: Cells) -> str:
-    """What stands behind the last ####."""
+    """The text after the last ####."""
     text = str(cells["answer"])
     return text.rpartition("####")[2].strip().replace(",", "")
 
 
 def dapo_question(cells: Cells) -> str:
-    """The user's message, without the instructions around the problem."""
+    """The problem, without the instructions that surround it in the user's message."""
     text = str(
         cells["prompt"][0]["content"] if isinstance(cells["prompt"], list) else cells["prompt"]
     )
@@ -78,8 +76,8 @@ def dapo_question(cells: Cells) -> str:
 
 
 def dapo_answer(cells: Cells) -> str:
-    found = cells.get("reward_model") or {}
-    return str(found["ground_truth"] if "ground_truth" in found else cells["solution"])
+    model = cells.get("reward_model") or {}
+    return str(model["ground_truth"] if "ground_truth" in model else cells["solution"])
 
 
 def countdown_question(cells: Cells) -> str:
@@ -98,35 +96,37 @@ def level(cells: Cells) -> Mapping[str, str]:
     return {k: str(cells[k]) for k in ("level", "type", "subject") if cells.get(k) is not None}
 
 
-PLAIN = TextSet(hub=None, splits={}, gold=answer, question=problem)
+PLAIN = TextSet(hub=None, splits={}, answer=answer, question=problem)
 
 
-def _train(hub: str, **known: Any) -> TextSet:
-    return replace(PLAIN, **{"hub": hub, "splits": {"train": "train"}} | known)
+def _train(hub: str, **fields: Any) -> TextSet:
+    return replace(PLAIN, **{"hub": hub, "splits": {"train": "train"}} | fields)
 
 
-def _test(hub: str, split: str, **known: Any) -> TextSet:
-    return replace(PLAIN, hub=hub, splits={"test": split}, **known)
+def _test(hub: str, split: str, **fields: Any) -> TextSet:
+    return replace(PLAIN, hub=hub, splits={"test": split}, **fields)
 
 
 BOTH = {"train": "train", "test": "test"}
 SETS: Mapping[str, TextSet] = {
-    "gsm8k": _train("openai/gsm8k:main", splits=BOTH, gold=gsm8k_answer),
+    "gsm8k": _train("openai/gsm8k:main", splits=BOTH, answer=gsm8k_answer),
     "asdiv": PLAIN,
     "math": _train(
-        "DigitalLearningGmbH/MATH-lighteval", splits=BOTH, gold=solution_box, tags=level
+        "DigitalLearningGmbH/MATH-lighteval", splits=BOTH, answer=solution_box, tags=level
     ),
     "math_lvl3to5": _train(
-        "hkust-nlp/SimpleRL-Zoo-Data:simplelr_qwen_level3to5/", gold=zoo_answer, tags=level
+        "hkust-nlp/SimpleRL-Zoo-Data:simplelr_qwen_level3to5/", answer=zoo_answer, tags=level
     ),
     "math12k": _train("hiyouga/math12k", splits=BOTH),
-    "open_s1": _train("knoveleng/open-s1", gold=solution_box),
-    "open_rs": _train("knoveleng/open-rs", gold=solution_box),
-    "dapo17k": _train("BytedTsinghua-SIA/DAPO-Math-17k", gold=dapo_answer, question=dapo_question),
+    "open_s1": _train("knoveleng/open-s1", answer=solution_box),
+    "open_rs": _train("knoveleng/open-rs", answer=solution_box),
+    "dapo17k": _train(
+        "BytedTsinghua-SIA/DAPO-Math-17k", answer=dapo_answer, question=dapo_question
+    ),
     "deepscaler": _train("agentica-org/DeepScaleR-Preview-Dataset"),
     "countdown": _train(
         "Jiayi-Pan/Countdown-Tasks-3to4",
-        gold=countdown_answer,
+        answer=countdown_answer,
         question=countdown_question,
         kind="countdown",
         splits={},
@@ -134,15 +134,17 @@ SETS: Mapping[str, TextSet] = {
     "aime24": _test("HuggingFaceH4/aime_2024", "train", files=("aime24_30", "aime")),
     "amc23_40": _test("knoveleng/AMC-23", "train"),
     "amc_83": TextSet(
-        hub=None, splits={"test": "test"}, gold=answer, question=problem, files=("amc",)
+        hub=None, splits={"test": "test"}, answer=answer, question=problem, files=("amc",)
     ),
-    "math500": _test("HuggingFaceH4/MATH-500", "test", gold=solution_box, tags=level),
-    "minerva": _test("knoveleng/Minerva-Math", "train", gold=solution_box, files=("minerva_272",)),
+    "math500": _test("HuggingFaceH4/MATH-500", "test", answer=solution_box, tags=level),
+    "minerva": _test(
+        "knoveleng/Minerva-Math", "train", answer=solution_box, files=("minerva_272",)
+    ),
     "olympiadbench": _test("knoveleng/OlympiadBench", "train", files=("olympiadbench_675",)),
 }
 
 
 def held_out(question: str) -> bool:
-    """Whether a row of a set without splits of its own is in the test split: one in ten, by the
-    hash of its question (our choice)."""
+    """Whether a row of a set without published splits is in the test split: one in ten, by the hash of its question (our
+    choice)."""
     return hashlib.sha256(" ".join(question.split()).encode()).digest()[0] % 10 == 0

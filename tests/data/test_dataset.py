@@ -1,4 +1,4 @@
-"""Reading: images, tables, folders, zips; samples made when asked for."""
+"""Reading images, tables, folders and zips; samples made on access."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ import pytest
 from PIL import Image
 
 from tests.fakes.policies import noise_image
-from vlrft.data import Made, open_image, open_source
-from vlrft.data.source import picture, read
+from vlrft.data import LazySamples, open_image, open_source
+from vlrft.data.source import parse_picture, read_file
 from vlrft.data.tables import hub_rows
 from vlrft.schema import DataError, Sample
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 
 
-def encoded(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
+def encode(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
     file = io.BytesIO()
     image.save(file, format=kind, **settings)
     return file.getvalue()
 
 
-def test_a_picture_is_upright_by_its_exif_tag() -> None:
+def test_a_picture_is_turned_upright_by_its_exif_tag() -> None:
     image = noise_image(40, 20)
     exif = Image.Exif()
     exif[0x0112] = 6  # rotate by 270°
-    found = open_image(encoded(image, "PNG", exif=exif), "x")
-    assert found.size == (20, 40)
-    assert np.array_equal(np.asarray(found), np.rot90(np.asarray(image), 3))
+    upright = open_image(encode(image, "PNG", exif=exif), "x")
+    assert upright.size == (20, 40)
+    assert np.array_equal(np.asarray(upright), np.rot90(np.asarray(image), 3))
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_what_is_transparent_is_white(mode: str) -> None:
+def test_transparent_pixels_become_white(mode: str) -> None:
     clear = Image.new("RGBA", (4, 4), (0, 0, 0, 0)).convert(mode)
     settings = {"transparency": 0} if mode == "P" else {}
-    found = open_image(encoded(clear, "PNG", **settings), "x")
-    assert found.mode == "RGB"
-    assert np.asarray(found).min() == 255
+    opaque = open_image(encode(clear, "PNG", **settings), "x")
+    assert opaque.mode == "RGB"
+    assert np.asarray(opaque).min() == 255
 
 
 def test_sixteen_bits_keep_their_shades() -> None:
     shades = Image.fromarray(np.array([[0, 32768, 65535]], dtype=np.uint16))
-    assert np.asarray(open_image(encoded(shades), "x"))[0, :, 0].tolist() == [0, 128, 255]
+    assert np.asarray(open_image(encode(shades), "x"))[0, :, 0].tolist() == [0, 128, 255]
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not an image", encoded(noise_image(9, 9))[:60]], ids=["none", "text", "cut"]
+    "content", [b"", b"not an image", encode(noise_image(9, 9))[:60]], ids=["none", "text", "cut"]
 )
-def test_what_is_no_picture_is_named(content: bytes) -> None:
+def test_the_error_names_a_file_that_is_no_picture(content: bytes) -> None:
     with pytest.raises(DataError, match="row 7 cannot be read"):
         open_image(content, "row 7")
 
@@ -63,7 +63,7 @@ def test_what_is_no_picture_is_named(content: bytes) -> None:
 def test_a_picture_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vlrft.vision.images.MAX_PIXELS", 99)
     with pytest.raises(DataError, match="x cannot be read: it has more than 99 pixels"):
-        open_image(encoded(noise_image(10, 10)), "x")
+        open_image(encode(noise_image(10, 10)), "x")
 
 
 def parquet(path: Path) -> None:
@@ -101,8 +101,8 @@ def test_tables_of_every_kind_and_place_give_the_same_rows(
     path.parent.mkdir(parents=True, exist_ok=True)
     WRITERS[suffix](path)
     (tmp_path / "train.jsonl").write_text('{"id": "other"}\n')
-    found = [(row["id"], int(row["n"])) for row in open_source(tmp_path).rows("test")]
-    assert found == [("a", 1), ("b", 2)]
+    rows = [(row["id"], int(row["n"])) for row in open_source(tmp_path).rows("test")]
+    assert rows == [("a", 1), ("b", 2)]
     assert [row["id"] for row in open_source(path).rows("whatever")] == ["a", "b"]
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         archive.write(path, layout.format(suffix))
@@ -111,7 +111,7 @@ def test_tables_of_every_kind_and_place_give_the_same_rows(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "what"),
+    ("name", "content", "message"),
     [
         ("test.jsonl", b'{"a": 1}\n{"a": \n', "test.jsonl, line 2: not JSON"),
         ("test.jsonl", b"[1]\n", "test.jsonl, line 1: expected an object, found list"),
@@ -122,16 +122,16 @@ def test_tables_of_every_kind_and_place_give_the_same_rows(
         ("train.jsonl", b"{}\n", "no table of the test split; .* found train.jsonl"),
     ],
 )
-def test_tables_that_cannot_be_read_are_named(
-    tmp_path: Path, name: str, content: bytes, what: str
+def test_the_error_names_a_table_that_cannot_be_read(
+    tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=what):
+    with pytest.raises(DataError, match=message):
         list(open_source(tmp_path).rows("test"))
 
 
-def test_a_place_that_is_nothing_is_an_error_and_a_hub_id_is_one(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file or folder, and no hub id"):
+def test_a_missing_path_is_an_error_and_a_hub_id_is_a_source(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file or folder, and not a hub id"):
         open_source(tmp_path / "nothing" / "here")
     assert open_source("owner/name:main").label == "owner/name"
 
@@ -141,33 +141,33 @@ def test_files_of_a_folder_and_a_zip_are_found_by_name_and_only_there(tmp_path: 
     (folder / "sub").mkdir(parents=True)
     (folder / "sub" / "x.txt").write_bytes(b"x")
     (tmp_path / "secret").write_bytes(b"s")
-    assert read(open_source(folder), "sub/x.txt") == b"x"
+    assert read_file(open_source(folder), "sub/x.txt") == b"x"
     with pytest.raises(DataError, match="leads out of the folder"):
-        read(open_source(folder), "../secret")
+        read_file(open_source(folder), "../secret")
     with pytest.raises(DataError, match=r"cannot read 'sub/y.txt'"):
-        read(open_source(folder), "sub/y.txt")
+        read_file(open_source(folder), "sub/y.txt")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("sub/x.txt", b"x")
     assert open_source(tmp_path / "a.zip").names() == ("sub/x.txt",)
     with pytest.raises(DataError, match=r"cannot read 'sub/y.txt'"):
-        read(open_source(tmp_path / "a.zip"), "sub/y.txt")
+        read_file(open_source(tmp_path / "a.zip"), "sub/y.txt")
     (tmp_path / "bad.zip").write_bytes(b"PK")
     with pytest.raises(DataError, match="not a readable zip"):
         open_source(tmp_path / "bad.zip").names()
 
 
 def test_image_cells_of_every_form_are_read(tmp_path: Path) -> None:
-    content = encoded(noise_image(3, 3))
+    content = encode(noise_image(3, 3))
     (tmp_path / "1.png").write_bytes(content)
     source = open_source(tmp_path)
     cells = [content, {"bytes": content, "path": None}, {"bytes": None, "path": "1.png"}, "1.png"]
-    assert [picture(cell, source, "row 0").read() for cell in cells] == [content] * 4
+    assert [parse_picture(cell, source, "row 0").read() for cell in cells] == [content] * 4
     with pytest.raises(DataError, match=r"row 0: no image \(found NoneType\)"):
-        picture(None, source, "row 0")
+        parse_picture(None, source, "row 0")
 
 
 def test_links_of_a_folder_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A snapshot in the hub's cache is nothing but links to files elsewhere."""
+    """A snapshot in the hub's cache consists of links to files elsewhere."""
     (tmp_path / "blobs").mkdir()
     (tmp_path / "blobs/5e1f").write_text('{"id": "a"}\n')
     (tmp_path / "snapshot").mkdir()
@@ -176,13 +176,13 @@ def test_links_of_a_folder_are_followed(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path / "snapshot")
     for name in ("../blobs/5e1f", str(tmp_path / "blobs/5e1f")):
         with pytest.raises(DataError, match="leads out of the folder"):
-            read(open_source("."), name)
+            read_file(open_source("."), name)
 
 
-def test_a_folder_of_a_hub_data_set_is_read_alone(
+def test_one_folder_of_a_hub_dataset_is_read_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SimpleRL-Zoo keeps a data set a folder; the hub's loader would join them all."""
+    """SimpleRL-Zoo has a folder for each dataset; the hub's loader would join them all."""
     for name in ("easy", "hard"):
         (tmp_path / "owner/zoo" / name).mkdir(parents=True)
         pq.write_table(pa.table({"q": [name]}), tmp_path / "owner/zoo" / name / "train.parquet")
@@ -194,16 +194,16 @@ def test_a_folder_of_a_hub_data_set_is_read_alone(
     assert open_source("some/zoo:hard/").label == "some/zoo"
 
 
-def test_samples_are_made_when_they_are_asked_for() -> None:
+def test_lazy_samples_are_made_on_access() -> None:
     made: list[int] = []
 
-    def make(place: int) -> Sample:
-        made.append(place)
-        return Sample(id=str(place), messages=())
+    def make(index: int) -> Sample:
+        made.append(index)
+        return Sample(id=str(index), messages=())
 
-    found = Made(make, range(6))
-    later = found[1:][::2]
-    assert (len(found), len(later), made) == (6, 3, [])
+    samples = LazySamples(make, range(6))
+    later = samples[1:][::2]
+    assert (len(samples), len(later), made) == (6, 3, [])
     assert [sample.id for sample in later] == ["1", "3", "5"]
     assert later[-2].id == "3"
     with pytest.raises(IndexError):

@@ -1,4 +1,4 @@
-"""A pack with data of its own, from raw rows to a prepared folder, and scoring of stored outputs."""
+"""A pack with data, from raw rows to a prepared folder, and scoring of stored outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vlrft.schema import DataError
 PACK = """
 from dataclasses import dataclass
 from vlrft.data import Dataset, Defect, Row
-from vlrft.data.source import picture
+from vlrft.data.source import parse_picture
 from vlrft.schema import IMAGE, DataError, Message, Sample, Task
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ def read(source, split, options):
             yield Defect(id=name, reason="more than one image", intended=True)
             continue
         try:
-            image = picture(cells["image"], source, name)
+            image = parse_picture(cells["image"], source, name)
         except DataError as e:
             yield Defect(id=name, reason="no image", detail=str(e))
             continue
@@ -41,17 +41,17 @@ def read(source, split, options):
                   tags={"kind": cells["kind"]})
 
 def sample(row, options):
-    asked = Message(role="user", content=(IMAGE, row.question))
-    return Sample(id=row.id, messages=(asked,), answer=row.answer, tags=row.tags)
+    question = Message(role="user", content=(IMAGE, row.question))
+    return Sample(id=row.id, messages=(question,), answer=row.answer, tags=row.tags)
 
 task = Task(name="signs", doc="Signs.", options=Options, splits=("train", "test"),
-            load=Dataset(read=read, sample=sample, homes={"train": "some/signs"}),
+            load=Dataset(read=read, sample=sample, sources={"train": "some/signs"}),
             rewards={"choice": 1.0}, graders={"strict": ("choice",), "official": ("format",)},
             gold=lambda s: f"<answer>{s.answer}</answer>")
 """
 
 
-def raw(folder: Path, **changes: Any) -> None:
+def write_raw(folder: Path, **changes: Any) -> None:
     folder.mkdir()
     rows = []
     for k in range(6):
@@ -82,14 +82,14 @@ def defects(folder: str) -> dict[str, str]:
     return {row["id"]: row["reason"] for row in map(json.loads, lines)}
 
 
-def test_preparing_lists_every_row_that_is_left_out(
+def test_prepare_lists_every_row_that_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw(tmp_path / "raw", **BAD)
+    write_raw(tmp_path / "raw", **BAD)
     assert main(["data", "prepare", TASK, "--from", "raw", "--out", "ready"]) == 0
-    shown = capsys.readouterr()
-    assert "test: 1 rows" in shown.out
-    assert "train: not prepared: raw: no table of the train split" in shown.err
+    output = capsys.readouterr()
+    assert "test: 1 rows" in output.out
+    assert "train: not prepared: raw: no table of the train split" in output.err
     assert defects("ready") == {
         "test/1": "more than one image",
         "test/2": "image missing or unreadable",
@@ -103,14 +103,14 @@ def test_preparing_lists_every_row_that_is_left_out(
     assert len(list(Path("ready/images").iterdir())) == 1
     assert main(["data", "prepare", TASK, "--from", "raw", "--out", "ready"]) == 0
     assert "is prepared already" in capsys.readouterr().out
-    Path("ready/test.jsonl.part").write_text("what a stopped call left\n")
+    Path("ready/test.jsonl.part").write_text("the rest of an interrupted run\n")
     again = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
     assert main([*again, "--overwrite"]) == 0
     assert "test: 1 rows" in capsys.readouterr().out
 
 
-def test_prepared_samples_are_the_raw_ones(tmp_path: Path) -> None:
-    raw(tmp_path / "raw", row1={"answer": "twice"})
+def test_prepared_samples_equal_the_raw_ones(tmp_path: Path) -> None:
+    write_raw(tmp_path / "raw", row1={"answer": "twice"})
     assert (
         main(["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]) == 0
     )
@@ -127,16 +127,16 @@ def test_prepared_samples_are_the_raw_ones(tmp_path: Path) -> None:
 def test_raw_rows_that_cannot_be_used_stop_unless_the_set_leaves_them_out_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw(tmp_path / "raw", row1={"answer": "twice"})
+    write_raw(tmp_path / "raw", row1={"answer": "twice"})
     load_task(task_config(TASK, ["options.data=raw"]), "test")
     assert "raw: test: 1 rows left out: more than one image" in capsys.readouterr().err
-    raw(tmp_path / "worse", row1={"answer": "twice"}, row5={"image": None})
+    write_raw(tmp_path / "worse", row1={"answer": "twice"}, row5={"image": None})
     with pytest.raises(DataError, match=r"1 of 6 rows .* the first is test/5 .*no image.* prepare"):
         load_task(task_config(TASK, ["options.data=worse"]), "test")
 
 
-def test_a_changed_file_is_not_taken_for_the_prepared_one(tmp_path: Path) -> None:
-    raw(tmp_path / "raw")
+def test_a_prepared_file_that_was_changed_is_refused(tmp_path: Path) -> None:
+    write_raw(tmp_path / "raw")
     assert (
         main(["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]) == 0
     )
@@ -152,28 +152,30 @@ class Stopped(Exception):
     pass
 
 
-def rows(stop: int | None = None, tried: list[int] | None = None) -> Iterator[Row | Defect]:
+def rows(stop: int | None = None, yielded: list[int] | None = None) -> Iterator[Row | Defect]:
     for k in range(8):
         if k == stop:
             raise Stopped
-        if tried is not None:
-            tried.append(k)
+        if yielded is not None:
+            yielded.append(k)
         if k % 3 == 1:
             yield Defect(id=str(k), reason="odd")
         else:
             yield Row(id=str(k % 6), question="q", answer=str(k))
 
 
-def write(out: Path, found: Iterator[Row | Defect], checked: list[str] | None = None) -> int:
-    def gold(row: Row) -> None:
+def write(out: Path, items: Iterator[Row | Defect], checked: list[str] | None = None) -> int:
+    def check_answer(row: Row) -> None:
         if checked is not None:
             checked.append(row.id)
 
-    done = prepare(found, task="t", split="train", where="w", out=out, gold=gold)
-    return done.resumed
+    prepared = prepare(
+        items, task="t", split="train", where="w", out=out, check_answer=check_answer
+    )
+    return prepared.resumed
 
 
-def test_a_stopped_preparation_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+def test_an_interrupted_preparation_resumes_and_gives_the_same_files(tmp_path: Path) -> None:
     assert write(tmp_path / "whole", rows()) == 0
     with pytest.raises(Stopped):
         write(tmp_path / "two", rows(stop=5))
@@ -181,17 +183,19 @@ def test_a_stopped_preparation_goes_on_and_ends_the_same(tmp_path: Path) -> None
         file.write('{"id": "unfini')
     checked: list[str] = []
     assert write(tmp_path / "two", rows(), checked) == 5
-    assert checked == ["5"]  # what was done is not checked again; 6 has an id that was there
+    assert checked == ["5"]  # stored rows are not checked again; the id of row 6 was stored
     assert "id twice" in (tmp_path / "two" / "train.defects.jsonl").read_text()
     for name in ("train.jsonl", "train.defects.jsonl", "manifest.json"):
         assert (tmp_path / "two" / name).read_text() == (tmp_path / "whole" / name).read_text()
     assert not list((tmp_path / "two").glob("*.part"))
 
 
-def test_another_tasks_folder_is_not_written_into(tmp_path: Path) -> None:
+def test_a_folder_with_data_of_another_task_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "out", rows())
     with pytest.raises(DataError, match=r"holds the data of 't'; use another --out"):
-        prepare([], task="u", split="x", where="w", out=tmp_path / "out", gold=lambda row: None)
+        prepare(
+            [], task="u", split="x", where="w", out=tmp_path / "out", check_answer=lambda row: None
+        )
     with pytest.raises(DataError, match=r"no row of the x split can be used, 1 cannot.*0 .odd"):
         prepare(
             [Defect(id="0", reason="odd")],
@@ -199,7 +203,7 @@ def test_another_tasks_folder_is_not_written_into(tmp_path: Path) -> None:
             split="x",
             where="w",
             out=tmp_path / "out",
-            gold=lambda row: None,
+            check_answer=lambda row: None,
         )
     assert not list((tmp_path / "out").glob("*.part"))
 
@@ -210,27 +214,27 @@ def predictions(path: Path, **outputs: str) -> str:
     return str(path)
 
 
-def test_stored_outputs_are_graded_with_the_packs_data(
+def test_stored_outputs_are_graded_with_the_data_of_the_pack(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw(tmp_path / "raw")
-    given = predictions(tmp_path / "p.jsonl", s0="<answer>stop</answer>", s1="<answer>go</answer>")
-    command = ["score", TASK, "--predictions", given, "--data", "raw", "--json", "out/o.json"]
+    write_raw(tmp_path / "raw")
+    path = predictions(tmp_path / "p.jsonl", s0="<answer>stop</answer>", s1="<answer>go</answer>")
+    command = ["score", TASK, "--predictions", path, "--data", "raw", "--json", "out/o.json"]
     Path("out").mkdir()
     assert main(command) == 0
-    shown = capsys.readouterr()
-    assert "4 of 6 samples have no output" in shown.err
-    assert "1/2" in shown.out
-    found = json.loads(Path("out/o.json").read_text())
-    assert (found["task"], found["n"], found["records"]) == ("signs", 2, "out/o.records.jsonl")
-    assert (found["strict"]["correct"], found["strict"]["n"], found["strict"]["score"]) == (
+    output = capsys.readouterr()
+    assert "4 of 6 samples have no output" in output.err
+    assert "1/2" in output.out
+    result = json.loads(Path("out/o.json").read_text())
+    assert (result["task"], result["n"], result["records"]) == ("signs", 2, "out/o.records.jsonl")
+    assert (result["strict"]["correct"], result["strict"]["n"], result["strict"]["score"]) == (
         1,
         2,
         0.5,
     )
-    assert found["official"]["correct"] == 2
-    assert len(found["official"]["ci"]) == 2
-    records = [json.loads(line) for line in Path(found["records"]).read_text().splitlines()]
+    assert result["official"]["correct"] == 2
+    assert len(result["official"]["ci"]) == 2
+    records = [json.loads(line) for line in Path(result["records"]).read_text().splitlines()]
     assert {k: records[1][k] for k in ("id", "output", "extracted", "answer")} == {
         "id": "test/1",
         "output": "<answer>go</answer>",
@@ -255,7 +259,7 @@ def test_stored_outputs_may_bring_their_gold_answers(
 
 
 @pytest.mark.parametrize(
-    ("line", "what"),
+    ("line", "message"),
     [
         ('{"id": "test/0"}', 'p.jsonl, row 1: expected {"id": …, "output": text}'),
         ('{"id": "test/0", "output": 3}', "row 1: expected"),
@@ -264,18 +268,18 @@ def test_stored_outputs_may_bring_their_gold_answers(
         ("nothing", "p.jsonl, line 1: not JSON"),
     ],
 )
-def test_predictions_that_cannot_be_graded_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, what: str
+def test_the_error_names_a_prediction_that_cannot_be_graded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, message: str
 ) -> None:
-    raw(tmp_path / "raw")
+    write_raw(tmp_path / "raw")
     (tmp_path / "p.jsonl").write_text(line + "\n")
     data = [] if "answer" in line else ["--data", "raw"]
     assert main(["score", TASK, "--predictions", "p.jsonl", *data]) == 1
-    assert what in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_gold_answers_that_cannot_be_read_are_told_before_a_run(tmp_path: Path) -> None:
-    raw(tmp_path / "raw", row3={"answer": ""})
+def test_unreadable_gold_answers_are_reported_before_a_run(tmp_path: Path) -> None:
+    write_raw(tmp_path / "raw", row3={"answer": ""})
     loaded = load_task(task_config(TASK, ["options.data=raw"]), "test")
     with pytest.raises(
         DataError, match=r"signs: 1 of 6 gold answers cannot be read.*test/3.*prepare"
@@ -283,19 +287,21 @@ def test_gold_answers_that_cannot_be_read_are_told_before_a_run(tmp_path: Path) 
         loaded.refuse_unreadable_gold_answers()
     command = ["eval", "--model", "none/such", "--task", TASK, "options.data=raw"]
     assert main(command) == 1
-    raw(tmp_path / "good")
+    write_raw(tmp_path / "good")
     load_task(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_gold_answers()
 
 
-def test_show_counts_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    raw(tmp_path / "raw")
+def test_show_prints_counts_and_samples_and_draws_a_sheet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / "raw")
     command = ["data", "show", TASK, "--from", "raw", "--split", "test", "--html", "sheet.html"]
     assert main(command) == 0
-    shown = capsys.readouterr().out
-    assert "test: 6 samples" in shown
-    assert "kind: a 3, b 3" in shown
-    assert "width: 8 to 13" in shown
-    assert shown.count("answer: stop") == 3
+    output = capsys.readouterr().out
+    assert "test: 6 samples" in output
+    assert "kind: a 3, b 3" in output
+    assert "width: 8 to 13" in output
+    assert output.count("answer: stop") == 3
     page = Path("sheet.html").read_text()
     assert page.count("data:image/png") == 6
     assert main(command) == 2

@@ -147,8 +147,8 @@ def test_published_outputs_are_scored_without_pictures(capsys: pytest.CaptureFix
 def test_every_gold_answer_of_the_test_is_readable() -> None:
     """17 of them the released grader cannot read, and 60 it misreads."""
     data = SHARED / "geoqa/geoqa_test_754.jsonl"
-    from vlrft.data import Samples
+    from vlrft.data import RowSamples
 
     found = samples("geoqa", "test", data)
-    assert isinstance(found, Samples)
+    assert isinstance(found, RowSamples)
     assert_gold_earns_all("geoqa", list(found.without_images()))

@@ -165,7 +165,7 @@ def test_pictures_that_cannot_be_used_say_why(data: Path, tmp_path: Path) -> Non
     }
     with pytest.raises(DataError, match="no folder train/ with json files"):
         samples("lisa", "train", tmp_path / "raw")
-    with pytest.raises(DataError, match="no home on the hub"):
+    with pytest.raises(DataError, match="is not on the hub"):
         find_task("lisa").load("train", checked({}))
 
 

@@ -180,7 +180,7 @@ def test_a_prepared_folder_obeys_the_options(data: Path, tmp_path: Path) -> None
     ("options", "problem"),
     [
         ({"train": "aime24"}, "aime24 has no train rows; use it for test"),
-        ({"train": "asdiv", "data": None}, "no home on the hub; give its place with data=PATH"),
+        ({"train": "asdiv", "data": None}, "is not on the hub; give its place with data=PATH"),
         (
             {"train": "deepscaler", "data": "flat"},
             "no table of deepscaler; expected deepscaler.jsonl",

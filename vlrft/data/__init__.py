@@ -1,45 +1,46 @@
 """Rows and images of task packs: from the hub, a folder, a zip, parquet, jsonl, json or csv, raw or prepared. No torch.
 
-Source     where files and tables are            open_source("~/data/geo.zip"), a hub id
-Row        one question as the pack understands it, its images still encoded
-Defect     a row that cannot be used, and why
-Dataset    a pack's `load`: reads rows, makes samples
-Made       samples that a function makes, for a pack without rows
-prepare    raw form -> a folder of validated rows, once
-generate   the data of a task that makes its own
+Source       files and tables at one place           open_source("~/data/geo.zip"), a hub id
+Row          one question, its images still encoded
+Defect       a row that cannot be used, and why
+Dataset      a pack's `load`: reads rows, makes samples
+LazySamples  samples that a function makes, for a pack without rows
+prepare      raw form -> a folder of validated rows
+generate     the data of a task that generates its own
 """
 
-from vlrft.data.dataset import Dataset, Samples
+from vlrft.data.dataset import Dataset, RowSamples
 from vlrft.data.generate import generate
-from vlrft.data.lazy_samples import Made
-from vlrft.data.prepare import Prepared, prepare
-from vlrft.data.prompt import asked, content, read_prompt
-from vlrft.data.qa_rows import qa_rows, untagged
+from vlrft.data.lazy_samples import LazySamples
+from vlrft.data.prepare import PreparedSplit, prepare
+from vlrft.data.prompt import read_prompt, split_at_images, user_sample
+from vlrft.data.qa_rows import read_qa_rows, strip_answer_tag
 from vlrft.data.row import Defect, Picture, Row
-from vlrft.data.source import Source, Within, open_source, picture, read
-from vlrft.data.tables import parse_json
+from vlrft.data.source import Source, Subfolder, open_source, parse_picture, read_file
+from vlrft.data.tables import Cells, parse_json
 from vlrft.vision.images import open_image
 
 __all__ = [
+    "Cells",
     "Dataset",
     "Defect",
-    "Made",
+    "LazySamples",
     "Picture",
-    "Prepared",
+    "PreparedSplit",
     "Row",
-    "Samples",
+    "RowSamples",
     "Source",
-    "Within",
-    "asked",
-    "content",
+    "Subfolder",
     "generate",
     "open_image",
     "open_source",
     "parse_json",
-    "picture",
+    "parse_picture",
     "prepare",
-    "qa_rows",
-    "read",
+    "read_file",
     "read_prompt",
-    "untagged",
+    "read_qa_rows",
+    "split_at_images",
+    "strip_answer_tag",
+    "user_sample",
 ]

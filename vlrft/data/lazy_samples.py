@@ -1,4 +1,4 @@
-"""Samples that a function makes when they are asked for."""
+"""Samples that a function makes on access."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from vlrft.schema import Sample
 
 
 @dataclass(frozen=True)
-class Made(Sequence[Sample]):
-    """The sample of each place; a slice makes none yet."""
+class LazySamples(Sequence[Sample]):
+    """A sequence whose item k is `make(indices[k])`, called at each access; a slice makes no sample."""
 
     make: Callable[[int], Sample]
-    places: range
+    indices: range
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.indices)
 
     @overload
     def __getitem__(self, index: int) -> Sample: ...
     @overload
-    def __getitem__(self, index: slice) -> Made: ...
-    def __getitem__(self, index: int | slice) -> Sample | Made:
+    def __getitem__(self, index: slice) -> LazySamples: ...
+    def __getitem__(self, index: int | slice) -> Sample | LazySamples:
         if isinstance(index, slice):
-            return Made(self.make, self.places[index])
-        return self.make(self.places[index])
+            return LazySamples(self.make, self.indices[index])
+        return self.make(self.indices[index])

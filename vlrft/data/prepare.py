@@ -1,4 +1,4 @@
-"""Raw data set -> prepared folder: every row validated, every defect listed, restartable."""
+"""Raw dataset -> prepared folder: every row is validated, every defect listed, and an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -12,117 +12,124 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config.shipped import package_version
-from vlrft.data.prepared import MANIFEST, line_of
+from vlrft.data.prepared import MANIFEST, store_row
 from vlrft.data.row import Defect, Row
-from vlrft.data.source import readable
+from vlrft.data.source import check_picture
 from vlrft.schema import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """One split as it was prepared."""
+class PreparedSplit:
+    """Counts of one prepared split."""
 
     split: str
     rows: int
     defects: dict[str, int]  # reason -> rows
-    resumed: int  # rows that an earlier, interrupted preparation had done
+    resumed: int  # rows and defects written by an earlier, interrupted run
 
 
 def prepare(
-    found: Iterable[Row | Defect],
+    rows: Iterable[Row | Defect],
     *,
     task: str,
     split: str,
     where: str,
     out: Path,
-    gold: Callable[[Row], str | None],
-    anew: bool = False,
-) -> Prepared:
-    """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's part of `out/manifest.json`.
+    check_answer: Callable[[Row], str | None],
+    restart: bool = False,
+) -> PreparedSplit:
+    """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
-    `gold` says what is wrong with a row's gold answer, or None. A preparation that was stopped goes on behind the last
-    whole row, unless it is to begin `anew`. Raises DataError when the folder holds another task's data, or when no row is left.
+    `check_answer` returns what is wrong with a row's gold answer, or None. An interrupted run resumes after its last
+    complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages. Raises DataError if
+    the folder has another task's data, or if no row can be used.
     """
     out.mkdir(parents=True, exist_ok=True)
-    manifest = _manifest(out, task)
-    rows, defects = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
-    if anew:
-        rows.unlink(missing_ok=True)
-        defects.unlink(missing_ok=True)
-    done = _whole_lines(rows) + _whole_lines(defects)
-    seen = {json.loads(line)["id"] for line in _lines(rows)}
-    with rows.open("a", encoding="utf-8") as good, defects.open("a", encoding="utf-8") as bad:
-        for item in islice(_checked(found, gold, seen), done, None):
+    manifest = _open_manifest(out, task)
+    rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
+    if restart:
+        rows_file.unlink(missing_ok=True)
+        defects_file.unlink(missing_ok=True)
+    done = _count_whole_lines(rows_file) + _count_whole_lines(defects_file)
+    stored_ids = {json.loads(line)["id"] for line in _lines(rows_file)}
+    with (
+        rows_file.open("a", encoding="utf-8") as good,
+        defects_file.open("a", encoding="utf-8") as bad,
+    ):
+        for item in islice(_validate(rows, check_answer, stored_ids), done, None):
             if isinstance(item, Row):
-                good.write(line_of(item, out) + "\n")
+                good.write(store_row(item, out) + "\n")
                 good.flush()
                 continue
             cells = {"id": item.id, "reason": item.reason, "detail": item.detail}
             bad.write(json.dumps(cells | {"intended": item.intended}, ensure_ascii=False) + "\n")
             bad.flush()
-    listed = [json.loads(line) for line in _lines(defects)]
-    count = len(_lines(rows))
+    defects = [json.loads(line) for line in _lines(defects_file)]
+    count = len(_lines(rows_file))
     if not count:
-        rows.unlink()
-        defects.unlink()
-        first = f", the first: {listed[0]['id']} ({listed[0]['reason']})" if listed else ""
+        rows_file.unlink()
+        defects_file.unlink()
+        first = f", the first: {defects[0]['id']} ({defects[0]['reason']})" if defects else ""
         raise DataError(
-            f"{where}: no row of the {split} split can be used, {len(listed)} cannot{first}"
+            f"{where}: no row of the {split} split can be used, {len(defects)} cannot{first}"
         )
-    reasons = dict(Counter(str(d["reason"]) for d in listed))
+    reasons = dict(Counter(str(d["reason"]) for d in defects))
     manifest["splits"][split] = {
         "rows": count,
-        "sha256": hashlib.sha256(rows.read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(rows_file.read_bytes()).hexdigest(),
         "from": where,
         "defects": reasons,
         "vlrft": package_version(),
     }
-    rows.replace(out / f"{split}.jsonl")
-    defects.replace(out / f"{split}.defects.jsonl")
+    rows_file.replace(out / f"{split}.jsonl")
+    defects_file.replace(out / f"{split}.defects.jsonl")
     draft = out / f"{MANIFEST}.part"
     draft.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     draft.replace(out / MANIFEST)
-    return Prepared(split=split, rows=count, defects=reasons, resumed=done)
+    return PreparedSplit(split=split, rows=count, defects=reasons, resumed=done)
 
 
-def _checked(
-    found: Iterable[Row | Defect], gold: Callable[[Row], str | None], seen: set[str]
+def _validate(
+    rows: Iterable[Row | Defect],
+    check_answer: Callable[[Row], str | None],
+    stored_ids: set[str],
 ) -> Iterator[Row | Defect]:
-    """The same items; a row that fails a check becomes a defect."""
+    """The same items, with each row that fails a check replaced by a defect. Rows that an earlier run stored passed."""
     ids: set[str] = set()
-    for item in found:
+    for item in rows:
         if isinstance(item, Defect):
             yield item
             continue
-        problem = "" if item.id in seen and item.id not in ids else _problem(item, ids, gold)
+        stored = item.id in stored_ids and item.id not in ids
+        problem = "" if stored else _find_problem(item, ids, check_answer)
         ids.add(item.id)
         reason, _, detail = problem.partition(": ")
         yield Defect(id=item.id, reason=reason, detail=detail) if problem else item
 
 
-def _problem(row: Row, ids: set[str], gold: Callable[[Row], str | None]) -> str:
-    """`reason: detail`, or nothing."""
+def _find_problem(row: Row, ids: set[str], check_answer: Callable[[Row], str | None]) -> str:
+    """`reason: detail`, or an empty string."""
     if row.id in ids:
         return "id twice"
     if not row.question.strip():
         return "empty question"
-    for found in row.pictures:
+    for picture in row.pictures:
         try:
-            readable(found)
+            check_picture(picture)
         except DataError as e:
             return f"image missing or unreadable: {e}"
-    problem = gold(row)
+    problem = check_answer(row)
     return f"gold answer unreadable: {problem}" if problem else ""
 
 
-def _manifest(out: Path, task: str) -> dict[str, Any]:
+def _open_manifest(out: Path, task: str) -> dict[str, Any]:
     path = out / MANIFEST
     if not path.exists():
         return {"task": task, "splits": {}}
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if found.get("task") != task:
-        raise DataError(f"{out}: holds the data of {found.get('task')!r}; use another --out")
-    return found
+    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if manifest.get("task") != task:
+        raise DataError(f"{out}: holds the data of {manifest.get('task')!r}; use another --out")
+    return manifest
 
 
 def _lines(path: Path) -> list[str]:
@@ -131,8 +138,8 @@ def _lines(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def _whole_lines(path: Path) -> int:
-    """How many whole lines there are; what a stopped writer left of another is cut off."""
+def _count_whole_lines(path: Path) -> int:
+    """The number of complete lines; an incomplete last line, left by an interrupted writer, is removed from the file."""
     if not path.exists():
         return 0
     content = path.read_bytes()

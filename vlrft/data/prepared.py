@@ -1,4 +1,4 @@
-"""A prepared folder: a jsonl a split, images by content, and a manifest that says what they are."""
+"""The layout of a prepared folder: a jsonl file for each split, images named by content, and a manifest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.data.row import Picture, Row
-from vlrft.data.source import Source, read
+from vlrft.data.source import Source, read_file
 from vlrft.schema import DataError
 
 MANIFEST = "manifest.json"
@@ -18,30 +18,31 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedFolder:
-    """What `prepare` wrote, read back."""
+    """Reads the output of `prepare`."""
 
     source: Source
     manifest: Mapping[str, Any]
 
     @staticmethod
     def at(source: Source) -> PreparedFolder | None:
-        """The prepared folder or zip that the source is; None for any other."""
+        """The prepared folder or zip at this source; None for any other source."""
         if MANIFEST not in source.names():
             return None
-        manifest = json.loads(read(source, MANIFEST))
+        manifest = json.loads(read_file(source, MANIFEST))
         return PreparedFolder(source=source, manifest=manifest) if "splits" in manifest else None
 
     def rows(self, split: str) -> Iterator[Row]:
-        """The split's rows. Raises DataError when it is not there, or is not what the manifest says."""
-        known: Mapping[str, Any] = self.manifest["splits"]
-        if split not in known:
+        """The split's rows. Raises DataError if it is not there, or differs from the manifest."""
+        splits: Mapping[str, Any] = self.manifest["splits"]
+        if split not in splits:
             raise DataError(
-                f"{self.source.label}: the {split} split is not prepared; prepared are {', '.join(known) or 'none'}"
+                f"{self.source.label}: the {split} split is not prepared; prepared are {', '.join(splits) or 'none'}"
             )
-        content = read(self.source, f"{split}.jsonl")
-        if hashlib.sha256(content).hexdigest() != known[split]["sha256"]:
+        content = read_file(self.source, f"{split}.jsonl")
+        if hashlib.sha256(content).hexdigest() != splits[split]["sha256"]:
             raise DataError(
-                f"{self.source.label}: {split}.jsonl is not the file that {MANIFEST} describes; prepare it anew"
+                f"{self.source.label}: {split}.jsonl is not the file that {MANIFEST} describes; prepare it again "
+                "with --overwrite"
             )
         for line in content.decode("utf-8").split("\n"):
             if line:
@@ -58,15 +59,15 @@ class PreparedFolder:
         )
 
     def _picture(self, name: str) -> Picture:
-        return Picture(name=name, read=lambda: read(self.source, name))
+        return Picture(name=name, read=lambda: read_file(self.source, name))
 
 
-def line_of(row: Row, folder: Path) -> str:
-    """The row as a line, its images written beside it by content."""
+def store_row(row: Row, folder: Path) -> str:
+    """Writes the row's images into `images/` of the folder, each named by its content, and returns the row's JSON line."""
     names: list[str] = []
-    for found in row.pictures:
-        content = found.read()
-        suffix = Path(found.name).suffix.lower()
+    for picture in row.pictures:
+        content = picture.read()
+        suffix = Path(picture.name).suffix.lower()
         name = f"images/{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
         if not (folder / name).exists():
             (folder / "images").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Prompts as text files of a pack, word for word; `<image>` marks where a picture stands. And what a row then asks."""
+"""Prompts as text files of a pack, read verbatim, and samples made from them. `<image>` marks the place of an image."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ MARK = "<image>"
 
 @cache
 def read_prompt(pack: str, name: str) -> str:
-    """`prompts/NAME.txt` beside the pack's file (give its `__file__`), without the last line break."""
+    """`prompts/NAME.txt` in the folder of the file `pack` (pass `__file__`), without its last line break."""
     text = (Path(pack).parent / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
     return text.removesuffix("\n")
 
 
-def content(text: str) -> tuple[str | Slot, ...]:
-    """Text with a picture wherever the mark stands."""
+def split_at_images(text: str) -> tuple[str | Slot, ...]:
+    """The content of a message: the text with `IMAGE` in place of each mark."""
     parts: list[str | Slot] = []
     for k, piece in enumerate(text.split(MARK)):
         parts += ([IMAGE] if k else []) + ([piece] if piece else [])
     return tuple(parts)
 
 
-def asked(row: Row, said: tuple[str | Slot, ...]) -> Sample:
-    """The row as a sample, without its images: the user says one thing."""
-    message = Message(role="user", content=said)
+def user_sample(row: Row, content: tuple[str | Slot, ...]) -> Sample:
+    """The row as a sample with a single user message; its images are not loaded."""
+    message = Message(role="user", content=content)
     return Sample(id=row.id, messages=(message,), answer=row.answer, tags=row.tags, info=row.info)

@@ -1,4 +1,4 @@
-"""Rows of the commonest form: a question, a gold answer, perhaps images, each under one of a few column names."""
+"""Rows of the most common form: a question, a gold answer and images if any, each in a column of one of a few names."""
 
 from __future__ import annotations
 
@@ -9,59 +9,60 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vlrft.data.row import Defect, Picture, Row
-from vlrft.data.source import Source, picture, read
+from vlrft.data.source import Source, parse_picture, read_file
+from vlrft.data.tables import Cells
 from vlrft.schema import DataError
 
-QUESTIONS = ("problem", "question", "prompt")
-GOLDS = ("solution", "ground_truth", "answer")
-IMAGES = ("images", "image", "image_path")
-_TAG = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
+QUESTION_COLUMNS = ("problem", "question", "prompt")
+ANSWER_COLUMNS = ("solution", "ground_truth", "answer")
+IMAGE_COLUMNS = ("images", "image", "image_path")
+_ANSWER_TAG = re.compile(r"\s*<answer>(.*)</answer>\s*", re.DOTALL)
 
 
-def qa_rows(
+def read_qa_rows(
     source: Source,
     split: str,
     *,
     table: str | None = None,
-    gold: Callable[[Mapping[str, Any]], Any] | None = None,
-    question: Callable[[Mapping[str, Any]], str] | None = None,
-    seen: bool = False,
-    tags: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda cells: {},
+    answer: Callable[[Cells], Any] | None = None,
+    question: Callable[[Cells], str] | None = None,
+    images_required: bool = False,
+    tags: Callable[[Cells], Mapping[str, str]] = lambda cells: {},
     info: Sequence[str] = (),
 ) -> Iterator[Row | Defect]:
-    """The rows of a split (of the tables called `table`, where that is another name), with the split in their info,
-    and the columns that `info` names.
+    """The rows of a split, with the split and the columns of `info` in their `info`.
 
-    A row's id is its `id` cell, else its place. Defects: a question or gold answer that is not there, and where the
-    questions are about something `seen`, an image that is not named.
+    `table`: the name of the split's tables if it is not the split's own. `answer`, `question`, `tags`: read them from a
+    row's cells. A row's id is its `id` cell, else its index. Defects: a missing question or gold answer, and with
+    `images_required` a row without an image.
     """
-    files = _by_name(source)
+    files = _files_by_name(source)
     for number, cells in enumerate(source.rows(table or split)):
         name = str(cells["id"]) if cells.get("id") is not None else f"{split}/{number}"
         try:
-            asked = question(cells) if question else str(_first(cells, QUESTIONS))
-            answer = gold(cells) if gold else untagged(_first(cells, GOLDS))
+            text = question(cells) if question else str(_first(cells, QUESTION_COLUMNS))
+            gold = answer(cells) if answer else strip_answer_tag(_first(cells, ANSWER_COLUMNS))
             pictures = _pictures(cells, source, split, files, name)
-            if seen and not pictures:
-                raise KeyError(" or ".join(IMAGES))
+            if images_required and not pictures:
+                raise KeyError(" or ".join(IMAGE_COLUMNS))
         except (DataError, KeyError, TypeError, ValueError) as e:
             missing = f"no {e.args[0]}" if isinstance(e, KeyError) else str(e)
             yield Defect(id=name, reason="incomplete row", detail=missing)
             continue
         yield Row(
             id=name,
-            question=asked,
-            answer=answer,
+            question=text,
+            answer=gold,
             pictures=pictures,
             tags=tags(cells),
             info={"split": split, **{k: cells[k] for k in info if cells.get(k) is not None}},
         )
 
 
-def untagged(gold: Any) -> Any:
-    """The text inside `<answer> … </answer>`, where the gold answer is stored with its tag; anything else as it is."""
-    found = _TAG.fullmatch(gold) if isinstance(gold, str) else None
-    return found[1].strip() if found else gold
+def strip_answer_tag(gold: Any) -> Any:
+    """The text inside `<answer> … </answer>` of a gold answer that is stored with its tag; anything else unchanged."""
+    match = _ANSWER_TAG.fullmatch(gold) if isinstance(gold, str) else None
+    return match[1].strip() if match else gold
 
 
 def _first(cells: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -74,45 +75,47 @@ def _first(cells: Mapping[str, Any], names: Sequence[str]) -> Any:
 def _pictures(
     cells: Mapping[str, Any], source: Source, split: str, files: Mapping[str, list[str]], name: str
 ) -> tuple[Picture, ...]:
-    """The row's images; a path is found wherever its end lies in the source."""
-    found = next((cells[n] for n in IMAGES if cells.get(n) is not None), ())
-    many = found if isinstance(found, list | tuple) else [found]
-    return tuple(_picture(cell, source, split, files, name) for cell in many)
+    """The row's images; a path may omit leading folders of the source."""
+    cell = next((cells[n] for n in IMAGE_COLUMNS if cells.get(n) is not None), ())
+    image_cells = cell if isinstance(cell, list | tuple) else [cell]
+    return tuple(_picture(image, source, split, files, name) for image in image_cells)
 
 
 def _picture(
     cell: Any, source: Source, split: str, files: Mapping[str, list[str]], name: str
 ) -> Picture:
     if not isinstance(cell, str):
-        return picture(cell, source, name)
-    place = _place(cell, split, files.get(PurePosixPath(cell).name, []))
-    return Picture(name=place, read=lambda: read(source, place))
+        return parse_picture(cell, source, name)
+    path = _best_match(cell, split, files.get(PurePosixPath(cell).name, []))
+    return Picture(name=path, read=lambda: read_file(source, path))
 
 
-def _place(path: str, split: str, found: Sequence[str]) -> str:
-    """Of the files of that name the one whose folders agree longest, from the end; of several the split's own.
+def _best_match(path: str, split: str, candidates: Sequence[str]) -> str:
+    """The candidate that shares the most trailing folders with the path; of several, the one in a folder of the split.
 
-    Raises DataError when that is not one.
+    `candidates`: the source's files of that name. Without any, the path itself. Raises DataError if several match.
     """
-    shared = {name: _shared(path, name) for name in found}
-    best = [name for name in found if shared[name] == max(shared.values())]
-    own = [name for name in best if split in PurePosixPath(name).parts] if len(best) > 1 else best
-    if len(best) > 1 and len(own) != 1:
-        raise DataError(f"{path} may be {best[0]} or {best[1]}")
-    return own[0] if own else path
+    shared = {name: _shared_parts(path, name) for name in candidates}
+    best = [name for name in candidates if shared[name] == max(shared.values())]
+    if len(best) > 1:
+        of_split = [name for name in best if split in PurePosixPath(name).parts]
+        if len(of_split) != 1:
+            raise DataError(f"{path} may be {best[0]} or {best[1]}")
+        return of_split[0]
+    return best[0] if best else path
 
 
-def _shared(one: str, other: str) -> int:
-    """How many of the last parts of two paths are equal."""
+def _shared_parts(one: str, other: str) -> int:
+    """The number of equal parts at the end of two paths."""
     pairs = zip(
         reversed(PurePosixPath(one).parts), reversed(PurePosixPath(other).parts), strict=False
     )
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _by_name(source: Source) -> dict[str, list[str]]:
-    """File name without folders -> where there is one."""
-    found: dict[str, list[str]] = {}
-    for name in source.names():
-        found.setdefault(PurePosixPath(name).name, []).append(name)
-    return found
+def _files_by_name(source: Source) -> dict[str, list[str]]:
+    """File name without folders -> the paths of the files with that name."""
+    paths: dict[str, list[str]] = {}
+    for path in source.names():
+        paths.setdefault(PurePosixPath(path).name, []).append(path)
+    return paths

@@ -1,4 +1,4 @@
-"""Where files and tables are: a folder, a zip, a single file, or a data set of the hub."""
+"""Sources of files and tables: a folder, a zip, a single file, or a dataset of the hub."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
+from typing import BinaryIO, Protocol, cast, runtime_checkable
 
 from vlrft.data.row import Picture
-from vlrft.data.tables import SUFFIXES, hub_rows, read_table
+from vlrft.data.tables import SUFFIXES, Cells, hub_rows, read_table
 from vlrft.schema import DataError
 from vlrft.vision.images import open_image
-
-Cells = Mapping[str, Any]
 
 
 @runtime_checkable
@@ -25,7 +23,7 @@ class Source(Protocol):
 
     @property
     def label(self) -> str:
-        """What errors call it."""
+        """The source's name in messages."""
         ...
 
     def names(self) -> tuple[str, ...]:
@@ -33,17 +31,17 @@ class Source(Protocol):
         ...
 
     def open(self, name: str) -> BinaryIO:
-        """A file's content, seekable. Raises DataError when it is not there."""
+        """A file's content, seekable. Raises DataError if it is not there."""
         ...
 
     def rows(self, split: str) -> Iterator[Cells]:
-        """The rows of a split's tables, in order. Raises DataError when there are none."""
+        """The rows of a split's tables, in order. Raises DataError if there is no table."""
         ...
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder, or a single file of one."""
+    """A folder, or a single file in it."""
 
     path: Path
 
@@ -70,7 +68,7 @@ class Folder:
 
     def open(self, name: str) -> BinaryIO:
         root = self.root.absolute()
-        path = root / name  # its links may lead anywhere: a hub snapshot has nothing else
+        path = root / name  # symbolic links may lead anywhere: a hub snapshot consists of them
         if not Path(normpath(path)).is_relative_to(normpath(root)):
             raise DataError(f"{self.label}: {name!r} leads out of the folder")
         try:
@@ -113,7 +111,7 @@ class Zip:
 
 
 @dataclass(frozen=True)
-class Within:
+class Subfolder:
     """A folder of another source."""
 
     source: Source
@@ -136,7 +134,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Hub:
-    """A data set of the hub; its images come with its rows."""
+    """A dataset of the hub; its images are part of its rows."""
 
     label: str
     config: str | None = None
@@ -146,7 +144,7 @@ class Hub:
 
     def open(self, name: str) -> BinaryIO:
         raise DataError(
-            f"{self.label}: {name!r} is no column; download the data set and give its folder"
+            f"{self.label}: {name!r} is no column; download the dataset and give its folder"
         )
 
     def rows(self, split: str) -> Iterator[Cells]:
@@ -154,10 +152,10 @@ class Hub:
 
 
 def open_source(where: str | Path) -> Source:
-    """A folder, a file or a zip that exists; else a hub id `owner/name` (or `owner/name:config`, or
-    `owner/name:folder/` for the tables of one folder).
+    """The source at an existing folder, file or zip; otherwise a hub id: `owner/name`, `owner/name:config`, or
+    `owner/name:folder/` for the tables of one folder.
 
-    Raises DataError for what can be neither.
+    Raises DataError for anything else.
     """
     path = Path(where).expanduser()
     if path.is_file() and path.suffix.lower() == ".zip":
@@ -167,51 +165,52 @@ def open_source(where: str | Path) -> Source:
     name, _, config = str(where).partition(":")
     if len(PurePosixPath(name).parts) == 2 and not name.startswith((".", "/", "~")):
         return Hub(name, config or None)
-    raise DataError(f"{where}: no such file or folder, and no hub id (owner/name)")
+    raise DataError(f"{where}: no such file or folder, and not a hub id (owner/name)")
 
 
-def read(source: Source, name: str) -> bytes:
-    """A file's whole content."""
+def read_file(source: Source, name: str) -> bytes:
+    """The content of a file of the source."""
     with source.open(name) as file:
         return file.read()
 
 
-def picture(cell: object, source: Source, name: str) -> Picture:
-    """A table's image cell: bytes, `{"bytes", "path"}`, or the name of a file of the source. Raises DataError."""
+def parse_picture(cell: object, source: Source, name: str) -> Picture:
+    """A table's image cell as a picture: bytes, `{"bytes", "path"}`, or the name of a file of the source.
+
+    Raises DataError for any other cell.
+    """
     if isinstance(cell, Mapping):
         content, path = cell.get("bytes"), cell.get("path")
         cell = content if content is not None else path
     if isinstance(cell, bytes):
         return Picture(name=name, read=lambda: cell)
     if isinstance(cell, str) and cell:
-        return Picture(name=cell, read=lambda: read(source, cell))
+        return Picture(name=cell, read=lambda: read_file(source, cell))
     raise DataError(f"{name}: no image (found {type(cell).__name__})")
 
 
-def readable(found: Picture) -> bytes:
-    """The picture's content. Raises DataError when it is missing or no image."""
-    content = found.read()
-    open_image(content, found.name)
-    return content
+def check_picture(picture: Picture) -> None:
+    """Raises DataError for a picture that is missing or not an image."""
+    open_image(picture.read(), picture.name)
 
 
 def _rows(source: Source, split: str, *, single: bool) -> Iterator[Cells]:
-    """Tables of the split: a file given by itself, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; where there
-    are none of these, `pets37_test.jsonl`, `test_2d.parquet`."""
+    """The rows of the split's tables: a file given alone, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; if
+    there are none of these, `pets37_test.jsonl`, `test_2d.parquet`."""
     tables = [n for n in source.names() if PurePosixPath(n).suffix.lower() in SUFFIXES]
-    own = tables if single else [n for n in tables if _of_split(n, split)]
-    own = own or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
-    if not own:
+    matches = tables if single else [n for n in tables if _is_of_split(n, split)]
+    matches = matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
+    if not matches:
         raise DataError(
             f"{source.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
             f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
         )
-    for name in own:
+    for name in matches:
         with source.open(name) as file:
             yield from read_table(file, name)
 
 
-def _of_split(name: str, split: str) -> bool:
+def _is_of_split(name: str, split: str) -> bool:
     path = PurePosixPath(name)
     stem = path.stem
     return stem == split or stem.startswith(f"{split}-") or split in path.parts[:-1]

@@ -1,4 +1,4 @@
-"""Tables as rows: parquet, arrow, jsonl, json, csv, and data sets of the hub."""
+"""Rows of tables: parquet, arrow, jsonl, json, csv, and datasets of the hub."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from typing import Any, BinaryIO
 from vlrft.schema import DataError
 
 Cells = Mapping[str, Any]
+"""A raw row of a table: column -> value."""
 SUFFIXES = (".parquet", ".arrow", ".jsonl", ".json", ".csv")
 
 
 def read_table(file: BinaryIO, name: str) -> Iterator[Cells]:
-    """The rows of a table, its kind told by its name. Raises DataError that names the file and the line."""
+    """The rows of a table, whose kind is given by its suffix. Raises DataError, which names the file and the line."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix in (".parquet", ".arrow"):
-        yield from _columns(file, name, suffix)
+        yield from _arrow_rows(file, name, suffix)
         return
     try:
         text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise DataError(f"{name}: not UTF-8 at byte {e.start}") from e
     if suffix == ".jsonl":
-        yield from _lines(text, name)
+        yield from _jsonl_rows(text, name)
     elif suffix == ".csv":
         yield from csv.DictReader(io.StringIO(text))
     elif suffix == ".json":
         rows = parse_json(text, name)
         if not isinstance(rows, list):
             raise DataError(f"{name}: expected a list of objects, found {type(rows).__name__}")
-        yield from (_object(row, f"{name}, item {i}") for i, row in enumerate(rows))
+        yield from (_require_object(row, f"{name}, item {i}") for i, row in enumerate(rows))
     else:
-        raise DataError(f"{name}: unknown kind of table; known: {', '.join(SUFFIXES)}")
+        raise DataError(f"{name}: unknown kind of table; known kinds: {', '.join(SUFFIXES)}")
 
 
 def parse_json(text: str, name: str) -> Any:
@@ -47,52 +48,54 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
-    """A split of a hub data set; of one of its folders where `config` ends in a slash. Images are left encoded.
+    """The rows of a split of a hub dataset, or of one of its folders if `config` ends in a slash. Images stay encoded.
 
-    Raises DataError when it cannot be had.
+    Raises DataError if it cannot be loaded.
     """
-    need_datasets(name)
+    require_datasets(name)
     import datasets
 
     datasets.disable_progress_bars()
-    where: dict[str, Any] = {"name": config}
+    selection: dict[str, Any] = {"name": config}
     if config is not None and config.endswith("/"):
-        where = {"data_files": {split: f"{config}{split}*.parquet"}}
+        selection = {"data_files": {split: f"{config}{split}*.parquet"}}
     try:
-        found: Any = datasets.load_dataset(name, split=split, **where)
+        dataset: Any = datasets.load_dataset(name, split=split, **selection)
     except Exception as e:  # the library raises whatever its transports raise
-        first = (str(e).splitlines() or [type(e).__name__])[0]
+        reason = (str(e).splitlines() or [type(e).__name__])[0]
         raise DataError(
-            f"{name}: cannot load the {split} split from the hub ({first}); give a local copy with data=PATH"
+            f"{name}: cannot load the {split} split from the hub ({reason}); give a local copy with data=PATH"
         ) from e
-    for column, feature in found.features.items():
+    for column, feature in dataset.features.items():
         if isinstance(feature, datasets.Image):
-            found = found.cast_column(column, datasets.Image(decode=False))
+            dataset = dataset.cast_column(column, datasets.Image(decode=False))
         elif isinstance(getattr(feature, "feature", None), datasets.Image):
-            found = found.cast_column(column, datasets.List(datasets.Image(decode=False)))
-    yield from found
+            dataset = dataset.cast_column(column, datasets.List(datasets.Image(decode=False)))
+    yield from dataset
 
 
-def need_datasets(name: str) -> None:
+def require_datasets(name: str) -> None:
     if find_spec("datasets") is None:
-        raise DataError(f"{name}: reading it takes the extra `data`: pip install 'vlrft[data]'")
+        raise DataError(f"{name}: reading it needs the extra `data`: pip install 'vlrft[data]'")
 
 
-def _lines(text: str, name: str) -> Iterator[Cells]:
-    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: texts hold other breaks
+def _jsonl_rows(text: str, name: str) -> Iterator[Cells]:
+    for number, line in enumerate(
+        text.split("\n"), 1
+    ):  # not splitlines: texts contain other line breaks
         if line.strip():
             where = f"{name}, line {number}"
-            yield _object(parse_json(line, where), where)
+            yield _require_object(parse_json(line, where), where)
 
 
-def _object(row: Any, where: str) -> Cells:
+def _require_object(row: Any, where: str) -> Cells:
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected an object, found {type(row).__name__}")
     return row
 
 
-def _columns(file: BinaryIO, name: str, suffix: str) -> Iterator[Cells]:
-    need_datasets(name)
+def _arrow_rows(file: BinaryIO, name: str, suffix: str) -> Iterator[Cells]:
+    require_datasets(name)
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pydantic import TypeAdapter
 
 from vlrft.config import EnvConfig, RewardConfig, TaskConfig
-from vlrft.data import Made, Samples
+from vlrft.data import LazySamples, RowSamples
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
 from vlrft.rollout.gold import gold_turns, walk
@@ -59,7 +59,7 @@ class LoadedTask:
 
     def head(self, limit: int | None) -> Sequence[Sample]:
         """The first `limit` samples; all when None. Each is made when it is asked for."""
-        return Made(self.samples.__getitem__, range(len(self.samples))[:limit])
+        return LazySamples(self.samples.__getitem__, range(len(self.samples))[:limit])
 
     def completed(self, samples: Sequence[Sample], records: Sequence[Record]) -> Sequence[Record]:
         """The records as they are measured and kept."""
@@ -81,7 +81,7 @@ class LoadedTask:
     def refuse_unreadable_gold_answers(self) -> None:
         """Raises DataError for gold answers that the strict grader cannot read, before anything is paid for: the data of
         a pack that reads rows are looked at whole."""
-        if not isinstance(self.samples, Samples):
+        if not isinstance(self.samples, RowSamples):
             return
         mistakes: list[str] = []
         unplayed = dict.fromkeys(self.task.env_scores, 0.0)

@@ -57,8 +57,8 @@ def run_prepare(args: argparse.Namespace) -> None:
                 split=split,
                 where=source.label,
                 out=args.out,
-                gold=gold_check(task, options),
-                anew=args.overwrite,
+                check_answer=gold_check(task, options),
+                restart=args.overwrite,
             )
         except DataError as e:
             if args.split:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config.load import task_config
-from vlrft.data import Samples, open_source
+from vlrft.data import RowSamples, open_source
 from vlrft.evaluation.evaluate import EVAL_CHUNK, compute_metrics
 from vlrft.evaluation.result_files import (
     missing_metrics,
@@ -87,7 +87,7 @@ def samples_of(loaded: LoadedTask, rows: list[Mapping[str, Any]]) -> Mapping[str
     wanted = {str(row["id"]) for row in rows}
     found: dict[str, Sample] = {}
     own = loaded.samples
-    for sample in own.without_images() if isinstance(own, Samples) else own:
+    for sample in own.without_images() if isinstance(own, RowSamples) else own:
         if sample.id in wanted:
             found[sample.id] = sample
     if absent := len(loaded.samples) - len(found):
@@ -104,7 +104,7 @@ def completed(loaded: LoadedTask, records: Sequence[Record]) -> Sequence[Record]
     for k, record in enumerate(records):
         answers.setdefault(record.id, []).append(k)
     own, done = loaded.samples, list(records)
-    light = own.without_images() if isinstance(own, Samples) else own
+    light = own.without_images() if isinstance(own, RowSamples) else own
     places = [k for k, sample in enumerate(light) if sample.id in answers]
     for start in range(0, len(places), EVAL_CHUNK):
         chunk = [own[k] for k in places[start : start + EVAL_CHUNK]]
