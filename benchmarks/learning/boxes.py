@@ -13,8 +13,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from vlrft.config.load import load_config
-from vlrft.reporting.html.cards import Overlay, is_box, overlays
-from vlrft.reporting.html.run_data import Row, read_run
+from vlrft.reporting.html.cards import Overlay, box_overlays, is_box
+from vlrft.reporting.html.run_data import JsonRow, read_run
 from vlrft.rollout.task import load_task
 
 SIDE, CAPTION, GAP = 168, 18, 8
@@ -30,12 +30,12 @@ def tiles(run: Path, count: int) -> list[Image.Image]:
     return [tile(s.images[0], records[s.id]) for s in asked[:count]]
 
 
-def tile(scene: Image.Image, record: Row) -> Image.Image:
+def tile(scene: Image.Image, record: JsonRow) -> Image.Image:
     """One scene with its boxes and its IoU."""
     image = Image.new("RGB", (SIDE, SIDE + CAPTION), "white")
     image.paste(scene.convert("RGB").resize((SIDE, SIDE), Image.Resampling.NEAREST))
     pen = ImageDraw.Draw(image)
-    for box in overlays(record["answer"], record["output"]):
+    for box in box_overlays(record["answer"], record["output"]):
         draw(pen, box)
     pen.text((4, SIDE + 3), f"IoU {record['scores']['boxes']:.2f}", fill="black")
     return image

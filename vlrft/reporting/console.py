@@ -1,4 +1,4 @@
-"""Progress on stderr: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run on stderr: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = {
 
 
 class Console:
-    """What a person sees while a run goes on."""
+    """Progress output of a run: one update a step, a line for each evaluation, and messages."""
 
     def __init__(self, total_steps: int, *, quiet: bool = False) -> None:
         self.total = total_steps
@@ -37,9 +37,8 @@ class Console:
         self.rich = Rich(stderr=True, highlight=False)
         self.progress: Progress | None = None
         self.started = time.monotonic()
-        self.first: int | None = (
-            None  # steps done before; a run that is taken up does not start at 0
-        )
+        self.first: int | None = None
+        """The number of steps done before the first one reported; not 0 for a resumed run."""
         self.last_line = -math.inf
         if self.rich.is_terminal and not quiet:
             self.progress = Progress(
@@ -47,37 +46,40 @@ class Console:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[figures]}"),
+                TextColumn("{task.fields[metrics]}"),
                 console=self.rich,
             )
-            self.bar = self.progress.add_task("start", total=total_steps, figures="")
+            self.bar = self.progress.add_task("start", total=total_steps, metrics="")
             self.progress.start()
 
     def step(self, stage: str, step: int, metrics: Mapping[str, float]) -> None:
-        shown = [f"{label} {metrics[k]:.3g}" for k, label in COLUMNS.items() if k in metrics]
+        """Updates the bar, or prints a line with the metrics of COLUMNS at most every PLAIN_EVERY_SECONDS."""
+        values = [f"{label} {metrics[k]:.3g}" for k, label in COLUMNS.items() if k in metrics]
         speed = metrics.get("speed/rollout_tokens_s", 0) + metrics.get("speed/update_tokens_s", 0)
-        figures = "  ".join([*shown, f"{speed:,.0f} tok/s"])
+        text = "  ".join([*values, f"{speed:,.0f} tok/s"])
         if self.first is None:
             self.first = step - 1
-            if self.progress is not None:  # or the steps done before would count as speed
-                self.progress.reset(self.bar, completed=self.first, figures="")
+            if self.progress is not None:  # else the steps done before would count as speed
+                self.progress.reset(self.bar, completed=self.first, metrics="")
         if self.progress is not None:
-            self.progress.update(self.bar, description=stage, completed=step, figures=figures)
+            self.progress.update(self.bar, description=stage, completed=step, metrics=text)
             return
         now = time.monotonic()
         if now - self.last_line >= PLAIN_EVERY_SECONDS or step == self.total:
             self.last_line = now
             left = (now - self.started) / max(step - self.first, 1) * (self.total - step)
-            self.say(f"{stage} step {step}/{self.total}  {figures}  {left:.0f} s left")
+            self.say(f"{stage} step {step}/{self.total}  {text}  {left:.0f} s left")
 
-    def evaluation(self, stage: str, step: int, found: Evaluation) -> None:
+    def evaluation(self, stage: str, step: int, result: Evaluation) -> None:
+        """Prints the scores of an evaluation in one line."""
         scores = "  ".join(
-            f"{k} {100 * f.score:.1f} ({f.correct}/{f.n})" if f.share else f"{k} {f.score:.3f}"
-            for k, f in found.scores.items()
+            f"{k} {100 * v.score:.1f} ({v.correct}/{v.n})" if v.share else f"{k} {v.score:.3f}"
+            for k, v in result.scores.items()
         )
         self.say(f"evaluation after {stage} (step {step}): {scores}")
 
     def say(self, text: str) -> None:
+        """Prints a message as it is, above the bar where there is one."""
         if self.quiet:
             return
         if self.progress is not None:
@@ -86,6 +88,7 @@ class Console:
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
+        """Ends the bar; messages after it are plain lines."""
         if self.progress is not None:
             self.progress.stop()
             self.progress = None

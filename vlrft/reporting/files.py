@@ -1,4 +1,4 @@
-"""The other files of a run: its summary, and images named by their content."""
+"""Files of a run that are not JSON lines: its summary, and images named by their content."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 def read_summary(run: Path) -> dict[str, Any] | None:
+    """The content of summary.json; None where there is none."""
     path = run / "summary.json"
     if not path.exists():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(ENCODING))
-    return found
+    summary: dict[str, Any] = json.loads(path.read_text(ENCODING))
+    return summary
 
 
 def write_summary(run: Path, summary: Mapping[str, Any]) -> None:
+    """Replaces summary.json atomically."""
     replace(run / "summary.json", (json.dumps(plain(summary), indent=1) + "\n").encode())
 
 
@@ -37,19 +39,21 @@ def rename_metrics(path: Path) -> None:
         replace(path, text.encode(ENCODING, ERRORS))
 
 
-class Pictures:
-    """Images saved once each, as PNG named by their content."""
+class ImageStore:
+    """A folder of PNG images, each saved once under a name made of its content."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def keep(self, image: Image) -> str:
-        """The image's path relative to the run."""
+    def save(self, image: Image) -> str:
+        """Saves the image unless the folder has it; returns its path relative to the run."""
         digest = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes())
         name = f"{digest.hexdigest()[:16]}.png"
         if not (self.folder / name).exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            draft = self.folder / f".{os.getpid()}_{name}"  # another rank may keep it, too
+            draft = (
+                self.folder / f".{os.getpid()}_{name}"
+            )  # another rank may save it at the same time
             image.save(draft, format="PNG")
             os.replace(draft, self.folder / name)
         return f"{self.folder.name}/{name}"

@@ -1,4 +1,4 @@
-"""Samples, rollouts and records as rows of the jsonl files."""
+"""Rollouts and evaluation records as rows of rollouts.jsonl and evals.jsonl."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 
 from vlrft.distributed.ranks import Ranks
 from vlrft.evaluation.evaluate import mean_score
-from vlrft.reporting.files import Pictures
+from vlrft.reporting.files import ImageStore
 from vlrft.schema import IMAGE, Group, Record, Rollout, Sample, Turn
 from vlrft.scoring.graders import STRICT
 
-PICTURED_RECORDS = 40  # evaluation records of a kind whose images are kept for the report
+RECORDS_WITH_IMAGES = 40  # evaluation records of a kind whose images are kept for the report
 
 
 def rollout_rows(
     groups: Sequence[Group],
     advantages: Sequence[Sequence[float] | np.ndarray],
     by_turn: Sequence[Sequence[Sequence[float]]],
-    pictures: Pictures,
+    images: ImageStore,
 ) -> list[dict[str, Any]]:
-    """What was sampled. `advantages`: a rollout's [P][G]; `by_turn`: those of its turns [P][G][K], for plays."""
+    """A row for each rollout. `advantages`: of rollouts [P][G]; `by_turn`: of the turns of episodes [P][G][K]."""
     rows: list[dict[str, Any]] = []
     for p, group in enumerate(groups):
         for g, rollout in enumerate(group.rollouts):
-            said = [(piece.text, piece.turn) for piece in rollout.sampled_pieces if piece.turn]
-            turns = _turn_rows(said, pictures)
+            texts = [(piece.text, piece.turn) for piece in rollout.sampled_pieces if piece.turn]
+            turns = _turn_rows(texts, images)
             for turn, advantage in zip(turns, by_turn[p][g] if turns else (), strict=True):
                 turn["advantage"] = float(advantage)
             rows.append(
                 {
-                    **_sample_row(group.sample, pictures),
-                    **_rollout_row(rollout),
+                    **_sample_fields(group.sample, images),
+                    **_rollout_fields(rollout),
                     "advantage": float(advantages[p][g]),
                     **({"turns": turns} if turns else {}),
                 }
@@ -42,58 +42,58 @@ def rollout_rows(
 
 
 def record_rows(
-    samples: Sequence[Sample], records: Sequence[Record], pictures: Pictures
+    samples: Sequence[Sample], records: Sequence[Record], images: ImageStore
 ) -> list[dict[str, Any]]:
-    """What was graded: the records of each sample, as many for one as for another."""
-    kept = _pictured(records)
+    """A row for each graded record; every sample has the same number of records, in the order of the samples."""
+    with_images = _records_with_images(records)
     answers = len(records) // len(samples)
     rows: list[dict[str, Any]] = []
-    for place, record in enumerate(records):
-        own = pictures if place in kept else None
+    for k, record in enumerate(records):
+        store = images if k in with_images else None
         rows.append(
             {
-                **_sample_row(samples[place // answers], own),
+                **_sample_fields(samples[k // answers], store),
                 "output": record.output,
                 "extracted": record.extracted,
                 "grades": dict(record.grades),
                 "scores": dict(record.scores),
                 "truncated": record.truncated,
-                **_played_row(record, own),
+                **_episode_fields(record, store),
             }
         )
     return rows
 
 
-def with_all_pictures(rows: Sequence[dict[str, Any]], ranks: Ranks) -> list[dict[str, Any]]:
-    """The rows with the pictures of turns that other ranks have played, and kept."""
-    own = [[turn["images"] for turn in row.get("turns", ())] for row in rows]
-    parts = ranks.gather([own])
+def gather_images(rows: Sequence[dict[str, Any]], ranks: Ranks) -> list[dict[str, Any]]:
+    """The rows with the paths of all turns' images: each rank has saved those of the episodes that it played."""
+    paths = [[turn["images"] for turn in row.get("turns", ())] for row in rows]
+    by_rank = ranks.gather([paths])
     for k, row in enumerate(rows):
         for t, turn in enumerate(row.get("turns", ())):
-            turn["images"] = max((given[k][t] for (given,) in parts), key=len)
+            turn["images"] = max((rank_paths[k][t] for (rank_paths,) in by_rank), key=len)
     return list(rows)
 
 
-def _pictured(records: Sequence[Record]) -> set[int]:
-    """The records whose images are kept: of each kind, one half earned least, the other most."""
+def _records_with_images(records: Sequence[Record]) -> set[int]:
+    """Indices of the records whose images are saved: of each kind, half of them the worst and half the best."""
     kinds: dict[str, list[int]] = {}
-    for number, record in enumerate(records):
-        kinds.setdefault(record.tags.get("kind", ""), []).append(number)
-    kept: set[int] = set()
-    for numbers in kinds.values():
-        rising = sorted(numbers, key=lambda k: _worth(records[k]))
-        least = rising[: PICTURED_RECORDS // 2]
-        rest = sorted(rising[len(least) :], key=lambda k: (-_worth(records[k]), k))
-        kept.update(least, rest[: PICTURED_RECORDS - len(least)])
-    return kept
+    for k, record in enumerate(records):
+        kinds.setdefault(record.tags.get("kind", ""), []).append(k)
+    selected: set[int] = set()
+    for indices in kinds.values():
+        ascending = sorted(indices, key=lambda k: _ranking_score(records[k]))
+        worst = ascending[: RECORDS_WITH_IMAGES // 2]
+        rest = sorted(ascending[len(worst) :], key=lambda k: (-_ranking_score(records[k]), k))
+        selected.update(worst, rest[: RECORDS_WITH_IMAGES - len(worst)])
+    return selected
 
 
-def _worth(record: Record) -> float:
-    """Of a play the strict grade, for its scores are of several kinds, such as the turns it took."""
+def _ranking_score(record: Record) -> float:
+    """The mean score; the strict grade of an episode, whose scores are not all grades (one may count turns)."""
     return record.grades.get(STRICT, 0.0) if record.turns else mean_score(record.scores)
 
 
-def _sample_row(sample: Sample, pictures: Pictures | None) -> dict[str, Any]:
+def _sample_fields(sample: Sample, images: ImageStore | None) -> dict[str, Any]:
     texts = [
         "".join("<image>" if part is IMAGE else str(part) for part in message.content)
         for message in sample.messages
@@ -101,34 +101,36 @@ def _sample_row(sample: Sample, pictures: Pictures | None) -> dict[str, Any]:
     return {
         "id": sample.id,
         "prompt": "\n".join(texts),
-        "images": [pictures.keep(image) for image in sample.images] if pictures else [],
+        "images": [images.save(image) for image in sample.images] if images else [],
         "answer": sample.answer,
         "tags": dict(sample.tags),
     }
 
 
-def _turn_rows(said: Sequence[tuple[str, Turn]], pictures: Pictures | None) -> list[dict[str, Any]]:
-    """What was shown and said, turn by turn."""
+def _turn_rows(
+    turns: Sequence[tuple[str, Turn]], images: ImageStore | None
+) -> list[dict[str, Any]]:
+    """A row for each turn, of its observation and the policy's text."""
     return [
         {
             "shown": turn.shown,
-            "images": [pictures.keep(image) for image in turn.images] if pictures else [],
+            "images": [images.save(image) for image in turn.images] if images else [],
             "said": text,
             "reward": turn.reward - turn.penalty,
             "valid": turn.valid,
         }
-        for text, turn in said
+        for text, turn in turns
     ]
 
 
-def _played_row(record: Record, pictures: Pictures | None) -> dict[str, Any]:
-    """What only records of plays have."""
-    turns = _turn_rows(record.turns, pictures)
+def _episode_fields(record: Record, images: ImageStore | None) -> dict[str, Any]:
+    """Fields that only records of episodes have."""
+    turns = _turn_rows(record.turns, images)
     errors = {"errors": dict(record.errors)} if record.errors else {}
     return {**({"turns": turns} if turns else {}), **errors}
 
 
-def _rollout_row(rollout: Rollout) -> dict[str, Any]:
+def _rollout_fields(rollout: Rollout) -> dict[str, Any]:
     return {
         "completion": rollout.text,
         "reward": rollout.reward,

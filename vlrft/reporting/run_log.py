@@ -1,4 +1,4 @@
-"""Where a run leaves its traces: jsonl files, summary.json, pictures, the console, and trackers."""
+"""The log of a run: jsonl files, summary.json, images, the console, and trackers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vlrft.data.jsonl import append, cut
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
-from vlrft.reporting.files import Pictures, read_summary, rename_metrics, write_summary
-from vlrft.reporting.rows import record_rows, rollout_rows, with_all_pictures
-from vlrft.reporting.trackers import build as build_trackers
+from vlrft.reporting.files import ImageStore, read_summary, rename_metrics, write_summary
+from vlrft.reporting.rows import gather_images, record_rows, rollout_rows
+from vlrft.reporting.trackers import build_trackers
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.tracing.phases import phase
 
@@ -25,8 +25,10 @@ PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
 
 
 class RunLog:
-    """The traces of one run. Ranks other than 0 write no more than the pictures of what they played, so that the loop need
-    not know its rank."""
+    """Writes the files of one run, its console output and its trackers.
+
+    Ranks other than 0 write only the images of the episodes that they played, so that the loop need not know its rank.
+    """
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class RunLog:
         self.ranks = ranks
         self.groups_per_step = groups_per_step
         self.failed = set[str]()  # rewards that failed at least once
-        self.pictures = Pictures(run / "images")
+        self.images = ImageStore(run / "images")
         self.console = Console(total_steps, quiet=not ranks.first)
         self.trackers = build_trackers(trackers, run) if ranks.first else []
         self.started = self.marked = time.perf_counter()
@@ -58,12 +60,12 @@ class RunLog:
         }
 
     def resume_from(self, step: int, *, fresh: bool) -> None:
-        """Forgets everything after `step`, so that what follows is written once. `fresh`: forgets all."""
+        """Removes everything after `step` from the files, so that no later step is written twice. `fresh`: removes all."""
         if not self.ranks.first:
             return
-        keep = -1 if fresh else step
+        last_step = -1 if fresh else step
         for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
-            cut(self.run / name, keep)
+            cut(self.run / name, last_step)
         rename_metrics(self.run / "metrics.jsonl")
         old = read_summary(self.run)
         if old is not None and not fresh:
@@ -80,11 +82,13 @@ class RunLog:
         advantages: Sequence[Sequence[float] | np.ndarray],
         by_turn: Sequence[Sequence[Sequence[float]]] = (),
     ) -> None:
-        """One training step: a line of metrics, the rollouts of a few groups. `advantages`: a rollout's [P][G]; `by_turn`:
-        those of its turns [P][G][K], for plays of an environment."""
-        self._spent(stage)
-        rows = rollout_rows(groups[: self.groups_per_step], advantages, by_turn, self.pictures)
-        rows = with_all_pictures(rows, self.ranks)
+        """Logs a training step: a line of metrics, and the rollouts of the first `groups_per_step` groups.
+
+        `advantages`: of rollouts [P][G]; `by_turn`: of the turns of episodes [P][G][K].
+        """
+        self._book_time(stage)
+        rows = rollout_rows(groups[: self.groups_per_step], advantages, by_turn, self.images)
+        rows = gather_images(rows, self.ranks)
         if not self.ranks.first:
             return
         append(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
@@ -98,64 +102,66 @@ class RunLog:
         stage: str,
         step: int,
         split: str,
-        found: Evaluation,
+        result: Evaluation,
         samples: Sequence[Sample],
     ) -> None:
-        """An evaluation: every record, its figures in summary.json. A stage's time does not include it."""
-        self._spent("evaluation")
-        rows = record_rows(samples, found.records, self.pictures)
-        rows = with_all_pictures(rows, self.ranks)
+        """Logs an evaluation: every record, and its scores in summary.json. Its time is not part of the stage's."""
+        self._book_time("evaluation")
+        rows = record_rows(samples, result.records, self.images)
+        rows = gather_images(rows, self.ranks)
         if not self.ranks.first:
             return
         head = {"stage": stage, "step": step, "split": split}
         append(self.run / "evals.jsonl", [{**head, **row} for row in rows])
-        values = {name: f.values for name, f in found.scores.items()}
+        values = {name: score.values for name, score in result.scores.items()}
         append(self.run / "values.jsonl", [{**head, "values": values}])
-        self.summary["evals"].append({**head, "scores": found.to_json()})
+        self.summary["evals"].append({**head, "scores": result.to_json()})
         write_summary(self.run, self.summary)
         for tracker in self.trackers:
-            tracker.log({f"eval/{k}": f.score for k, f in found.scores.items()}, step)
-        self.console.evaluation(stage, step, found)
+            tracker.log({f"eval/{k}": v.score for k, v in result.scores.items()}, step)
+        self.console.evaluation(stage, step, result)
 
-    def failures(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """Says each play that its environment cut short, and the first failure of each reward whose failures count 0.0; all
-        are counted in the metrics."""
+    def report_failures(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """Prints the error of each episode that its environment ended early, and the first failure of each reward whose
+        failures count 0.0; the metrics count all of them. Returns the groups."""
         for rollout in (r for g in groups for r in g.rollouts if r.errors):
             for name, error in rollout.errors.items():
                 if name == ENVIRONMENT:
                     self.message(error)
                 elif name not in self.failed:
                     self.failed.add(name)
-                    self.message(f"{error}; it counts 0.0 (on_error: zero), as will the next ones")
+                    self.message(
+                        f"{error}; it counts 0.0 (on_error: zero); further failures of this reward are only counted"
+                    )
         return groups
 
     def message(self, text: str) -> None:
-        """Something a person should know."""
+        """Prints a line for the user."""
         self.console.say(text)
 
     def close(self) -> None:
-        """Writes the summary and lets go of console and trackers."""
-        self._spent("other")
+        """Writes the summary and closes console and trackers."""
+        self._book_time("other")
         if self.ranks.first:
             write_summary(self.run, self.summary)
         for tracker in self.trackers:
             tracker.close()
         self.console.close()
 
-    def _spent(self, what: str) -> None:
-        """Books the time since the last entry; set-up and saving show as `other`."""
+    def _book_time(self, part: str) -> None:
+        """Adds the time since the last call to a part of the run; set-up and saving are `other`."""
         now = time.perf_counter()
         seconds = self.summary["seconds"]
-        seconds[what] = round(seconds.get(what, 0.0) + now - self.marked, 3)
+        seconds[part] = round(seconds.get(part, 0.0) + now - self.marked, 3)
         seconds["total"] = round(seconds.get("total", 0.0) + now - self.marked, 3)
         self.marked = now
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": python_version()}
+    versions = {"python": python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -1,4 +1,4 @@
-"""Experiment trackers behind one small protocol; each is imported only when a config names it."""
+"""Experiment trackers, with one small protocol; each is imported only when a config names it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vlrft.schema.errors import TrackerError
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Takes figures by name and step."""
+    """A tracker of metrics by name and step."""
 
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 
@@ -20,6 +20,8 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
+    """Event files below RUN/tensorboard."""
+
     def __init__(self, run: Path) -> None:
         self._writer: Any = _load("torch.utils.tensorboard", "tensorboard").SummaryWriter(
             str(run / "tensorboard")
@@ -34,7 +36,7 @@ class TensorBoard:
 
 
 class HostedTracker:
-    """W&B and trackio share one interface."""
+    """W&B or trackio, which share one interface."""
 
     def __init__(self, package: str, run: Path) -> None:
         self._module: Any = _load(package, package)
@@ -47,7 +49,7 @@ class HostedTracker:
         self._module.finish()
 
 
-def build(names: Sequence[str], run: Path) -> list[Tracker]:
+def build_trackers(names: Sequence[str], run: Path) -> list[Tracker]:
     """The trackers of a run. Raises TrackerError naming the extra to install."""
     makers: dict[str, Callable[[], Tracker]] = {
         "tensorboard": lambda: TensorBoard(run),

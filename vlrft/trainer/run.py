@@ -61,7 +61,7 @@ class Run:
 
         def play(chunk: Sequence[Sample]) -> Sequence[Group]:
             chat, rollout, decoding = self.policy.chat, config.rollout, config.eval
-            return self.log.failures(
+            return self.log.report_failures(
                 play_evaluation(
                     self.eval_task, chunk, self.rollout, chat, rollout, decoding, self.ranks
                 )

@@ -78,7 +78,7 @@ class Stage:
             policy_step=step - 1,
         )
         groups = gather_groups(groups, samples, shards, self.ranks)
-        self.log.failures(groups)
+        self.log.report_failures(groups)
         failed = sum(ENVIRONMENT in r.errors for g in groups for r in g.rollouts)
         self.failed_episodes = failed + (self.failed_episodes if attempt else 0)
         groups = drop_failed(groups, settings.loaded.env, settings.algorithm.estimator.min_group)
@@ -125,7 +125,7 @@ class Stage:
             self.settings.config.rollout,
             ranks=self.ranks,
         )
-        return [g.rewards[0] for g in self.log.failures(answers)]
+        return [g.rewards[0] for g in self.log.report_failures(answers)]
 
     def make_batches(
         self, groups: Sequence[Group], advantages: Sequence[RowAdvantages]

@@ -12,7 +12,7 @@ from vlrft.data import Dataset, Row, generate, prepare
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
-from vlrft.reporting.html.contact_sheet import facts, shown, write_sheet
+from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples, write_sheet
 from vlrft.rollout.gold import grade_gold_answer
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Task
@@ -116,9 +116,13 @@ def run_show(args: argparse.Namespace) -> None:
                 raise
             print(f"{split}: {e}", file=sys.stderr)
             continue
-        print("\n".join([f"{split}: {len(loaded.samples)} samples", *facts(loaded.samples)]))
+        print(
+            "\n".join(
+                [f"{split}: {len(loaded.samples)} samples", *describe_samples(loaded.samples)]
+            )
+        )
         for k in range(min(3, len(loaded.samples))):
-            print("\n".join(shown(loaded.samples[k])))
+            print("\n".join(describe_sample(loaded.samples[k])))
         sheets.append((split, loaded.samples))
     if not sheets:
         raise DataError(f"task {config.name}: no split could be loaded")

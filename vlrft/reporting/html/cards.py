@@ -1,4 +1,4 @@
-"""Rollouts and evaluation records as cards: the picture with its boxes, what was asked, what was said, what it earned."""
+"""Rollouts and evaluation records as cards: the image with its boxes, the prompt, the completion and its scores."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from PIL import Image
 
 from vlrft.grading import read_answer, read_box
+from vlrft.reporting.html.run_data import JsonRow
 from vlrft.vision.boxes import Box
 
-Row = dict[str, Any]
-SHOWN_CHARACTERS = 600
-SHOWN_PIXELS = 480  # the longer side of a picture: the page stays small enough to send
+MAX_CHARACTERS = 600
+MAX_PIXELS = 480  # the longer side of an image: the page stays small enough to send
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overlay:
-    """A box in percent of the picture."""
+    """A box over an image, in percent of its sides."""
 
     kind: str  # "true" or "predicted"
     left: float
@@ -32,47 +32,47 @@ class Overlay:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One rollout or record, ready to be shown."""
+    """One rollout or record as texts of the page."""
 
-    pictures: tuple[str, ...]  # data URIs
+    images: tuple[str, ...]  # data URIs
     boxes: tuple[Overlay, ...]
     title: str
     prompt: str
     completion: str
     answer: str
-    figures: tuple[tuple[str, str], ...]
+    scores: tuple[tuple[str, str], ...]  # name and value, the advantage last
     good: bool
 
 
-def card(run: Path, row: Row) -> Card:
-    """A line of rollouts.jsonl or of evals.jsonl as a card."""
+def make_card(run: Path, row: JsonRow) -> Card:
+    """A card of a line of rollouts.jsonl or evals.jsonl."""
     text: str = row["completion"] if "completion" in row else row["output"]
     scores = {k: v for k, v in row["scores"].items() if v is not None}
-    figures = [(name, f"{value:.2f}") for name, value in scores.items()]
+    labels = [(name, f"{value:.2f}") for name, value in scores.items()]
     if row.get("advantage") is not None:
-        figures.append(("advantage", f"{row['advantage']:+.2f}"))
+        labels.append(("advantage", f"{row['advantage']:+.2f}"))
     return Card(
-        pictures=tuple(uri for name in row["images"] if (uri := data_uri(run / name))),
-        boxes=overlays(row["answer"], text),
+        images=tuple(uri for name in row["images"] if (uri := data_uri(run / name))),
+        boxes=box_overlays(row["answer"], text),
         title=f"{row['id']} · step {row['step']}",
-        prompt=row["prompt"].removeprefix("<image>").strip(),  # the picture stands above it
-        completion=_cut(text),
+        prompt=row["prompt"].removeprefix("<image>").strip(),  # the image is above it
+        completion=_shorten(text),
         answer="" if row["answer"] is None else str(row["answer"]),
-        figures=tuple(figures),
+        scores=tuple(labels),
         good=bool(scores) and min(scores.values()) >= 0.5,
     )
 
 
-def overlays(answer: Any, text: str) -> tuple[Overlay, ...]:
+def box_overlays(answer: Any, text: str) -> tuple[Overlay, ...]:
     """The true and the predicted boxes, when the gold answer is a box on the 0–1000 scale."""
     true = gold_overlays(answer)
-    said = read_answer(text) if true else None
-    predicted = None if said is None else read_box(said)
+    tag = read_answer(text) if true else None
+    predicted = None if tag is None else read_box(tag)
     return (*true, *(_overlay("predicted", predicted) if predicted else ()))
 
 
 def gold_overlays(answer: Any) -> tuple[Overlay, ...]:
-    """The box that the gold answer is, or the boxes that it is a list of."""
+    """The gold answer's box, or its boxes when it is a list of them; () for an answer without boxes."""
     if is_box(answer):
         return _overlay("true", tuple(answer))
     if isinstance(answer, list | tuple) and all(map(is_box, answer)):
@@ -81,7 +81,7 @@ def gold_overlays(answer: Any) -> tuple[Overlay, ...]:
 
 
 def _overlay(kind: str, box: Box) -> tuple[Overlay, ...]:
-    """Nothing for a box that leaves the picture."""
+    """The overlay of a box; () for one that is not within the image."""
     x1, y1, x2, y2 = box
     if not all(0 <= v <= 1000 for v in box):
         return ()
@@ -92,6 +92,7 @@ def _overlay(kind: str, box: Box) -> tuple[Overlay, ...]:
 
 
 def is_box(answer: Any) -> bool:
+    """Whether the gold answer is four numbers."""
     return (
         isinstance(answer, list | tuple)
         and len(answer) == 4
@@ -99,40 +100,43 @@ def is_box(answer: Any) -> bool:
     )
 
 
-def pick(rollouts: Sequence[Row], most: int) -> list[Row]:
-    """Whole groups from evenly spread steps, late ones last."""
-    groups: dict[tuple[int, str], list[Row]] = {}
+def pick_rollouts(rollouts: Sequence[JsonRow], limit: int) -> list[JsonRow]:
+    """At most `limit` rollouts: the best and worst of groups from evenly spaced steps, in the order of the steps.
+
+    Groups whose rewards differ are preferred; injected rollouts are left out.
+    """
+    groups: dict[tuple[int, str], list[JsonRow]] = {}
     for row in rollouts:
         if row.get("origin") != "injected":
             groups.setdefault((row["step"], row["id"]), []).append(row)
     mixed = [g for g in groups.values() if len({r["reward"] for r in g}) > 1] or [*groups.values()]
     if not mixed:
         return []
-    wanted = max(most // 4, 1)
-    spread = [mixed[round(i * (len(mixed) - 1) / max(wanted - 1, 1))] for i in range(wanted)]
-    unique = list({id(g): g for g in spread}.values())
-    return [row for g in unique for row in _contrast(g)]
+    count = max(limit // 4, 1)
+    spaced = [mixed[round(i * (len(mixed) - 1) / max(count - 1, 1))] for i in range(count)]
+    unique = list({id(g): g for g in spaced}.values())
+    return [row for g in unique for row in _best_and_worst(g)]
 
 
-def _contrast(group: list[Row]) -> list[Row]:
-    """The two best and the two worst of a group."""
+def _best_and_worst(group: list[JsonRow]) -> list[JsonRow]:
+    """The two best and the two worst rollouts of a group."""
     ranked = sorted(group, key=lambda r: -r["reward"])
     return ranked if len(ranked) <= 4 else [*ranked[:2], *ranked[-2:]]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + " …"
 
 
 def data_uri(path: Path) -> str:
-    """The picture for an <img>, shrunk to what a card shows; "" when there is none to read."""
+    """The image as the source of an <img>, shrunk to MAX_PIXELS; "" when it cannot be read."""
     try:
         content = path.read_bytes()
         with Image.open(io.BytesIO(content)) as image:
             image.load()
-            if max(image.size) > SHOWN_PIXELS:
+            if max(image.size) > MAX_PIXELS:
                 small = io.BytesIO()
-                image.thumbnail((SHOWN_PIXELS, SHOWN_PIXELS))
+                image.thumbnail((MAX_PIXELS, MAX_PIXELS))
                 image.save(small, format="PNG")
                 content = small.getvalue()
     except OSError:

@@ -1,4 +1,4 @@
-"""Line charts as inline SVG: the raw series thin, its running mean thick, stages shaded, evaluations with intervals."""
+"""Line charts as inline SVG: each series thin, its running mean thick, stages shaded, evaluations with intervals."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 360, 180
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 20, 24  # stage names stand above the plot
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 20, 24  # margins; stage names are above the plot
 SMOOTHING = 0.9  # weight of the past in the running mean
-WIDE = 30.0  # largest over smallest value from which a linear axis hides the small ones
+WIDE = (
+    30.0  # ratio of the largest to the smallest value above which a linear axis hides small values
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +24,11 @@ class Chart:
     points: Sequence[tuple[float, float]] = ()
     marks: Sequence[tuple[float, float, float, float]] = ()
     stages: Sequence[tuple[str, float, float]] = ()  # name, step before the first, last step
-    log: bool = False  # a logarithmic axis, where every value is positive and they span WIDE
+    log: bool = False  # a logarithmic axis, if all values are positive and their ratio exceeds WIDE
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
-    """Exponential mean with its bias at the start taken out."""
+    """Exponential moving average, without its bias at the start."""
     out: list[float] = []
     total = weight = 0.0
     for value in values:
@@ -37,7 +39,7 @@ def running_mean(values: Sequence[float]) -> list[float]:
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers that cover the range."""
+    """Round numbers in the range, about `about` of them."""
     if not high > low:
         return [float(low)]
     raw = (high - low) / about
@@ -48,10 +50,10 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Logarithms of the round numbers between 10^low and 10^high: 1, 2, 5 of each decade, 1 when there are many."""
+    """Logarithms of the round numbers from 10^low to 10^high: 1, 2 and 5 of each decade; 1 only for many decades."""
     marks = (1, 2, 5) if high - low < 2 else (1,)
-    found = (k + math.log10(m) for k in range(math.floor(low), math.ceil(high) + 1) for m in marks)
-    return [value for value in found if low <= value <= high]
+    logs = (k + math.log10(m) for k in range(math.floor(low), math.ceil(high) + 1) for m in marks)
+    return [value for value in logs if low <= value <= high]
 
 
 def draw(chart: Chart) -> Markup:
@@ -71,8 +73,8 @@ def draw(chart: Chart) -> Markup:
         return LEFT + (step - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
 
     def y(value: float) -> float:
-        where = math.log10(value) if log else value
-        return TOP + (high - where) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        scaled = math.log10(value) if log else value
+        return TOP + (high - scaled) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     parts = [
         Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
@@ -91,12 +93,12 @@ def draw(chart: Chart) -> Markup:
     for step in ticks(x0, x1, 5):
         if step.is_integer():
             parts.append(_text("tick", x(step), HEIGHT - 7, Markup(f"{step:.0f}")))
-    for own in _by_stage(chart):
-        smooth = running_mean([v for _, v in own])
-        parts.append(_path("raw", [(x(s), y(v)) for s, v in own]))
-        parts.append(_path("mean", [(x(s), y(m)) for (s, _), m in zip(own, smooth, strict=True)]))
-        if len(own) == 1:
-            parts.append(_dot("mean", x(own[0][0]), y(smooth[0])))
+    for points in _by_stage(chart):
+        means = running_mean([v for _, v in points])
+        parts.append(_path("raw", [(x(s), y(v)) for s, v in points]))
+        parts.append(_path("mean", [(x(s), y(m)) for (s, _), m in zip(points, means, strict=True)]))
+        if len(points) == 1:
+            parts.append(_dot("mean", x(points[0][0]), y(means[0])))
     for step, value, lower, upper in chart.marks:
         parts.append(_line("mark", x(step), y(lower), x(step), y(upper)))
         parts.append(_dot("mark", x(step), y(value)))
@@ -106,12 +108,12 @@ def draw(chart: Chart) -> Markup:
 
 
 def _by_stage(chart: Chart) -> list[list[tuple[float, float]]]:
-    """The points of each stage: one stage's figures are no continuation of another's."""
+    """The points of each stage; a stage's curve does not continue that of the stage before."""
     ends = [last for _, _, last in chart.stages]
-    found: dict[int, list[tuple[float, float]]] = {}
+    by_stage: dict[int, list[tuple[float, float]]] = {}
     for step, value in chart.points:
-        found.setdefault(sum(step > end for end in ends), []).append((step, value))
-    return list(found.values())
+        by_stage.setdefault(sum(step > end for end in ends), []).append((step, value))
+    return list(by_stage.values())
 
 
 def _path(kind: str, points: Sequence[tuple[float, float]]) -> Markup:

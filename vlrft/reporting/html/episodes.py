@@ -1,4 +1,4 @@
-"""Plays of an environment for replay: what was shown, thought and done, what it earned, turn by turn."""
+"""Episodes as tables of the report: the observation, thought, action, reward and advantage of each turn."""
 
 from __future__ import annotations
 
@@ -6,71 +6,70 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vlrft.reporting.html.cards import data_uri
+from vlrft.reporting.html.run_data import JsonRow
 
-Row = dict[str, Any]
 THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchange:
-    """One turn, ready to be shown."""
+class TurnView:
+    """One turn as texts of the page."""
 
-    pictures: tuple[str, ...]  # data URIs
-    shown: str
+    images: tuple[str, ...]  # data URIs
+    observation: str
     thought: str
-    said: str
+    action: str
     reward: str
     advantage: str  # "" in an evaluation
     valid: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Episode:
-    """One play."""
+class EpisodeView:
+    """One episode as texts of the page."""
 
     title: str
-    figures: tuple[tuple[str, str], ...]
+    scores: tuple[tuple[str, str], ...]  # name and value, the reward and the advantage last
     error: str
-    exchanges: tuple[Exchange, ...]
+    turns: tuple[TurnView, ...]
     good: bool
 
     @property
-    def taught(self) -> bool:
-        """Whether its turns have advantages."""
-        return any(e.advantage for e in self.exchanges)
+    def has_advantages(self) -> bool:
+        """Whether the turns have advantages, as those of training do."""
+        return any(turn.advantage for turn in self.turns)
 
 
-def split(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows of a single turn, and plays."""
+def split_episodes(rows: Sequence[JsonRow]) -> tuple[list[JsonRow], list[JsonRow]]:
+    """Rows of a single turn, and rows of episodes."""
     return [r for r in rows if not r.get("turns")], [r for r in rows if r.get("turns")]
 
 
-def episode(run: Path, row: Row) -> Episode:
-    """A line of rollouts.jsonl or of evals.jsonl that has turns."""
+def make_episode(run: Path, row: JsonRow) -> EpisodeView:
+    """The view of a line of rollouts.jsonl or evals.jsonl that has turns."""
     scores = {k: v for k, v in row["scores"].items() if v is not None}
-    figures = [(name, f"{value:.2f}") for name, value in scores.items()]
-    figures += [(k, f"{row[k]:+.2f}") for k in ("reward", "advantage") if row.get(k) is not None]
-    won = row.get("grades", {}).get("strict", row.get("reward"))
+    labels = [(name, f"{value:.2f}") for name, value in scores.items()]
+    labels += [(k, f"{row[k]:+.2f}") for k in ("reward", "advantage") if row.get(k) is not None]
+    grade = row.get("grades", {}).get("strict", row.get("reward"))
     ended = row.get("ended", "done")
-    return Episode(
+    return EpisodeView(
         title=f"{row['id']} · step {row['step']}" + ("" if ended == "done" else f" · {ended}"),
-        figures=tuple(figures),
+        scores=tuple(labels),
         error=row.get("errors", {}).get("environment", ""),
-        exchanges=tuple(_exchange(run, turn) for turn in row["turns"]),
-        good=won is not None and won > 0,
+        turns=tuple(_turn_view(run, turn) for turn in row["turns"]),
+        good=grade is not None and grade > 0,
     )
 
 
-def _exchange(run: Path, turn: Row) -> Exchange:
+def _turn_view(run: Path, turn: JsonRow) -> TurnView:
     thoughts = THOUGHT.findall(turn["said"])
-    return Exchange(
-        pictures=tuple(uri for name in turn["images"] if (uri := data_uri(run / name))),
-        shown=turn["shown"].replace("<image>", "").strip(),
+    return TurnView(
+        images=tuple(uri for name in turn["images"] if (uri := data_uri(run / name))),
+        observation=turn["shown"].replace("<image>", "").strip(),
         thought=" ".join(t.strip() for t in thoughts).strip(),
-        said=THOUGHT.sub("", turn["said"]).strip(),
+        action=THOUGHT.sub("", turn["said"]).strip(),
         reward=f"{turn['reward']:g}" if turn["reward"] else "",
         advantage="" if turn.get("advantage") is None else f"{turn['advantage']:+.2f}",
         valid=turn["valid"],

@@ -9,49 +9,51 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vlrft.evaluation.evaluate import mean_score
-from vlrft.reporting.html.cards import card, pick
+from vlrft.reporting.html.cards import make_card, pick_rollouts
 from vlrft.reporting.html.charts import Chart, draw
-from vlrft.reporting.html.episodes import episode, split
-from vlrft.reporting.html.run_data import Line, Row, RunData, read_run
+from vlrft.reporting.html.episodes import make_episode, split_episodes
+from vlrft.reporting.html.run_data import JsonRow, MetricLine, RunData, read_run
 
-GALLERY = 24
-RANKED = 8  # best and worst records that are shown
-LOGARITHMIC = ("entropy", "grad_norm", "loss")  # fall by decades while a new model warms up
+GALLERY = 24  # rollouts of training on the page
+RANKED = 8  # best records and worst records on the page
+LOGARITHMIC = ("entropy", "grad_norm", "loss")  # they fall by decades while a new model warms up
 CHARTS = {
     "reward/mean": "Reward",
-    "groups/valid_share": "Share of groups that teach",
+    "groups/valid_share": "Share of groups whose rewards differ",
     "loss": "Loss",
     "entropy": "Entropy of a token (nats)",
     "grad_norm": "Gradient norm",
     "length/mean": "Completion length (tokens)",
-    "env/turns": "Turns of a play",
+    "env/turns": "Turns of an episode",
     "env/valid": "Share of turns with a readable action",
-    "env/cut": "Share of plays cut at the limit of turns",
+    "env/cut": "Share of episodes cut at a limit",
     "length/turn_mean": "Length of a turn (tokens)",
     "sampler_gap/mean": "Sampler/trainer gap (log-prob)",
 }
 
 
 def write_report(run: Path) -> Path:
-    """Writes RUN/report.html from the run's files. Raises DataError when the folder holds no run."""
+    """Writes RUN/report.html from the run's files. Raises DataError when the folder is no run's."""
     data = read_run(run)
     pages = Environment(
         loader=PackageLoader("vlrft.reporting.html"), autoescape=True, undefined=StrictUndefined
     )
-    single, plays = split(pick(data.rollouts, GALLERY))
-    shown = [r for r in data.records if r["images"] or not any(x["images"] for x in data.records)]
-    ranked = sorted(shown, key=lambda r: -worth(r))
-    below = [r for r in ranked if worth(r) < worth(ranked[0])]
+    single, episodes = split_episodes(pick_rollouts(data.rollouts, GALLERY))
+    records = [r for r in data.records if r["images"] or not any(x["images"] for x in data.records)]
+    ranked = sorted(records, key=lambda r: -ranking_score(r))
+    below_best = [r for r in ranked if ranking_score(r) < ranking_score(ranked[0])]
+    best, best_episodes = split_episodes(ranked[:RANKED])
+    worst, worst_episodes = split_episodes(below_best[::-1][:RANKED])
     html = pages.get_template("page.html").render(
         data=data,
         profiled=(run / "profile.md").exists(),
         charts=[(chart.title, draw(chart)) for chart in charts(data)],
-        rollouts=[card(run, row) for row in single],
-        worst=[card(run, row) for row in split(below[::-1][:RANKED])[0]],
-        best=[card(run, row) for row in split(ranked[:RANKED])[0]],
-        plays=[episode(run, row) for row in plays],
-        lost=[episode(run, row) for row in split(below[::-1][:RANKED])[1]],
-        won=[episode(run, row) for row in split(ranked[:RANKED])[1]],
+        rollouts=[make_card(run, row) for row in single],
+        worst=[make_card(run, row) for row in worst],
+        best=[make_card(run, row) for row in best],
+        episodes=[make_episode(run, row) for row in episodes],
+        worst_episodes=[make_episode(run, row) for row in worst_episodes],
+        best_episodes=[make_episode(run, row) for row in best_episodes],
     )
     path = run / "report.html"
     draft = run / ".report.html"
@@ -60,8 +62,8 @@ def write_report(run: Path) -> Path:
     return path
 
 
-def worth(record: Row) -> float:
-    """What ranks a record: of a play the strict grade, for its scores are of several kinds."""
+def ranking_score(record: JsonRow) -> float:
+    """The mean score; the strict grade of an episode, whose scores are not all grades (one may count turns)."""
     return (
         float(record["grades"]["strict"]) if record.get("turns") else mean_score(record["scores"])
     )
@@ -82,11 +84,11 @@ def summary_table(run: Path) -> str:
     ]
     before = None
     for line in read_run(run).table:
-        name = "" if line.figure == before else line.figure
-        before = line.figure
+        name = "" if line.metric == before else line.metric
+        before = line.metric
         paper = "" if line.paper is None else f"{line.paper:g}"
         correct = f"{line.correct}/{line.n}" if line.share else str(line.n)
-        rows.append((name, line.stage, correct, *_figures(line), paper))
+        rows.append((name, line.stage, correct, *_score_cells(line), paper))
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -97,40 +99,41 @@ def summary_table(run: Path) -> str:
 
 
 def charts(data: RunData) -> list[Chart]:
-    """Evaluations first, then the curves that the run has."""
+    """Charts of the evaluations, then of the training metrics that the run has."""
     stages = _stages(data.metrics)
-    found: list[Chart] = []
-    evals: Sequence[Row] = data.summary.get("evals", [])
+    out: list[Chart] = []
+    evals: Sequence[JsonRow] = data.summary.get("evals", [])
     for name in dict.fromkeys(name for e in evals for name in e["scores"]):
         marks = [
             (e["step"], s["score"], s["ci"][0], s["ci"][1])
             for e in evals
             if (s := e["scores"].get(name)) is not None
         ]
-        found.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
-    parts = {"reward/": "Reward: ", "play/": "Plays: "}
+        out.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
+    prefixes = {"reward/": "Reward: ", "play/": "Episodes: "}
     extra = {
         key: title + key.removeprefix(prefix)
-        for prefix, title in parts.items()
+        for prefix, title in prefixes.items()
         for key in sorted({k for row in data.metrics for k in row if k.startswith(prefix)})
         if key not in ("reward/mean", "reward/std")
     }
     for key, title in {**CHARTS, **extra}.items():
-        named = key == "loss" and len(stages) > 1  # objectives differ: their losses share no axis
-        for own in [[stage] for stage in stages] if named else [stages]:
+        split = key == "loss" and len(stages) > 1  # losses of different objectives share no axis
+        for part in [[stage] for stage in stages] if split else [stages]:
             points = [
                 (r["step"], r[key])
                 for r in data.metrics
-                if r.get(key) is not None and own[0][1] < r["step"] <= own[-1][2]
+                if r.get(key) is not None and part[0][1] < r["step"] <= part[-1][2]
             ]
-            name = f"{title}: {own[0][0]}" if named else title
+            name = f"{title}: {part[0][0]}" if split else title
             if points:
                 log = key in LOGARITHMIC
-                found.append(Chart(title=name, points=points, stages=own, log=log))
-    return found
+                out.append(Chart(title=name, points=points, stages=part, log=log))
+    return out
 
 
-def _stages(metrics: Sequence[Row]) -> list[tuple[str, float, float]]:
+def _stages(metrics: Sequence[JsonRow]) -> list[tuple[str, float, float]]:
+    """Name, step before the first, and last step of each stage."""
     ends: dict[str, tuple[float, float]] = {}
     for row in metrics:
         first, _ = ends.get(row["stage"], (row["step"] - 1, 0))
@@ -138,9 +141,9 @@ def _stages(metrics: Sequence[Row]) -> list[tuple[str, float, float]]:
     return [(name, first, last) for name, (first, last) in ends.items()]
 
 
-def _figures(line: Line) -> tuple[str, str, str]:
-    interval = f"[{line.shown(line.ci[0])}, {line.shown(line.ci[1])}]"
+def _score_cells(line: MetricLine) -> tuple[str, str, str]:
+    interval = f"[{line.format(line.ci[0])}, {line.format(line.ci[1])}]"
     if line.gain is None or line.gain_ci is None:
-        return line.shown(line.score), interval, ""
-    gain, low, high = (line.shown(v, sign=True) for v in (line.gain, *line.gain_ci))
-    return line.shown(line.score), interval, f"{gain} [{low}, {high}]"
+        return line.format(line.score), interval, ""
+    gain, low, high = (line.format(v, sign=True) for v in (line.gain, *line.gain_ci))
+    return line.format(line.score), interval, f"{gain} [{low}, {high}]"

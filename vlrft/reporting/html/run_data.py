@@ -1,4 +1,4 @@
-"""A run's files, read for the report. Parts that are not there (yet) are empty."""
+"""The files of a run as data of its report. A file that does not exist (yet) is empty data."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from vlrft.data.jsonl import whole_lines
 from vlrft.evaluation.bootstrap import Interval, paired
 from vlrft.schema import DataError
 
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunData:
-    """Everything the report shows."""
+    """All data of the report."""
 
     run: Path
-    summary: Row
+    summary: JsonRow
     config: str
-    metrics: list[Row]
-    rollouts: list[Row]
-    records: list[Row]  # of the last evaluation
-    published: Row  # what the config says of the paper
-    table: list[Line]
+    metrics: list[JsonRow]
+    rollouts: list[JsonRow]
+    records: list[JsonRow]  # of the last evaluation
+    published: JsonRow  # the config's `published`: the paper's results
+    table: list[MetricLine]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """One figure after one stage, with what changed since the evaluation before."""
+class MetricLine:
+    """One metric after one stage, and its gain over the evaluation before."""
 
-    figure: str
+    metric: str
     stage: str
     step: int
     correct: int
@@ -44,69 +44,68 @@ class Line:
     ci: Interval
     gain: float | None = None
     gain_ci: Interval | None = None
-    share: bool = True  # of 1, shown in percent
-    paper: float | None = None  # what the paper reports for the figure, of the last stage
+    share: bool = True  # a share of 1, printed in percent
+    paper: float | None = None  # the paper's value of the metric, on the line of the last stage
 
     @property
     def significant(self) -> bool:
-        """Whether the paired 95 % interval of the gain leaves out zero."""
+        """Whether the paired 95 % interval of the gain excludes zero."""
         return self.gain_ci is not None and (self.gain_ci[0] > 0 or self.gain_ci[1] < 0)
 
-    def shown(self, value: float, *, sign: bool = False) -> str:
-        """A value of the figure as a reader sees it."""
+    def format(self, value: float, *, sign: bool = False) -> str:
+        """A value of the metric as text: a share in percent, another number with three decimals."""
         plus = "+" if sign else ""
         return f"{100 * value:{plus}.1f}" if self.share else f"{value:{plus}.3f}"
 
 
 def read_run(run: Path) -> RunData:
-    """Raises DataError when the folder holds no run."""
+    """Reads a run's folder. Raises DataError when it is no run's folder."""
     config = run / "config.yaml"
     if not config.is_file():
         raise DataError(f"{run}: no run here (config.yaml is missing)")
     summary = _json(run / "summary.json")
     records = _lines(run / "evals.jsonl")
-    published: Row = (yaml.safe_load(config.read_text(encoding="utf-8")) or {}).get(
-        "published"
-    ) or {}
-    last = _occasion(records[-1]) if records else None
+    settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+    published: JsonRow = settings.get("published") or {}
+    last = _evaluation_key(records[-1]) if records else None
     return RunData(
         run=run,
         summary=summary,
         config=config.read_text(encoding="utf-8"),
         metrics=[migrate_metrics(row) for row in _lines(run / "metrics.jsonl")],
         rollouts=_lines(run / "rollouts.jsonl"),
-        records=[r for r in records if _occasion(r) == last],
+        records=[r for r in records if _evaluation_key(r) == last],
         published=published,
         table=_table(summary.get("evals", []), _lines(run / "values.jsonl"), published),
     )
 
 
-def _table(evals: list[Row], values: list[Row], published: Row) -> list[Line]:
-    """The evaluations that end a stage (the last of each), figure by figure in order of time."""
+def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> list[MetricLine]:
+    """Metric by metric, the last evaluation of each stage in the order of the stages."""
     ends = list({e["stage"]: e for e in evals}.values())
-    found = {_occasion(v): v["values"] for v in values}
-    lines: list[Line] = []
+    values_by_key = {_evaluation_key(v): v["values"] for v in values}
+    lines: list[MetricLine] = []
     for name in dict.fromkeys(name for e in ends for name in e["scores"]):
         before: list[float] | None = None
         for e in ends:
-            figure = e["scores"].get(name)
-            if figure is None:
+            score = e["scores"].get(name)
+            if score is None:
                 continue
-            now = found.get(_occasion(e), {}).get(name)
+            now = values_by_key.get(_evaluation_key(e), {}).get(name)
             pair = None
             if before is not None and now is not None and len(before) == len(now):
                 pair = paired(before, now)
             before = now
             lines.append(
-                Line(
-                    figure=name,
+                MetricLine(
+                    metric=name,
                     stage=e["stage"],
                     step=e["step"],
-                    correct=figure["correct"],
-                    n=figure["n"],
-                    score=figure["score"],
-                    ci=(figure["ci"][0], figure["ci"][1]),
-                    share=figure.get("share", True),
+                    correct=score["correct"],
+                    n=score["n"],
+                    score=score["score"],
+                    ci=(score["ci"][0], score["ci"][1]),
+                    share=score.get("share", True),
                     gain=None if pair is None else pair[0],
                     gain_ci=None if pair is None else pair[1],
                     paper=published.get("scores", {}).get(name) if e is ends[-1] else None,
@@ -115,16 +114,16 @@ def _table(evals: list[Row], values: list[Row], published: Row) -> list[Line]:
     return lines
 
 
-def _occasion(row: Row) -> tuple[str, int, str]:
+def _evaluation_key(row: JsonRow) -> tuple[str, int, str]:
     return row["stage"], row["step"], row["split"]
 
 
-def _json(path: Path) -> Row:
+def _json(path: Path) -> JsonRow:
     if not path.is_file():
         return {}
-    found: Row = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    content: JsonRow = json.loads(path.read_text(encoding="utf-8"))
+    return content
 
 
-def _lines(path: Path) -> list[Row]:
+def _lines(path: Path) -> list[JsonRow]:
     return [row for _, row in whole_lines(path)] if path.is_file() else []
