@@ -26,7 +26,7 @@ from tests.rollout.engines.test_hf import plain_generate
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy import linear_logprobs
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import TokenScores, packed_logprobs, replicated_logprobs
+from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
@@ -112,7 +112,7 @@ def masked(items: list[PackItem]) -> Case:
 
 
 def gradients(
-    score: Callable[..., TokenScores], policy: Policy, case: Case
+    score: Callable[..., TokenLogprobs], policy: Policy, case: Case
 ) -> tuple[Tensor, Tensor]:
     """Log-probs, and the gradient of a random weighting of them over all parameters."""
     items, mask = case

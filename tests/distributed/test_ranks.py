@@ -70,7 +70,7 @@ def gradient(policy: Policy, groups: Sequence[Group], algorithm: Algorithm, rank
 
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
     vars(engine)["optimizer"].register_step_pre_hook(keep)
-    before = {name: tensor.clone() for name, tensor in policy.trained().items()}
+    before = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
     _, skipped = update(engine, batches, algorithm, 40, policy.reference())
     policy.load_weights(before)
     assert not skipped
@@ -111,9 +111,9 @@ def broken(policy: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
             return logprobs * float("nan"), entropy
 
         engine.scorer = broken
-    before = {name: tensor.clone() for name, tensor in policy.trained().items()}
+    before = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
     _, skipped = update(engine, batches, algorithm, 1000)
-    assert all(torch.equal(t, before[name]) for name, t in policy.trained().items())
+    assert all(torch.equal(t, before[name]) for name, t in policy.trained_weights().items())
     return [f"{one.reason} {list(one.samples)}" for one in skipped]
 
 

@@ -136,7 +136,7 @@ def test_parts_are_frozen_by_name(names: tuple[str, ...], frozen: set[str]) -> N
         frozen = {n for n in all_of if "language_model" in n}
     fixed = {n for n, p in policy.model.named_parameters() if not p.requires_grad}
     assert fixed & all_of == frozen
-    assert not fixed & set(policy.trained())
+    assert not fixed & set(policy.trained_weights())
 
 
 def test_freezing_what_is_not_there_is_an_error() -> None:
@@ -151,7 +151,7 @@ def test_freezing_what_is_not_there_is_an_error() -> None:
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2"])
 def test_lora_saves_merged_weights_and_its_adapters(tmp_path: Path, family: Family) -> None:
     policy = stirred(load_policy(tiny_config(family, lora=LORA), corpus=CORPUS))
-    assert all("lora_" in name for name in policy.trained())
+    assert all("lora_" in name for name in policy.trained_weights())
     bits = {n: p.clone() for n, p in policy.model.named_parameters()}
     before = logprobs(policy)
     policy.save(tmp_path)
@@ -169,7 +169,7 @@ def test_loras_reference_is_the_model_without_adapters() -> None:
     reference = policy.reference()
     assert reference.model is policy.model
     assert torch.equal(logprobs(reference), logprobs(plain))
-    assert reference.trained() == {}
+    assert reference.trained_weights() == {}
     assert not torch.equal(logprobs(policy), logprobs(plain))
 
 
@@ -183,17 +183,17 @@ def test_a_reference_stays_when_the_policy_moves() -> None:
     assert torch.equal(logprobs(reference), before)
     assert not torch.equal(logprobs(policy), before)
     assert not any(p.requires_grad for p in reference.model.parameters())
-    assert reference.trained().keys() == policy.trained().keys()
+    assert reference.trained_weights().keys() == policy.trained_weights().keys()
 
 
 def test_trained_weights_go_out_and_in_bit_by_bit() -> None:
     one = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
     two = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=1)
-    two.load_weights(one.trained())
+    two.load_weights(one.trained_weights())
     assert torch.equal(logprobs(one), logprobs(two))
     frozen = load_policy(tiny_config("qwen2_vl", freeze=("vision",)), corpus=CORPUS)
     with pytest.raises(ConfigError, match=r"model\.visual.*policy\.\* must be as it was"):
-        frozen.load_weights(one.trained())
+        frozen.load_weights(one.trained_weights())
 
 
 def test_models_that_cannot_be_had(tiny: Tiny, tmp_path: Path) -> None:

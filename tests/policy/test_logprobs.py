@@ -23,9 +23,9 @@ from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy import backbone
 from vlrft.policy import linear_logprobs as module
 from vlrft.policy.backbone import attending
-from vlrft.policy.linear_logprobs import scores_of, token_scores
+from vlrft.policy.linear_logprobs import linear_logprobs, logprobs_of_logits
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import TokenScores, packed_logprobs, replicated_logprobs, self_check
+from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs, self_check
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
@@ -34,7 +34,7 @@ from vlrft.schema import IMAGE, Pixels
 from vlrft.schema.errors import SelfCheckError
 
 TOLERANCE = 1e-5
-Score = Callable[..., TokenScores]
+Score = Callable[..., TokenLogprobs]
 
 
 def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
@@ -120,7 +120,7 @@ def images_of(item: PackItem) -> list[Pixels]:
     return [*item.prompt.images, *(image for own in item.images for image in own)]
 
 
-def with_gradients(score: Score, policy: Policy) -> tuple[TokenScores, dict[str, Tensor]]:
+def with_gradients(score: Score, policy: Policy) -> tuple[TokenLogprobs, dict[str, Tensor]]:
     items, mask = mixed_items(policy)
     policy.model.zero_grad()
     scores = score(policy, items, mask=mask, temperature=0.7)
@@ -137,7 +137,7 @@ def assert_equal(policy: Policy) -> None:
     assert float((packed.entropy - plain.entropy).abs().max()) <= TOLERANCE
     assert not packed.entropy.requires_grad
     assert gradients.keys() == expected.keys()
-    trained = policy.trained().keys()
+    trained = policy.trained_weights().keys()
     assert gradients.keys() == trained
     for name, gradient in expected.items():
         scale = max(
@@ -322,7 +322,7 @@ def test_chunks_change_neither_values_nor_gradients(monkeypatch: pytest.MonkeyPa
     banned = torch.arange(50) >= 40
 
     def run() -> tuple[Tensor, Tensor, list[Tensor]]:
-        logprobs, entropy = token_scores(head, states, targets, banned, 0.5)
+        logprobs, entropy = linear_logprobs(head, states, targets, banned, 0.5)
         found = torch.autograd.grad((logprobs * torch.arange(23)).sum(), [states, head.weight])
         return logprobs, entropy, list(found)
 
@@ -350,8 +350,8 @@ def test_its_own_backward_pass_is_autograds(
         tensor.requires_grad_(name in trained)
     weights = torch.randn(23, generator=random, dtype=torch.float64)
     monkeypatch.setattr(module, "CHUNK_LOGITS", 300)
-    found, entropy = token_scores(head, states, targets, banned, 0.7)
-    expected, plain = scores_of(head(states), targets, banned, 0.7)
+    found, entropy = linear_logprobs(head, states, targets, banned, 0.7)
+    expected, plain = logprobs_of_logits(head(states), targets, banned, 0.7)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(entropy, plain, rtol=0, atol=1e-12)
     own = torch.autograd.grad((found * weights).sum(), inputs)
@@ -371,7 +371,7 @@ def test_no_logits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        token_scores(head, states, targets, torch.zeros(5000, dtype=torch.bool), 1.0)
+        linear_logprobs(head, states, targets, torch.zeros(5000, dtype=torch.bool), 1.0)
     assert sum(kept) <= states.numel() + head.weight.numel() + 5000 + 2 * 64
 
 
@@ -379,7 +379,7 @@ def test_log_probs_by_hand() -> None:
     head = nn.Linear(1, 3, bias=False)
     head.weight.data = torch.tensor([[0.0], [2.0], [5.0]])
     banned = torch.tensor([False, False, True])
-    logprobs, entropy = token_scores(head, torch.ones(2, 1), torch.tensor([1, 2]), banned, 2.0)
+    logprobs, entropy = linear_logprobs(head, torch.ones(2, 1), torch.tensor([1, 2]), banned, 2.0)
     p = np.exp(1) / (1 + np.exp(1))
     assert logprobs[0].item() == pytest.approx(np.log(p), abs=1e-6)
     assert logprobs[1].item() == -np.inf
@@ -417,9 +417,9 @@ def test_self_check_in_parts_is_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyP
     calls: list[int] = []
     real: Any = replicated_logprobs
 
-    def counted(policy: Policy, items: Any, **kw: Any) -> TokenScores:
+    def counted(policy: Policy, items: Any, **kw: Any) -> TokenLogprobs:
         calls.append(len(items))
-        scores: TokenScores = real(policy, items, **kw)
+        scores: TokenLogprobs = real(policy, items, **kw)
         return scores
 
     monkeypatch.setattr("vlrft.policy.logprobs.replicated_logprobs", counted)
@@ -459,11 +459,11 @@ def test_the_entropy_has_a_gradient_when_asked_for(
     states = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     banned = torch.tensor([False, True, False, False, False, True, False])
     targets = torch.tensor([0, 2, 3, 4, 6])
-    _, entropy = token_scores(head, states, targets, banned, 0.5, entropy_gradient=True)
+    _, entropy = linear_logprobs(head, states, targets, banned, 0.5, entropy_gradient=True)
     (found,) = torch.autograd.grad(entropy.sum(), states)
     logits = (head(states) / 0.5)[:, ~banned]
     expected = torch.distributions.Categorical(logits=logits).entropy()  # type: ignore[no-untyped-call]
     (wanted,) = torch.autograd.grad(expected.sum(), states)
     torch.testing.assert_close(entropy, expected)
     torch.testing.assert_close(found, wanted)
-    assert not token_scores(head, states, targets, banned, 0.5)[1].requires_grad
+    assert not linear_logprobs(head, states, targets, banned, 0.5)[1].requires_grad

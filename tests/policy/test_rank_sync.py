@@ -20,12 +20,16 @@ def test_all_ranks_make_the_same_calls(work: list[list[bool]]) -> None:
     def sampled(ranks: Ranks) -> tuple[list[bool], list[int]]:
         rank_sync, calls, own = RoundRobin(ranks), list[bool](), list[int]()
 
-        def run(k: int, sees: bool) -> int:
-            calls.append(sees)
+        def run(k: int, with_images: bool) -> int:
+            calls.append(with_images)
             return k
 
-        for k, sees in enumerate(work[ranks.rank]):
-            own.append(rank_sync.run(partial(run, k, sees), sees=sees, fill=calls.append))
+        for k, with_images in enumerate(work[ranks.rank]):
+            own.append(
+                rank_sync.run(
+                    partial(run, k, with_images), with_images=with_images, run_filler=calls.append
+                )
+            )
         rank_sync.finish(calls.append)
         return calls, own
 
@@ -39,6 +43,6 @@ def test_all_ranks_make_the_same_calls(work: list[list[bool]]) -> None:
 def test_a_rank_with_all_weights_waits_for_nobody() -> None:
     filled: list[bool] = []
     rank_sync = Unsynchronised()
-    assert rank_sync.run(lambda: "said", sees=True, fill=filled.append) == "said"
+    assert rank_sync.run(lambda: "said", with_images=True, run_filler=filled.append) == "said"
     rank_sync.finish(filled.append)
     assert filled == []

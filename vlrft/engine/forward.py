@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from vlrft.engine.protocols import ForwardPass
-from vlrft.policy.logprobs import TokenScores, packed_logprobs
+from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs
 from vlrft.policy.packing import PackItem
 
 
-def token_scores(
+def token_logprobs(
     engine: ForwardPass,
     items: Sequence[PackItem],
     mask: Tensor,
     temperature: float,
     entropy_gradient: bool = False,
     fillers: Sequence[PackItem] = (),
-) -> TokenScores:
+) -> TokenLogprobs:
     """Log-probs and entropies of the items' tokens under the engine's policy; see `packed_logprobs`."""
     return packed_logprobs(
         engine.policy,

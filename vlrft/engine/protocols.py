@@ -28,7 +28,7 @@ ScorerCall = Callable[..., tuple[Tensor, Tensor]]  # as `policy.scorer`: log-pro
 
 @runtime_checkable
 class ForwardPass(Protocol):
-    """The policy under training, as `vlrft.engine.forward.token_scores` runs it."""
+    """The policy under training, as `vlrft.engine.forward.token_logprobs` runs it."""
 
     policy: Policy
     scorer: ScorerCall | None

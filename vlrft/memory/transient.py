@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vlrft.memory.shapes import ModelShape
 
-GPU_FACTOR = 8  # of `token_scores` too
-CHUNK_LOGITS = 2**24  # of `token_scores`: a test holds the two equal
+GPU_FACTOR = 8  # of `linear_logprobs` too
+CHUNK_LOGITS = 2**24  # of `linear_logprobs`: a test holds the two equal
 SAMPLED, TRUNCATED, GREEDY = 28, 37, 8  # bytes a logit of `choose` besides the head's own output
 
 

@@ -14,7 +14,7 @@ CHUNK_LOGITS = 2**24  # logits that are held at once: 64 MiB in float32
 GPU_FACTOR = 8  # so many times more on a GPU, whose matrix products want them
 
 
-def token_scores(
+def linear_logprobs(
     head: nn.Module,
     states: Float[Tensor, "N H"],
     targets: Int[Tensor, " N"],
@@ -29,13 +29,13 @@ def token_scores(
     factor = GPU_FACTOR if states.is_cuda else 1
     size = max(CHUNK_LOGITS * factor // len(banned), 1)
     if type(head) is nn.Linear and head.bias is None and not entropy_gradient:
-        found: tuple[Tensor, Tensor] = _TokenScores.apply(
+        found: tuple[Tensor, Tensor] = _LinearLogprobs.apply(
             states, head.weight, targets, banned, temperature, size
         )
         return found
 
     def scores(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        return scores_of(head(part), wanted, banned, temperature, entropy_gradient)
+        return logprobs_of_logits(head(part), wanted, banned, temperature, entropy_gradient)
 
     if len(targets) <= size:
         return scores(states, targets)
@@ -45,7 +45,7 @@ def token_scores(
     return torch.cat(logprobs), torch.cat(entropy)
 
 
-class _TokenScores(torch.autograd.Function):
+class _LinearLogprobs(torch.autograd.Function):
     """Of a head that is a plain matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
 
     Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) made again a chunk at a time. Buffers are
@@ -104,7 +104,7 @@ def _scaled(logits: Tensor, banned: Tensor, temperature: float) -> Tensor:
     return logits.to(kind).div_(temperature).masked_fill_(banned, -torch.inf)
 
 
-def scores_of(
+def logprobs_of_logits(
     logits: Float[Tensor, "N V"],
     targets: Int[Tensor, " N"],
     banned: Bool[Tensor, " V"],

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vlrft.policy.linear_logprobs import scores_of
+from vlrft.policy.linear_logprobs import logprobs_of_logits
 from vlrft.policy.packing import PackItem, pack
 from vlrft.policy.policy import Policy
 from vlrft.schema import Pixels
@@ -28,7 +28,7 @@ HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: single tokens differ by s
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenScores:
+class TokenLogprobs:
     """`logprobs[b, t] = log π(row b's token t | prompt, tokens before t)`; 0 where it was not asked for."""
 
     logprobs: Float[Tensor, "B T"]  # float32 at least
@@ -45,7 +45,7 @@ def packed_logprobs(
     entropy_gradient: bool = False,
     fillers: Sequence[PackItem] = (),
     scorer: Callable[..., tuple[Tensor, Tensor]] | None = None,
-) -> TokenScores:
+) -> TokenLogprobs:
     """Log-probs of the items' rows, in order, at the positions of `mask` [B T]; on the policy's device. Items `fillers`
     are run with them and not scored. `scorer`: what an engine has wrapped the policy's own in.
 
@@ -63,14 +63,16 @@ def packed_logprobs(
         run = scorer or policy.scorer
         logprobs, entropy = run(packed, policy.banned, temperature, entropy_gradient)
     found = _spread(logprobs, entropy, packed.slots, mask.shape)
-    return TokenScores(logprobs=found.logprobs[:rows, :width], entropy=found.entropy[:rows, :width])
+    return TokenLogprobs(
+        logprobs=found.logprobs[:rows, :width], entropy=found.entropy[:rows, :width]
+    )
 
 
 def replicated_logprobs(
     policy: Policy, items: Sequence[PackItem], *, mask: Bool[Tensor, "B T"], temperature: float
-) -> TokenScores:
+) -> TokenLogprobs:
     """The same by transformers' own forward, a whole row for each completion: the standard to be held to."""
-    rows = [item.whole(k) for item in items for k in range(len(item.rows))]
+    rows = [item.unpack(k) for item in items for k in range(len(item.rows))]
     starts = [len(item.prompt.ids) for item in items for _ in item.rows]
     ids = torch.full((len(rows), max(len(row.ids) for row in rows)), policy.chat.pad_id)
     real = torch.zeros(ids.shape, dtype=torch.long)
@@ -85,7 +87,7 @@ def replicated_logprobs(
     at = torch.tensor(starts)[own] + t
     targets = ids[own, at].to(policy.device)
     picked = logits[own.to(policy.device), at.to(policy.device) - 1]
-    found = scores_of(picked, targets, policy.banned, temperature)
+    found = logprobs_of_logits(picked, targets, policy.banned, temperature)
     return _spread(*found, slots.to(policy.device), mask.shape)
 
 
@@ -131,10 +133,10 @@ def self_check(
     return worst
 
 
-def _spread(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size) -> TokenScores:
+def _spread(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size) -> TokenLogprobs:
     """The scored tokens' values at their places of [B T]; exactly 0 elsewhere."""
     empty = logprobs.new_zeros(shape.numel())
-    return TokenScores(
+    return TokenLogprobs(
         logprobs=empty.index_put((slots,), logprobs).view(shape),
         entropy=empty.index_put((slots,), entropy).view(shape),
     )

@@ -33,7 +33,7 @@ class PackItem:
     rows: tuple[tuple[int, ...], ...]
     images: tuple[tuple[Pixels, ...], ...] = ()  # of each row's own tokens; empty: none has any
 
-    def whole(self, row: int) -> Prompt:
+    def unpack(self, row: int) -> Prompt:
         """A row behind its prompt, unpacked."""
         images = self.images[row] if self.images else ()
         return Prompt(
@@ -91,7 +91,7 @@ def pack(
         for k, b in enumerate(range(first, first + len(item.rows))):
             fed = ends[b] - 1
             if item.images and item.images[k]:
-                own = backbone.positions(item.whole(k), 0, f"row {b}")
+                own = backbone.positions(item.unpack(k), 0, f"row {b}")
                 positions[:, r, at : at + fed] = own[:, start : start + fed]
             before[b, 0] = r * longest + start - 1
             before[b, 1 : ends[b]] = r * longest + np.arange(at, at + fed)

@@ -107,7 +107,7 @@ class Policy:
         reference.model.requires_grad_(False).eval().zero_grad(set_to_none=True)
         return reference
 
-    def trained(self) -> dict[str, Tensor]:
+    def trained_weights(self) -> dict[str, Tensor]:
         """The tensors that training changes, by name (detached, shared)."""
         named = dict(self.model.named_parameters())
         return {name: named[name].detach() for name in self.trained_names}
@@ -120,8 +120,8 @@ class Policy:
             yield name, parameter.detach()
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copies the tensors that `trained` gave. Raises ConfigError when the names differ."""
-        own = self.trained()
+        """Copies the tensors that `trained_weights` gave. Raises ConfigError when the names differ."""
+        own = self.trained_weights()
         if own.keys() != weights.keys():
             odd = sorted(own.keys() ^ weights.keys())
             raise ConfigError(
@@ -132,10 +132,10 @@ class Policy:
         for name, tensor in own.items():
             tensor.copy_(weights[name])
 
-    def approach(self, other: Policy, share: float) -> None:
+    def move_towards(self, other: Policy, share: float) -> None:
         """Goes the given share of the way to another policy of the same shape."""
-        goal = other.trained()
-        for name, tensor in self.trained().items():
+        goal = other.trained_weights()
+        for name, tensor in self.trained_weights().items():
             tensor.lerp_(goal[name], share)
 
     def save(self, path: Path) -> None:

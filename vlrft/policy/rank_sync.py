@@ -17,22 +17,22 @@ RunFiller = Callable[[bool], object]
 SIDE = 56  # pixels of its image: a few patches of any vision tower
 
 
-def short_prompt(chat: Chat, sees: bool) -> Prompt:
+def filler_prompt(chat: Chat, with_images: bool) -> Prompt:
     """What a rank without work runs while others have some."""
-    message = Message(role="user", content=(IMAGE,) if sees else ("",))
-    images = [Image.new("RGB", (SIDE, SIDE))] if sees else []
+    message = Message(role="user", content=(IMAGE,) if with_images else ("",))
+    images = [Image.new("RGB", (SIDE, SIDE))] if with_images else []
     return chat.render((message,), images, name="what ranks without work run")
 
 
 @runtime_checkable
 class RankSync(Protocol):
-    """`work` calls the embedding, the vision tower where it `sees`, the decoder and the head, once each and in this order."""
+    """`work` calls the embedding, the vision tower where it `with_images`, the decoder and the head, once each and in this order."""
 
-    def run(self, work: Callable[[], T], *, sees: bool, fill: RunFiller) -> T:
+    def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
         """What `work` gives."""
         ...
 
-    def finish(self, fill: RunFiller) -> None:
+    def finish(self, run_filler: RunFiller) -> None:
         """This rank has nothing more to run; comes back when none of them has."""
         ...
 
@@ -40,10 +40,10 @@ class RankSync(Protocol):
 class Unsynchronised:
     """Each rank holds all weights, and runs what it likes."""
 
-    def run(self, work: Callable[[], T], *, sees: bool, fill: RunFiller) -> T:
+    def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
         return work()
 
-    def finish(self, fill: RunFiller) -> None:
+    def finish(self, run_filler: RunFiller) -> None:
         """Nobody waits."""
 
 
@@ -56,19 +56,19 @@ class RoundRobin:
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
 
-    def run(self, work: Callable[[], T], *, sees: bool, fill: RunFiller) -> T:
+    def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
         found: list[T] = []
-        for half in self._wanted(text=not sees, images=sees):
-            if half == sees:
+        for half in self._wanted(text=not with_images, images=with_images):
+            if half == with_images:
                 found.append(work())
             else:
-                fill(half)
+                run_filler(half)
         return found[0]
 
-    def finish(self, fill: RunFiller) -> None:
+    def finish(self, run_filler: RunFiller) -> None:
         while halves := self._wanted(text=False, images=False):
             for half in halves:
-                fill(half)
+                run_filler(half)
 
     def _wanted(self, *, text: bool, images: bool) -> list[bool]:
         """The halves of the next round; True: with images."""

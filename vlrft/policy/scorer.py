@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vlrft.policy.backbone import Backbone
-from vlrft.policy.linear_logprobs import token_scores
+from vlrft.policy.linear_logprobs import linear_logprobs
 from vlrft.policy.packing import Packed
 
 
@@ -30,4 +30,4 @@ class Scorer(nn.Module):
         states = self.backbone.packed_hidden_states(inputs, packed.positions, packed.segments)
         states = states.flatten(0, 1)[packed.hidden]
         head = self.backbone.head
-        return token_scores(head, states, packed.targets, banned, temperature, entropy_gradient)
+        return linear_logprobs(head, states, packed.targets, banned, temperature, entropy_gradient)

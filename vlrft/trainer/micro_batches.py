@@ -13,7 +13,7 @@ from typing import TypeVar
 from vlrft.distributed.ranks import Ranks
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.policy.rank_sync import short_prompt
+from vlrft.policy.rank_sync import filler_prompt
 from vlrft.schema.errors import NonFiniteError
 from vlrft.trainer.batch import Batch
 
@@ -50,7 +50,7 @@ def parts(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[P
 
 def filler(policy: Policy, shown: bool) -> PackItem:
     """A short prompt with one token behind it; with an image where it is `shown` one."""
-    return PackItem(prompt=short_prompt(policy.chat, shown), rows=((policy.chat.pad_id,),))
+    return PackItem(prompt=filler_prompt(policy.chat, shown), rows=((policy.chat.pad_id,),))
 
 
 def agreed(ranks: Ranks, work: Callable[[], T], samples: Sequence[str]) -> T:

@@ -178,10 +178,10 @@ class Stage:
             return
         if rule.update == "ema":
             with engine.unsharded():
-                reference.approach(self.policy, 1 - rule.decay)
+                reference.move_towards(self.policy, 1 - rule.decay)
         elif (step - self.settings.first) % rule.every == 0:
             with engine.unsharded():
-                reference.load_weights(self.policy.trained())
+                reference.load_weights(self.policy.trained_weights())
 
     def prompt_metrics(self) -> dict[str, float]:
         """How often the stage has used its prompts, the share of stale ones, and the number of the step's episodes whose

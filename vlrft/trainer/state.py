@@ -29,9 +29,9 @@ def capture_state(
     generators."""
     moments, counters = optimiser
     tensors = {f"optimizer/{k}": v for k, v in moments.items()}
-    tensors |= {f"weights/{k}": v for k, v in policy.trained().items()}
+    tensors |= {f"weights/{k}": v for k, v in policy.trained_weights().items()}
     if reference is not None:
-        tensors |= {f"reference/{k}": v for k, v in reference.trained().items()}
+        tensors |= {f"reference/{k}": v for k, v in reference.trained_weights().items()}
     tensors["torch_generator"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["cuda_generator"] = torch.cuda.get_rng_state()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vlrft.algorithms import Algorithm
 from vlrft.engine import TrainEngine
-from vlrft.engine.forward import token_scores
+from vlrft.engine.forward import token_logprobs
 from vlrft.objectives import GroupCoupled, LossBatch, Needs, Terms, guard, log_ratio
 from vlrft.objectives.kl import kl
 from vlrft.policy.logprobs import packed_logprobs, self_check
@@ -84,7 +84,7 @@ def _backward(
     """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault, on every rank."""
     needs, mask = algorithm.needs, micro.loss.mask
     work_on(micro.samples)
-    scores = token_scores(
+    scores = token_logprobs(
         engine, micro.items(), mask, micro.temperature, needs.entropy, micro.fillers
     )
     now = scores.logprobs.detach()

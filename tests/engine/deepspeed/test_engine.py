@@ -103,7 +103,7 @@ def learn(
         _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET, reference)
         assert not skipped
     with engine.unsharded():
-        found = {name: tensor.clone() for name, tensor in engine.policy.trained().items()}
+        found = {name: tensor.clone() for name, tensor in engine.policy.trained_weights().items()}
     return found | engine.state()[0]
 
 
@@ -125,7 +125,7 @@ def break_once(engine: TrainEngine, case: Case, groups: Sequence[Group], ranks: 
 
 def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
     own = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)
-    start = {name: tensor.clone() for name, tensor in own.trained().items()}
+    start = {name: tensor.clone() for name, tensor in own.trained_weights().items()}
     groups = played(own)
     reference = own.reference()
     expected = learn(case, build_engine(UPDATE, own, 4), course(groups), reference, Ranks())

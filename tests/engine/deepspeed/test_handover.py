@@ -45,7 +45,7 @@ def text_first(kind: dict[str, Any]) -> dict[str, float]:
         engine.load_state(*state)
         step(engine)
         engine.close()
-        return {n: t.clone() for n, t in own.trained().items()}
+        return {n: t.clone() for n, t in own.trained_weights().items()}
 
     found, expected = course(kind), course({"name": "single"})
     language = [name for name in expected if "visual" not in name]
@@ -56,7 +56,7 @@ def adapters(kind: dict[str, Any]) -> dict[str, bool]:
     """Adapters of a bfloat16 model through another engine, and back again."""
     config = tiny_config("qwen2_vl", dtype="bfloat16", lora=LoraConfig(rank=4))
     own = load_policy(config, corpus=CORPUS, seed=0)
-    wide = {name: tensor.dtype for name, tensor in own.trained().items()}
+    wide = {name: tensor.dtype for name, tensor in own.trained_weights().items()}
     before = copied(own)
     engine = build_engine(UPDATE, own, 4, ALONE, kind)
     begun = weights(engine)
@@ -92,7 +92,7 @@ def weights_of(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def copied(own: Policy) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in own.trained().items()}
+    return {name: tensor.clone() for name, tensor in own.trained_weights().items()}
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:

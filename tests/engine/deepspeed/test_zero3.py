@@ -86,7 +86,7 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
     with engine.unsharded_on_first_rank():
         gaps = [
             distance(tensor, trained[name])
-            for name, tensor in own.trained().items()
+            for name, tensor in own.trained_weights().items()
             if tensor.numel()
         ]
         if ranks.first:
@@ -112,7 +112,7 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
 
 
 def copied(own: Policy) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in own.trained().items()}
+    return {name: tensor.clone() for name, tensor in own.trained_weights().items()}
 
 
 def elements(module: torch.nn.Module) -> int:

@@ -51,7 +51,7 @@ class DeepSpeed:
         self.check(config, policy)
         half, trained = (
             policy.dtype == torch.bfloat16,
-            sum(t.numel() for t in policy.trained().values()),
+            sum(t.numel() for t in policy.trained_weights().values()),
         )
         tree = self.tree(config, half, trained)
         return DeepSpeedEngine(tree, self.rollout == "hooks", config, policy, total_steps, ranks)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from vlrft.config import RolloutConfig, strict
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.policy import Policy
-from vlrft.policy.rank_sync import short_prompt
+from vlrft.policy.rank_sync import filler_prompt
 from vlrft.rollout.engines.batching import portions
 from vlrft.rollout.engines.sampling import choose, uniforms
 from vlrft.rollout.engines.shared_prefix import OwnTokens, Prefix, decode
@@ -77,16 +77,16 @@ class HfEngine:
     def finish(self) -> None:
         """See `RolloutEngine.finish`."""
         with self._sampling():
-            self.policy.rank_sync.finish(self._fill)
+            self.policy.rank_sync.finish(self._run_filler)
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:
         with torch.no_grad(), evaluating(self.policy.model), self.policy.in_use():
             yield
 
-    def _fill(self, sees: bool) -> None:
+    def _run_filler(self, with_images: bool) -> None:
         """What other ranks wait for: the modules' calls alone."""
-        prompt = short_prompt(self.policy.chat, sees)
+        prompt = filler_prompt(self.policy.chat, with_images)
         begin(self.policy, [Request(id="", prompt=prompt, seeds=(0,))], steps=1)
 
     def _check_length(self, request: Request, limit: int | None) -> None:
@@ -109,9 +109,11 @@ class HfEngine:
         ends[[i for i in policy.chat.end_ids if i < len(ends)]] = True
         stops = StopStrings(sampling.stop, policy.chat, len(ends)) if sampling.stop else None
 
-        sees = any(request.prompt.images for request in requests)
+        with_images = any(request.prompt.images for request in requests)
         first = partial(begin, policy, requests, steps)
-        rows, logits = policy.rank_sync.run(first, sees=sees, fill=self._fill)
+        rows, logits = policy.rank_sync.run(
+            first, with_images=with_images, run_filler=self._run_filler
+        )
         tokens = torch.zeros(len(seeds), steps, dtype=torch.long, device=device)
         logprobs = torch.zeros(len(seeds), steps, dtype=torch.float64, device=device)
         lengths = torch.full((len(seeds),), steps, device=device)
@@ -141,7 +143,7 @@ class HfEngine:
                 keep = going.nonzero()[:, 0]
                 live, now, rows = live[keep], now[keep], rows.take(keep)
             further = partial(go_on, policy.backbone, rows, now, t)
-            logits = policy.rank_sync.run(further, sees=False, fill=self._fill)
+            logits = policy.rank_sync.run(further, with_images=False, run_filler=self._run_filler)
         return self._pieces(tokens, logprobs, lengths, ended, sampling.stop)
 
     def _pieces(
