@@ -90,7 +90,7 @@ def _by_name(name: str) -> Algorithm:
     return algorithm
 
 
-def _split(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Schedule]]:
+def _split(value: Any, where: str) -> tuple[Any, dict[str, Schedule]]:
     """The settings of a part that stand still, and those that are schedules: mappings with a `from`."""
     if not isinstance(value, Mapping):
         return value, {}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 @torch.no_grad()
 def clip_shares(
-    moved: Float[Tensor, "B T"] | Float[Tensor, "B 1"],
+    moved: Float[Tensor, "B #T"],  # noqa: F821 (an axis of 1 or T)
     advantages: Float[Tensor, "B T"],
     low: float,
     high: float,

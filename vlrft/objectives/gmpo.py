@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import NonNegativeFloat, model_validator
 from torch import Tensor
-from typing_extensions import Self
 
 from vlrft.config import strict
 from vlrft.objectives.clip_metrics import clip_shares
@@ -47,7 +46,7 @@ class Gmpo:
     """ε_high, in log space."""
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _fits(self) -> Gmpo:
         if self.aggregate != "geometric" and (self.clip == "sequence" or not self.normalise):
             raise ValueError(
                 f"aggregate: {self.aggregate} is a mean over tokens; it goes with clip: token or none and normalise: true"
@@ -78,7 +77,7 @@ class Gmpo:
 
 
 def one_sided(
-    moved: Float[Tensor, "B T"] | Float[Tensor, "B 1"],
+    moved: Float[Tensor, "B #T"],  # noqa: F821 (an axis of 1 or T)
     advantages: Float[Tensor, "B T"],
     low: float,
     high: float,

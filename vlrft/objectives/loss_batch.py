@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
 
@@ -106,7 +106,7 @@ def make_loss_batch(
     )
 
 
-def per_group(rows: Float[Tensor, " B"], batch: LossBatch) -> Float[Tensor, " B"]:
+def per_group(rows: Num[Tensor, " B"], batch: LossBatch) -> Num[Tensor, " B"]:
     """For each row, the sum of `rows` over its group."""
     sums = rows.new_zeros(int(batch.group.max()) + 1 if len(batch.group) else 1)
     return sums.index_add(0, batch.group, rows)[batch.group]

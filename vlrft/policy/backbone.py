@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 import torch
@@ -97,7 +97,8 @@ class Backbone:
             start = starts[image.key]
             order.append(torch.arange(start, start + image.tokens))
         return PromptImages(
-            distinct=tuple(distinct), order=torch.cat(order) if order else torch.empty(0)
+            distinct=tuple(distinct),
+            order=torch.cat(order) if order else torch.empty(0, dtype=torch.long),
         )
 
     def embed(self, ids: Int[Tensor, "B L"], images: PromptImages) -> DecoderInputs:
@@ -241,6 +242,7 @@ def sparse_mask(segments: Int[Tensor, "R L"]) -> Any:
     """The same for flex_attention, which skips blocks of 128 x 128 that no position attends to."""
     from torch.nn.attention.flex_attention import create_block_mask
 
+    @no_type_check  # flex_attention counts the parameters of the function it is given
     def allowed(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         segment = segments[row, key]
         return (query >= key) & ((segment == 0) | (segment == segments[row, query]))

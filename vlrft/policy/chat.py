@@ -7,17 +7,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
+
+from PIL.Image import Image as PilImage
 
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import VisionFamily, vision_families
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 SAID = "\u241fsaid\u241f"  # in the place of the policy's words where only the text after them is wanted
 PIXEL_CACHE_BYTES = 256 * 2**20

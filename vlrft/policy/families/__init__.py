@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -25,6 +25,7 @@ from vlrft.policy.image_features import ImageFeatures
 from vlrft.schema import Pixels, Resize
 
 
+@runtime_checkable
 class VisionFamily(Protocol):
     """The vision part of a family. `model` is always transformers' causal model, without adapters around it.
 
