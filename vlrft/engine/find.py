@@ -36,7 +36,7 @@ def build_engine(
     ranks: Ranks = ALONE,
     choice: str | Mapping[str, Any] = "single",
 ) -> TrainEngine:
-    """The chosen engine, for a stage of `total_steps` steps."""
+    """The chosen engine over the policy, for a stage of `total_steps` steps."""
     return find_engine(choice).build(config, policy, total_steps, ranks)
 
 
@@ -54,8 +54,8 @@ def rank_memory(
 ) -> tuple[RankMemory, bool]:
     """Memory of one rank under the engine, and whether the engine's own memory model says so.
 
-    An engine without one is planned as `single`: every rank holds all weights and the whole optimiser. That is the most
-    an engine that shards them holds all along; buffers of its own are not counted.
+    An engine without one is planned as `single`, whose ranks hold all weights and the whole optimiser. An engine that
+    shards them holds less between steps; its buffers are not counted.
     """
     if isinstance(engine, MemoryModel):
         return engine.rank_memory(config, model, ranks), True

@@ -1,4 +1,4 @@
-"""The learning rate as a pure function of the optimiser step."""
+"""The learning-rate schedules: pure functions of the optimiser step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vlrft.config import UpdateConfig
 
 
 def learning_rate(config: UpdateConfig, step: int, total: int) -> float:
-    """The rate of optimiser step `step` (from 0): linear warm-up, then constant, or decay to 0 at `total`."""
+    """The learning rate of optimiser step `step` (from 0): linear warm-up, then constant or a decay to 0 at `total`."""
     if step < config.warmup_steps:
         return config.lr * (step + 1) / config.warmup_steps
     done = (step - config.warmup_steps) / max(total - config.warmup_steps, 1)

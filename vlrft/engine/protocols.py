@@ -1,4 +1,4 @@
-"""What a train engine is: protocols, one a concern, and the section `engine:` of a config that builds one.
+"""What a train engine is: protocols, one a concern, and the settings that build one.
 
     ForwardPass     the policy, and the module call that scores its tokens
     Optimiser       backward, step, discard
@@ -6,7 +6,7 @@
     OptimiserState  what a checkpoint keeps of the optimiser
     TrainEngine     all of these over one group of ranks
 
-An engine of one's own is one file or package in this folder that says `KIND = …`, an `EngineKind`; nothing else changes.
+An engine of your own is one file or package in this folder that says `KIND = …`, an `EngineKind`; no other file changes.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ class EngineKind(Protocol):
 
 @runtime_checkable
 class MemoryModel(Protocol):
-    """An engine config that can also be planned by `vlrft doctor`. Optional: see `vlrft.engine.find.rank_memory`."""
+    """An engine kind whose memory `vlrft doctor` can plan. Optional: see `vlrft.engine.find.rank_memory`."""
 
     CHOICES: ClassVar[tuple[dict[str, Any], ...]]
-    """The settings on which memory depends, as a config would have them."""
+    """Every combination of settings that changes the memory, as a config writes them."""
 
     def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
         """Memory of one of `ranks` ranks for the model and its training, by formula: nothing is built."""

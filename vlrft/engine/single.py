@@ -1,4 +1,4 @@
-"""One device a rank: AdamW, a learning-rate schedule that is a pure function of the step, gradient clipping."""
+"""The engine `single`: AdamW on one device per rank, which holds all weights and the whole optimiser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HALF = (torch.bfloat16, torch.float16)
 
 @strict
 class Single:
-    """Each rank holds the whole policy and the whole optimiser; gradients are summed."""
+    """Unsharded: each rank holds the whole policy and the whole optimiser; gradients are summed over the ranks."""
 
     CHOICES: ClassVar[tuple[dict[str, Any], ...]] = ({},)
 
@@ -35,19 +35,19 @@ class Single:
         return SingleEngine(config, policy, total_steps, ranks)
 
     def check(self, config: UpdateConfig, policy: Policy) -> None:
-        """It trains whatever there is."""
+        """Raises nothing: every policy can be trained."""
 
     def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
-        """All of it, on however many ranks: float32 copies of trained half-precision weights, and two moments a trained
-        number, as wide as what the optimiser moves."""
+        """The same on any number of ranks: all weights, float32 copies of trained half-precision weights, and two moments
+        for each trained number, in the dtype that the optimiser updates."""
         weights = model.weights
         half = weights.half if config.master_weights else 0
-        moved = weights.trained + half
-        optimiser = {"float32 copies": 2 * half, "optimiser moments": 2 * moved}
+        updated = weights.trained + half
+        optimiser = {"float32 copies": 2 * half, "optimiser moments": 2 * updated}
         return RankMemory(
             held={"weights": weights.total, **optimiser},
-            gradients=GradientMemory(fresh=weights.trained, summed=moved, in_place=not half),
-            step={"gradients": moved},
+            gradients=GradientMemory(fresh=weights.trained, summed=updated, in_place=not half),
+            step={"gradients": updated},
             saving={"weights": weights.trained, **optimiser} if model.gpu else {},
         )
 
@@ -56,10 +56,10 @@ KIND = Single
 
 
 class SingleEngine:
-    """Holds the optimiser of one stage of a run. Several ranks each hold the whole policy and sum their gradients.
+    """AdamW over all trained weights, for one stage of a run.
 
-    Parameters in half precision are trained through float32 copies, in which gradients are summed too: near 0.02 bf16
-    has steps of 1.2e-4, and an update of 1e-6 would be lost (Micikevicius et al. 2018, arXiv 1710.03740, section 3.1).
+    Parameters in half precision are trained through float32 copies, and their gradients are summed in float32: near 0.02
+    bf16 has steps of 1.2e-4, and an update of 1e-6 would be lost (Micikevicius et al. 2018, arXiv 1710.03740, section 3.1).
     """
 
     scorer: ScorerCall | None = None  # the policy's own
@@ -75,7 +75,7 @@ class SingleEngine:
         named = [(n, p) for n, p in policy.model.named_parameters() if p.requires_grad]
         self.names = [n for n, _ in named]
         self.parameters = [p for _, p in named]
-        self.weights = [self._weight(p) for p in self.parameters]  # what the optimiser moves
+        self.weights = [self._weight(p) for p in self.parameters]  # what the optimiser updates
         self.optimizer = torch.optim.AdamW(
             self.weights,
             lr=config.lr,
@@ -86,13 +86,13 @@ class SingleEngine:
         )
 
     def _weight(self, parameter: nn.Parameter) -> nn.Parameter:
-        """The parameter itself, or its float32 copy."""
+        """The parameter, or its float32 copy if it is trained through one."""
         if parameter.dtype in HALF and self.config.master_weights:
             return nn.Parameter(parameter.detach().float())
         return parameter
 
     def _copies(self) -> Iterator[tuple[nn.Parameter, nn.Parameter]]:
-        """Parameters with their float32 copies, where they have one."""
+        """Pairs of a parameter and its float32 copy, for those that have one."""
         pairs = zip(self.parameters, self.weights, strict=True)
         return ((parameter, weight) for parameter, weight in pairs if parameter is not weight)
 
@@ -101,8 +101,8 @@ class SingleEngine:
         loss.backward()  # type: ignore[no-untyped-call]
         for parameter, weight in self._copies():
             if parameter.grad is not None:
-                found = parameter.grad.float()
-                weight.grad = found if weight.grad is None else weight.grad.add_(found)
+                gradient = parameter.grad.float()
+                weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
                 parameter.grad = None
 
     @phase("optimiser")
@@ -136,10 +136,10 @@ class SingleEngine:
         return nullcontext()
 
     def close(self) -> None:
-        """The policy is as it was."""
+        """Does nothing: the policy's module was never changed."""
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Optimiser moments as `parameter/moment`, float32 copies as `parameter/weight`, and counters."""
+        """Moments as `parameter/moment`, float32 copies as `parameter/weight`, and the number of steps."""
         tensors: dict[str, Tensor] = {}
         for name, parameter, weight in self._named():
             tensors |= {f"{name}/{k}": v for k, v in self.optimizer.state[weight].items()}
@@ -149,11 +149,14 @@ class SingleEngine:
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
         for name, weight in zip(self.names, self.weights, strict=True):
-            found = {k[len(name) + 1 :]: v for k, v in tensors.items() if k.startswith(f"{name}/")}
-            exact = found.pop("weight", None)  # of another engine also where this one needs no copy
+            prefix = f"{name}/"
+            state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            exact = state.pop(
+                "weight", None
+            )  # another engine may have a copy where this one has none
             if exact is not None:
                 weight.data.copy_(exact)
-            self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in found.items()}
+            self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in state.items()}
         self.steps = int(values["steps"])
 
     def _named(self) -> Iterator[tuple[str, nn.Parameter, nn.Parameter]]:

@@ -1,5 +1,5 @@
-"""DeepSpeed on two ranks takes the steps that the single engine takes alone: every ZeRO stage, images on some ranks only,
-ranks without work, references, steps that break, and states that go from one engine to the other."""
+"""DeepSpeed on two ranks takes the same steps as `single` on one: every ZeRO stage, images on some ranks only, ranks
+without work, references, steps that are skipped, and states that one engine saves and another loads."""
 
 from __future__ import annotations
 
@@ -29,36 +29,34 @@ from vlrft.trainer.update import update
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
 
-# Adam's ε as large as a gradient's noise: entries whose gradient is 0 but for rounding would move by ± lr.
+# Adam's ε is as large as gradient noise: entries whose gradient is 0 but for rounding would otherwise change by ± lr.
 UPDATE = UpdateConfig(lr=1e-3, weight_decay=0.1, max_grad_norm=0.5, eps=1e-3)
-BUDGET = 60  # tokens of a micro-batch: several a step, text alone first
-DULL = 3  # the group that teaches nothing
+BUDGET = 60  # tokens of a micro-batch: several per step, the first without images
+FLAT = 3  # the group whose rewards are equal
 TOLERANCE = 1e-5  # relative, of each tensor
 
 
 @dataclass(frozen=True)
 class Case:
-    """An engine, a method, and the rank that played each of the five groups."""
+    """An engine, an algorithm, and the rank that played each of the five groups."""
 
     engine: dict[str, Any]
-    method: str = "gpg"
+    algorithm: str = "gpg"
     players: tuple[int, ...] = (0, 0, 1, 1, 0)
     policy: dict[str, Any] = field(default_factory=dict[str, Any])
-    breaks: bool = False  # a step before them is not finite
-    then: dict[str, Any] | None = (
-        None  # the engine that goes on from the state after the first step
-    )
+    breaks: bool = False  # the first step is not finite
+    then: dict[str, Any] | None = None  # the engine that continues after the first step
 
 
 IDLE = (0, 0, 0, 0, 0)
-ONE_SEES = (0, 1, 0, 1, 1)
+IMAGES_ON_1 = (0, 1, 0, 1, 1)
 CASES = {
     "stage 1": Case({"stage": 1}, "cw_grpo"),
     "stage 2, whole groups, a rank without work": Case({"stage": 2}, "gvpo", IDLE),
     "stage 2, gmpo": Case({"stage": 2}, "gmpo", breaks=True),
-    "stage 2 on the processor, images late": Case({"stage": 2, "offload": "cpu"}, "grpo", IDLE),
+    "stage 2, offloaded, images late": Case({"stage": 2, "offload": "cpu"}, "grpo", IDLE),
     "stage 3, images on one rank": Case(
-        {"stage": 3}, "gpg", ONE_SEES, {"activation_checkpointing": True}, breaks=True
+        {"stage": 3}, "gpg", IMAGES_ON_1, {"activation_checkpointing": True}, breaks=True
     ),
     "stage 3, images late, a rank without work": Case({"stage": 3}, "grpo", IDLE),
     "stage 3, adapters": Case({"stage": 3}, "grpo", policy={"lora": LoraConfig(rank=4)}),
@@ -67,9 +65,9 @@ CASES = {
 }
 
 
-def played(own: Policy) -> list[Group]:
-    """Ragged groups with and without images; one teaches nothing."""
-    chat = own.chat
+def played(policy: Policy) -> list[Group]:
+    """Ragged groups with and without images; the rewards of one are equal."""
+    chat = policy.chat
     return [
         group_of(chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
         image_group(chat, "which?", [1.0, 0.25], ["x", "yes"]),
@@ -79,15 +77,15 @@ def played(own: Policy) -> list[Group]:
     ]
 
 
-def batches(groups: Sequence[Group], method: str, ranks: Ranks) -> list[Batch]:
-    algorithm = ALGORITHMS[method]
+def batches(groups: Sequence[Group], name: str, ranks: Ranks) -> list[Batch]:
+    algorithm = ALGORITHMS[name]
     advantages = estimate_rows(groups, algorithm.estimator, max_tokens=8)
     return make_batches(groups, advantages, algorithm, temperature=0.9, max_tokens=8, ranks=ranks)
 
 
 def course(groups: Sequence[Group]) -> list[Sequence[Group]]:
-    """What each step learns from; the second one learns nothing."""
-    return [groups, groups[DULL : DULL + 1], groups]
+    """The groups of each step; the second step has no gradient."""
+    return [groups, groups[FLAT : FLAT + 1], groups]
 
 
 def learn(
@@ -97,18 +95,18 @@ def learn(
     reference: Policy,
     ranks: Ranks,
 ) -> dict[str, Tensor]:
-    """Weights and optimiser after the steps."""
+    """Weights and optimiser state after the steps."""
     for groups in steps:
-        made = batches(groups, case.method, ranks)
-        _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET, reference)
+        step_batches = batches(groups, case.algorithm, ranks)
+        _, skipped = update(engine, step_batches, ALGORITHMS[case.algorithm], BUDGET, reference)
         assert not skipped
     with engine.unsharded():
-        found = {name: tensor.clone() for name, tensor in engine.policy.trained_weights().items()}
-    return found | engine.state()[0]
+        weights = {name: tensor.clone() for name, tensor in engine.policy.trained_weights().items()}
+    return weights | engine.state()[0]
 
 
 def break_once(engine: TrainEngine, case: Case, groups: Sequence[Group], ranks: Ranks) -> None:
-    """A step whose first micro-batch is well, and some rank's second one is not: nothing may come of it."""
+    """A step whose first micro-batch is finite and whose second one is not: it must change nothing."""
     scorer, calls = engine.scorer, iter(range(10))
     assert scorer is not None
 
@@ -117,45 +115,45 @@ def break_once(engine: TrainEngine, case: Case, groups: Sequence[Group], ranks: 
         return logprobs * (float("nan") if next(calls) > 0 else 1.0), entropy
 
     engine.scorer = broken
-    made = batches(groups, case.method, ranks)
-    _, skipped = update(engine, made, ALGORITHMS[case.method], BUDGET)
+    step_batches = batches(groups, case.algorithm, ranks)
+    _, skipped = update(engine, step_batches, ALGORITHMS[case.algorithm], BUDGET)
     assert [one.reason[:5] for one in skipped] == ["rank "]
     engine.scorer = scorer
 
 
 def run(case: Case, ranks: Ranks, file: Path) -> dict[str, Any]:
-    own = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)
-    start = {name: tensor.clone() for name, tensor in own.trained_weights().items()}
-    groups = played(own)
-    reference = own.reference()
-    expected = learn(case, build_engine(UPDATE, own, 4), course(groups), reference, Ranks())
-    own.load_weights(start)
-    dealt = [replace(g, rank=r) for g, r in zip(groups, case.players, strict=True)]
+    policy = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)
+    start = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
+    groups = played(policy)
+    reference = policy.reference()
+    expected = learn(case, build_engine(UPDATE, policy, 4), course(groups), reference, Ranks())
+    policy.load_weights(start)
+    shared = [replace(g, rank=r) for g, r in zip(groups, case.players, strict=True)]
     config = {"config": str(file)} if case.engine["stage"] == 3 else {}
     kind = {"name": "deepspeed", **case.engine, **config}
-    engine = build_engine(UPDATE, own, 4, ranks, kind)
-    shards = {p.numel() for p in own.model.parameters()}
+    engine = build_engine(UPDATE, policy, 4, ranks, kind)
+    shards = {p.numel() for p in policy.model.parameters()}
     if case.breaks:
-        break_once(engine, case, dealt, ranks)
-    steps = course(dealt)
+        break_once(engine, case, shared, ranks)
+    steps = course(shared)
     if case.then is not None:
         learn(case, engine, steps[:1], reference, ranks)
         (state,) = ranks.gather([engine.state()])[0]
         engine.close()
-        engine = build_engine(UPDATE, own, 4, ranks, {"name": "deepspeed", **case.then})
+        engine = build_engine(UPDATE, policy, 4, ranks, {"name": "deepspeed", **case.then})
         engine.load_state(*state)
         steps = steps[1:]
-    found = learn(case, engine, steps, reference, ranks)
+    result = learn(case, engine, steps, reference, ranks)
     engine.close()
-    left = [n for p in own.model.parameters() for n in vars(p) if n.startswith("ds_")]
+    leftovers = [n for p in policy.model.parameters() for n in vars(p) if n.startswith("ds_")]
     with torch.no_grad():
-        own.model(input_ids=torch.tensor([[1, 2, 3]]))  # a plain model again
-    gaps = {n: distance(found[n], t) for n, t in expected.items()} if ranks.first else {}
-    return {"gaps": gaps, "sharded": shards == {0}, "left": left}
+        policy.model(input_ids=torch.tensor([[1, 2, 3]]))  # an ordinary model again
+    gaps = {n: distance(result[n], t) for n, t in expected.items()} if ranks.first else {}
+    return {"gaps": gaps, "sharded": shards == {0}, "leftovers": leftovers}
 
 
-def distance(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).norm() / expected.norm().clamp(min=1e-12))
+def distance(tensor: Tensor, expected: Tensor) -> float:
+    return float((tensor - expected).norm() / expected.norm().clamp(min=1e-12))
 
 
 def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
@@ -165,21 +163,21 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     first: dict[str, Any] = run_ranks(work, tmp_path_factory.mktemp("deepspeed"))[0]
     return first
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_weights_and_moments_are_those_of_one_process(found: dict[str, Any], name: str) -> None:
-    gaps = found[name]["gaps"]
+def test_weights_and_moments_equal_those_of_one_process(results: dict[str, Any], name: str) -> None:
+    gaps = results[name]["gaps"]
     worst = max(gaps, key=lambda n: gaps[n])
     assert gaps[worst] <= TOLERANCE, worst
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_stage_3_shards_and_a_closed_engine_leaves_a_plain_model(
-    found: dict[str, Any], name: str
+def test_stage_3_shards_weights_and_a_closed_engine_leaves_an_ordinary_model(
+    results: dict[str, Any], name: str
 ) -> None:
-    assert found[name]["sharded"] == (CASES[name].engine["stage"] == 3)
-    assert found[name]["left"] == []
+    assert results[name]["sharded"] == (CASES[name].engine["stage"] == 3)
+    assert results[name]["leftovers"] == []

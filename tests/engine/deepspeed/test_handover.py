@@ -1,4 +1,4 @@
-"""What one engine leaves another goes on from: parameters that had no gradient yet, adapters of a bfloat16 model."""
+"""A state that one engine saves and another loads: parameters without a gradient so far, adapters of a bfloat16 model."""
 
 from __future__ import annotations
 
@@ -26,55 +26,55 @@ ENGINES = [{"name": "deepspeed", "stage": stage} for stage in (1, 2, 3)]
 
 def step(engine: TrainEngine, *, text: bool = False) -> None:
     groups = played(engine.policy)
-    made = batches(groups[:1] if text else groups, "gpg", ALONE)
-    _, skipped = update(engine, made, ALGORITHMS["gpg"], BUDGET)
+    step_batches = batches(groups[:1] if text else groups, "gpg", ALONE)
+    _, skipped = update(engine, step_batches, ALGORITHMS["gpg"], BUDGET)
     assert not skipped
 
 
 def text_first(kind: dict[str, Any]) -> dict[str, float]:
-    """A step of text alone by one process, then one with images by the other engine: gaps to one process throughout."""
+    """A step of text by `single`, then one with images by the other engine: gaps to `single` in both steps."""
 
     def course(second: dict[str, Any]) -> dict[str, torch.Tensor]:
-        own = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
-        first = build_engine(UPDATE, own, 4)
+        policy = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
+        first = build_engine(UPDATE, policy, 4)
         step(first, text=True)
         state = first.state()
-        assert any("visual" in name for name in own.trained_names)
+        assert any("visual" in name for name in policy.trained_names)
         assert not any("visual" in name for name in state[0])
-        engine = build_engine(UPDATE, own, 4, ALONE, second)
+        engine = build_engine(UPDATE, policy, 4, ALONE, second)
         engine.load_state(*state)
         step(engine)
         engine.close()
-        return {n: t.clone() for n, t in own.trained_weights().items()}
+        return {n: t.clone() for n, t in policy.trained_weights().items()}
 
-    found, expected = course(kind), course({"name": "single"})
+    trained, expected = course(kind), course({"name": "single"})
     language = [name for name in expected if "visual" not in name]
-    return {name: distance(found[name], expected[name]) for name in language}
+    return {name: distance(trained[name], expected[name]) for name in language}
 
 
 def adapters(kind: dict[str, Any]) -> dict[str, bool]:
-    """Adapters of a bfloat16 model through another engine, and back again."""
+    """Adapters of a bfloat16 model, trained by another engine, loaded by `single` and then by the other again."""
     config = tiny_config("qwen2_vl", dtype="bfloat16", lora=LoraConfig(rank=4))
-    own = load_policy(config, corpus=CORPUS, seed=0)
-    wide = {name: tensor.dtype for name, tensor in own.trained_weights().items()}
-    before = copied(own)
-    engine = build_engine(UPDATE, own, 4, ALONE, kind)
-    begun = weights(engine)
+    policy = load_policy(config, corpus=CORPUS, seed=0)
+    dtypes = {name: tensor.dtype for name, tensor in policy.trained_weights().items()}
+    before = weights_copy(policy)
+    engine = build_engine(UPDATE, policy, 4, ALONE, kind)
+    start = weights(engine)
     step(engine)
     state, counters = engine.state()
     with engine.unsharded_on_first_rank():
-        rounded = copied(own)
+        rounded = weights_copy(policy)
     engine.close()
-    closed = copied(own)
-    own.load_weights(rounded)  # as a checkpoint has them
-    single = build_engine(UPDATE, own, 4)
+    closed = weights_copy(policy)
+    policy.load_weights(rounded)  # as a checkpoint stores them
+    single = build_engine(UPDATE, policy, 4)
     single.load_state(dict(state), counters)
-    again = copied(own)
-    back = build_engine(UPDATE, own, 4, ALONE, kind)
+    again = weights_copy(policy)
+    back = build_engine(UPDATE, policy, 4, ALONE, kind)
     back.load_state(*single.state())
     return {
-        "float32": set(wide.values()) == {torch.float32},
-        "begins": same(begun, before),
+        "float32": set(dtypes.values()) == {torch.float32},
+        "begins": same(start, before),
         "moves": not same(weights_of(state), before),
         "left": same(closed, weights_of(state)),
         "single": same(again, weights_of(state)),
@@ -91,8 +91,8 @@ def weights_of(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {n.removesuffix("/weight"): t for n, t in state.items() if n.endswith("/weight")}
 
 
-def copied(own: Policy) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in own.trained_weights().items()}
+def weights_copy(policy: Policy) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -107,19 +107,19 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (one,) = run_ranks(work, tmp_path_factory.mktemp("handover"), size=1)
     return dict(one)
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_what_had_no_gradient_begins_with_the_other_engine(
-    found: dict[str, Any], stage: int
+def test_parameters_without_a_gradient_start_with_the_other_engine(
+    results: dict[str, Any], stage: int
 ) -> None:
-    assert max(found["text first"][stage - 1].values()) <= 1e-5
+    assert max(results["text first"][stage - 1].values()) <= 1e-5
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_adapters_of_a_bfloat16_model_keep_every_bit(found: dict[str, Any], stage: int) -> None:
-    failed = [what for what, held in found["adapters"][stage - 1].items() if not held]
+def test_adapters_of_a_bfloat16_model_keep_every_bit(results: dict[str, Any], stage: int) -> None:
+    failed = [name for name, passed in results["adapters"][stage - 1].items() if not passed]
     assert failed == []

@@ -8,46 +8,51 @@ import pytest
 
 from vlrft.config import UpdateConfig
 from vlrft.engine import find_engine
-from vlrft.engine.deepspeed.settings import advised, settings, with_file
+from vlrft.engine.deepspeed.settings import default_settings, merge_file, required_settings
 from vlrft.schema.errors import ConfigError
 
 
-def ours(**update: Any) -> dict[str, Any]:
-    return settings(update=UpdateConfig(**update), stage=2, offload=False, half=True)
+def required(**update: Any) -> dict[str, Any]:
+    return required_settings(update=UpdateConfig(**update), stage=2, offload=False, half=True)
 
 
-def test_clipping_is_ours_and_not_the_1_that_deepspeed_would_take() -> None:
-    assert ours(max_grad_norm=0.3)["gradient_clipping"] == 0.3
-    assert ours(max_grad_norm=None)["gradient_clipping"] == 0.0
+def test_clipping_is_that_of_the_config_and_not_deepspeeds_default() -> None:
+    assert required(max_grad_norm=0.3)["gradient_clipping"] == 0.3
+    assert required(max_grad_norm=None)["gradient_clipping"] == 0.0
 
 
-def test_buckets_are_no_larger_than_the_model_unless_a_file_says_so() -> None:
-    zero = with_file(ours(), None, advised(7))["zero_optimization"]
+def test_buckets_are_no_larger_than_the_trained_parameters_unless_a_file_says_so() -> None:
+    zero = merge_file(required(), None, default_settings(7))["zero_optimization"]
     assert (zero["reduce_bucket_size"], zero["stage"]) == (7, 2)
-    assert advised(10**10)["zero_optimization"] == {"reduce_bucket_size": 500_000_000}
+    assert default_settings(10**10)["zero_optimization"] == {"reduce_bucket_size": 500_000_000}
 
 
-def test_a_file_adds_what_we_say_nothing_of(tmp_path: Path) -> None:
+def test_a_file_adds_settings_that_change_no_result(tmp_path: Path) -> None:
     file = tmp_path / "ds.json"
-    given = {
+    tree = {
         "zero_optimization": {"stage": "auto", "reduce_bucket_size": 5},
         "train_batch_size": "auto",
         "flops_profiler": {"enabled": False},
         "steps_per_print": 9,
     }
-    file.write_text(json.dumps(given))
-    found = with_file(ours(), str(file), advised(7))
-    assert found["zero_optimization"] == {**ours()["zero_optimization"], "reduce_bucket_size": 5}
-    assert found["flops_profiler"] == {"enabled": False}
-    assert found["steps_per_print"] == 9
-    assert "train_batch_size" not in found
+    file.write_text(json.dumps(tree))
+    merged = merge_file(required(), str(file), default_settings(7))
+    assert merged["zero_optimization"] == {
+        **required()["zero_optimization"],
+        "reduce_bucket_size": 5,
+    }
+    assert merged["flops_profiler"] == {"enabled": False}
+    assert merged["steps_per_print"] == 9
+    assert "train_batch_size" not in merged
     file.write_text('{"zero_optimization": {"reduce_bucket_size": "auto"}}')
-    assert with_file(ours(), str(file), advised(7)) == with_file(ours(), None, advised(7))
-    assert found["bf16"]["enabled"] is True
+    assert merge_file(required(), str(file), default_settings(7)) == merge_file(
+        required(), None, default_settings(7)
+    )
+    assert merged["bf16"]["enabled"] is True
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("tree", "line"),
     [
         ({"gradient_clipping": 5.0}, "gradient_clipping: 5.0, but update.max_grad_norm says 1.0"),
         (
@@ -56,45 +61,45 @@ def test_a_file_adds_what_we_say_nothing_of(tmp_path: Path) -> None:
         ),
         ({"bf16": {"enabled": False}}, "bf16.enabled: False, but policy.dtype says True"),
         ({"fp16": {"enabled": True}}, "fp16.enabled: True, but policy.dtype"),
-        ({"optimizer": {}}, "optimizer: update in the config says it"),
-        ({"optimizer": {"type": "Adam"}}, "optimizer.type: update in the config says it"),
-        ({"train_batch_size": 64}, "train_batch_size: prompts_per_step in the config says it"),
-        ({"torch_autocast": {"enabled": True}}, "torch_autocast.enabled: not known to leave all"),
+        ({"optimizer": {}}, "optimizer: set update in the config instead"),
+        ({"optimizer": {"type": "Adam"}}, "optimizer.type: set update in the config instead"),
+        ({"train_batch_size": 64}, "train_batch_size: set prompts_per_step in the config instead"),
+        ({"torch_autocast": {"enabled": True}}, "torch_autocast.enabled: may change results"),
         (
             {"gradient_cliping": 1.0},
-            "gradient_cliping: not known to leave all numbers as they are; did you mean",
+            "gradient_cliping: may change results; did you mean",
         ),
         ({"zero_optimization": None}, "zero_optimization: expected an object, got None"),
         ({"zero_optimization": {"offload_optimizer": "cpu"}}, "expected an object, got 'cpu'"),
-        ({"zero_optimization": {"zero_quantized_weights": True}}, "not known to leave all numbers"),
+        ({"zero_optimization": {"zero_quantized_weights": True}}, "may change results"),
         (
             {"zero_optimization": {"offload_optimizer": {"device": "cpu"}}},
             "'cpu', but engine.offload says 'none'",
         ),
     ],
 )
-def test_what_a_file_says_otherwise_is_named(
-    tmp_path: Path, given: dict[str, Any], line: str
+def test_a_key_that_contradicts_the_config_is_named(
+    tmp_path: Path, tree: dict[str, Any], line: str
 ) -> None:
     file = tmp_path / "ds.json"
-    file.write_text(json.dumps(given))
+    file.write_text(json.dumps(tree))
     with pytest.raises(ConfigError, match=r"engine\.config=") as error:
-        with_file(ours(), str(file), advised(7))
+        merge_file(required(), str(file), default_settings(7))
     assert len(error.value.mistakes) == 1
     assert line in error.value.mistakes[0]
 
 
-def test_every_conflict_has_its_line(tmp_path: Path) -> None:
+def test_every_conflict_has_a_line(tmp_path: Path) -> None:
     file = tmp_path / "ds.json"
     file.write_text('{"gradient_clipping": 2, "scheduler": {"type": "x"}}')
     with pytest.raises(ConfigError) as error:
-        with_file(ours(), str(file), advised(7))
+        merge_file(required(), str(file), default_settings(7))
     assert len(error.value.mistakes) == 2
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        with_file(ours(), str(tmp_path / "none.json"), advised(7))
+        merge_file(required(), str(tmp_path / "none.json"), default_settings(7))
     file.write_text("[]")
     with pytest.raises(ConfigError, match="expected an object"):
-        with_file(ours(), str(file), advised(7))
+        merge_file(required(), str(file), default_settings(7))
 
 
 def test_engines_are_found_by_name() -> None:

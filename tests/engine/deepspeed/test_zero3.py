@@ -1,5 +1,5 @@
-"""Under ZeRO-3 two ranks sample what one process samples while only the layer that runs is whole, and one rank reads all
-weights; behind both they train on."""
+"""Under ZeRO-3 two ranks sample the tokens of one process with only the running layer gathered, and one rank reads all
+weights; after both they continue to train."""
 
 from __future__ import annotations
 
@@ -31,92 +31,92 @@ from vlrft.trainer.update import update
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
 
-# Of two ranks the requests of each turn, by place: two portions and one, images late, nothing at all.
+# The requests of two ranks in each turn, by index: two batches and one, images late, none at all.
 TURNS = (((0, 1, 2), (3, 4)), ((), (4,)), ((0,), ()), ((), (3, 2)))
 POLICIES = {"all weights": None, "adapters": LoraConfig(rank=4)}
 
 
-def requests(own: Policy) -> list[Request]:
-    seen = [noise_image(56, 56, seed) for seed in range(2)]
-    asked: list[tuple[str | Slot, list[Image.Image]]] = [
+def requests(policy: Policy) -> list[Request]:
+    pictures = [noise_image(56, 56, seed) for seed in range(2)]
+    questions: list[tuple[str | Slot, list[Image.Image]]] = [
         ("red?", []),
         ("how many of them?", []),
         ("?", []),
-        (IMAGE, seen[:1]),
-        (IMAGE, seen[1:]),
+        (IMAGE, pictures[:1]),
+        (IMAGE, pictures[1:]),
     ]
-    prompts = [own.chat.render(ask(q), images, name="q") for q, images in asked]
+    prompts = [policy.chat.render(ask(q), images, name="q") for q, images in questions]
     return [Request(id=str(k), prompt=p, seeds=(k, 10 + k, 20 + k)) for k, p in enumerate(prompts)]
 
 
-def said(own: Policy, places: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+def sample_turns(policy: Policy, turns: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """The sampled tokens of each turn's requests."""
-    sampler, asked = HfEngine(own), requests(own)
-    found: list[tuple[int, ...]] = []
-    for turn, chosen in enumerate(places):
+    sampler, all_requests = HfEngine(policy), requests(policy)
+    ids: list[tuple[int, ...]] = []
+    for turn, chosen in enumerate(turns):
         sampling = Sampling(max_tokens=3 + 2 * turn, limits=Limits(max_rows=6))
-        answers = sampler.generate([asked[k] for k in chosen], sampling)
-        found += [piece.ids for pieces in answers for piece in pieces]
+        answers = sampler.generate([all_requests[k] for k in chosen], sampling)
+        ids += [piece.ids for pieces in answers for piece in pieces]
     sampler.finish()
-    return found
+    return ids
 
 
 def step(engine: TrainEngine, ranks: Ranks) -> None:
-    dealt = [replace(g, rank=k % ranks.size) for k, g in enumerate(played(engine.policy))]
-    update(engine, batches(dealt, "gpg", ranks), ALGORITHMS["gpg"], BUDGET)
+    shared = [replace(g, rank=k % ranks.size) for k, g in enumerate(played(engine.policy))]
+    update(engine, batches(shared, "gpg", ranks), ALGORITHMS["gpg"], BUDGET)
 
 
 def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
-    own = load_policy(tiny_config("qwen2_vl", lora=lora), corpus=CORPUS, seed=0)
-    mine = [turn[ranks.rank] for turn in TURNS]
-    expected, start = said(own, mine), copied(own)
-    step(build_engine(UPDATE, own, 4), ALONE)
-    trained = copied(own)
-    own.load_weights(start)
+    policy = load_policy(tiny_config("qwen2_vl", lora=lora), corpus=CORPUS, seed=0)
+    turns = [turn[ranks.rank] for turn in TURNS]
+    expected, start = sample_turns(policy, turns), weights_copy(policy)
+    step(build_engine(UPDATE, policy, 4), ALONE)
+    trained = weights_copy(policy)
+    policy.load_weights(start)
     engine = build_engine(
-        UPDATE, own, 4, ranks, {"name": "deepspeed", "stage": 3, "rollout": "hooks"}
+        UPDATE, policy, 4, ranks, {"name": "deepspeed", "stage": 3, "rollout": "hooks"}
     )
-    layer, held = own.backbone.decoder.layers[0], set[int]()
-    hook = layer.register_forward_hook(lambda *_: held.add(elements(own.model)))
+    layer, held = policy.backbone.decoder.layers[0], set[int]()
+    hook = layer.register_forward_hook(lambda *_: held.add(elements(policy.model)))
     with engine.ready_to_sample():
-        found = said(own, mine)
+        sampled = sample_turns(policy, turns)
     hook.remove()
-    behind = elements(own.model)
+    sharded = elements(policy.model)
     step(engine, ranks)
     with engine.unsharded_on_first_rank():
         gaps = [
             distance(tensor, trained[name])
-            for name, tensor in own.trained_weights().items()
+            for name, tensor in policy.trained_weights().items()
             if tensor.numel()
         ]
         if ranks.first:
-            own.save(folder / f"saved {lora is None}")
+            policy.save(folder / f"saved {lora is None}")
     with engine.ready_to_sample():
-        again = said(own, mine)
+        again = sample_turns(policy, turns)
     engine.close()
-    prompt = requests(own)[1].prompt.ids
+    prompt = requests(policy)[1].prompt.ids
     with torch.no_grad():
-        logits = own.model(input_ids=torch.tensor([prompt])).logits[0, -1]
-    largest = max(elements(part) for part in own.backbone.decoder.layers)
+        logits = policy.model(input_ids=torch.tensor([prompt])).logits[0, -1]
+    largest = max(elements(part) for part in policy.backbone.decoder.layers)
     return {
-        "same": found == expected,
-        "as trained": again == said(own, mine),
-        "changed": again != found,
-        "held": [count - behind for count in held],
+        "same": sampled == expected,
+        "as trained": again == sample_turns(policy, turns),
+        "changed": again != sampled,
+        "held": [count - sharded for count in held],
         "layer": largest,
-        "whole": elements(own.model),
+        "unsharded": elements(policy.model),
         "prompt": prompt,
         "logits": logits,
         "gaps": gaps,
     }
 
 
-def copied(own: Policy) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in own.trained_weights().items()}
+def weights_copy(policy: Policy) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
 
 
 def elements(module: torch.nn.Module) -> int:
-    """Of the parameters that are whole."""
+    """The elements that this rank holds of the module's parameters."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
@@ -135,24 +135,24 @@ def pair(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_ranks_that_sample_together_say_what_each_says_alone(
+def test_ranks_that_sample_together_sample_the_same_tokens_as_each_alone(
     pair: list[dict[str, Any]], name: str
 ) -> None:
-    for found in (one[name] for one in pair):
-        assert found["same"]
-        assert found["changed"]  # a step behind it
-        assert found["as trained"]
+    for results in (one[name] for one in pair):
+        assert results["same"]
+        assert results["changed"]  # by the step in between
+        assert results["as trained"]
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_only_the_layer_that_runs_is_whole(pair: list[dict[str, Any]], name: str) -> None:
-    for found in (one[name] for one in pair):
-        assert found["held"] == [found["layer"]]
-        assert found["layer"] < found["whole"] / 4
+def test_only_the_layer_that_runs_is_gathered(pair: list[dict[str, Any]], name: str) -> None:
+    for results in (one[name] for one in pair):
+        assert results["held"] == [results["layer"]]
+        assert results["layer"] < results["unsharded"] / 4
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_the_first_rank_reads_the_trained_weights(pair: list[dict[str, Any]], name: str) -> None:
+def test_rank_0_reads_the_trained_weights(pair: list[dict[str, Any]], name: str) -> None:
     first, second = pair
     assert first[name]["gaps"]
     assert max(first[name]["gaps"]) <= TOLERANCE
@@ -160,7 +160,7 @@ def test_the_first_rank_reads_the_trained_weights(pair: list[dict[str, Any]], na
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_what_it_saves_plain_transformers_load(
+def test_transformers_load_the_weights_that_rank_0_saves(
     pair: list[dict[str, Any]], folder: Path, name: str
 ) -> None:
     transformers = pytest.importorskip("transformers")
@@ -172,7 +172,9 @@ def test_what_it_saves_plain_transformers_load(
     torch.testing.assert_close(logits, pair[0][name]["logits"], rtol=1e-4, atol=1e-5)
 
 
-def test_what_shards_nothing_has_nothing_to_gather() -> None:
-    own = load_policy(tiny_config("qwen2"), corpus=CORPUS, seed=0)
+def test_hooks_without_sharded_weights_are_refused() -> None:
+    policy = load_policy(tiny_config("qwen2"), corpus=CORPUS, seed=0)
     with pytest.raises(ConfigError, match=r"engine\.rollout: hooks .* stage 2 .* use stage 3"):
-        build_engine(UPDATE, own, 4, ALONE, {"name": "deepspeed", "stage": 2, "rollout": "hooks"})
+        build_engine(
+            UPDATE, policy, 4, ALONE, {"name": "deepspeed", "stage": 2, "rollout": "hooks"}
+        )

@@ -1,7 +1,8 @@
-"""DeepSpeed: ZeRO-1 shards the optimiser over the ranks, ZeRO-2 the gradients besides, ZeRO-3 the weights as well.
+"""The engine `deepspeed`: ZeRO-1 shards the optimiser over the ranks, ZeRO-2 also the gradients, ZeRO-3 also the weights.
 
-The numbers are those of the single engine: gradients are summed (DeepSpeed averages them: the loss is multiplied by the
-number of ranks), AdamW is torch's, float32 copies stand behind half-precision weights, clipping is the config's.
+Its results are those of the engine `single`: gradients are summed (DeepSpeed averages them, so the loss is multiplied by
+the number of ranks), AdamW is torch's, half-precision weights are trained through float32 copies, and gradients are
+clipped as the config says.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine.deepspeed.engine import DeepSpeedEngine
 from vlrft.engine.deepspeed.memory import zero_memory
-from vlrft.engine.deepspeed.package import package
-from vlrft.engine.deepspeed.settings import Tree, advised, settings, with_file
+from vlrft.engine.deepspeed.package import import_deepspeed
+from vlrft.engine.deepspeed.settings import Tree, default_settings, merge_file, required_settings
 from vlrft.memory.rank_memory import RankMemory
 from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
@@ -27,14 +28,14 @@ class DeepSpeed:
     """Optimiser, gradients and weights sharded over the ranks (DeepSpeed, extra `[deepspeed]`)."""
 
     stage: Literal[1, 2, 3] = 2
-    """What is sharded: 1 the optimiser, 2 gradients too, 3 weights too."""
+    """ZeRO stage: 1 shards the optimiser, 2 also gradients, 3 also weights."""
     offload: Literal["none", "cpu"] = "none"
-    """cpu: the optimiser's state and its step are the processor's."""
+    """cpu: the optimiser's state is in host memory, and its step runs on the CPU."""
     config: str | None = None
-    """A DeepSpeed JSON file with settings besides ours; what it says otherwise than this config is an error."""
+    """A DeepSpeed JSON file with further settings. One that contradicts this config is an error."""
     rollout: Literal["gather", "hooks"] = "gather"
-    """What stage 3 samples with: each rank with all weights, or with those of the layer that runs, gathered anew for
-    each token while all ranks sample together."""
+    """How stage 3 samples. gather: each rank holds all weights meanwhile; hooks: only those of the layer that runs,
+    which are gathered for every token while all ranks sample together."""
 
     CHOICES: ClassVar[tuple[dict[str, Any], ...]] = (
         {"stage": 1},
@@ -49,18 +50,16 @@ class DeepSpeed:
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks
     ) -> DeepSpeedEngine:
         self.check(config, policy)
-        half, trained = (
-            policy.dtype == torch.bfloat16,
-            sum(t.numel() for t in policy.trained_weights().values()),
-        )
+        half = policy.dtype == torch.bfloat16
+        trained = sum(tensor.numel() for tensor in policy.trained_weights().values())
         tree = self.tree(config, half, trained)
         return DeepSpeedEngine(tree, self.rollout == "hooks", config, policy, total_steps, ranks)
 
     def check(self, config: UpdateConfig, policy: Policy) -> None:
-        """Raises ConfigError for what DeepSpeed cannot do, and when it is not installed."""
+        """Raises ConfigError for settings that DeepSpeed cannot train with, and where it is not installed."""
         _refuse(self, config, policy.dtype)
         self.tree(config, policy.dtype == torch.bfloat16, trained=1)
-        package(policy.device.type)
+        import_deepspeed(policy.device.type)
 
     def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
         half = model.element == 2
@@ -70,10 +69,10 @@ class DeepSpeed:
         return zero_memory(tree["zero_optimization"], model, ranks, by_layer)
 
     def tree(self, config: UpdateConfig, half: bool, trained: int) -> Tree:
-        """What DeepSpeed runs by, for so many trained numbers. Raises ConfigError for a file that says otherwise."""
+        """DeepSpeed's configuration for `trained` trained numbers. Raises ConfigError for a file that contradicts ours."""
         offload = self.offload == "cpu"
-        own = settings(update=config, stage=self.stage, offload=offload, half=half)
-        return with_file(own, self.config, advised(trained))
+        required = required_settings(update=config, stage=self.stage, offload=offload, half=half)
+        return merge_file(required, self.config, default_settings(trained))
 
 
 KIND = DeepSpeed
@@ -83,13 +82,15 @@ def _refuse(kind: DeepSpeed, config: UpdateConfig, dtype: torch.dtype) -> None:
     if kind.rollout == "hooks" and kind.stage != 3:
         raise ConfigError(
             [
-                f"engine.rollout: hooks gathers sharded weights, but stage {kind.stage} shards none; "
-                "use stage 3, or leave it out"
+                f"engine.rollout: hooks gathers sharded weights, but stage {kind.stage} does not shard them; "
+                "use stage 3 or leave it out"
             ]
         )
     if dtype not in (torch.float32, torch.bfloat16):
         raise ConfigError([f"engine: deepspeed trains float32 and bfloat16, not {dtype}"])
     if dtype == torch.bfloat16 and not config.master_weights:
         raise ConfigError(
-            ["update.master_weights: false, but DeepSpeed always keeps float32 copies of bfloat16"]
+            [
+                "update.master_weights: false, but DeepSpeed always keeps float32 copies of bfloat16; leave it out"
+            ]
         )

@@ -1,4 +1,4 @@
-"""One stage's optimiser, gradients and weights in DeepSpeed's hands."""
+"""The train engine over DeepSpeed: optimiser, gradients and weights of one stage, sharded by ZeRO."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine.deepspeed.package import meet, package
+from vlrft.engine.deepspeed.package import ensure_process_group, import_deepspeed
 from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.deepspeed.zero3 import (
     gather_by_layer,
-    gather_for_reader,
+    gather_on_rank,
     gather_weights,
     restore_module,
 )
@@ -33,16 +33,16 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class GuardedAdamW(torch.optim.AdamW):
-    """Does nothing while it is held: DeepSpeed's step then only clears what it gathered."""
+    """AdamW that changes nothing while `paused`: DeepSpeed's step then only clears its gradients."""
 
-    held = False
+    paused = False
 
     def step(self, closure: Any = None) -> Any:
-        return None if self.held else super().step(closure)
+        return None if self.paused else super().step(closure)
 
 
 class DeepSpeedEngine:
-    """Holds the optimiser of one stage of a run, a shard of it on each rank."""
+    """AdamW over all trained weights, for one stage of a run; each rank holds a shard."""
 
     scorer: ScorerCall | None
 
@@ -55,22 +55,22 @@ class DeepSpeedEngine:
         total_steps: int,
         ranks: Ranks,
     ) -> None:
-        """`tree`: the JSON that DeepSpeed runs by; `by_layer`: it samples with a layer's weights at a time."""
-        deepspeed = package(policy.device.type)
-        meet(policy.device.type)
+        """`tree`: DeepSpeed's configuration; `by_layer`: samples with the weights of one layer at a time."""
+        deepspeed = import_deepspeed(policy.device.type)
+        ensure_process_group(policy.device.type)
         self.config, self.policy, self.ranks = config, policy, ranks
         self.total_steps = total_steps * config.updates_per_batch
-        self.steps = 0  # of the schedule; AdamW takes none where no rank has a gradient
-        self.moved = 0  # AdamW's own
+        self.steps = 0  # of the schedule, including steps for which no rank had a gradient
+        self.adam_steps = 0
         self.sharded = tree["zero_optimization"]["stage"] == 3
         self.by_layer = by_layer
         self.half = tree["bf16"]["enabled"]
-        self._gathered = 0  # backward passes since the last step
+        self._backwards = 0  # since the last step
         policy.cache_banned_tokens()
         named = dict(policy.model.named_parameters())
         self.parameters = {name: named[name] for name in policy.trained_names}
-        wide = self._float32()
-        self.wide = tuple(wide)
+        float32 = self._float32_adapters()
+        self.float32 = tuple(float32)
         self.optimizer = GuardedAdamW(
             self.parameters.values(),
             lr=config.lr,
@@ -81,23 +81,23 @@ class DeepSpeedEngine:
         )
         buffers = {name: b.clone() for name, b in policy.model.named_buffers()}
         if self.sharded:
-            policy.backbone.keeps_features = False  # every rank runs the tower, or none
-        self.engine = self.scorer = self._wrapped(deepspeed, tree)
+            policy.backbone.keeps_features = False  # the tower runs on every rank or on none
+        self.engine = self.scorer = self._initialize(deepspeed, tree)
         for name, buffer in policy.model.named_buffers():
-            buffer.data = buffers[name]  # DeepSpeed makes rotary frequencies bfloat16
+            buffer.data = buffers[name]  # DeepSpeed casts rotary frequencies to bfloat16
         if self.sharded:
             deepspeed.zero.register_external_parameter(policy.scorer, policy.backbone.head.weight)
-        self._fresh_moments()
-        for name, data in wide.items():
+        self._reset_moments()
+        for name, data in float32.items():
             deepspeed.utils.safe_set_full_fp32_param(self.parameters[name], data)
 
-    def _float32(self) -> dict[str, Tensor]:
-        """Adapters of a bfloat16 model, which DeepSpeed makes bfloat16, too; the float32 copies behind them go on."""
-        wide = {n: p for n, p in self.parameters.items() if p.dtype == torch.float32}
-        return {n: p.detach().clone() for n, p in wide.items()} if self.half else {}
+    def _float32_adapters(self) -> dict[str, Tensor]:
+        """Copies of a bfloat16 model's adapters, which DeepSpeed casts to bfloat16; its own float32 copies are set to these."""
+        float32 = {n: p for n, p in self.parameters.items() if p.dtype == torch.float32}
+        return {n: p.detach().clone() for n, p in float32.items()} if self.half else {}
 
-    def _wrapped(self, deepspeed: Any, tree: Tree) -> Any:
-        with redirect_stdout(StringIO()):  # where results go, not what DeepSpeed has to tell
+    def _initialize(self, deepspeed: Any, tree: Tree) -> Any:
+        with redirect_stdout(StringIO()):  # stdout is for results, not for DeepSpeed's log
             try:
                 return deepspeed.initialize(
                     model=self.policy.scorer, optimizer=self.optimizer, config=tree
@@ -108,15 +108,15 @@ class DeepSpeedEngine:
                 raise ConfigError([f"engine.config: {at}: {mistake['msg']}"]) from None
 
     def _shards(self) -> list[Tensor]:
-        """This rank's parts of what AdamW moves."""
+        """This rank's shards of the weights that AdamW updates."""
         if self.sharded:
-            found: list[Tensor] = self.engine.optimizer.fp32_partitioned_groups_flat
-            return found
+            shards: list[Tensor] = self.engine.optimizer.fp32_partitioned_groups_flat
+            return shards
         return [shard for group in self.optimizer.param_groups for shard in group["params"]]
 
-    def _fresh_moments(self) -> None:
-        """AdamW's state from the start, to be saved or loaded before the first step. ZeRO-1 and 2 link a parameter to
-        its part of it once, after the first step, and would find nothing where that step is not taken."""
+    def _reset_moments(self) -> None:
+        """Creates AdamW's state now, so that it can be saved or loaded before the first step. ZeRO-1 and 2 link a parameter
+        to its part of the state once, after the first step, and fail where that step was not taken."""
         for shard in self._shards():
             moments = {key: torch.zeros_like(shard) for key in MOMENTS}
             step = torch.tensor(0.0, device=shard.device)
@@ -127,12 +127,12 @@ class DeepSpeedEngine:
     @phase("backward")
     def backward(self, loss: Tensor) -> None:
         self.engine.backward(loss * self.ranks.size)
-        self._gathered += 1
+        self._backwards += 1
 
     @phase("optimiser")
     def step(self) -> dict[str, float]:
         rate = learning_rate(self.config, self.steps, self.total_steps)
-        if not self._gathered:  # on no rank: DeepSpeed would move by the moments alone, or fail
+        if not self._backwards:  # on any rank: DeepSpeed would step with the moments alone, or fail
             self.steps += 1
             return {"grad_norm": 0.0, "lr": rate}
         for group in self.optimizer.param_groups:
@@ -142,27 +142,28 @@ class DeepSpeedEngine:
         if self.engine.optimizer.overflow or not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm}")
         self.steps += 1
-        self.moved += 1
+        self.adam_steps += 1
         return {"grad_norm": norm, "lr": rate}
 
     def discard(self) -> None:
-        if self._gathered:
-            self.optimizer.held = True
+        if self._backwards:
+            self.optimizer.paused = True
             self._step()
-            self.optimizer.held = False
+            self.optimizer.paused = False
 
     def _step(self) -> None:
-        """DeepSpeed's, and then its buffers are emptied: ZeRO-3 and offloaded ZeRO-2 add to them where a parameter has
-        no gradient in the first micro-batch of a step, as a vision tower in one of text alone, and so the gradient of
-        the step before came back.
+        """DeepSpeed's step, after which its gradient buffers are emptied.
+
+        ZeRO-3 and offloaded ZeRO-2 add to these buffers where a parameter has no gradient in the first micro-batch of a
+        step, such as a vision tower in a micro-batch of text, and so the gradient of the step before would come back.
         """
         self.engine.step()
-        self._gathered = 0
+        self._backwards = 0
         zero = vars(self.engine.optimizer)
-        kept = [shard.grad for shard in self._shards()]
-        kept += [zero.get("grad_partitions_flat_buffer")]
-        kept += zero.get("accumulated_grads_in_cpu", {}).values()
-        for buffer in kept:
+        buffers = [shard.grad for shard in self._shards()]
+        buffers += [zero.get("grad_partitions_flat_buffer")]
+        buffers += zero.get("accumulated_grads_in_cpu", {}).values()
+        for buffer in buffers:
             if buffer is not None:
                 buffer.zero_()
         zero.get("norm_for_param_grads", {}).clear()
@@ -171,7 +172,7 @@ class DeepSpeedEngine:
         return gather_weights(self.engine) if self.sharded else nullcontext()
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
-        return gather_for_reader(self.engine, self.ranks.first) if self.sharded else nullcontext()
+        return gather_on_rank(self.engine, self.ranks.first) if self.sharded else nullcontext()
 
     @contextmanager
     def ready_to_sample(self) -> Iterator[None]:
@@ -187,29 +188,31 @@ class DeepSpeedEngine:
             self.policy.rank_sync = Unsynchronised()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """As the single engine's; only rank 0 keeps the tensors that all gather."""
+        """As the engine `single` has it. All ranks gather the tensors, rank 0 keeps them."""
         from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
         tensors: dict[str, Tensor] = {}
         for name, parameter in self.parameters.items():
-            found: dict[str, Any] = {
+            state: dict[str, Any] = {
                 key: safe_get_full_optimizer_state(parameter, key) for key in MOMENTS
             }
             if self.half:
-                found["weight"] = safe_get_full_fp32_param(parameter)
+                state["weight"] = safe_get_full_fp32_param(parameter)
             if self.ranks.first:
-                tensors |= {f"{name}/{k}": v.detach().cpu() for k, v in found.items()}
-                tensors[f"{name}/step"] = torch.tensor(float(self.moved))
+                tensors |= {f"{name}/{k}": v.detach().cpu() for k, v in state.items()}
+                tensors[f"{name}/step"] = torch.tensor(float(self.adam_steps))
         return tensors, {"steps": self.steps}
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
         from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
 
         self.steps = int(values["steps"])
-        taken = (tensors.get(f"{name}/step", torch.zeros(())) for name in self.parameters)
-        self.moved = int(max(taken))  # another engine has none for what had no gradient yet
+        steps = (tensors.get(f"{name}/step", torch.zeros(())) for name in self.parameters)
+        self.adam_steps = int(
+            max(steps)
+        )  # another engine has none for parameters without a gradient
         for shard in self._shards():
-            self.optimizer.state[shard]["step"].fill_(float(self.moved))
+            self.optimizer.state[shard]["step"].fill_(float(self.adam_steps))
         for name, parameter in self.parameters.items():
             for key in MOMENTS:
                 if f"{name}/{key}" in tensors:
@@ -220,7 +223,7 @@ class DeepSpeedEngine:
     def close(self) -> None:
         from deepspeed.utils import safe_get_full_fp32_param
 
-        copies = {n: safe_get_full_fp32_param(self.parameters[n]) for n in self.wide}
+        copies = {n: safe_get_full_fp32_param(self.parameters[n]) for n in self.float32}
         exact = {n: data.clone() for n, data in copies.items() if data is not None}
         if self.sharded:
             restore_module(self.engine)

@@ -1,4 +1,4 @@
-"""DeepSpeed itself: imported, quiet, told where it computes and with whom."""
+"""The deepspeed package: imported quietly, for the right device, with a process group."""
 
 from __future__ import annotations
 
@@ -12,17 +12,8 @@ import torch.distributed as dist
 from vlrft.schema.errors import ConfigError
 
 
-def meet(device: str) -> None:
-    """One process forms a group of its own, for DeepSpeed wants one."""
-    from torch.distributed import HashStore  # type: ignore[attr-defined]
-
-    if not dist.is_initialized():
-        backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
-        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
-
-
-def package(device: str) -> Any:
-    """The package, told to keep to the device and to be quiet. Raises ConfigError naming the extra."""
+def import_deepspeed(device: str) -> Any:
+    """The package, set to the device and to log errors only. Raises ConfigError, naming the extra, where it is missing."""
     if device == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     os.environ.setdefault("LOCAL_RANK", "0")
@@ -34,8 +25,18 @@ def package(device: str) -> Any:
             ["engine: deepspeed is not installed; pip install 'vlrft[deepspeed]'"]
         ) from None
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", r"`torch\.distributed\.", FutureWarning)  # DeepSpeed's affair
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = (
-        False  # compiled for a minute, for inference
-    )
+    warnings.filterwarnings(
+        "ignore", r"`torch\.distributed\.", FutureWarning
+    )  # DeepSpeed's own calls
+    # Compiling it takes a minute, and only inference uses it.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed
+
+
+def ensure_process_group(device: str) -> None:
+    """Creates a process group of one, which DeepSpeed needs, where there is none."""
+    from torch.distributed import HashStore  # type: ignore[attr-defined]
+
+    if not dist.is_initialized():
+        backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
+        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)

@@ -1,4 +1,4 @@
-"""The JSON that DeepSpeed runs by: ours, with every default that changes the mathematics, and a user's own besides it."""
+"""DeepSpeed's configuration: our settings, with every default that changes results, and those of a user's file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
-NO_DEVICE = {"device": "none"}  # what DeepSpeed takes where nothing is said
-FREE = (  # what a file may set besides ours: speed, memory and reports, and no number
+NO_DEVICE = {"device": "none"}  # DeepSpeed's default
+ALLOWED = (  # keys that a file may set: they change speed, memory or reports, and no result
     "aio",
     "comms_logger",
     "dump_state",
@@ -32,14 +32,14 @@ FREE = (  # what a file may set besides ours: speed, memory and reports, and no 
     "zero_optimization.stage3_prefetch_bucket_size",
     "zero_optimization.sub_group_size",
 )
-MAX_BUCKET = 500_000_000  # elements, DeepSpeed's own
-AUTO = "auto"  # as transformers writes for "whatever the trainer says"
+MAX_BUCKET = 500_000_000  # elements, DeepSpeed's default
+AUTO = "auto"  # transformers' word for a value that the trainer sets
 
 
-def settings(*, update: UpdateConfig, stage: int, offload: bool, half: bool) -> Tree:
-    """What vlrft asks for. `half`: weights in bfloat16.
+def required_settings(*, update: UpdateConfig, stage: int, offload: bool, half: bool) -> Tree:
+    """The settings that vlrft's results depend on. `half`: weights in bfloat16.
 
-    DeepSpeed's own defaults would clip gradients to 1.0, and sum half-precision ones in half precision.
+    DeepSpeed's defaults would clip gradients to 1.0 and sum half-precision gradients in half precision.
     """
     zero: Tree = {
         "stage": stage,
@@ -50,9 +50,9 @@ def settings(*, update: UpdateConfig, stage: int, offload: bool, half: bool) -> 
     if offload:
         zero["offload_optimizer"] = {"device": "cpu"}
     tree: Tree = {
-        "train_micro_batch_size_per_gpu": 1,  # DeepSpeed only multiplies it; our micro-batches are measured in tokens
+        "train_micro_batch_size_per_gpu": 1,  # only multiplied by DeepSpeed; our micro-batches are measured in tokens
         "gradient_accumulation_steps": 1,
-        "managed_gradient_accumulation": False,  # a step is where we say it is
+        "managed_gradient_accumulation": False,  # the caller decides when to step
         "gradient_clipping": update.max_grad_norm or 0.0,
         "prescale_gradients": False,
         "zero_optimization": zero,
@@ -66,34 +66,37 @@ def settings(*, update: UpdateConfig, stage: int, offload: bool, half: bool) -> 
     return tree
 
 
-def advised(parameters: int) -> Tree:
-    """What a file may say otherwise: no larger buckets than the trained parameters fill, for ZeRO-3 takes their memory
-    from the start; no lines of progress."""
+def default_settings(trained: int) -> Tree:
+    """Settings that a file may change: buckets no larger than the `trained` numbers fill, since ZeRO-3 allocates them at
+    the start, and no progress lines."""
     return {
-        "zero_optimization": {"reduce_bucket_size": min(MAX_BUCKET, parameters)},
+        "zero_optimization": {"reduce_bucket_size": min(MAX_BUCKET, trained)},
         "steps_per_print": 2**31,
     }
 
 
-def with_file(own: Tree, path: str | None, advice: Tree) -> Tree:
-    """Our settings with those of a user's file besides, and advice where neither speaks. Raises ConfigError with a line
-    for each thing the file says otherwise than the config, and for a file that cannot be read."""
+def merge_file(required: Tree, path: str | None, defaults: Tree) -> Tree:
+    """Our required settings, a user's file below them, defaults below both.
+
+    Raises ConfigError with a line for every key of the file that contradicts the config, and for a file that cannot be
+    read.
+    """
     if path is None:
-        return _merged(advice, own)
+        return _merge(defaults, required)
     try:
-        given = json.loads(Path(path).expanduser().read_text())
+        tree = json.loads(Path(path).expanduser().read_text())
     except (OSError, ValueError) as e:
         reason = getattr(e, "strerror", None) or str(e)
         raise ConfigError([f"engine.config={path}: cannot be read: {reason}"]) from None
-    if not isinstance(given, dict):
+    if not isinstance(tree, dict):
         raise ConfigError([f"engine.config={path}: expected an object"])
-    mistakes = [f"engine.config={path}: {line}" for line in conflicts(own, given)]
+    mistakes = [f"engine.config={path}: {line}" for line in conflicts(required, tree)]
     if mistakes:
         raise ConfigError(mistakes)
-    return _merged(_merged(advice, _decided(given)), own)
+    return _merge(_merge(defaults, _without_auto(tree)), required)
 
 
-SAYS = {
+CONFIG_KEYS = {  # DeepSpeed's key -> the key of our config that sets it
     "gradient_clipping": "update.max_grad_norm",
     "zero_optimization.stage": "engine.stage",
     "zero_optimization.offload_optimizer.device": "engine.offload",
@@ -102,7 +105,7 @@ SAYS = {
     "gradient_accumulation_steps": "update.max_tokens_per_micro_batch",
     "train_micro_batch_size_per_gpu": "update.max_tokens_per_micro_batch",
 }
-INSTEAD = {  # what does in vlrft what the file would
+REPLACED_BY = {  # DeepSpeed's section -> the key of our config to use in its place
     "activation_checkpointing": "policy.activation_checkpointing",
     "optimizer": "update",
     "scheduler": "update.schedule",
@@ -110,32 +113,32 @@ INSTEAD = {  # what does in vlrft what the file would
 }
 
 
-def conflicts(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each key of the file that says otherwise than the config, or that may change numbers."""
-    zero = {"offload_optimizer": NO_DEVICE, **own["zero_optimization"]}
-    ours = {**own, "zero_optimization": zero}
-    for path, value in _leaves(given):
+def conflicts(required: Mapping[str, Any], tree: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each key of a file's `tree` that contradicts the config or may change results."""
+    zero = {"offload_optimizer": NO_DEVICE, **required["zero_optimization"]}
+    ours = {**required, "zero_optimization": zero}
+    for path, value in _leaves(tree):
         wanted = _at(ours, path)
         section = path.split(".")[0]
         empty = value == {} and isinstance(wanted, Mapping)
-        if value == AUTO or empty or path in FREE or section in FREE:
+        if value == AUTO or empty or path in ALLOWED or section in ALLOWED:
             continue
-        if section in INSTEAD:
-            yield f"{path}: {INSTEAD[section]} in the config says it; take it out"
+        if section in REPLACED_BY:
+            yield f"{path}: set {REPLACED_BY[section]} in the config instead; take it out"
         elif isinstance(wanted, Mapping):
             yield f"{path}: expected an object, got {value!r}"
         elif wanted is None:
-            hint = did_you_mean(path, [*FREE, *(known for known, _ in _leaves(ours))])
-            yield f"{path}: not known to leave all numbers as they are{hint or '; take it out'}"
+            hint = did_you_mean(path, [*ALLOWED, *(leaf for leaf, _ in _leaves(ours))])
+            yield f"{path}: may change results{hint or '; take it out'}"
         elif value != wanted:
-            owner = SAYS.get(path, "vlrft")
-            yield f"{path}: {value!r}, but {owner} says {wanted!r}; take it out or change one"
+            key = CONFIG_KEYS.get(path, "vlrft")
+            yield f"{path}: {value!r}, but {key} says {wanted!r}; take it out or change one"
 
 
-def _decided(tree: Mapping[str, Any]) -> Tree:
-    """Without what the file leaves to others."""
-    kept = {key: value for key, value in tree.items() if value != AUTO}
-    return {k: _decided(v) if isinstance(v, Mapping) else v for k, v in kept.items()}
+def _without_auto(tree: Mapping[str, Any]) -> Tree:
+    """The file's tree without the values that it leaves to the trainer."""
+    decided = {key: value for key, value in tree.items() if value != AUTO}
+    return {k: _without_auto(v) if isinstance(v, Mapping) else v for k, v in decided.items()}
 
 
 def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -154,13 +157,13 @@ def _at(tree: Mapping[str, Any], path: str) -> Any:
     return tree
 
 
-def _merged(given: Mapping[str, Any], own: Mapping[str, Any]) -> Tree:
-    """Both, ours where both speak."""
-    out: Tree = dict(given)
-    for key, value in own.items():
-        below = given.get(key)
+def _merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Tree:
+    """Both trees; `upper` wins where both have a value."""
+    out: Tree = dict(lower)
+    for key, value in upper.items():
+        below = lower.get(key)
         out[key] = (
-            _merged(below, value)
+            _merge(below, value)
             if isinstance(below, Mapping) and isinstance(value, Mapping)
             else value
         )

@@ -1,4 +1,4 @@
-"""Weights that ZeRO-3 has sharded, made whole: all for a while, a layer at a time, for one reader, or for good."""
+"""Gathering weights that ZeRO-3 shards: all for a while, one layer at a time, on one rank, or for good."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-LEFT = ("_external_params", "_original_parameters")  # what DeepSpeed leaves at modules besides ds_*
+LEFTOVERS = ("_external_params", "_original_parameters")  # on modules, in addition to ds_*
 
 
 @contextmanager
 def gather_weights(engine: Any) -> Iterator[None]:
-    """Within it each rank holds all weights, and the module runs without a hook: ranks need not keep step."""
+    """Each rank holds all weights while the block lasts. The module runs without hooks, so ranks need not run in step."""
     from deepspeed.runtime.zero import GatheredParameters
 
     parameters = list(engine.module.parameters())
     offload = engine.optimizer.parameter_offload
-    _unhook(offload, parameters)
+    _remove_hooks(offload, parameters)
     with GatheredParameters(parameters):
         yield
     offload.setup_zero_stage3_hooks()
@@ -26,10 +26,14 @@ def gather_weights(engine: Any) -> Iterator[None]:
 
 @contextmanager
 def gather_by_layer(engine: Any) -> Iterator[None]:
-    """Within it a layer's weights are whole while it runs, which all ranks must do together. Forward passes alone."""
+    """A layer's weights are gathered while it runs. All ranks must run it together; there must be no backward pass."""
     offload = engine.optimizer.parameter_offload
-    _unhook(offload, list(engine.module.parameters()))
-    handles = [h for unit, own in units(engine.module) for h in _gathered_while_running(unit, own)]
+    _remove_hooks(offload, list(engine.module.parameters()))
+    handles = [
+        handle
+        for unit, parameters in gathering_units(engine.module)
+        for handle in _add_gather_hooks(unit, parameters)
+    ]
     try:
         yield
     finally:
@@ -38,22 +42,22 @@ def gather_by_layer(engine: Any) -> Iterator[None]:
         offload.setup_zero_stage3_hooks()
 
 
-def units(module: nn.Module) -> Iterator[tuple[nn.Module, list[nn.Parameter]]]:
-    """What is gathered at once: a layer of a list of layers, and of other modules their own parameters."""
+def gathering_units(module: nn.Module) -> Iterator[tuple[nn.Module, list[nn.Parameter]]]:
+    """Modules with the parameters gathered for them: those of a whole layer in a list of layers, else a module's direct ones."""
     if isinstance(module, nn.ModuleList):
         yield from ((layer, list(layer.parameters())) for layer in module)
         return
-    own = list(module.parameters(recurse=False))
-    if own:
-        yield module, own
+    direct = list(module.parameters(recurse=False))
+    if direct:
+        yield module, direct
     for child in module.children():
-        yield from units(child)
+        yield from gathering_units(child)
 
 
-def _gathered_while_running(unit: nn.Module, own: list[nn.Parameter]) -> tuple[Any, Any]:
+def _add_gather_hooks(unit: nn.Module, parameters: list[nn.Parameter]) -> tuple[Any, Any]:
     from deepspeed.runtime.zero import GatheredParameters
 
-    weights = GatheredParameters(own)
+    weights = GatheredParameters(parameters)
 
     def begin(*_: Any) -> None:
         weights.__enter__()
@@ -65,44 +69,44 @@ def _gathered_while_running(unit: nn.Module, own: list[nn.Parameter]) -> tuple[A
 
 
 @contextmanager
-def gather_for_reader(engine: Any, reader: bool) -> Iterator[None]:
-    """Within it the weights of the `reader` are whole, in the machine's memory; the others' stay as they are."""
+def gather_on_rank(engine: Any, chosen: bool) -> Iterator[None]:
+    """The rank that is `chosen` holds all weights in host memory while the block lasts; the others keep their shards."""
     from deepspeed.runtime.zero import GatheredParameters
 
     parameters = list(engine.module.parameters())
-    before = [parameter.data for parameter in parameters]
-    kept: list[Tensor] = []
+    shards = [parameter.data for parameter in parameters]
+    copies: list[Tensor] = []
     for parameter in parameters:
         with GatheredParameters([parameter]):
-            if reader:
-                kept.append(parameter.data.cpu().clone())
-    for parameter, data in zip(parameters, kept, strict=False):
+            if chosen:
+                copies.append(parameter.data.cpu().clone())
+    for parameter, data in zip(parameters, copies, strict=False):
         parameter.data = data
     try:
         yield
     finally:
-        for parameter, data in zip(parameters, before, strict=True):
+        for parameter, data in zip(parameters, shards, strict=True):
             parameter.data = data
 
 
 def restore_module(engine: Any) -> None:
-    """The module as it was before DeepSpeed took it, with the present weights."""
+    """Undoes what DeepSpeed did to the module and its parameters; the present weights stay, unsharded."""
     parameters = list(engine.module.parameters())
     with gather_weights(engine):
-        kept = [parameter.data.clone() for parameter in parameters]
+        weights = [parameter.data.clone() for parameter in parameters]
     engine.destroy()
     for module in engine.module.modules():
-        _plain(module)
-    for parameter, data in zip(parameters, kept, strict=True):
+        _remove_attributes(module)
+    for parameter, data in zip(parameters, weights, strict=True):
         for name in list(vars(parameter)):
             delattr(parameter, name)
         parameter.data = data
 
 
-def _unhook(offload: Any, parameters: list[nn.Parameter]) -> None:
+def _remove_hooks(offload: Any, parameters: list[nn.Parameter]) -> None:
     from deepspeed.runtime.zero.parameter_offload import FWD_MODULE_STACK
 
-    FWD_MODULE_STACK.clear()  # each set of hooks puts the module on it once more
+    FWD_MODULE_STACK.clear()  # every set of hooks pushes the module once more
     offload._remove_module_hooks()
     offload.forward_hooks.clear()
     offload.backward_hooks.clear()
@@ -110,7 +114,7 @@ def _unhook(offload: Any, parameters: list[nn.Parameter]) -> None:
         parameter.ds_active_sub_modules.clear()  # type: ignore[attr-defined]
 
 
-def _plain(module: nn.Module) -> None:
+def _remove_attributes(module: nn.Module) -> None:
     module._parameters = dict(module._parameters)
-    for name in [n for n in vars(module) if n.startswith("ds_") or n in LEFT]:
+    for name in [n for n in vars(module) if n.startswith("ds_") or n in LEFTOVERS]:
         delattr(module, name)
