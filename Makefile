@@ -32,6 +32,7 @@ gpu: $(STAMP)
 # Writes the generated pages, then builds the site into site/, without a network.
 docs: $(STAMP)
 	$(BIN)/python docs/algorithms.py
+	$(BIN)/python docs/interfaces.py
 	$(BIN)/python docs/layers.py
 	$(SITE)
 

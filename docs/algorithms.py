@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 from vlrft.advantages import ESTIMATORS
 from vlrft.algorithms import ALGORITHMS, Algorithm
+from vlrft.config.field_docs import field_docs
 from vlrft.objectives import Reduction, token_weights
 from vlrft.objectives.regularizer import Regularizer
 
@@ -84,7 +83,7 @@ def _class(kind: type[Any], title: str) -> Iterator[str]:
     yield f"### {title} {kind.__name__}\n"
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
         yield f"{_code(paragraph) if EQUATION.match(paragraph) else paragraph}\n"
-    docs = _field_docs(kind)
+    docs = field_docs(kind)
     for field in dataclasses.fields(kind):
         doc = " ".join(docs.get(field.name, "").split())
         yield f"- `{field.name}` = `{field.default!r}`" + (f": {doc}" if doc else "")
@@ -97,21 +96,6 @@ def _code(text: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def _field_docs(kind: type[Any]) -> dict[str, str]:
-    """The docstrings below the fields of a class."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(body, ast.ClassDef)
-    docs: dict[str, str] = {}
-    for above, below in zip(body.body, body.body[1:], strict=False):
-        if isinstance(above, ast.AnnAssign) and isinstance(above.target, ast.Name):
-            match below:
-                case ast.Expr(value=ast.Constant(value=str(text))):
-                    docs[above.target.id] = text
-                case _:
-                    pass
-    return docs
 
 
 if __name__ == "__main__":
