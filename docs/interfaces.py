@@ -237,7 +237,11 @@ def definition(thing: Any, name: str, module: str) -> Iterator[str]:
         ):
             doc = " ".join((ast.get_docstring(method) or "").split())
             is_property = "property" in map(ast.unparse, method.decorator_list)
-            code = f"{method.name}: {ast.unparse(method.returns)}" if is_property else signature(method)
+            code = (
+                f"{method.name}: {ast.unparse(method.returns)}"
+                if is_property
+                else signature(method)
+            )
             yield f"- `{code}`" + (f": {escape(doc)}" if doc else "")
     yield ""
 

@@ -144,7 +144,7 @@ def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_pat
     ("arguments", "code", "message"),
     [
         (["train", "none.yaml"], 2, "none.yaml: cannot be read"),
-        (["show", "nothing"], 2, "no known name"),
+        (["show", "nothing"], 2, "unknown name 'nothing'; did you mean counting?"),
         (["check", "digit"], 2, "did you mean digits?"),
         (["report", "nowhere"], 1, "no run here"),
         (["eval", "--model", "nowhere/at/all", "--task", "digits"], 2, "nowhere/at/all"),

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from vlrft.advantages import Choice, Estimator, find_estimator
-from vlrft.config import Share, strict
+from vlrft.config import UnitInterval, strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.regularizer import Regularizer
 from vlrft.selection.group_filters import Keep, KeepAll
@@ -36,7 +36,7 @@ class Reference:
     update: Literal["never", "ema", "reset"] = "never"
     """ema: after each step it goes the share 1 − decay of the way to the policy; reset: every so many steps it becomes
     the policy."""
-    decay: Share = 0.99
+    decay: UnitInterval = 0.99
     every: PositiveInt = 100
 
 

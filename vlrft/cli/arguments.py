@@ -1,4 +1,4 @@
-"""The commands and their arguments; `cli` parses them, `commands` runs them."""
+"""The commands of `vlrft` and their arguments. `cli.main` parses them, the modules of `cli.commands` run them."""
 
 from __future__ import annotations
 
@@ -6,174 +6,216 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-TASK = "a pack, package.module:task or ./file.py:task"
-REWARD = "a name that vlrft list rewards prints, package.module:function or ./file.py:function"
-OVERRIDES = "key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
+CONFIG = "a YAML file, or a name that `vlrft list configs` prints"
+TASK = "a name that `vlrft list tasks` prints, package.module:task or ./file.py:task"
+REWARD = "a name that `vlrft list rewards` prints, package.module:function or ./file.py:function"
+OVERRIDES = (
+    "changed config keys: key.path=value, such as rollout.group_size=16 or stages.1.steps=50"
+)
+OPTIONS = "options of the task, such as options.k=4"
+SPLITS = "a split; may be repeated (default: all)"
+GRADERS = ("official", "strict", "both")
 
-Command = Callable[[str, str], argparse.ArgumentParser]  # name, what it does
+AddCommand = Callable[[str, str], argparse.ArgumentParser]  # name, one-line description
 
 
-def running(command: Command) -> None:
-    """Training, and the page of a run."""
-    train = command("train", "train a policy from one config, through all its stages")
-    launch = command("launch", "the same in several processes of this machine, a GPU each")
-    launch.add_argument("--ranks", type=int, required=True, metavar="N", help="processes")
-    for each in (train, launch):
-        each.add_argument("config", help="a YAML file, or a name that vlrft list configs prints")
-        each.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
-        each.add_argument(
-            "--out", type=Path, help="folder of the run (default: runs/CONFIG's name)"
+def add_training(add: AddCommand) -> None:
+    """train, launch, report."""
+    train = add("train", "train a policy through all stages of a config")
+    launch = add("launch", "train in several processes of this machine, each with its own GPU")
+    launch.add_argument("--ranks", type=int, required=True, metavar="N", help="number of processes")
+    for command in (train, launch):
+        command.add_argument("config", help=CONFIG)
+        command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+        command.add_argument(
+            "--out", type=Path, metavar="DIR", help="folder of the run (default: runs/CONFIG)"
         )
-        each.add_argument(
-            "--resume", action="store_true", help="go on from the last good checkpoint"
+        command.add_argument(
+            "--resume", action="store_true", help="continue from the last good checkpoint of DIR"
         )
-        each.add_argument("--overwrite", action="store_true", help="replace a run that is there")
+        command.add_argument(
+            "--overwrite", action="store_true", help="replace the run that DIR holds"
+        )
 
-    report = command("report", "write RUN/report.html anew")
-    report.add_argument("run", type=Path)
+    report = add("report", "write the report of a run again: RUN/report.html")
+    report.add_argument("run", type=Path, help="folder of the run")
 
 
-def evaluating(command: Command) -> None:
-    """Checkpoints and stored outputs."""
-    evaluate = command("eval", "evaluate a checkpoint on a task, by every grader the task has")
+def add_evaluation(add: AddCommand) -> None:
+    """eval, score, compare."""
+    evaluate = add("eval", "evaluate a model on a task with all graders of the task")
     evaluate.add_argument(
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="such as options.canvas=[112], rollout.max_tokens=64, eval.answers=8 eval.temperature=0.6",
+        help="options of the task and settings: options.canvas=[112], rollout.max_tokens=64, "
+        "eval.answers=8, eval.temperature=0.6, policy.dtype=float32",
     )
-    evaluate.add_argument("--model", required=True, help="a hub id or a folder")
-    which = evaluate.add_mutually_exclusive_group(required=True)
-    which.add_argument("--task", help=TASK)
-    which.add_argument("--config", help="take task, rollout and eval from this YAML file")
-    evaluate.add_argument("--split", help="default: test, or the config's")
-    evaluate.add_argument("--limit", type=int, help="only the first N samples")
+    evaluate.add_argument(
+        "--model", required=True, help="a model on the Hugging Face hub, or a folder with one"
+    )
+    source = evaluate.add_mutually_exclusive_group(required=True)
+    source.add_argument("--task", help=TASK)
+    source.add_argument("--config", help="take task, rollout and eval from this config")
+    evaluate.add_argument("--split", help="a split (default: the config's, or test)")
+    evaluate.add_argument("--limit", type=int, metavar="N", help="only the first N samples")
     evaluate.add_argument(
         "--json",
         type=Path,
-        metavar="OUT",
-        help="write figures, and every answer beside them; goes on where it was stopped",
+        metavar="FILE",
+        help="write the metrics, and every answer next to them; an interrupted evaluation continues",
     )
-    evaluate.add_argument("--overwrite", action="store_true", help="replace OUT")
+    evaluate.add_argument("--overwrite", action="store_true", help="replace FILE")
 
-    score = command("score", "grade stored outputs of any model, without loading one")
+    score = add("score", "grade stored outputs of any model, without running a model")
     score.add_argument("task", help=TASK)
-    score.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.k=4")
+    score.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
     score.add_argument(
         "--predictions",
         type=Path,
         required=True,
-        metavar="FILE",
-        help='rows {"id", "output"}; with "answer" where the data are not at hand',
+        metavar="ROWS",
+        help='outputs, one row each: {"id", "output"}, with "answer" when the data are not here',
     )
-    score.add_argument("--data", help="where the pack's data are (options.data)")
-    score.add_argument("--split", default="test")
-    score.add_argument("--grader", choices=["official", "strict", "both"], default="both")
-    score.add_argument("--json", type=Path, metavar="OUT", help="write figures and every record")
-    score.add_argument("--overwrite", action="store_true", help="replace OUT")
+    score.add_argument("--data", metavar="PATH", help="the task's data, as options.data")
+    score.add_argument("--split", default="test", help="split of the samples (default: test)")
+    score.add_argument(
+        "--grader", choices=GRADERS, default="both", help="graders to apply (default: both)"
+    )
+    score.add_argument("--json", type=Path, metavar="FILE", help="write metrics and records")
+    score.add_argument("--overwrite", action="store_true", help="replace FILE")
 
-    compare = command("compare", "two evaluations of the same samples, paired")
-    compare.add_argument("before", type=Path, help="what vlrft eval or score wrote with --json")
-    compare.add_argument("after", type=Path)
-    compare.add_argument("--grader", choices=["official", "strict", "both"], default="both")
+    compare = add("compare", "compare two evaluations of the same samples, paired by sample")
     compare.add_argument(
-        "--by", default="kind", metavar="TAG", help="a row for each (default: kind)"
+        "before", type=Path, help="a file that `vlrft eval` or `vlrft score` wrote with --json"
     )
-    compare.add_argument("--threshold", type=float, help="a grade that counts as right")
-    compare.add_argument("--json", type=Path, metavar="OUT")
-    compare.add_argument("--overwrite", action="store_true", help="replace OUT")
+    compare.add_argument("after", type=Path, help="another one, of the same samples")
+    compare.add_argument(
+        "--grader", choices=GRADERS, default="both", help="grades to compare (default: both)"
+    )
+    compare.add_argument(
+        "--by",
+        default="kind",
+        metavar="TAG",
+        help="tag of the samples; one row for each of its values (default: kind)",
+    )
+    compare.add_argument(
+        "--threshold",
+        type=float,
+        metavar="X",
+        help="count a grade of at least X as correct (default: as in the metric)",
+    )
+    compare.add_argument("--json", type=Path, metavar="FILE", help="write the comparison")
+    compare.add_argument("--overwrite", action="store_true", help="replace FILE")
 
 
-def looking(command: Command) -> None:
-    """What there is, and what works here."""
-    listing = command("list", "what there is by name")
-    listing.add_argument("kind", nargs="?", choices=["tasks", "rewards", "algorithms", "configs"])
-    listing.add_argument("--json", action="store_true")
+def add_inspection(add: AddCommand) -> None:
+    """list, show, doctor."""
+    listing = add("list", "list tasks, rewards, algorithms or configs by name")
+    listing.add_argument(
+        "kind",
+        nargs="?",
+        choices=["tasks", "rewards", "algorithms", "configs"],
+        help="only this kind (default: tasks and rewards)",
+    )
+    listing.add_argument("--json", action="store_true", help="print JSON")
 
-    show = command("show", "a config resolved, or what a task, reward or algorithm is")
+    show = add("show", "print a config with all its keys, or describe a task, reward or algorithm")
     show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
     show.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
 
-    doctor = command("doctor", "versions, device, what to install; of a config its peak memory")
-    doctor.add_argument(
-        "config", nargs="?", help="a YAML file, or a name that vlrft list configs prints"
-    )
+    doctor = add("doctor", "check versions and devices; plan the peak memory of a config's run")
+    doctor.add_argument("config", nargs="?", help=CONFIG)
     doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
     doctor.add_argument(
         "--memory",
         metavar="SIZE",
-        help="what the run may have, such as 80GiB; with device=cuda for a GPU that is not here (default: the machine's)",
+        help="memory of the device, such as 80GiB; with device=cuda it plans for a GPU that is not here "
+        "(default: the device's own)",
     )
     doctor.add_argument(
         "--ranks", type=int, default=1, metavar="N", help="plan for one of N ranks (default: 1)"
     )
 
 
-def making(command: Command) -> None:
-    """Data, tasks and rewards: made, prepared and checked."""
-    data = command("data", "prepare a pack's data, or look at them")
-    data.add_argument("action", choices=["prepare", "show"])
+def add_authoring(add: AddCommand) -> None:
+    """data, check, check reward, new."""
+    data = add("data", "prepare the data of a task, or show them")
+    data.add_argument("action", choices=["prepare", "show"], help="what to do")
     data.add_argument("task", help=TASK)
-    data.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.k=4")
+    data.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
     data.add_argument(
-        "--from", dest="where", metavar="PATH", help="raw form: a hub id, folder, zip or table"
+        "--from",
+        dest="where",
+        metavar="PATH",
+        help="the raw data: a data set on the hub, a folder, a zip or a table",
     )
     data.add_argument("--out", type=Path, metavar="DIR", help="prepare: the folder to write")
-    data.add_argument(
-        "--split", action="append", help="may be given twice; default: all that the source has"
-    )
+    data.add_argument("--split", action="append", help=SPLITS)
     data.add_argument(
         "--count",
         action="append",
         metavar="SPLIT=N",
-        help="prepare, for a task that makes its data: samples of a split, such as train=200; repeated or separated by commas",
+        help="prepare, for a task that makes its data: samples of a split, such as train=200; may be repeated or "
+        "separated by commas",
     )
-    data.add_argument("--seed", type=int, default=0, help="of what is made (default: 0)")
-    data.add_argument("--html", type=Path, metavar="FILE", help="show: a contact sheet with boxes")
-    data.add_argument("--overwrite", action="store_true", help="replace what is there")
+    data.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="prepare: seed of data that are made (default: 0)",
+    )
+    data.add_argument("--html", type=Path, metavar="FILE", help="show: write a contact sheet")
+    data.add_argument("--overwrite", action="store_true", help="replace DIR's rows, or FILE")
 
-    check = command(
-        "check", "feed a task's gold answers through its strict rewards; show one prompt"
-    )
+    check = add("check", "grade a task's own gold answers with its strict rewards; show one prompt")
     check.add_argument("task", help=TASK)
+    check.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
+    check.add_argument("--split", action="append", help=SPLITS)
     check.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="such as options.canvas=[112]"
-    )
-    check.add_argument("--split", action="append", help="may be given twice; default: all")
-    check.add_argument(
-        "--limit", type=int, default=500, help="samples of each split (default: 500)"
+        "--limit", type=int, default=500, metavar="N", help="samples of each split (default: 500)"
     )
 
-    reward = command(
-        "check reward", "try to game a reward on a task's samples; exit code 1 if it can be"
+    reward = add(
+        "check reward", "try to game a reward on samples of a task; exit code 1 if it can be"
     )
     reward.add_argument("reward", help=REWARD)
-    reward.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as options.k=4")
+    reward.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
     reward.add_argument("--task", required=True, help=TASK)
-    reward.add_argument("--split", help="default: the task's first")
-    reward.add_argument("--limit", type=int, default=100, help="samples (default: 100)")
+    reward.add_argument("--split", help="a split (default: the task's first)")
+    reward.add_argument(
+        "--limit", type=int, default=100, metavar="N", help="number of samples (default: 100)"
+    )
     reward.add_argument(
         "--predictions",
         type=Path,
-        metavar="FILE",
-        help='stored outputs besides: rows {"id", "output"}',
+        metavar="ROWS",
+        help='also try these stored outputs, one row each: {"id", "output"}',
     )
     reward.add_argument(
-        "--time-limit", type=float, default=5.0, help="seconds a call may take (default: 5)"
+        "--time-limit", type=float, default=5.0, metavar="S", help="seconds of a call (default: 5)"
     )
     reward.add_argument(
         "--completions",
         choices=["chat", "text"],
-        help="what a TRL-style function gets (default: text where it is annotated list[str])",
+        help="form of the completions that a TRL-style function gets (default: text if annotated list[str], "
+        "otherwise chat)",
     )
-    reward.add_argument("--json", action="store_true")
+    reward.add_argument("--json", action="store_true", help="print JSON")
 
     for kind in ("reward", "task"):
-        new = command(f"new {kind}", f"write NAME.py, a small complete {kind} to change")
+        new = add(f"new {kind}", f"write NAME.py, a small complete {kind} to start from")
         new.set_defaults(module="new", kind=kind)
-        new.add_argument("name", metavar="NAME", help="of the file and of what stands in it")
-        new.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="default: here")
+        new.add_argument("name", metavar="NAME", help=f"name of the file and of the {kind} in it")
+        new.add_argument(
+            "--out",
+            type=Path,
+            default=Path(),
+            metavar="DIR",
+            help="folder of the file (default: this one)",
+        )
         new.add_argument("--overwrite", action="store_true", help="replace NAME.py")
 
 
-EVERY = (running, evaluating, making, looking)  # in the order of `vlrft --help`
+COMMANDS = (add_training, add_evaluation, add_inspection, add_authoring)  # in the order of --help

@@ -8,63 +8,64 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlrft.cli.arguments import EVERY
+from vlrft.cli.arguments import COMMANDS
 from vlrft.config.shipped import package_version
-from vlrft.schema import VlrftError
+from vlrft.schema.errors import VlrftError
 
-TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # commands of two words, by the first
+TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words
 
 
 def parser() -> argparse.ArgumentParser:
-    """Every command; each names the module under `commands` that runs it."""
+    """The parser of all commands. Each sets `module`, the module of `cli.commands` that runs it."""
     top = argparse.ArgumentParser(
         prog="vlrft", description="Reinforcement fine-tuning of vision-language models."
     )
     top.add_argument("--version", action="version", version=f"vlrft {package_version()}")
-    top.add_argument("--debug", action="store_true", help="show tracebacks")
+    top.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
-        found = commands.add_parser(name, help=text, description=text)
-        found.set_defaults(module=name.replace(" ", "_"))
-        found.add_argument(
+    def add(name: str, description: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=description, description=description)
+        command.set_defaults(module=name.replace(" ", "_"))
+        command.add_argument(  # after the command, too
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
-        return found
+        return command
 
-    for group in EVERY:
-        group(command)
+    for add_commands in COMMANDS:
+        add_commands(add)
     return top
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments; `key=value` may stand before and after options. Exits with 2 on wrong usage."""
+    """The parsed arguments; KEY=VALUE may come before or after options. Exits with code 2 on wrong usage."""
     top = parser()
-    args, rest = top.parse_known_args(_joined(sys.argv[1:] if arguments is None else arguments))
-    late = [item for item in rest if "=" in item and not item.startswith("-")]
-    if rest != late or (late and not hasattr(args, "overrides")):
+    words = join_command(sys.argv[1:] if arguments is None else arguments)
+    args, rest = top.parse_known_args(words)
+    overrides = [item for item in rest if "=" in item and not item.startswith("-")]
+    if rest != overrides or (overrides and not hasattr(args, "overrides")):
         top.error(f"unrecognized arguments: {' '.join(rest)}")
-    if late:
-        args.overrides = [*args.overrides, *late]
+    if overrides:
+        args.overrides = [*args.overrides, *overrides]
     return args
 
 
-def _joined(arguments: Sequence[str]) -> list[str]:
-    """A command of two words as one argument."""
-    found = list(arguments)
-    first = next((k for k, word in enumerate(found) if not word.startswith("-")), len(found))
-    if found[first + 1 : first + 2] and found[first + 1] in TWO_WORDS.get(found[first], ()):
-        found[first : first + 2] = [f"{found[first]} {found[first + 1]}"]
-    return found
+def join_command(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a command of two words, such as `check reward`, as one argument."""
+    words = list(arguments)
+    first = next((k for k, word in enumerate(words) if not word.startswith("-")), len(words))
+    if words[first + 1 : first + 2] and words[first + 1] in TWO_WORDS.get(words[first], ()):
+        words[first : first + 2] = [f"{words[first]} {words[first + 1]}"]
+    return words
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code."""
+    """Runs one command; returns its exit code."""
     args = parse(arguments)
     try:
         run = importlib.import_module(f"vlrft.cli.commands.{args.module}").run
         return int(run(args) or 0)
-    except BrokenPipeError:  # such as `vlrft list | head`: nobody reads on
+    except BrokenPipeError:  # the reader of stdout has closed it, as in `vlrft list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except VlrftError as e:
@@ -78,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as e:
         if args.debug:
             raise
-        first = (str(e).splitlines() or [""])[0]
-        print(f"vlrft: {type(e).__name__}: {first} (--debug shows where)", file=sys.stderr)
+        first_line = (str(e).splitlines() or [""])[0]
+        print(
+            f"vlrft: {type(e).__name__}: {first_line} (--debug shows the traceback)",
+            file=sys.stderr,
+        )
         return 1

@@ -1,11 +1,12 @@
-"""The configuration tree: one frozen typed dataclass a section, defaults that a paper or a run supports.
+"""The configuration of a run: frozen dataclasses, one a section, with a docstring below each key.
 
-strict    how a section is written
-task      a pack, its rewards, its environment
-policy    the model
-run       the tree itself: rollouts, updates, stages, evaluations, …
-
-`loading.load_config` reads one from YAML.
+run        Config, the whole tree, and its sections: rollout, update, stages, eval, save, log, ranks
+task       the pack, its rewards, its environment
+policy     the model
+strict     the decorator of a section
+load       load_config: YAML and overrides -> Config
+choice     things that a config chooses by name
+renamed    old keys and metrics -> new ones
 """
 
 from vlrft.config.policy import BuildConfig, LoraConfig, PolicyConfig
@@ -20,7 +21,7 @@ from vlrft.config.run import (
     StageConfig,
     UpdateConfig,
 )
-from vlrft.config.strict import Natural, Positive, Share, strict
+from vlrft.config.strict import Natural, Positive, UnitInterval, strict
 from vlrft.config.task import EnvConfig, RewardConfig, TaskConfig
 
 __all__ = [
@@ -38,9 +39,9 @@ __all__ = [
     "RewardConfig",
     "RolloutConfig",
     "SaveConfig",
-    "Share",
     "StageConfig",
     "TaskConfig",
+    "UnitInterval",
     "UpdateConfig",
     "strict",
 ]

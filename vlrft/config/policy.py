@@ -1,4 +1,4 @@
-"""What is trained: a model that is loaded or made, whole or by adapters."""
+"""The model that is trained: loaded or built, all of its weights or low-rank adapters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from vlrft.config.strict import Positive, Share, strict
+from vlrft.config.strict import Positive, UnitInterval, strict
 
 # A family is a file of policy/families; the files are listed here, not imported.
 _FAMILY_FILES = (Path(__file__).parents[1] / "policy" / "families").glob("[!_]*.py")
@@ -19,49 +19,69 @@ else:
 
 @strict
 class BuildConfig:
-    """A small real model made from a config, for runs without a download."""
+    """A small model with random weights, built from these sizes: runs without a download."""
 
     family: FamilyName = "qwen2_vl"
+    """Model family, with its architecture, chat template and image processor."""
     hidden_size: Positive = 128
+    """Width of the language model; a multiple of `heads`."""
     layers: Positive = 3
+    """Decoder layers."""
     heads: Positive = 4
+    """Attention heads of a decoder layer."""
     kv_heads: Positive = 2
+    """Key and value heads of a decoder layer; `heads` is a multiple of it."""
     intermediate_size: Positive = 256
+    """Width of the decoder's MLPs."""
     vision_width: Positive = 96
+    """Width of the vision tower; not used by text-only families."""
     vision_layers: Positive = 3
+    """Layers of the vision tower."""
     vision_heads: Positive = 4
+    """Attention heads of a vision layer."""
     vocab_size: Positive = 400
-    """Upper bound; byte-level BPE trained on the task's own text, digits one token each."""
+    """Largest size of the vocabulary: a byte-level BPE trained on the first task's text, with one token per digit."""
     init_scale: Annotated[float, Field(gt=0)] = 4.0
-    """Factor on every initial matrix but the patch embedding: small models start to learn at 4 (std 0.08)."""
+    """Factor on every initial weight matrix but the patch embedding. Models this small start to learn at 4, a standard
+    deviation of 0.08."""
 
 
 @strict
 class LoraConfig:
-    """Low-rank adapters (peft)."""
+    """Low-rank adapters (LoRA, with peft); the weights of the model itself are frozen."""
 
     rank: Positive = 16
+    """Rank of each adapter."""
     alpha: Positive = 32
-    dropout: Share = 0.0
+    """Scale: an adapter's output is multiplied by alpha / rank."""
+    dropout: UnitInterval = 0.0
+    """Dropout on the adapters' inputs in the update."""
     target_modules: str | tuple[str, ...] = "all-linear"
+    """Modules that get an adapter: `all-linear`, a regular expression, or a list of name endings such as `[q_proj, v_proj]`."""
 
 
 @strict
 class PolicyConfig:
-    """The model that is trained: `model` (a hub id or a folder) or `build`, not both."""
+    """The model that is trained. Give either `model` or `build`."""
 
     model: str | None = None
+    """A model on the Hugging Face hub, or a folder with one, such as a checkpoint of a run."""
     build: BuildConfig | None = None
+    """A small model that is built here, instead of `model`."""
     dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    """auto: bfloat16 on a GPU that has it, float32 elsewhere."""
+    """Type of the weights; auto: bfloat16 on a GPU that supports it, otherwise float32."""
     attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"] = "sdpa"
-    """flash_attention_2: of the vision tower, the rest sdpa; flex_attention (GPU): packed rows without a mask of their
-    length squared."""
+    """Implementation of attention. flash_attention_2 is used in the vision tower, with sdpa in the decoder. flex_attention
+    needs a GPU and avoids the dense mask of packed rows, whose memory grows with the square of their length."""
     activation_checkpointing: bool = False
+    """Recompute each layer's activations in the backward pass: less memory, more time."""
     freeze: tuple[str, ...] = ()
-    """`vision`, `projector`, `language`, or a pattern of parameter names such as `*.layers.0.*`."""
+    """Parameters that are not trained: `vision`, `projector`, `language`, or patterns of names such as `*.layers.0.*`."""
     lora: LoraConfig | None = None
+    """Train low-rank adapters instead of the weights."""
     min_pixels: Positive | None = None
+    """Smallest area of an image; smaller ones are enlarged. null: as the model's image processor has it."""
     max_pixels: Positive | None = None
-    """Bounds of the image processor; the model's own unless given."""
+    """Largest area of an image; larger ones are reduced. null: as the model's image processor has it."""
     trust_remote_code: bool = False
+    """Run model code that the hub's repository brings. It can do anything on this machine."""

@@ -1,4 +1,4 @@
-"""A run: how it samples, learns, evaluates, saves and logs, stage by stage."""
+"""The settings of a run: sampling, updates, stages, evaluation, checkpoints, logs and ranks."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ class RolloutConfig:
     """How completions are sampled."""
 
     engine: str | dict[str, Any] = "hf"
-    """Which engine samples: hf (the policy's own module), or {name: …} with the engine's settings. One for the whole run:
-    a stage cannot choose another."""
+    """The rollout engine: `hf`, which samples with the policy's own module, or `{name: …}` with an engine's settings. One
+    for the whole run: a stage cannot choose another."""
     group_size: Positive = 8
-    """G: completions a prompt."""
+    """G, the number of completions sampled for each prompt."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Divides the logits, in sampling and in the log-probs of the update."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Sample from the most probable tokens whose probabilities sum up to this; 1: from all."""
     top_k: Natural = 0
-    """0: off."""
+    """Sample from this many most probable tokens; 0: from all."""
     max_tokens: Positive = 256
+    """The most tokens of a completion; in an environment, of each turn. A longer one is truncated."""
     stop: tuple[str, ...] = ()
+    """Strings that end a completion, in addition to the end of the turn. Rewards get the text before them."""
     max_prompt_tokens: Positive = 4096
-    """A longer prompt is refused, never cut."""
+    """The most tokens of a prompt, images included. A longer prompt is an error, it is never cut."""
     max_rows: Positive = 512
-    """Completions that are sampled at once."""
+    """The most completions that are sampled at once."""
     max_cache_tokens: Positive = 524_288
-    """Tokens whose keys and values are held at once, each prompt counted once and max_tokens a completion: fewer
-    completions are sampled at once where they would be more."""
+    """The most tokens in the KV cache at once, each prompt counted once and each completion with `max_tokens`. Fewer than
+    `max_rows` completions are sampled at once where they would need more."""
 
 
 @strict
@@ -41,42 +45,55 @@ class UpdateConfig:
     """The optimiser step (AdamW)."""
 
     lr: Annotated[float, Field(gt=0)] = 1e-6
+    """Learning rate, after the warm-up."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """The learning rate after the warm-up: constant, or decaying to 0 at the end of the stage."""
     warmup_steps: Natural = 0
+    """Optimiser steps in which the learning rate rises linearly to `lr`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """AdamW's decoupled weight decay."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """AdamW's decay rates of the first and the second moment."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
-    """AdamW's ε. Above the usual size of a gradient's entries it makes steps shrink with the gradient, so that noise
+    """AdamW's ε. Set above the usual size of a gradient's entries, it makes steps shrink with the gradient, so that noise
     without a signal does not move the policy as far as a signal does."""
     max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
-    """Gradients are clipped to this norm; null: never."""
+    """Gradients are clipped to this norm; null: they are not clipped."""
     master_weights: bool = True
-    """Half-precision weights are trained through float32 copies; false: as they are, and what is below their last bit
-    is lost: for learning rates well above 1e-5, where memory is short."""
+    """Half-precision weights are trained through float32 copies. false: in place, where an update below the last bit of a
+    weight is lost; for learning rates well above 1e-5 when memory is short."""
     updates_per_batch: Positive = 1
-    """Optimiser steps a batch of rollouts, over disjoint mini-batches of groups."""
+    """Optimiser steps per batch of rollouts, over disjoint mini-batches of groups."""
     max_tokens_per_micro_batch: Positive = 16384
+    """The most packed tokens in one forward and backward pass; results do not depend on it."""
     max_nonfinite_steps: Positive = 3
-    """So many skipped steps in a row stop the run."""
+    """The run stops after this many consecutive steps that were skipped because of a NaN or an infinity."""
 
 
 @strict
 class StageConfig:
-    """One part of a run. `task`, `rollout` and `update` start from the run's own and say only what differs."""
+    """One stage of a run. `task`, `rollout` and `update` start from the run's own sections; give only what differs."""
 
     steps: Positive | None = None
+    """Length of the stage in steps. Give either `steps` or `epochs`."""
     epochs: Annotated[float, Field(gt=0)] | None = None
-    """Instead of steps: how often prompts_per_step prompts a step go through the training split."""
+    """Length of the stage in passes over the training split, with `prompts_per_step` prompts per step."""
     name: str | None = None
-    """Defaults to the algorithm's name."""
+    """Name in logs and metrics; null: the algorithm's name, numbered where it is already taken."""
     algorithm: str | dict[str, Any] | None = None
-    """Defaults to the run's own: a name, or {name: gpg, reduction: token, objective: {...}}."""
+    """Algorithm by name, or `{name: gpg, reduction: token, objective: {…}}` with some of its settings changed; null: the
+    run's."""
     prompts_per_step: Positive = 32
+    """P, the number of prompts, and so of groups, in each step."""
     prompts: str | dict[str, Any] = "uniform"
-    """Which prompts come next: uniform, variance_aware, history or greso; or {name: greso, explore_solved: 0.2}."""
+    """How the next prompts are chosen: `uniform`, `variance_aware`, `history` or `greso`, or with settings
+    `{name: greso, explore_solved: 0.2}`."""
     task: TaskConfig
+    """The task of the stage; what it does not say is as in the run's `task`."""
     rollout: RolloutConfig = RolloutConfig()
+    """Sampling in the stage; what it does not say is as in the run's `rollout`."""
     update: UpdateConfig = UpdateConfig()
+    """Updates in the stage; what it does not say is as in the run's `update`."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -85,19 +102,22 @@ class StageConfig:
 
 @strict
 class EvalConfig:
-    """Evaluation at the start, after each stage and every so many steps."""
+    """Evaluation: before the first stage, after each stage, and every so many steps."""
 
     split: str = "test"
+    """Split of the run's task."""
     limit: Positive | None = None
+    """Only the first samples of the split, this many; null: all."""
     answers: Positive = 1
-    """k: answers a sample; figures are then avg@k and pass@k."""
+    """k, the number of answers for each sample. With more than one, metrics are avg@k and pass@k."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
-    """0: greedy."""
+    """Temperature of the answers; 0: greedy decoding."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """As `rollout.top_p`, for the answers."""
     max_tokens: Positive | None = None
-    """The rollout's own unless given."""
+    """The most tokens of an answer; null: as `rollout.max_tokens`."""
     every: Natural = 0
-    """0: only before the first stage and after each."""
+    """Steps between evaluations within a stage; 0: none."""
 
     def __post_init__(self) -> None:
         if self.answers > 1 and self.temperature == 0:
@@ -108,68 +128,89 @@ class EvalConfig:
 
 @strict
 class SaveConfig:
-    """Checkpoints: at the end of each stage and every so many steps."""
+    """Checkpoints: at the end of each stage, and every so many steps."""
 
     every: Natural = 0
+    """Steps between checkpoints within a stage; 0: none."""
     keep_last: Positive = 2
+    """How many of the newest checkpoints are kept."""
     keep_best: Natural = 1
-    """By the mean score of the evaluation nearest before."""
+    """How many of the best checkpoints are kept in addition, by the mean score of the last evaluation before each."""
 
 
 @strict
 class LogConfig:
-    """Where metrics go besides metrics.jsonl and the console."""
+    """What is logged in addition to the console and `metrics.jsonl`."""
 
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    """Trackers that the metrics are also sent to; each needs the extra of its name."""
     groups_per_step: Natural = 4
-    """Groups a step that rollouts.jsonl keeps."""
+    """Groups of each step whose rollouts are written to `rollouts.jsonl`."""
 
 
 @strict
 class RanksConfig:
-    """Several processes that train together."""
+    """Time limits for a run of several processes."""
 
     step_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1800.0
-    """Seconds in which a rank that the others wait for must get from one phase of its work to another."""
+    """Seconds after which a rank is reported as stuck, and the run ends, if it stays in one phase of a step while the
+    others wait for it."""
     heartbeat_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 180.0
-    """Seconds in which a rank must say that it lives. One that dies is known at once to what started it."""
+    """Seconds without a heartbeat after which a rank counts as lost, and the run ends. A rank whose process dies is
+    noticed at once by its launcher."""
 
 
 @strict
 class Published:
-    """What a paper reports for the run, so that a report prints it beside what was measured."""
+    """The results that a paper reports for this run, which reports print next to the measured ones."""
 
     source: str
     """The paper and its table."""
     scores: dict[str, float] = field(default_factory=dict[str, float])
-    """Figure as an evaluation names it -> percent, as printed."""
+    """Name of a metric, as in an evaluation -> the printed value, in percent."""
     note: str = ""
+    """How the paper's setting differs."""
 
 
 @strict
 class Config:
-    """A run."""
+    """A training run: one task, one policy, one or more stages."""
 
     task: TaskConfig
+    """The task that the policy is trained and evaluated on; a pack's name alone, or a section."""
     policy: PolicyConfig
+    """The model that is trained."""
     stages: Annotated[tuple[StageConfig, ...], Field(min_length=1)]
+    """The stages, in order, such as supervised fine-tuning and then reinforcement learning."""
     algorithm: str | dict[str, Any] = "gpg"
+    """Algorithm of the stages that name none: a name that `vlrft list algorithms` prints, `./file.py:attribute`, or
+    `{name: gpg, reduction: token, objective: {…}}` with some of its settings changed."""
     rollout: RolloutConfig = RolloutConfig()
+    """How completions are sampled."""
     update: UpdateConfig = UpdateConfig()
+    """The optimiser and its steps."""
     eval: EvalConfig = EvalConfig()
+    """When and how the policy is evaluated."""
     save: SaveConfig = SaveConfig()
+    """When checkpoints are written and which are kept."""
     log: LogConfig = LogConfig()
+    """What is logged."""
     engine: str | dict[str, Any] = "single"
-    """What holds the optimiser: single, deepspeed, or {name: deepspeed, stage: 3, offload: cpu}."""
+    """The train engine, which holds the weights and the optimiser: `single`, `deepspeed`, or with settings
+    `{name: deepspeed, stage: 3, offload: cpu}`."""
     ranks: RanksConfig = RanksConfig()
+    """Time limits for several processes."""
     seed: Annotated[int, Field(strict=True)] = 0
+    """Seed of everything random. Equal configs give equal runs on the same machine."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device of the policy; auto: a GPU if there is one."""
     prefetch_threads: Natural = 2
-    """Threads that open and process the images of the step to come; 0: none."""
+    """Threads that open and process the images of the next step during the present one; 0: none."""
     permute_rewards: bool = False
-    """Deal each group's rewards to other rollouts: a control run that must not learn."""
+    """Permute the rewards within each group: a control run, which must not learn."""
     published: Published | None = None
+    """Results that a paper reports for this run."""
     self_check: bool = True
-    """The first batch's packed forward must equal the replicated one."""
+    """Compare the packed forward pass with the plain one on the first batch of each stage, and stop if they differ."""
     profile: bool = False
-    """Write where the time goes: profile.md, and a trace of two steps of each stage (see `profiler.py`)."""
+    """Write `profile.md` with the time of each phase, and a trace of two steps of each stage."""

@@ -1,4 +1,4 @@
-"""How a section of settings is written: a frozen dataclass that refuses what it does not know."""
+"""`strict`, the decorator of every section of settings, and the number types that sections use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def strict(cls: type[T]) -> type[T]:
-    """A frozen keyword-only dataclass whose values are checked and whose unknown keys are errors."""
+    """A frozen, keyword-only dataclass that checks the types of its values and refuses unknown keys."""
     make = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
     return cast("type[T]", make(cls))
 
 
-Positive = Annotated[int, Field(gt=0, strict=True)]  # strict: `true` is no number
+Positive = Annotated[int, Field(gt=0, strict=True)]  # strict: `true` is not accepted as 1
 Natural = Annotated[int, Field(ge=0, strict=True)]
-Share = Annotated[float, Field(ge=0, le=1)]
+UnitInterval = Annotated[float, Field(ge=0, le=1)]

@@ -1,4 +1,4 @@
-"""What is trained on: a pack, its rewards, its environment."""
+"""The task of a run: a pack with its options, its rewards, and the limits of its environment."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from vlrft.config.strict import Natural, Positive, strict
 
 @strict
 class RewardConfig:
-    """How much a reward counts and where it is computed. A bare number is its weight alone."""
+    """The weight of a reward and where it is computed. A number alone is its weight."""
 
     weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+    """Factor of the reward in the sum over all rewards."""
     workers: Natural = 0
-    """Processes that compute it beside the run; 0: in the run's own."""
+    """Worker processes that compute it; 0: it is computed in the training process."""
     time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds a call may take in a worker, which is then killed; 10 unless given."""
+    """Seconds of a call, after which its worker is killed; null: 10. Needs `workers`."""
     on_error: Literal["raise", "zero"] = "raise"
-    """A call that raises, crashes or runs over its time stops the run; zero: it counts 0.0 and is logged."""
+    """When a call raises, crashes or exceeds its time limit: raise stops the run; zero counts 0.0 and logs the error."""
     completions: Literal["chat", "text"] | None = None
-    """What a TRL-style function gets; text where it is annotated list[str], chat elsewhere, unless given."""
+    """Form of the completions that a TRL-style function gets: chat messages or text; null: text if its parameter is
+    annotated `list[str]`, otherwise chat."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.workers:
             raise ValueError("a time_limit needs workers: 1 or more; only they can be cut off")
 
 
-def _from_weight(given: Any) -> Any:
+def _read_weight(value: Any) -> Any:
     """A bare number as a section."""
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return {"weight": given}
-    if isinstance(given, dict | RewardConfig):
-        return given
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"weight": value}
+    if isinstance(value, dict | RewardConfig):
+        return value
     raise ValueError(
         "expected a weight such as 1.0, or a section such as {weight: 1.0, workers: 2}"
     )
 
 
-def _to_weight(config: RewardConfig) -> Any:
-    """The short form where it says everything."""
-    short = RewardConfig(weight=config.weight)
-    return (
-        config.weight
-        if config == short
-        else {f.name: getattr(config, f.name) for f in fields(config)}
-    )
+def _write_weight(config: RewardConfig) -> Any:
+    """A bare number if all other settings have their defaults, otherwise a section."""
+    if config == RewardConfig(weight=config.weight):
+        return config.weight
+    return {f.name: getattr(config, f.name) for f in fields(config)}
 
 
-Weighed = Annotated[RewardConfig, BeforeValidator(_from_weight), PlainSerializer(_to_weight)]
+RewardEntry = Annotated[RewardConfig, BeforeValidator(_read_weight), PlainSerializer(_write_weight)]
 
 
 @strict
 class EnvConfig:
-    """How the plays of a task with an environment go."""
+    """The limits of a task's environment, and what happens when it fails."""
 
     max_turns: Positive = 50
-    """A longer play is cut off; its environment may end it earlier."""
+    """The most turns of an episode; the environment may end it earlier."""
     invalid_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Taken off the reward at each turn in which no action could be read."""
+    """Subtracted from the reward for each turn in which no action could be read."""
     workers: Natural = 0
-    """Processes that the environments live in; 0: the run's own."""
+    """Worker processes in which the environments run; 0: they run in the training process."""
     time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds an environment may take over a turn in a worker, which is then killed; 60 unless given."""
+    """Seconds of an environment's turn, after which its worker is killed; null: 60. Needs `workers`."""
     on_error: Literal["raise", "keep", "drop", "drop_group"] = "raise"
-    """An environment that raises, hangs or dies stops the run; keep: its rollout counts with what it had earned; drop:
-    the rollout, or the whole group, leaves the step. An evaluation counts such a play as a failed one, unless raise."""
+    """When an environment raises, hangs or dies: raise stops the run; keep ends the episode with the reward it has; drop
+    removes the rollout from the step; drop_group removes its group. In an evaluation all but raise count the episode as
+    failed."""
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.workers:
@@ -76,13 +76,13 @@ class EnvConfig:
 
 @strict
 class TaskConfig:
-    """Which pack, with which of its options."""
+    """A task pack and its options."""
 
     name: str
-    """A built-in pack, an entry point, `package.module:task` or `./file.py:task`."""
+    """A pack that `vlrft list tasks` prints, `package.module:task` or `./file.py:task`."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The pack's own options (`vlrft show TASK` lists them)."""
-    rewards: dict[str, Weighed] | None = None
-    """Reward name -> weight, or a section with its weight and where it is computed; the pack's own unless given."""
+    """The pack's own options; `vlrft show TASK` lists them."""
+    rewards: dict[str, RewardEntry] | None = None
+    """Name of a reward -> its weight, or a section; replaces the rewards of the pack. null: the pack's own."""
     env: EnvConfig = EnvConfig()
-    """For a task with an environment."""
+    """Settings of the environment, for a task that has one."""

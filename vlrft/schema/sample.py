@@ -18,6 +18,7 @@ class Slot(Enum):
 
 
 IMAGE = Slot.IMAGE
+"""The place of the next image in the content of a message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from vlrft.config import Share, strict
+from vlrft.config import UnitInterval, strict
 from vlrft.selection.prompt_state import PromptRecord
 
 ROUNDING = 1e-9  # a weighted sum of scores may miss full marks by it
@@ -52,7 +52,7 @@ class VarianceAware:
     wrong; the others uniformly (MMR1, arXiv 2509.21268; its diversity term is left out, as in the released settings).
     Prompts that were not played yet have the largest weight there is."""
 
-    share: Share = 0.5
+    share: UnitInterval = 0.5
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
         return False
@@ -98,9 +98,9 @@ class Greso:
     explore_solved: Chance = 0.5
     explore_failed: Chance = 0.5
     solved: float = 1.0
-    stale: Share = 0.25
+    stale: UnitInterval = 0.25
     """Share of a draw that may teach nothing."""
-    rate: Share = 0.01
+    rate: UnitInterval = 0.01
     """0: each p stays what it is."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:

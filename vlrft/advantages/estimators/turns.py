@@ -11,7 +11,7 @@ from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
 from vlrft.advantages.grouped import Floats, centred, over_group_std
 from vlrft.advantages.inputs import EstimatorInput
-from vlrft.config import Share, strict
+from vlrft.config import UnitInterval, strict
 
 
 @strict
@@ -24,7 +24,7 @@ class AddStep:
 
     weight: NonNegativeFloat = 1.0
     """ω."""
-    discount: Share = 0.95
+    discount: UnitInterval = 0.95
     """γ; 1: none."""
     scale: bool = True
     """false: no division by σ."""
