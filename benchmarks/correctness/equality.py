@@ -24,7 +24,7 @@ from torch import Tensor
 from tests.fakes.policies import CORPUS, ask, noise_image
 from tests.rollout.engines.test_hf import plain_generate
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
-from vlrft.policy import linear_logprobs
+from vlrft.memory import limits
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs
 from vlrft.policy.packing import PackItem
@@ -188,11 +188,9 @@ def main() -> None:
                 policy = policy_of(family, args, Path(folder), **settings)
             adapters_that_act(policy)
             chunk = (
-                16 * len(policy.banned)
-                if variant == "logits in chunks"
-                else linear_logprobs.CHUNK_LOGITS
+                16 * len(policy.banned) if variant == "logits in chunks" else limits.CHUNK_LOGITS
             )
-            with patch.object(linear_logprobs, "CHUNK_LOGITS", chunk):
+            with patch.object(limits, "CHUNK_LOGITS", chunk):
                 found = {name: compare(policy, case) for name, case in cases(policy)}
             cells = [f"{gap:.1e}, {error:.1e}" for gap, error in found.values()]
             cells += ["-"] * (5 - len(cells))

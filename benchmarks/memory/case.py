@@ -27,10 +27,11 @@ from vlrft.cli.doctor.prompt_lengths import SizedTokenizer
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.engine.single import Single
-from vlrft.memory.phases import held_throughout, sampling
+from vlrft.memory.phases import held_throughout, sampling_phase
 from vlrft.memory.plan import MemoryPhase
+from vlrft.memory.sampling_phase import shared_prefix_memory
 from vlrft.memory.shapes import PromptSize
-from vlrft.memory.update_phase import update as plan_update
+from vlrft.memory.update_phase import update_phase
 from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
@@ -171,16 +172,17 @@ def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
         tokens=case.tokens,
         micro_tokens=case.budget,
         reference=find_algorithm(case.algorithm).needs.ref_logprobs,
-        images=case.prompts,
+        distinct_images=case.prompts,
     )
     share = Single().rank_memory(UpdateConfig(), model, 1)
     held = held_throughout(model, work, share)
     if "update" not in case.phases:
         held["optimiser moments"] = 0
     asked = RolloutWork(prompts=prompts, answers=case.group, tokens=case.tokens)
+    moments = shared_prefix_memory(model, asked, ragged=False)
     return {
-        "update": plan_update(model, work, share, held),
-        "rollout": sampling("rollout", model, asked, held, ending=False),
+        "update": update_phase(model, work, share, held),
+        "rollout": sampling_phase("rollout", moments, held),
     }
 
 

@@ -41,6 +41,7 @@ from vlrft.engine import TrainEngine, build_engine, find_engine, planned_choices
 from vlrft.memory.phases import plan
 from vlrft.memory.plan import MemoryPhase
 from vlrft.memory.rank_memory import merge_host_memory
+from vlrft.memory.sampling_phase import shared_prefix_memory
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.load import load_policy
@@ -157,11 +158,11 @@ def planned(row: Row, case: Case, file: Path) -> dict[str, int]:
         tokens=case.tokens,
         micro_tokens=case.budget,
         rollout=RolloutWork(prompts=(prompt,) * EACH, answers=case.group, tokens=case.tokens),
-        images=case.prompts,
+        distinct_images=case.prompts,
     )
     share, _ = rank_memory(find_engine(engine_config(row, file)), UPDATE, model, row.ranks)
     phases: Mapping[str, MemoryPhase] = {
-        phase.name: phase for phase in plan(model, work, share).phases
+        phase.name: phase for phase in plan(model, work, share, shared_prefix_memory).phases
     }
     behind = sum(merge_host_memory(share).held.values())
     return {"behind a step": behind} | {name: phases[name].total for name in COLUMNS[1:]}

@@ -10,15 +10,17 @@ from tests.memory.shapes import DECODER, MODEL, WEIGHTS
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import Single
 from vlrft.memory import transient
-from vlrft.memory.phases import held_throughout, plan, sampling, save
+from vlrft.memory.phases import held_throughout, plan, sampling_phase, save_phase
 from vlrft.memory.plan import MemoryPhase, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import RankMemory
+from vlrft.memory.sampling_phase import sampling_logits, shared_prefix_memory
 from vlrft.memory.shapes import ModelShape, PromptSize
-from vlrft.memory.update_phase import update
+from vlrft.memory.update_phase import update_phase
 from vlrft.memory.workload import RolloutWork, StepWork
 
 PROMPT = PromptSize(tokens=20, patches=16)
 SAMPLING = RolloutWork(prompts=(PROMPT,) * 4, answers=8, tokens=10)
+GREEDY = replace(SAMPLING, greedy=True)
 WORK = StepWork(
     prompts=(PROMPT,) * 4,
     group=8,
@@ -26,7 +28,7 @@ WORK = StepWork(
     micro_tokens=10_000,
     rollout=SAMPLING,
     evaluation=SAMPLING,
-    images=4,
+    distinct_images=4,
     self_check=True,
 )
 
@@ -36,11 +38,11 @@ def alone(model: ModelShape, *, master_weights: bool = True) -> RankMemory:
 
 
 def peak(model: ModelShape = MODEL, work: StepWork = WORK) -> int:
-    return plan(model, work, alone(model)).peak.total
+    return plan(model, work, alone(model), shared_prefix_memory).peak.total
 
 
 def test_a_plan_has_every_phase_and_its_peak_is_the_largest() -> None:
-    found = plan(MODEL, WORK, alone(MODEL))
+    found = plan(MODEL, WORK, alone(MODEL), shared_prefix_memory)
     names = [phase.name for phase in found.phases]
     assert names == ["self-check", "rollout", "update", "evaluation", "save"]
     assert found.peak.total == max(phase.total for phase in found.phases)
@@ -59,7 +61,7 @@ def test_what_is_held_all_along_by_hand() -> None:
     }
     lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100))
     assert held_throughout(lora, work, alone(lora))["reference weights"] == 0
-    assert save(lora, work, alone(lora), {}).parts == {"weights": 1100}
+    assert save_phase(lora, work, alone(lora), {}).parts == {"weights": 1100}
 
 
 def test_half_precision_is_trained_through_float32_copies() -> None:
@@ -70,7 +72,7 @@ def test_half_precision_is_trained_through_float32_copies() -> None:
     little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
     heavy = replace(WEIGHTS, trained=10**9, half=10**9, embedding=0)
     wide = replace(half, weights=heavy, head_trained=False)
-    found = update(wide, little, alone(wide), {})
+    found = update_phase(wide, little, alone(wide), {})
     assert found.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
     in_place = held_throughout(half, WORK, alone(half, master_weights=False))
     assert (in_place["float32 copies"], in_place["optimiser moments"]) == (0, 2000)
@@ -80,30 +82,30 @@ def test_the_optimisers_step_holds_all_gradients() -> None:
     little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
     heavy = replace(MODEL, head_trained=False)
     heavy = replace(heavy, weights=replace(WEIGHTS, trained=10**9, embedding=0))
-    assert update(heavy, little, alone(heavy), {}).parts["gradients"] == 10**9
+    assert update_phase(heavy, little, alone(heavy), {}).parts["gradients"] == 10**9
 
 
 def test_sampling_by_hand() -> None:
-    # A token's keys and values: 2 x 4 elements x 3 layers x 4 bytes. Rows that end take 3/4 of a copy along.
+    # A token's keys and values: 2 x 4 elements x 3 layers x 4 bytes. Dropping rows copies at most 3/4 of them.
     narrow = replace(MODEL, decoder=replace(DECODER, vocab=10))
-    found = sampling("rollout", narrow, SAMPLING, {})
-    assert found.moment == "rows that ended leave"
+    found = sampling_phase("rollout", shared_prefix_memory(narrow, SAMPLING), {})
+    assert found.moment == "dropping finished rows"
     assert found.parts["keys and values"] == 96 * (4 * 20 + 32 * 10) + 96 * 32 * 10 * 3 // 4
-    steady = sampling("rollout", MODEL, SAMPLING, {}, ending=False)
-    assert steady.moment == "choosing tokens"
+    steady = sampling_phase("rollout", shared_prefix_memory(MODEL, SAMPLING, ragged=False), {})
+    assert steady.moment == "sampling tokens"
     assert steady.parts["keys and values"] == 96 * (4 * 20 + 32 * 10)
     assert steady.parts["logits"] == 32 * 100 * 32
 
 
 def test_logits_are_held_a_chunk_at_a_time() -> None:
     wide = replace(MODEL, decoder=replace(DECODER, vocab=2**16))
-    assert transient.chunk(wide, 100) == 100 * 2**16 * 4
-    assert transient.chunk(wide, 10**6) == 2**24 * 4
-    assert transient.chunk(replace(wide, gpu=True), 10**6) == 2**27 * 4
-    assert transient.logits_forward(wide, 100) == 2 * transient.chunk(wide, 100)
+    assert transient.chunk_bytes(wide, 100) == 100 * 2**16 * 4
+    assert transient.chunk_bytes(wide, 10**6) == 2**24 * 4
+    assert transient.chunk_bytes(replace(wide, gpu=True), 10**6) == 2**27 * 4
+    assert transient.logits_forward(wide, 100) == 2 * transient.chunk_bytes(wide, 100)
     assert transient.logits_backward(wide, 10**6) == 2 * 2**24 * 4
-    assert transient.choosing(wide, 2, greedy=True) == 2 * 2**16 * 12
-    assert transient.choosing(replace(wide, element=2), 2, greedy=True) == 2 * 2**16 * 14
+    assert sampling_logits(wide, GREEDY, 2) == 2 * 2**16 * 12
+    assert sampling_logits(replace(wide, element=2), GREEDY, 2) == 2 * 2**16 * 14
 
 
 @pytest.mark.parametrize(

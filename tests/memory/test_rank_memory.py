@@ -10,6 +10,7 @@ from tests.memory.shapes import DECODER, MODEL, WEIGHTS
 from vlrft.memory.phases import plan
 from vlrft.memory.plan import MemoryPlan
 from vlrft.memory.rank_memory import GradientMemory, RankMemory, add_parts
+from vlrft.memory.sampling_phase import shared_prefix_memory
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.workload import RolloutWork, StepWork
 
@@ -33,7 +34,7 @@ SHARE = RankMemory(
 
 
 def planned(share: RankMemory, work: StepWork = WORK) -> MemoryPlan:
-    return plan(GPU, work, share)
+    return plan(GPU, work, share, shared_prefix_memory)
 
 
 def phase(plan: MemoryPlan, name: str) -> dict[str, int]:
@@ -110,7 +111,7 @@ def test_the_machines_memory_is_told_apart_on_a_gpu_alone() -> None:
     assert [dict(p.host) for p in found.phases[:-1]] == [{"float32 copies": 300}] * 4
     assert found.phases[-1].host == {"float32 copies": 350}
     assert "float32 copies" not in phase(found, "update")
-    one = plan(replace(GPU, gpu=False, decoder=DECODER), WORK, share)
+    one = plan(replace(GPU, gpu=False, decoder=DECODER), WORK, share, shared_prefix_memory)
     assert phase(one, "update")["float32 copies"] == 300
     assert phase(one, "save")["float32 copies"] == 350
     assert all(not p.host for p in one.phases)

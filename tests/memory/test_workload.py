@@ -1,79 +1,68 @@
-"""The arithmetic cuts a step's work as `Batch.parts` and `rollout.portions` cut it."""
+"""How a step's work is cut, on lengths alone."""
 
 from __future__ import annotations
 
-from itertools import product
-from random import Random
+from hypothesis import given
+from hypothesis import strategies as st
 
-import pytest
-import torch
-
-from vlrft.memory import phases, transient, update_phase, workload
 from vlrft.memory.shapes import PromptSize
-from vlrft.objectives import make_loss_batch
-from vlrft.policy import backbone, linear_logprobs, logprobs
-from vlrft.policy.chat import PIXEL_CACHE_BYTES
-from vlrft.rollout.engines import Request, batching
-from vlrft.schema import Prompt
-from vlrft.trainer.batch import Batch
-
-
-def test_bounds_are_those_of_the_code_that_they_speak_of() -> None:
-    assert transient.CHUNK_LOGITS == linear_logprobs.CHUNK_LOGITS
-    assert transient.GPU_FACTOR == linear_logprobs.GPU_FACTOR
-    assert update_phase.REPLICATED_LOGITS == logprobs.REPLICATED_LOGITS
-    assert phases.FEATURE_BYTES == backbone.FEATURE_BYTES
-    assert phases.PIXEL_CACHE_BYTES == PIXEL_CACHE_BYTES
-    assert workload.PREFILL_TOKENS == batching.PREFILL_TOKENS
-
-
-@pytest.mark.parametrize(
-    ("group", "tokens", "budget"), [*product((1, 5, 8), (3, 20), (40, 100, 900))]
+from vlrft.memory.workload import (
+    RolloutWork,
+    batch_requests,
+    micro_batches,
+    request_batches,
+    split_rows,
 )
-def test_micro_batches_are_those_of_a_batch(group: int, tokens: int, budget: int) -> None:
-    lengths = [Random(7 * k).randint(1, 50) for k in range(6)]
-    prompts = tuple(Prompt(ids=(k,) * n) for k, n in enumerate(lengths) for _ in range(group))
-    rows = len(prompts)
-    loss = make_loss_batch(
-        mask=torch.ones(rows, tokens, dtype=torch.bool),
-        advantages=torch.ones(rows, tokens, dtype=torch.float64),
-        group=torch.arange(rows) // group,
-        rollout=torch.arange(rows),
-        valid=(True,) * len(lengths),
-        max_tokens=tokens,
-    )
-    batch = Batch(
-        prompts=prompts,
-        ids=((1,) * tokens,) * rows,
-        images=((),) * rows,
-        samples=("",) * rows,
-        loss=loss,
-        temperature=1,
-    )
-    real = [
-        [(len(i.prompt.ids), len(i.rows)) for i in part.items()]
-        for part in batch.micro_batches(budget)
-    ]
-    sizes = [PromptSize(tokens=n) for n in lengths]
-    planned = [
-        [(item.prompt.tokens, len(item.rows)) for item in micro.items]
-        for micro in workload.micro_batches(sizes, group, tokens, budget)
-    ]
-    # A part may hold two cuts of a prompt, which `items` shows as one.
-    assert [sum(n for _, n in part) for part in planned] == [sum(n for _, n in p) for p in real]
+
+LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=8)
 
 
-@pytest.mark.parametrize(("rows", "keys"), [*product((3, 16, 512), (100, 500, 2**19))])
-def test_portions_are_those_of_the_engine(rows: int, keys: int) -> None:
-    lengths = [Random(k).randint(1, 60) for k in range(9)]
-    requests = [Request(id="", prompt=Prompt(ids=(1,) * n), seeds=tuple(range(7))) for n in lengths]
-    real = batching.portions(requests, steps=12, max_rows=rows, max_cache_tokens=keys)
-    asked = workload.RolloutWork(
-        prompts=tuple(PromptSize(tokens=n) for n in lengths),
-        answers=7,
-        tokens=12,
-        max_rows=rows,
-        max_cache_tokens=keys,
+@given(LENGTHS, st.data(), st.integers(1, 300))
+def test_every_row_is_in_one_micro_batch_within_the_limit_short_ones_first(
+    prompts: list[int], data: st.DataObject, max_tokens: int
+) -> None:
+    row_lengths = st.lists(st.integers(1, 20), min_size=1, max_size=9)
+    rows = [data.draw(row_lengths) for _ in prompts]
+    order: list[list[int]] = [[] for _ in prompts]
+    last = 0
+    for micro in split_rows(prompts, rows, max_tokens):
+        packed = [prompts[i] + sum(rows[i][k] for k in some) for i, some in micro]
+        alone = len(micro) == 1 and len(micro[0][1]) == 1
+        assert len(packed) * max(packed) <= max_tokens or alone
+        assert packed == sorted(packed)
+        assert packed[0] >= last
+        last = packed[-1]
+        for index, some in micro:
+            order[index] += some
+    for index, ks in enumerate(order):
+        assert sorted(ks) == list(range(len(rows[index])))
+
+
+def test_a_prompt_with_too_many_rows_is_cut_into_several_that_carry_it() -> None:
+    assert split_rows([10], [(5,) * 5], 20) == [
+        [(0, range(4, 5))],
+        [(0, range(2))],
+        [(0, range(2, 4))],
+    ]
+    assert split_rows([10, 4], [(5,), (5,)], 30) == [[(1, range(1)), (0, range(1))]]
+    assert split_rows([], [], 30) == []
+
+
+def test_the_plan_packs_each_prompt_with_its_completions() -> None:
+    sizes = [PromptSize(tokens=10, patches=4), PromptSize(tokens=4)]
+    (micro,) = micro_batches(sizes, 2, 5, 100)
+    assert [(item.prompt, item.rows) for item in micro.items] == [
+        (sizes[1], (5, 5)),
+        (sizes[0], (5, 5)),
+    ]
+
+
+def test_the_plan_samples_in_the_batches_of_an_engine() -> None:
+    lengths = (7, 30, 12)
+    work = RolloutWork(
+        prompts=tuple(PromptSize(tokens=n) for n in lengths), answers=4, tokens=9, max_rows=6
     )
-    planned = [[(p.tokens, n) for p, n in portion.parts] for portion in workload.portions(asked)]
-    assert planned == [[(len(r.prompt.ids), len(r.seeds)) for _, r in part] for part in real]
+    batches = batch_requests(lengths, (4, 4, 4), steps=9, max_rows=6, max_cache_tokens=2**19)
+    planned = [[(p.tokens, rows) for p, rows in batch.parts] for batch in request_batches(work)]
+    assert planned == [[(lengths[i], rows) for i, rows in batch] for batch in batches]
+    assert planned == [[(30, 4)], [(12, 4)], [(7, 4)]]

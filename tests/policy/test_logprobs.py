@@ -20,8 +20,8 @@ from torch.nn.attention.flex_attention import flex_attention
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, PolicyConfig
+from vlrft.memory import limits
 from vlrft.policy import backbone
-from vlrft.policy import linear_logprobs as module
 from vlrft.policy.backbone import attending
 from vlrft.policy.linear_logprobs import linear_logprobs, logprobs_of_logits
 from vlrft.policy.load import load_policy
@@ -185,7 +185,7 @@ def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(backbone, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
-    assert 0 < policy.backbone._features.bytes <= backbone.FEATURE_BYTES
+    assert 0 < policy.backbone._features.bytes <= 40 * 64 * 4
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -328,7 +328,7 @@ def test_chunks_change_neither_values_nor_gradients(monkeypatch: pytest.MonkeyPa
 
     whole = run()
     sizes = rows_through(head, monkeypatch)
-    monkeypatch.setattr(module, "CHUNK_LOGITS", 250)
+    monkeypatch.setattr(limits, "CHUNK_LOGITS", 250)
     parts = run()
     assert sizes == 2 * [5, 5, 5, 5, 3]  # once forward, and once more on the way back
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
@@ -349,7 +349,7 @@ def test_its_own_backward_pass_is_autograds(
     for name, tensor in (("states", states), ("weight", head.weight)):
         tensor.requires_grad_(name in trained)
     weights = torch.randn(23, generator=random, dtype=torch.float64)
-    monkeypatch.setattr(module, "CHUNK_LOGITS", 300)
+    monkeypatch.setattr(limits, "CHUNK_LOGITS", 300)
     found, entropy = linear_logprobs(head, states, targets, banned, 0.7)
     expected, plain = logprobs_of_logits(head(states), targets, banned, 0.7)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
@@ -423,7 +423,7 @@ def test_self_check_in_parts_is_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyP
         return scores
 
     monkeypatch.setattr("vlrft.policy.logprobs.replicated_logprobs", counted)
-    monkeypatch.setattr("vlrft.policy.logprobs.REPLICATED_LOGITS", 300 * 320)
+    monkeypatch.setattr(limits, "REPLICATED_LOGITS", 300 * 320)
     assert self_check(policy, items, mask=mask, temperature=1.0) <= TOLERANCE
     assert len(calls) > 2
     assert sum(calls) == len(mask)
@@ -453,7 +453,7 @@ def test_order_and_company_of_the_items_change_nothing(tiny: Tiny) -> None:
 def test_the_entropy_has_a_gradient_when_asked_for(
     monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_LOGITS", chunk)
+    monkeypatch.setattr(limits, "CHUNK_LOGITS", chunk)
     torch.manual_seed(0)
     head = nn.Linear(4, 7, bias=False).double()
     states = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from vlrft.rollout.engines.hf import KEEP_SHARE
+from vlrft.memory.limits import KEEP_SHARE
 from vlrft.testing.count_step import Case, Counted, Played, count
 from vlrft.testing.work_meter import Work
 

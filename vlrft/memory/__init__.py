@@ -1,1 +1,12 @@
-"""Peak memory from shapes alone: what each part of a run holds, by formula. No torch; `sizing` reads the shapes."""
+"""Peak memory by formula, from shapes and lengths alone: nothing is built. No torch.
+
+    limits          bounds on what the code holds at once, read by the code and by the plan
+    shapes          a model, and the prompts and completions it works on
+    workload        how the work of a step is cut into batches, by the functions that cut the real work
+    saved_tensors   what a forward pass keeps for the backward pass
+    transient       what a pass allocates and frees again
+    rank_memory     what a train engine decides: weights, gradients, optimiser
+    update_phase, sampling_phase, phases -> plan
+
+`vlrft/cli/doctor` reads shapes and lengths from a config and prints the plan.
+"""

@@ -1,142 +1,98 @@
-"""The phases of a stage put together: what is held all along, sampling, evaluation, saving."""
+"""All phases of a stage, put together into its plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
-from vlrft.memory import transient
-from vlrft.memory.plan import MemoryPhase, MemoryPlan, find_peak
+from vlrft.memory.limits import FEATURE_BYTES, PIXEL_CACHE_BYTES
+from vlrft.memory.plan import MemoryPhase, MemoryPlan, Moments, find_peak
 from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts, merge_host_memory
 from vlrft.memory.shapes import ModelShape, PromptSize
-from vlrft.memory.update_phase import self_check, update
-from vlrft.memory.workload import RequestBatch, RolloutWork, StepWork, portions
+from vlrft.memory.update_phase import self_check_phase, update_phase
+from vlrft.memory.workload import RolloutWork, StepWork
 
-PIXEL_CACHE_BYTES = 2**28  # of `chat`
-FEATURE_BYTES = 2**30  # of `policy.backbone`
-COPIED = (
-    0.75  # of the completions' cache: rows that go on are copied when more than a quarter has ended
-)
+UNKNOWN_IMAGES = 2**40  # more than any cache holds
+
+RolloutMemory = Callable[[ModelShape, RolloutWork], Moments]
+"""What a rollout engine holds while it samples, in addition to what the run holds."""
 
 
-def plan(model: ModelShape, work: StepWork, share: RankMemory) -> MemoryPlan:
-    """Every phase of a stage in its steady state: the optimiser has its moments. `share`: what the engine gives a rank."""
-    share = share if model.gpu else merge_host_memory(share)
-    held = held_throughout(model, work, share)
-    samples = add_parts(held, share.sampling)
+def plan(
+    model: ModelShape, work: StepWork, rank: RankMemory, rollout_memory: RolloutMemory | None
+) -> MemoryPlan:
+    """Every phase of a stage after its first step, when the optimiser has its moments. `rollout_memory` None: the rollout
+    engine does not say what it holds, and rollout and evaluation are left out."""
+    rank = rank if model.gpu else merge_host_memory(rank)
+    held = held_throughout(model, work, rank)
+    while_sampling = add_parts(held, rank.sampling)
     phases = []
     if work.self_check:
-        whole = add_parts(held, share.self_check)
-        first = whole if share.moments_from_start else whole | {"optimiser moments": 0}
-        phases.append(self_check(model, work, first))
-    if work.rollout is not None:
-        phases.append(sampling("rollout", model, work.rollout, samples))
-    phases.append(update(model, work, share, held))
-    if work.evaluation is not None:
-        before = samples | pixels(model, work.evaluation.prompts, work)
-        phases.append(sampling("evaluation", model, work.evaluation, before))
-    told = [replace(phase, host=share.host) for phase in phases]
-    return MemoryPlan((*told, save(model, work, share, held)))
+        before = add_parts(held, rank.self_check)
+        if not rank.moments_from_start:
+            before["optimiser moments"] = 0
+        phases.append(self_check_phase(model, work, before))
+    if work.rollout is not None and rollout_memory is not None:
+        phases.append(
+            sampling_phase("rollout", rollout_memory(model, work.rollout), while_sampling)
+        )
+    phases.append(update_phase(model, work, rank, held))
+    if work.evaluation is not None and rollout_memory is not None:
+        images = pixel_bytes(model, work.evaluation.prompts, work)
+        moments = rollout_memory(model, work.evaluation)
+        phases.append(sampling_phase("evaluation", moments, while_sampling | images))
+    on_host = [replace(phase, host=rank.host) for phase in phases]
+    return MemoryPlan((*on_host, save_phase(model, work, rank, held)))
 
 
-def held_throughout(model: ModelShape, work: StepWork, share: RankMemory) -> dict[str, int]:
-    """What the engine holds, a reference's weights, whole on each rank (LoRA has none of its own), images."""
+def held_throughout(model: ModelShape, work: StepWork, rank: RankMemory) -> dict[str, int]:
+    """Allocated for the whole stage: what the train engine holds, a reference's weights (unsharded on each rank; with LoRA
+    the reference is the policy without adapters and has none), images."""
     weights = model.weights
     lora = weights.base < weights.total
     reference = weights.total if work.reference and not lora else 0
-    own = {"reference weights": reference, **pixels(model, work.prompts, work)}
-    return add_parts(share.held, own)
+    others = {"reference weights": reference, **pixel_bytes(model, work.prompts, work)}
+    return add_parts(rank.held, others)
 
 
-def pixels(model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork) -> dict[str, int]:
-    """Pixels of the prompts that are worked on, P v 4, or what the cache holds of them where that is more (a GPU has
-    none of them), and features that a frozen tower gave, P/4 H s, at most 1 GiB."""
+def pixel_bytes(
+    model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork
+) -> dict[str, int]:
+    """Pixels of the prompts, or of all cached images where that is more, in host memory (so none on a GPU): 4 bytes for each
+    of the P patches' values. Cached features of a frozen vision tower: P / merge rows of H elements."""
     t = model.tower
     if t is None:
         return {}
     patches = sum(prompt.patches for prompt in prompts)
-    seen = 0 if not prompts else patches // len(prompts) * (work.images or 2**40)
-    held = 2 * patches if work.ahead else patches  # the step's, and those of the step to come
-    size = 0 if model.gpu else max(held, min(seen, PIXEL_CACHE_BYTES // (t.values * 4)))
+    images = work.distinct_images or UNKNOWN_IMAGES
+    all_patches = 0 if not prompts else patches // len(prompts) * images
+    in_use = 2 * patches if work.prefetch else patches  # this step's, and the next one's
+    cached = min(all_patches, PIXEL_CACHE_BYTES // (t.values * 4))
+    pixels = 0 if model.gpu else max(in_use, cached) * t.values * 4
     features = 0
     if t.gradient == "none" and not t.projector:
-        features = min(
-            max(seen, patches) // t.merge * model.decoder.hidden * model.element, FEATURE_BYTES
-        )
-    return {"pixels and features": size * t.values * 4 + features}
+        rows = max(all_patches, patches) // t.merge
+        features = min(rows * model.decoder.hidden * model.element, FEATURE_BYTES)
+    return {"pixels and features": pixels + features}
 
 
-def sampling(
-    name: str,
-    model: ModelShape,
-    asked: RolloutWork,
-    held: Mapping[str, int],
-    *,
-    ending: bool = True,
-) -> MemoryPhase:
-    """The fullest moment of all portions. `ending`: some completions end before others, so that rows are copied."""
-    found = [_portion(name, model, asked, portion, held, ending) for portion in portions(asked)]
-    return max(found, key=lambda phase: phase.total)
+def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
+    """Rollout or evaluation. `moments`: what the rollout engine holds, `held` all else."""
+    return find_peak(name, {moment: add_parts(held, parts) for moment, parts in moments.items()})
 
 
-def _portion(
-    name: str,
-    model: ModelShape,
-    asked: RolloutWork,
-    portion: RequestBatch,
-    held: Mapping[str, int],
-    ending: bool,
-) -> MemoryPhase:
-    """Keys and values: 2 K s a layer of each padded prompt's tokens, and room for the longest completion a row.
-
-    Prefill: a layer's forward, its mask of B P² places. Decoding: the logits of a step, or the scores of a layer,
-    N h max(P, T) 3w; a copy of the rows that go on.
-    """
-    d, s = model.decoder, model.element
-    token = 2 * d.kv * d.layers * s
-    prompts, longest = len(portion.parts) * portion.longest, portion.longest
-    prefix, own = prompts * token, portion.rows * asked.tokens * token
-    square = prompts * longest
-    forward = transient.decoder_forward(model, prompts, square) + 2 * square
-    scores = portion.spread * d.heads * max(longest, asked.tokens) * 3 * model.wide
-    drawn = portion.rows * asked.tokens * 3 * 8  # tokens, log-probs, random numbers
-    logits = transient.choosing(model, portion.rows, greedy=asked.greedy, truncated=asked.truncated)
-    latest = portion.rows * d.vocab * s  # the head's, until the next ones are there
-    moments = {
-        "prefill": {"keys and values": prefix, "activations": forward},
-        "images": {"activations": transient.tower_forward(model, portion.patches)},
-        "choosing tokens": {
-            "keys and values": prefix + own,
-            "logits": logits,
-            "activations": drawn,
-        },
-        "decoding": {
-            "keys and values": prefix + own,
-            "activations": scores + drawn,
-            "logits": latest,
-        },
-        "rows that ended leave": {
-            "keys and values": prefix + own + int(COPIED * own),
-            "activations": drawn,
-            "logits": latest,
-        },
-    }
-    if portion.rows < 2 or not ending:
-        del moments["rows that ended leave"]
-    return find_peak(name, {m: add_parts(held, parts) for m, parts in moments.items()})
-
-
-def save(model: ModelShape, work: StepWork, share: RankMemory, held: PartBytes) -> MemoryPhase:
-    """What is held, and with LoRA a merged copy of the model, or what an engine gathers. Files are written from the
-    tensors themselves; a GPU's that resuming needs are the first rank's in the machine's memory meanwhile."""
+def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBytes) -> MemoryPhase:
+    """A merged copy of the model with LoRA, or what the engine gathers. Files are written from the tensors themselves; on a
+    GPU the first rank copies what a resumed run needs to host memory."""
     weights = model.weights
     lora = weights.base < weights.total
     moments = {
         "merged copy" if lora else "writing": add_parts(held, {"weights": weights.total * lora}),
-        "gathering": add_parts(held, share.gathering),
+        "gathering": add_parts(held, rank.gathering),
     }
     if not model.gpu:
-        return find_peak("save", {name: add_parts(m, share.saving) for name, m in moments.items()})
+        copies = {moment: add_parts(parts, rank.saving) for moment, parts in moments.items()}
+        return find_peak("save", copies)
     reference = weights.trained if work.reference and not lora else 0
-    host = add_parts(share.host, share.saving, {"reference weights": reference})
+    host = add_parts(rank.host, rank.saving, {"reference weights": reference})
     return replace(find_peak("save", moments), host={k: size for k, size in host.items() if size})

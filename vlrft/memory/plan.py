@@ -1,9 +1,11 @@
-"""A plan: for each phase of a run what is held at its fullest moment, by part."""
+"""A memory plan: for each phase of a stage the bytes that are held at its peak, by part."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from vlrft.memory.rank_memory import PartBytes
 
 PARTS = (
     "weights",
@@ -18,17 +20,21 @@ PARTS = (
     "keys and values",
     "pixels and features",
 )
-FILL_LIMIT = 0.9  # of a device's memory that a plan may fill: the rest is the libraries' own and lost between blocks
+FILL_LIMIT = 0.9  # share of a device's memory that a plan may fill; the rest is the libraries' own and fragmentation
+
+
+Moments = Mapping[str, PartBytes]
+"""Bytes by part at each moment of a phase, by the moment's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryPhase:
-    """Bytes by part at the fullest moment of a phase; parts that hold nothing are left out."""
+    """Bytes by part at the peak of a phase; parts of 0 bytes are left out."""
 
     name: str
-    moment: str  # which moment that is
-    parts: Mapping[str, int] = field(default_factory=dict[str, int])
-    host: Mapping[str, int] = field(default_factory=dict[str, int])  # in the machine's memory
+    moment: str  # of the peak
+    parts: PartBytes = field(default_factory=dict[str, int])
+    host: PartBytes = field(default_factory=dict[str, int])  # in host memory
 
     @property
     def total(self) -> int:
@@ -49,15 +55,15 @@ class MemoryPlan:
         return self.peak.total <= FILL_LIMIT * memory
 
 
-def find_peak(name: str, moments: Mapping[str, Mapping[str, int]]) -> MemoryPhase:
-    """The phase at the moment that holds most."""
+def find_peak(name: str, moments: Moments) -> MemoryPhase:
+    """The phase of that name at the moment that holds most."""
     moment = max(moments, key=lambda m: sum(moments[m].values()))
-    kept = {part: size for part, size in moments[moment].items() if size}
-    return MemoryPhase(name=name, moment=moment, parts=kept)
+    parts = {part: size for part, size in moments[moment].items() if size}
+    return MemoryPhase(name=name, moment=moment, parts=parts)
 
 
 def format_bytes(size: float) -> str:
-    """`1.25 GiB`, `310 MiB`: three figures or so."""
+    """`1.25 GiB`, `310 MiB`: about three digits."""
     if size >= 2**30:
         return f"{size / 2**30:.2f} GiB"
     if size >= 2**20:

@@ -1,4 +1,5 @@
-"""What one rank holds of a policy and of its training, told by its engine; all else of a plan is the same with any."""
+"""Memory of one rank that its train engine decides: weights, gradients, optimiser, buffers. The rest of a plan is the same
+for every engine."""
 
 from __future__ import annotations
 
@@ -8,53 +9,52 @@ from dataclasses import dataclass, field, replace
 PartBytes = Mapping[str, int]  # bytes by part, as `plan.PARTS` names them
 
 
-def none() -> dict[str, int]:
+def no_parts() -> dict[str, int]:
     return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientMemory:
-    """Gradients between and at the end of backward passes, where they are not `held` all along."""
+    """Gradients during the micro-batches of an update, where they are not part of `RankMemory.held`."""
 
-    fresh: int  # one micro-batch's, when its backward pass ends
-    summed: int  # what the micro-batches before have left
-    in_place: bool  # a backward pass adds to that sum, and has no other place for its own
+    fresh: int  # of one micro-batch, when its backward pass ends
+    summed: int  # over the micro-batches before it
+    in_place: bool  # a backward pass adds to the sum and needs no buffer of its own
 
     def at_end(self, before: int) -> int:
-        """When a backward pass ends that found `before`."""
+        """At the end of a backward pass that began with `before` bytes of gradients."""
         return self.fresh if self.in_place else before + self.fresh
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankMemory:
-    """Bytes of a rank. What is not `held` comes besides it, in the moments that its name says."""
+    """Memory of one rank, in bytes. `held` is allocated for the whole run; every other field only during the phase it is
+    named after."""
 
-    held: PartBytes  # all along, the optimiser having its moments
+    held: PartBytes  # the optimiser's moments included
     gradients: GradientMemory
-    moments_from_start: bool = False  # the moments are there before the first step
-    passes: PartBytes = field(default_factory=none)  # forward and backward passes of an update
-    backward: PartBytes = field(default_factory=none)  # from the first gradient on
-    reducing: PartBytes = field(default_factory=none)  # gradients go to other ranks
-    reduce_from: float = 1.0  # of a backward pass, when they first do
-    step: PartBytes = field(default_factory=none)  # the optimiser's step
-    self_check: PartBytes = field(default_factory=none)  # the self-check
-    sampling: PartBytes = field(default_factory=none)  # rollouts and evaluations
-    gathering: PartBytes = field(default_factory=none)  # what is saved, a tensor at a time
-    host: PartBytes = field(default_factory=none)  # the machine's memory, all along
-    saving: PartBytes = field(
-        default_factory=none
-    )  # the machine's, of the first rank while it saves
+    moments_from_start: bool = False  # the optimiser's moments exist before its first step
+    passes: PartBytes = field(default_factory=no_parts)  # forward and backward passes of an update
+    backward: PartBytes = field(default_factory=no_parts)  # from an update's first gradient on
+    reducing: PartBytes = field(default_factory=no_parts)  # while gradients are sent to other ranks
+    reduce_from: float = 1.0  # share of the backward pass that is done when that begins
+    step: PartBytes = field(default_factory=no_parts)  # the optimiser's step
+    self_check: PartBytes = field(default_factory=no_parts)
+    sampling: PartBytes = field(default_factory=no_parts)  # rollouts and evaluations
+    gathering: PartBytes = field(default_factory=no_parts)  # saving, one tensor at a time
+    host: PartBytes = field(default_factory=no_parts)  # host memory, for the whole run
+    saving: PartBytes = field(default_factory=no_parts)  # host memory of the first rank, saving
 
 
 def add_parts(*parts: PartBytes) -> dict[str, int]:
-    """Each part summed."""
-    found: dict[str, int] = {}
-    for some in parts:
-        for name, size in some.items():
-            found[name] = found.get(name, 0) + size
-    return found
+    """The sum of each part."""
+    total: dict[str, int] = {}
+    for sizes in parts:
+        for name, size in sizes.items():
+            total[name] = total.get(name, 0) + size
+    return total
 
 
-def merge_host_memory(share: RankMemory) -> RankMemory:
-    """On a CPU what an engine puts into the machine's memory lies beside everything else."""
-    return replace(share, held=add_parts(share.held, share.host), host={})
+def merge_host_memory(rank: RankMemory) -> RankMemory:
+    """The same on a CPU, whose memory is the host's."""
+    return replace(rank, held=add_parts(rank.held, rank.host), host={})

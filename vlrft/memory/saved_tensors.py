@@ -1,27 +1,22 @@
-"""What autograd keeps of a forward pass for the backward one. H hidden, A query heads x width, K key heads x width,
-I inner width, W width of the tower; s bytes of an element, w of one in float32 at least; T positions, P patches.
+"""Bytes that autograd saves in a forward pass for the backward pass.
 
-Each was compared with what `torch.autograd.graph.saved_tensors_hooks` sees.
+H hidden, A query heads x width, K key heads x width, h heads, d width of a head, I inner width, W width of the vision
+tower, r rank of adapters; s bytes of an element, w of one in float32 at least; T positions, L of them in each of R rows,
+P patches, N scored tokens. Each formula was compared with what `torch.autograd.graph.saved_tensors_hooks` counts.
 """
 
 from __future__ import annotations
 
-from vlrft.memory.shapes import (
-    AdapterShape,
-    DecoderShape,
-    MicroBatch,
-    ModelShape,
-    PromptSize,
-    VisionShape,
-)
+from vlrft.memory.shapes import AdapterShape, DecoderShape, MicroBatch, ModelShape, VisionShape
 
 
 def decoder_layer(model: ModelShape, micro: MicroBatch) -> int:
-    """One layer: T [2Hw + 2As + 2K's + 3Is + hw] + a mask, and with trained weights T [4Hs + Is] besides.
+    """One layer: T [2Hw + 2As + 2K's + 3Is + hw] and a mask; with trained weights also T [4Hs + Is].
 
-    Hw: each norm's input, in float32. As: queries, attention's output (also the next module's input). K's: keys and
-    values, repeated to A for each query head where there is a mask. 3I: gate, its activation, up. hw: log-sum-exp.
-    Trained weights: each norm's result before and behind its scale, the down projection's input.
+    2Hw: the norms' inputs, in float32. 2As: queries and the attention output (also the next module's input). 2K's: keys
+    and values, repeated to A for each query head where there is a mask (K' = A), else K. 3Is: gate, its activation, up.
+    hw: log-sum-exp of the attention scores. Trained weights: each norm's output before and after its scale, and the down
+    projection's input.
     """
     d, s, w = model.decoder, model.element, model.wide
     repeated = d.kv if d.attention == "flex_attention" else d.query
@@ -34,8 +29,8 @@ def decoder_layer(model: ModelShape, micro: MicroBatch) -> int:
 
 
 def attention(decoder: DecoderShape, micro: MicroBatch, s: int) -> int:
-    """sdpa: the mask as numbers, R L² s, a copy for each layer. eager: the shares of attention, R h L² w, and their
-    copy in the model's dtype. flex_attention: nothing."""
+    """sdpa: the mask as numbers, R L² s, one copy for each layer. eager: the attention weights, R h L² w, and their copy in
+    the model's dtype. flex_attention: nothing."""
     if decoder.attention == "sdpa":
         return micro.square * s
     if decoder.attention == "eager":
@@ -43,15 +38,18 @@ def attention(decoder: DecoderShape, micro: MicroBatch, s: int) -> int:
     return 0
 
 
-def adapters(kept: AdapterShape, s: int) -> int:
-    """A token of a layer: the adapted modules' inputs, each cast anew where adapters are of another dtype, and r
-    elements of each."""
-    low = len(kept.inputs) * kept.rank * kept.element
-    return low + (kept.distinct * s if s == kept.element else sum(kept.inputs) * kept.element)
+def adapters(shape: AdapterShape, s: int) -> int:
+    """For each token of a layer: r elements of each adapted module, and the modules' inputs, of which every module has its
+    own copy where adapters have another dtype than the model."""
+    low_rank = len(shape.inputs) * shape.rank * shape.element
+    if s == shape.element:
+        return low_rank + shape.distinct * s
+    return low_rank + sum(shape.inputs) * shape.element
 
 
 def decoder_ends(model: ModelShape, micro: MicroBatch) -> int:
-    """The last norm, T (Hw + Hs), rotary cosines and sines, 2 T d s, the scored states, N H s; with trained weights."""
+    """Outside of the layers: the last norm, T Hw, with trained weights T Hs more; rotary cosines and sines, 2 T d s; the
+    scored hidden states, N H s."""
     d, s = model.decoder, model.element
     trained = d.hidden * s if d.gradient == "all" else 0
     ends = micro.positions * (d.hidden * model.wide + trained + 2 * d.head_dim * s)
@@ -59,7 +57,7 @@ def decoder_ends(model: ModelShape, micro: MicroBatch) -> int:
 
 
 def decoder(model: ModelShape, micro: MicroBatch) -> int:
-    """All of it: every layer whole, or under checkpointing its input alone, T H s."""
+    """The decoder: all layers and both ends. Under checkpointing a layer saves its input alone, T H s."""
     d = model.decoder
     if d.gradient == "none":
         return 0
@@ -70,54 +68,50 @@ def decoder(model: ModelShape, micro: MicroBatch) -> int:
 
 
 def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: int = 0) -> int:
-    """One layer: P s [2W + 6W + mI + h w/s], with trained weights P s [3W + I], gated ones 2W and I more.
+    """One vision layer: P s [2W + 6W + mI] and hw for the log-sum-exp; with trained weights P s [3W + I], gated 2W more.
 
-    2W: the norms' inputs. 6W: queries, keys, the 3W of which the values are a part, attention's output. mI: what the
-    MLP's activation keeps. Trained weights: the inputs of the linear modules.
-    eager: the shares of attention besides, `squares` (the sum of the squared lengths that are attended over) x heads.
+    2W: the norms' inputs (RMS norms: in float32). 6W: queries, keys, the 3W that contain the values, the attention output.
+    mI: what the MLP's activation saves, 3I gated and else 2I. Trained weights: the inputs of the linear modules. Eager
+    attention: its weights instead of the log-sum-exp, `squares` (the sum of the squared lengths attended over) x heads.
     """
     s, w = model.element, model.wide
-    norm = w if tower.gated else s  # an RMS norm computes in float32, a layer norm keeps its input
-    each = (
-        2 * tower.width * norm + 6 * tower.width * s + (3 if tower.gated else 2) * tower.inner * s
-    )
+    norm = w if tower.gated else s  # an RMS norm computes in float32, a layer norm saves its input
+    mlp = (3 if tower.gated else 2) * tower.inner
+    each = 2 * tower.width * norm + 6 * tower.width * s + mlp * s
     if tower.attention == "sdpa":
         each += tower.heads * w
     if tower.gradient == "all":
         each += (3 * tower.width + tower.inner + (2 * tower.width if tower.gated else 0)) * s
-    shares = squares * tower.heads * (s if s >= 4 else 4 + s) if tower.attention == "eager" else 0
-    return patches * (each + adapters(tower.adapters, s)) + shares
+    weights = squares * tower.heads * (s if s >= 4 else 4 + s) if tower.attention == "eager" else 0
+    return patches * (each + adapters(tower.adapters, s)) + weights
 
 
 def merger(model: ModelShape, tower: VisionShape, patches: int) -> int:
-    """The projector: P s [W + 3W], an RMS norm W more: the norm's input, the inputs of two linear modules and of the
+    """The projector: P s [W + 3W], with an RMS norm W more: the norm's input, and the inputs of two linear modules and of the
     activation between them."""
     widths = 5 if tower.gated else 4
     return patches * widths * tower.width * model.element
 
 
 def tower(model: ModelShape, micro: MicroBatch) -> int:
-    """All of the tower: pixels for trained patches, layers (under checkpointing the input of each), projector."""
+    """The vision tower: pixels where patch embeddings are trained, layers (under checkpointing the input of each), rotary
+    cosines and sines in float32, projector."""
     t = model.tower
     if t is None or not micro.patches:
         return 0
-    kept = 0
+    saved = 0
     if t.gradient != "none":
         layer = tower_layer(model, t, micro.patches, squares(micro))
         if model.checkpointing:
             layer = micro.patches * t.width * model.element
         pixels = micro.patches * t.values * model.element if t.gradient == "all" else 0
-        kept += t.layers * layer + pixels
-        kept += 2 * micro.patches * t.width // t.heads * 4  # rotary cosines and sines
+        rotary = 2 * micro.patches * t.width // t.heads * 4
+        saved += t.layers * layer + pixels + rotary
     if t.gradient != "none" or t.projector:
-        kept += merger(model, t, micro.patches)
-    return kept
+        saved += merger(model, t, micro.patches)
+    return saved
 
 
 def squares(micro: MicroBatch) -> int:
-    """Σ p² over the prompts: attention of a tower is within an image."""
-    return sum(_square(item.prompt) for item in micro.items)
-
-
-def _square(prompt: PromptSize) -> int:
-    return prompt.patches**2
+    """Σ p² over the prompts' patches p: the tower attends within an image."""
+    return sum(item.prompt.patches**2 for item in micro.items)

@@ -1,7 +1,7 @@
-"""What the arithmetic is told: a model's shapes, how it is trained, and the lengths of what it works on.
+"""Input of the formulas: a model's shapes, how it is trained, and the lengths of what it works on.
 
-Everything is in bytes, elements or tokens. `element` is the width of a number of the model's dtype, `wide` that of
-what is computed in float32 at least.
+Sizes are in bytes, elements or tokens. `element` is the size of one number in the model's dtype, `wide` of one that is
+computed in float32 at least.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-GRADIENT = Literal["all", "flow", "none"]
+Gradient = Literal["all", "flow", "none"]
+"""Of a part of the model: its weights are trained; frozen, but gradients pass through it; no gradients at all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterShape:
-    """LoRA in every layer of a part: the linear modules that have one, by their inputs' widths."""
+    """LoRA in every layer of a part."""
 
     rank: int = 0
     element: int = 4  # peft keeps adapters of a half-precision model in float32
-    inputs: tuple[int, ...] = ()  # a width for each adapted module of a layer
-    distinct: int = (
-        0  # elements a token of the inputs that differ; those that are kept anyway do not count
-    )
+    inputs: tuple[int, ...] = ()  # input width of each adapted linear module of a layer
+    distinct: int = 0
+    """Elements for each token of the distinct inputs, those left out that are saved anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderShape:
-    """A causal decoder of the Llama kind: two norms, grouped-query attention and a gated MLP in each layer."""
+    """A causal decoder: two norms, grouped-query attention and a gated MLP in each layer."""
 
     hidden: int
     layers: int
@@ -38,53 +38,53 @@ class DecoderShape:
     inner: int
     vocab: int
     attention: Literal["sdpa", "eager", "flex_attention"] = "sdpa"
-    gradient: GRADIENT = "all"  # flow: frozen weights through which gradients pass
+    gradient: Gradient = "all"
     adapters: AdapterShape = AdapterShape()
 
     @property
     def query(self) -> int:
-        """Elements a token of all query heads."""
+        """Elements for each token of all query heads."""
         return self.heads * self.head_dim
 
     @property
     def kv(self) -> int:
-        """Elements a token of all key heads, or of all value heads."""
+        """Elements for each token of all key heads, and as many of all value heads."""
         return self.kv_heads * self.head_dim
 
 
 @dataclass(frozen=True, kw_only=True)
 class VisionShape:
-    """A vision tower of the Qwen kind."""
+    """A vision tower, a transformer over patches, with a projector that merges patches into tokens."""
 
     width: int
     layers: int
     heads: int
     inner: int
-    gated: bool  # a gated MLP and RMS norms (Qwen2.5-VL), else a plain one and layer norms
-    values: int = 1176  # of the pixels of a patch
-    merge: int = 4  # patches a token
+    gated: bool  # a gated MLP and RMS norms, else a plain MLP and layer norms
+    values: int = 1176  # numbers of a patch
+    merge: int = 4  # patches of one token
     attention: Literal["sdpa", "eager"] = "sdpa"
-    gradient: GRADIENT = "all"
-    projector: bool = True  # whether what maps features into the decoder is trained
+    gradient: Gradient = "all"
+    projector: bool = True  # whether it is trained
     adapters: AdapterShape = AdapterShape()
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightBytes:
-    """Bytes of parameters, and how many numbers each trained one has."""
+    """Bytes of the parameters, and the number of elements of each trained one."""
 
     total: int
     trained: int
-    embedding: int  # the input embedding's, when it is trained, else 0
-    tower: int = 0  # trained ones of the tower
-    base: int = 0  # without adapters; what a merged copy takes
-    half: int = 0  # trained ones in half precision
+    embedding: int  # of the input embedding when it is trained, else 0
+    tower: int = 0  # trained, of the vision tower
+    base: int = 0  # without adapters, as a merged copy has them
+    half: int = 0  # trained, in half precision
     sizes: tuple[int, ...] = ()  # elements of each trained parameter
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
-    """A policy."""
+    """A policy and how it is trained."""
 
     decoder: DecoderShape
     tower: VisionShape | None
@@ -101,7 +101,7 @@ class ModelShape:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSize:
-    """A prompt's tokens, those of its images included, and its images' patches."""
+    """A prompt's tokens, image tokens included, and its images' patches."""
 
     tokens: int
     patches: int = 0
@@ -109,20 +109,20 @@ class PromptSize:
 
 @dataclass(frozen=True, kw_only=True)
 class PackedPrompt:
-    """A prompt and the completions that are packed behind it."""
+    """A prompt with the completions that are packed into one row after it."""
 
     prompt: PromptSize
     rows: tuple[int, ...]  # tokens of each completion
 
     @property
     def packed(self) -> int:
-        """Positions of the packed row; a completion's last token is never fed."""
+        """Positions of the packed row: the last token of a completion is scored and never an input."""
         return self.prompt.tokens + sum(max(row - 1, 0) for row in self.rows)
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """A micro-batch: items padded to the longest."""
+    """Packed prompts of one forward pass, padded to the longest."""
 
     items: Sequence[PackedPrompt]
 
@@ -136,7 +136,7 @@ class MicroBatch:
 
     @property
     def square(self) -> int:
-        """Entries of the mask: rows x length x length."""
+        """Entries of the attention mask: rows x length x length."""
         return len(self.items) * self.length**2
 
     @property
@@ -145,4 +145,5 @@ class MicroBatch:
 
     @property
     def scored(self) -> int:
+        """Completion tokens."""
         return sum(sum(item.rows) for item in self.items)

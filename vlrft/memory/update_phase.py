@@ -1,136 +1,144 @@
-"""The phases that train: the update, its optimiser step, and the check of the first batch."""
+"""The phases that train: the update with its optimiser step, and the self-check of the first batch."""
 
 from __future__ import annotations
 
 from vlrft.memory import saved_tensors, transient
+from vlrft.memory.limits import replicated_rows
 from vlrft.memory.plan import MemoryPhase, find_peak
 from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts
 from vlrft.memory.shapes import MicroBatch, ModelShape, VisionShape
 from vlrft.memory.workload import StepWork, micro_batches
 
-REPLICATED_LOGITS = 2**28  # of `policy.logprobs`: a test holds the two equal
-Moments = dict[str, PartBytes]
 
-
-def update(model: ModelShape, work: StepWork, share: RankMemory, held: PartBytes) -> MemoryPhase:
-    """The fullest moment of all micro-batches and of the optimiser step. `held`: what is there all along."""
-    groups = [work.prompts[k :: work.updates] for k in range(work.updates)]
-    moments: Moments = {"the optimiser's step": add_parts(held, share.step)}
-    for prompts in groups:
+def update_phase(
+    model: ModelShape, work: StepWork, rank: RankMemory, held: PartBytes
+) -> MemoryPhase:
+    """The peak over all micro-batches and the optimiser's step. `held`: allocated for the whole stage."""
+    moments: dict[str, PartBytes] = {"the optimiser's step": add_parts(held, rank.step)}
+    for k in range(work.updates):
+        prompts = work.prompts[k :: work.updates]
         micros = micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
         for micro in micros:
             several = len(micros) > 1
-            forth = _forward(model, micro, share, several, work.reference)
-            for name, parts in (forth | _backward(model, micro, share, several)).items():
-                found = add_parts(held, parts)
-                if name not in moments or sum(moments[name].values()) < sum(found.values()):
-                    moments[name] = found
+            passes = _forward(model, micro, rank, several, work.reference)
+            passes |= _backward(model, micro, rank, several)
+            for moment, parts in passes.items():
+                total = add_parts(held, parts)
+                if moment not in moments or sum(moments[moment].values()) < sum(total.values()):
+                    moments[moment] = total
     return find_peak("update", moments)
 
 
 def _forward(
-    model: ModelShape, micro: MicroBatch, share: RankMemory, several: bool, reference: bool
+    model: ModelShape, micro: MicroBatch, rank: RankMemory, several: bool, reference: bool
 ) -> dict[str, PartBytes]:
-    """Forward's end, and what goes before it. `several`: micro-batches before this one have left gradients."""
-    before = {"gradients": share.gradients.summed if several else 0}
-    kept, seen = saved_tensors.decoder(model, micro), saved_tensors.tower(model, micro)
-    logits = transient.logits_forward(model, micro.scored)
-    moments: Moments = {
-        "forward of the logits": {**before, "activations": kept + seen, "logits": logits}
+    """Moments of a forward pass. `several`: the micro-batches before this one have left gradients."""
+    gradients = {"gradients": rank.gradients.summed if several else 0}
+    decoder = saved_tensors.decoder(model, micro)
+    tower = saved_tensors.tower(model, micro)
+    encoding = transient.tower_forward(model, micro.patches)
+    moments: dict[str, PartBytes] = {
+        "forward of the logits": {
+            **gradients,
+            "activations": decoder + tower,
+            "logits": transient.logits_forward(model, micro.scored),
+        }
     }
-    tower = transient.tower_forward(model, micro.patches)
     if reference:
-        forward = transient.decoder_forward(model, micro.positions, micro.square)
+        layer = transient.decoder_forward(model, micro.positions, micro.square)
         moments["the reference's forward"] = {
-            **before,
-            "activations": kept + seen + max(forward, tower),
+            **gradients,
+            "activations": decoder + tower + max(layer, encoding),
         }
     if model.tower is not None and micro.patches:
-        moments["forward of the vision tower"] = {**before, "activations": seen + tower}
-    return {name: add_parts(parts, share.passes) for name, parts in moments.items()}
+        moments["forward of the vision tower"] = {**gradients, "activations": tower + encoding}
+    return {name: add_parts(parts, rank.passes) for name, parts in moments.items()}
 
 
 def _backward(
-    model: ModelShape, micro: MicroBatch, share: RankMemory, several: bool
+    model: ModelShape, micro: MicroBatch, rank: RankMemory, several: bool
 ) -> dict[str, PartBytes]:
-    """The start of the backward pass through each part, and what becomes of gradients: they come as activations go, into
-    the sum of those before or beside it, as the engine has it.
-    """
-    weights, d, found = model.weights, model.decoder, share.gradients
-    before = found.summed if several else 0
-    end = found.at_end(before)
-    kept, seen = saved_tensors.decoder(model, micro), saved_tensors.tower(model, micro)
-    # The head's gradient is summed beside what it has already.
+    """Moments of a backward pass: the start of each part of the model, where its saved tensors are still there, and the
+    handling of the gradients. Gradients grow while saved tensors are freed, in the sum of the micro-batches before or in
+    a buffer of their own (`GradientMemory.in_place`)."""
+    weights, d, gradients = model.weights, model.decoder, rank.gradients
+    before = gradients.summed if several else 0
+    end = gradients.at_end(before)
+    saved = saved_tensors.decoder(model, micro)
+    saved_by_tower = saved_tensors.tower(model, micro)
+    # The head's gradient is computed in a buffer of its own and then added to the sum.
     head = d.hidden * d.vocab * model.element if model.head_trained else 0
-    within = transient.decoder_backward(model, micro.positions, micro.square)
+    within_layer = transient.decoder_backward(model, micro.positions, micro.square)
     if model.checkpointing:
-        within += saved_tensors.decoder_layer(model, micro)
-    # Embeddings, which the forward's caller holds.
-    hidden = micro.positions * d.hidden * model.element
-    moments: Moments = {
+        within_layer += saved_tensors.decoder_layer(model, micro)
+    embeddings = micro.positions * d.hidden * model.element  # held by the caller of the forward
+    moments: dict[str, PartBytes] = {
         "backward of the logits": {
             "gradients": before + head,
-            "activations": kept + seen,
+            "activations": saved + saved_by_tower,
             "logits": transient.logits_backward(model, micro.scored),
         },
         "backward of the decoder": {
             "gradients": before + head,
-            "activations": kept + seen + within,
+            "activations": saved + saved_by_tower + within_layer,
         },
         "backward of the embeddings": {
             "gradients": end + (head if several else 0) + weights.embedding,
-            "activations": hidden,
+            "activations": embeddings,
         },
     }
-    if not found.in_place:
-        again = found.fresh if several else 0
-        moments["summing gradients"] = {"gradients": again + found.summed}
+    if not gradients.in_place:
+        fresh = gradients.fresh if several else 0
+        moments["summing gradients"] = {"gradients": fresh + gradients.summed}
     if model.tower is not None and micro.patches:
-        own = found.fresh * weights.tower // max(weights.trained, 1)
-        there = max(before, end - own)
+        of_tower = gradients.fresh * weights.tower // max(weights.trained, 1)
+        of_others = max(before, end - of_tower)
+        layer = _tower_layer(model, model.tower, micro, saved_by_tower)
         moments["backward of the vision tower"] = {
-            "gradients": head + there,
-            "activations": seen + _in_tower(model, model.tower, micro, seen),
+            "gradients": head + of_others,
+            "activations": saved_by_tower + layer,
         }
-    moments = {name: add_parts(parts, share.passes) for name, parts in moments.items()}
-    if share.reducing:
-        left = 1 - share.reduce_from  # of the backward pass
-        full = {"gradients": end, "activations": max(int((kept + seen + within) * left), hidden)}
-        passes = {name: int(size * left) for name, size in share.passes.items()}
-        moments["reducing gradients"] = add_parts(full, passes, share.reducing)
-    return {name: add_parts(parts, share.backward) for name, parts in moments.items()}
-
-
-def _in_tower(model: ModelShape, tower: VisionShape, micro: MicroBatch, seen: int) -> int:
-    """Within a layer of the tower: its gradients, and what checkpointing computes again."""
-    if not seen:
-        return 0
-    last = transient.tower_backward(model, micro.patches)
-    if model.checkpointing and tower.gradient != "none":
-        return last + saved_tensors.tower_layer(
-            model, tower, micro.patches, saved_tensors.squares(micro)
+    moments = {name: add_parts(parts, rank.passes) for name, parts in moments.items()}
+    if rank.reducing:
+        left = 1 - rank.reduce_from  # of the backward pass
+        activations = int((saved + saved_by_tower + within_layer) * left)
+        passes = {name: int(size * left) for name, size in rank.passes.items()}
+        moments["reducing gradients"] = add_parts(
+            {"gradients": end, "activations": max(activations, embeddings)}, passes, rank.reducing
         )
-    return last
+    return {name: add_parts(parts, rank.backward) for name, parts in moments.items()}
 
 
-def self_check(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
-    """The first micro-batch by a plain forward of some whole rows: logits of each position, T V s, and of the scored
-    ones again, N V (s + 4 w)."""
+def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatch, saved: int) -> int:
+    """The backward pass of one vision layer: its gradients and, with checkpointing, what it computes again. Nothing when
+    the tower has saved nothing."""
+    if not saved:
+        return 0
+    gradients = transient.tower_backward(model, micro.patches)
+    if model.checkpointing and tower.gradient != "none":
+        squares = saved_tensors.squares(micro)
+        return gradients + saved_tensors.tower_layer(model, tower, micro.patches, squares)
+    return gradients
+
+
+def self_check_phase(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
+    """The first micro-batch again, by a plain forward pass of a few unpacked rows: the logits of every position, T V s, and
+    of the scored ones once more, N V (s + 4w)."""
     micros = micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
     items = micros[0].items
     longest = max(item.prompt.tokens for item in items) + work.tokens
-    rows = sum(len(item.rows) for item in items)
-    taken = min(max(REPLICATED_LOGITS // model.decoder.vocab // longest, 1), rows)
-    positions, vocab = taken * longest, model.decoder.vocab
-    scored = taken * work.tokens * vocab * (model.element + 4 * model.wide)
-    forward = transient.decoder_forward(model, positions, taken * longest**2)
+    vocab = model.decoder.vocab
+    rows = min(replicated_rows(vocab, longest), sum(len(item.rows) for item in items))
+    positions = rows * longest
+    scored = rows * work.tokens * vocab * (model.element + 4 * model.wide)
+    plain = transient.decoder_forward(model, positions, rows * longest**2)
     packed = transient.decoder_forward(model, micros[0].positions, micros[0].square)
-    patches = max(item.prompt.patches for item in items) * taken
-    moments: Moments = {
+    patches = max(item.prompt.patches for item in items) * rows
+    encoding = transient.tower_forward(model, patches)
+    moments = {
         "plain logits": {"logits": positions * vocab * model.element + scored},
-        "plain forward": {"activations": max(forward, transient.tower_forward(model, patches))},
+        "plain forward": {"activations": max(plain, encoding)},
         "packed forward": {"activations": packed},
     }
-    return find_peak(
-        "self-check", {name: add_parts(held, parts) for name, parts in moments.items()}
-    )
+    total = {name: add_parts(held, parts) for name, parts in moments.items()}
+    return find_peak("self-check", total)

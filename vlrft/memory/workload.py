@@ -1,5 +1,7 @@
-"""How a step's work is cut: micro-batches of the update, portions of sampling. Tests hold both to `Batch.parts` and
-`rollout.portions`, which cut the real thing.
+"""How the work of a step is cut: requests into batches that are sampled at once, rows into micro-batches of the update.
+
+`batch_requests` and `split_rows` work on lengths alone. The rollout engine and the trainer call them for the real work,
+the memory plan for the work it plans.
 """
 
 from __future__ import annotations
@@ -7,39 +9,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vlrft.memory.limits import PREFILL_TOKENS
 from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
-
-PREFILL_TOKENS = 2**16  # of `rollout.portions`
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutWork:
-    """What an engine is asked for at once, and its bounds."""
+    """What a rollout engine is asked for in one call, and its limits."""
 
     prompts: tuple[PromptSize, ...]
-    answers: int  # completions a prompt
-    tokens: int  # the longest completion
+    answers: int  # completions of each prompt
+    tokens: int  # of the longest completion
     greedy: bool = False
-    truncated: bool = False  # top_p or top_k
+    truncated: bool = False  # by top_p or top_k
     max_rows: int = 512
     max_cache_tokens: int = 2**19
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepWork:
-    """What a stage does in a step, and what an evaluation does at once."""
+    """What a stage does in one step, and what an evaluation does at once."""
 
-    prompts: tuple[PromptSize, ...]  # a step's
-    group: int  # completions a prompt
-    tokens: int  # the longest completion
+    prompts: tuple[PromptSize, ...]  # of the step
+    group: int  # completions of each prompt
+    tokens: int  # of the longest completion
     micro_tokens: int  # update.max_tokens_per_micro_batch
-    updates: int = 1  # optimiser steps over disjoint parts of the prompts
-    reference: bool = False  # the method reads a reference's log-probs
-    rollout: RolloutWork | None = None  # None: the answers are given
+    updates: int = 1  # optimiser steps, each over its own part of the prompts
+    reference: bool = False  # the objective needs a reference's log-probs
+    rollout: RolloutWork | None = None  # None: the answers are gold
     evaluation: RolloutWork | None = None
     self_check: bool = False
-    ahead: bool = False  # threads process the images of the step to come
-    images: int | None = None  # distinct ones of the run, as far as they are known
+    prefetch: bool = False  # the next step's images are processed during this one
+    distinct_images: int | None = None  # of the run; None: unknown
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class RequestBatch:
         return max(prompt.tokens for prompt, _ in self.parts)
 
     @property
-    def spread(self) -> int:
-        """Places of rows where every prompt has as many as the one with most."""
+    def padded_rows(self) -> int:
+        """Rows when every prompt has as many as the one with most."""
         return len(self.parts) * max(rows for _, rows in self.parts)
 
     @property
@@ -66,52 +67,87 @@ class RequestBatch:
         return sum(prompt.patches for prompt, _ in self.parts)
 
 
-def micro_batches(
-    prompts: Sequence[PromptSize], group: int, tokens: int, budget: int
-) -> list[MicroBatch]:
-    """The parts of an optimiser step: items, short ones first, while items x longest stays within the budget.
+def batch_requests(
+    lengths: Sequence[int],
+    counts: Sequence[int],
+    *,
+    steps: int,
+    max_rows: int,
+    max_cache_tokens: int,
+) -> list[list[tuple[int, int]]]:
+    """Batches of (index, completions), for prompts of `lengths` tokens with `counts` completions each.
 
-    A group whose prompt and completions are more than the budget is cut; each part carries the prompt.
+    Longest prompts first, so that a batch has little padding and the largest comes first. A batch has at most `max_rows`
+    completions, `max_cache_tokens` keys (of its padded prompts, and `steps` for each completion) and `PREFILL_TOKENS`
+    padded prompt tokens. A prompt whose completions exceed that even alone is split, down to one completion a batch.
     """
-    items: list[PackedPrompt] = []
-    for prompt in prompts:
-        most = max((budget - prompt.tokens) // tokens, 1)
-        whole, rest = divmod(group, most)
-        sizes = [most] * whole + ([rest] if rest else [])
-        items += [PackedPrompt(prompt=prompt, rows=(tokens,) * size) for size in sizes]
-    found: list[MicroBatch] = []
-    part: list[PackedPrompt] = []
-    for item in sorted(items, key=_budgeted):
-        if part and (len(part) + 1) * max(*map(_budgeted, part), _budgeted(item)) > budget:
-            found.append(MicroBatch(part))
-            part = []
-        part = [*part, item]
-    return [*found, MicroBatch(part)] if part else found
-
-
-def _budgeted(item: PackedPrompt) -> int:
-    """Tokens that count against the budget: the last of each completion too."""
-    return item.prompt.tokens + sum(item.rows)
-
-
-def portions(asked: RolloutWork) -> list[RequestBatch]:
-    """What is sampled at once, prompts of most tokens first, within bounds of rows, keys and prefilled tokens."""
-    found: list[RequestBatch] = []
-    parts: list[tuple[PromptSize, int]] = []
+    batches: list[list[tuple[int, int]]] = []
+    batch: list[tuple[int, int]] = []
     rows, longest = 0, 0
-    for prompt in sorted(asked.prompts, key=lambda p: -p.tokens):
-        left = asked.answers
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        left = counts[index]
         while left:
-            longest = longest if parts else prompt.tokens
-            keys = (len(parts) + 1) * longest
-            room = min(
-                asked.max_rows - rows, (asked.max_cache_tokens - keys) // asked.tokens - rows
-            )
-            if parts and not (keys <= PREFILL_TOKENS and room >= left):
-                found.append(RequestBatch(tuple(parts)))
-                parts, rows = [], 0
+            longest = longest if batch else lengths[index]
+            prompt_tokens = (len(batch) + 1) * longest
+            room = min(max_rows - rows, (max_cache_tokens - prompt_tokens) // steps - rows)
+            if batch and not (prompt_tokens <= PREFILL_TOKENS and room >= left):
+                batches.append(batch)
+                batch, rows = [], 0
                 continue
-            taken = min(left, max(room, 1))
-            parts.append((prompt, taken))
-            rows, left = rows + taken, left - taken
-    return [*found, RequestBatch(tuple(parts))] if parts else found
+            count = min(left, max(room, 1))
+            batch.append((index, count))
+            rows, left = rows + count, left - count
+    return [*batches, batch] if batch else batches
+
+
+def request_batches(work: RolloutWork) -> list[RequestBatch]:
+    """The batches in which a rollout engine samples the work."""
+    batches = batch_requests(
+        [prompt.tokens for prompt in work.prompts],
+        [work.answers] * len(work.prompts),
+        steps=work.tokens,
+        max_rows=work.max_rows,
+        max_cache_tokens=work.max_cache_tokens,
+    )
+    return [RequestBatch(tuple((work.prompts[i], rows) for i, rows in batch)) for batch in batches]
+
+
+def split_rows(
+    prompts: Sequence[int], rows: Sequence[Sequence[int]], max_tokens: int
+) -> list[list[tuple[int, range]]]:
+    """Micro-batches of (index, which of its rows), for prompts of so many tokens, each with rows of so many tokens.
+
+    A prompt and its rows are packed into one row of the forward pass; those of a micro-batch are padded to the longest,
+    and together stay within `max_tokens` where a single row allows it. A prompt with more rows than fit is cut into
+    several packed rows, each of which carries the prompt. Short packed rows come first.
+    """
+    packed: list[tuple[int, int, range]] = []  # tokens, index, rows
+    for index, (prompt, lengths) in enumerate(zip(prompts, rows, strict=True)):
+        first, tokens = 0, prompt
+        for k, length in enumerate(lengths):
+            if k > first and tokens + length > max_tokens:
+                packed.append((tokens, index, range(first, k)))
+                first, tokens = k, prompt
+            tokens += length
+        packed.append((tokens, index, range(first, len(lengths))))
+    micro_batches: list[list[tuple[int, range]]] = []
+    micro: list[tuple[int, range]] = []
+    for tokens, index, some in sorted(packed, key=lambda row: row[0]):
+        if micro and (len(micro) + 1) * tokens > max_tokens:  # sorted: this one is the longest
+            micro_batches.append(micro)
+            micro = []
+        micro.append((index, some))
+    return [*micro_batches, micro] if micro else micro_batches
+
+
+def micro_batches(
+    prompts: Sequence[PromptSize], group: int, tokens: int, max_tokens: int
+) -> list[MicroBatch]:
+    """The micro-batches of an optimiser step over prompts with `group` completions of `tokens` tokens each."""
+    lengths = [prompt.tokens for prompt in prompts]
+    return [
+        MicroBatch(
+            [PackedPrompt(prompt=prompts[i], rows=(tokens,) * len(rows)) for i, rows in part]
+        )
+        for part in split_rows(lengths, [(tokens,) * group] * len(prompts), max_tokens)
+    ]

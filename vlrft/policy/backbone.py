@@ -14,15 +14,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from vlrft.memory.limits import FEATURE_BYTES
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import vision_family
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
 
-FEATURE_BYTES = (
-    2**30
-)  # of the image features that are kept of a frozen tower, on the policy's device
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
 DENSE = {"flex_attention": "sdpa"}  # an attention that takes no dense mask -> one that does
 SPARE_POSITIONS = (

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from PIL.Image import Image as PilImage
 
+from vlrft.memory.limits import PIXEL_CACHE_BYTES
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import VisionFamily, vision_families
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
@@ -19,7 +20,6 @@ from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
 
 SAID = "\u241fsaid\u241f"  # in the place of the policy's words where only the text after them is wanted
-PIXEL_CACHE_BYTES = 256 * 2**20
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 
 

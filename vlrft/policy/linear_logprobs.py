@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-CHUNK_LOGITS = 2**24  # logits that are held at once: 64 MiB in float32
-GPU_FACTOR = 8  # so many times more on a GPU, whose matrix products want them
+from vlrft.memory.limits import chunk_rows
 
 
 def linear_logprobs(
@@ -26,8 +25,7 @@ def linear_logprobs(
 
     The entropy has a gradient only when asked for. What the backward pass needs of the logits is made again.
     """
-    factor = GPU_FACTOR if states.is_cuda else 1
-    size = max(CHUNK_LOGITS * factor // len(banned), 1)
+    size = chunk_rows(len(banned), gpu=states.is_cuda)
     if type(head) is nn.Linear and head.bias is None and not entropy_gradient:
         found: tuple[Tensor, Tensor] = _LinearLogprobs.apply(
             states, head.weight, targets, banned, temperature, size

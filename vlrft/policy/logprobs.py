@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from vlrft.memory.limits import replicated_rows
 from vlrft.policy.linear_logprobs import logprobs_of_logits
 from vlrft.policy.packing import PackItem, pack
 from vlrft.policy.policy import Policy
@@ -20,9 +21,6 @@ from vlrft.schema import Pixels
 from vlrft.schema.errors import SelfCheckError
 from vlrft.tracing.phases import phase
 
-REPLICATED_LOGITS = (
-    2**28
-)  # of one plain forward in the self-check: it keeps those of every position
 BOUNDS = {torch.float64: 1e-8, torch.float32: 1e-4}
 HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: single tokens differ by some hundredths between two orders of work
 
@@ -117,7 +115,7 @@ def self_check(
     worst = 0.0
     with torch.no_grad(), _no_dropout(policy.model):
         found = packed_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
-        for rows, part in _parts(items, REPLICATED_LOGITS // len(policy.banned)):
+        for rows, part in _parts(items, len(policy.banned)):
             expected = replicated_logprobs(
                 policy, part, mask=mask[rows], temperature=temperature
             ).logprobs
@@ -142,15 +140,15 @@ def _spread(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size)
     )
 
 
-def _parts(items: Sequence[PackItem], tokens: int) -> Iterator[tuple[slice, list[PackItem]]]:
-    """Single rows with their prompts, so many at once that their padded forward has at most `tokens` tokens."""
+def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[slice, list[PackItem]]]:
+    """Single rows with their prompts, as many at once as `replicated_rows` allows."""
     rows = [
         PackItem(prompt=item.prompt, rows=(own,), images=item.images[k : k + 1])
         for item in items
         for k, own in enumerate(item.rows)
     ]
     lengths = [len(row.prompt.ids) + len(row.rows[0]) for row in rows]
-    size = max(tokens // max(lengths), 1)
+    size = replicated_rows(vocab, max(lengths))
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         yield slice(start, start + len(part)), part

@@ -18,6 +18,7 @@ from vlrft.advantages import Floats
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.algorithms import Algorithm
 from vlrft.distributed.ranks import ALONE, Ranks
+from vlrft.memory.workload import split_rows
 from vlrft.objectives import LossBatch, Needs, make_loss_batch
 from vlrft.policy.packing import PackItem
 from vlrft.schema import Group, Pixels, Prompt, TrainingRow
@@ -39,15 +40,13 @@ class Batch:
 
     def items(self) -> list[PackItem]:
         """Each distinct prompt once with its rows, in row order."""
-        pairs = groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key)
-        runs = [list(run) for _, run in pairs]
         return [
             PackItem(
                 prompt=self.prompts[run[0]],
                 rows=tuple(self.ids[b] for b in run),
                 images=tuple(self.images[b] for b in run),
             )
-            for run in runs
+            for run in self._runs_of_equal_prompts()
         ]
 
     def take(self, rows: Sequence[int]) -> Batch:
@@ -76,33 +75,16 @@ class Batch:
 
     def parts(self, max_tokens: int) -> Iterator[list[int]]:
         """Rows whose packed and padded forward stays within `max_tokens` where a single row allows it."""
-        rows: list[int] = []
-        lengths: list[int] = []  # packed length of each prefix in the part
-        for run in self._runs(max_tokens):
-            length = self._packed_length(run)
-            if rows and (len(lengths) + 1) * max(*lengths, length) > max_tokens:
-                yield rows
-                rows, lengths = [], []
-            rows += run
-            lengths.append(length)
-        if rows:
-            yield rows
+        runs = self._runs_of_equal_prompts()
+        prompts = [len(self.prompts[run[0]].ids) for run in runs]
+        lengths = [[len(self.ids[b]) for b in run] for run in runs]
+        for micro in split_rows(prompts, lengths, max_tokens):
+            yield [runs[index][k] for index, some in micro for k in some]
 
-    def _packed_length(self, run: Sequence[int]) -> int:
-        return len(self.prompts[run[0]].ids) + sum(len(self.ids[b]) for b in run)
-
-    def _runs(self, max_tokens: int) -> list[list[int]]:
-        """Rows of equal prompts, a large run cut into several that each carry the prefix; short ones first."""
-        runs: list[list[int]] = []
-        for _, same in groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key):
-            run: list[int] = []
-            for b in same:
-                if run and self._packed_length([*run, b]) > max_tokens:
-                    runs.append(run)
-                    run = []
-                run.append(b)
-            runs.append(run)
-        return sorted(runs, key=self._packed_length)
+    def _runs_of_equal_prompts(self) -> list[list[int]]:
+        """Rows, neighbours with equal prompts together."""
+        pairs = groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key)
+        return [list(run) for _, run in pairs]
 
 
 @phase("batch")

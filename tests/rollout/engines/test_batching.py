@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlrft.rollout.engines import Request
-from vlrft.rollout.engines import batching as module
-from vlrft.rollout.engines.batching import portions
+from vlrft.memory import workload
+from vlrft.rollout.engines import Limits, Request
+from vlrft.rollout.engines.batching import split_requests
 from vlrft.schema import Prompt
 
 
@@ -33,9 +33,8 @@ def test_every_seed_comes_once_in_order_and_within_the_bounds(
 ) -> None:
     requests = requests_of(shapes)
     found: list[list[int]] = [[] for _ in requests]
-    for part in portions(
-        requests, steps=steps, max_rows=max_rows, max_cache_tokens=max_cache_tokens
-    ):
+    limits = Limits(max_rows=max_rows, max_cache_tokens=max_cache_tokens)
+    for part in split_requests(requests, steps=steps, limits=limits):
         rows = sum(len(request.seeds) for _, request in part)
         keys = len(part) * max(len(r.prompt.ids) for _, r in part) + rows * steps
         assert rows <= max_rows
@@ -48,13 +47,15 @@ def test_every_seed_comes_once_in_order_and_within_the_bounds(
 
 def test_prompts_of_like_length_come_together() -> None:
     requests = requests_of([(10, 2), (50, 2), (11, 2), (49, 2)])
-    found = list(portions(requests, steps=1, max_rows=4, max_cache_tokens=1000))
+    found = list(
+        split_requests(requests, steps=1, limits=Limits(max_rows=4, max_cache_tokens=1000))
+    )
     assert [[index for index, _ in part] for part in found] == [[1, 3], [2, 0]]
 
 
 def test_prefills_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PREFILL_TOKENS", 100)
-    found = list(
-        portions(requests_of([(50, 1)] * 5), steps=1, max_rows=99, max_cache_tokens=10_000)
-    )
+    monkeypatch.setattr(workload, "PREFILL_TOKENS", 100)
+    requests = requests_of([(50, 1)] * 5)
+    limits = Limits(max_rows=99, max_cache_tokens=10_000)
+    found = list(split_requests(requests, steps=1, limits=limits))
     assert [len(part) for part in found] == [2, 2, 1]

@@ -21,9 +21,11 @@ def test_wrong_names_and_settings_are_worded_as_those_of_engine() -> None:
             find_rollout_engine(choice)
         (line,) = refused.value.mistakes
         assert line.startswith("rollout.engine")
-    with pytest.raises(ConfigError, match=r"rollout\.engine: unknown 'hff'; did you mean hf\?"):
+    with pytest.raises(
+        ConfigError, match=r"rollout\.engine: unknown name 'hff'; did you mean hf\?"
+    ):
         find_rollout_engine("hff")
-    with pytest.raises(ConfigError, match=r"^engine: unknown 'singel'; did you mean single\?"):
+    with pytest.raises(ConfigError, match=r"^engine: unknown name 'singel'; did you mean single\?"):
         find_engine("singel")
     with pytest.raises(ConfigError, match=r"rollout\.engine\.rows: unknown key"):
         find_rollout_engine({"name": "hf", "rows": 3})

@@ -12,11 +12,12 @@ import torch
 from tests.conftest import Tiny
 from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig
+from vlrft.memory import workload
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import model_inputs, replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Limits, Request, Sampling, batching
+from vlrft.rollout.engines import Limits, Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, DataError, Piece, Prompt
 
@@ -228,7 +229,7 @@ def test_images_are_encoded_and_prompts_run_once(tiny: Tiny) -> None:
     assert shapes[1:] == [(25, 1)] * 2
 
 
-def test_the_answers_do_not_depend_on_the_portions(
+def test_the_answers_do_not_depend_on_the_batches(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = tiny("qwen2_vl")
@@ -236,7 +237,7 @@ def test_the_answers_do_not_depend_on_the_portions(
     whole = ids_of(HfEngine(policy).generate(requests, GREEDY))
     small = replace(GREEDY, limits=Limits(max_cache_tokens=200))
     assert ids_of(HfEngine(policy).generate(requests, small)) == whole
-    monkeypatch.setattr(batching, "PREFILL_TOKENS", 1)
+    monkeypatch.setattr(workload, "PREFILL_TOKENS", 1)
     assert ids_of(HfEngine(policy).generate(requests, GREEDY)) == whole
 
 

@@ -14,9 +14,9 @@ from torch import nn
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.memory.shapes import (
-    GRADIENT,
     AdapterShape,
     DecoderShape,
+    Gradient,
     ModelShape,
     VisionShape,
     WeightBytes,
@@ -92,7 +92,7 @@ def planned_dtype(name: str, device: str) -> torch.dtype:
     return torch.bfloat16 if absent and name == "auto" else pick_dtype(name, device)
 
 
-def _gradient(own: list[nn.Parameter], every: list[tuple[str, nn.Parameter]]) -> GRADIENT:
+def _gradient(own: list[nn.Parameter], every: list[tuple[str, nn.Parameter]]) -> Gradient:
     """Whether a part's own matrices are trained, or gradients only pass through it on their way to others."""
     known = {id(p) for n, p in every if ".lora_" not in n and p.requires_grad}
     if any(id(p) in known for p in own):

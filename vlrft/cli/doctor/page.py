@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -39,11 +40,13 @@ def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]
     for one in planned:
         lines += ["", f"stage {one.name}; prompts: {one.origin}", *table(one.plan), _peak_line(one)]
     if not all(one.engine_modelled for one in planned):
-        name = config.engine if isinstance(config.engine, str) else config.engine["name"]
         lines += [
             "",
-            f"engine {name} has no memory model: planned as if every rank held all weights and the whole optimiser",
+            f"engine {_name(config.engine)} has no memory model: planned as if every rank held all weights and the whole optimiser",
         ]
+    if not all(one.sampling_modelled for one in planned):
+        name = _name(config.rollout.engine)
+        lines += ["", f"rollout.engine {name} has no memory model: what it holds is not counted"]
     largest = peak(planned)
     lines.append("")
     if largest <= FILL_LIMIT * memory:
@@ -54,6 +57,11 @@ def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]
     )
     told = suggestions(config, planner)
     return [*lines, *_told(told, memory)] if told else [*lines, "  none that is known here"]
+
+
+def _name(choice: str | Mapping[str, Any]) -> str:
+    """The name in a choice of an engine."""
+    return choice if isinstance(choice, str) else str(choice["name"])
 
 
 def table(plan: MemoryPlan) -> list[str]:

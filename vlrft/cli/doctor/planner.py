@@ -23,25 +23,27 @@ from vlrft.memory.plan import MemoryPlan
 from vlrft.memory.shapes import ModelShape
 from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.families import vision_family
-from vlrft.rollout.engines import find_rollout_engine
+from vlrft.rollout.engines import RolloutMemoryModel, find_rollout_engine
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagePlan:
-    """A stage with its plan, and what its prompt lengths rest on."""
+    """The memory plan of a stage."""
 
     name: str
     plan: MemoryPlan
-    origin: str
+    origin: str  # where the prompt lengths come from
     engine_modelled: bool = True
-    """False: the engine has no memory model, and the plan is that of an engine that shards nothing."""
+    """False: the train engine has no memory model, and the plan is that of an engine that shards nothing."""
+    sampling_modelled: bool = True
+    """False: the rollout engine has no memory model, and rollout and evaluation are left out."""
 
 
 class Planner:
-    """Reads what does not change with the settings once: tokenizer and prompts."""
+    """Plans one rank of a run. The tokenizer and the prompts, which no setting changes, are read once."""
 
     def __init__(self, config: Config, device: str, ranks: int = 1) -> None:
-        """`device`: where each of the ranks would train. Raises ConfigError for a model whose config cannot be had."""
+        """`device`: where each of the ranks trains. Raises ConfigError for a model whose config is not at hand."""
         self.device = device
         self.ranks = ranks
         self.tokenizer: Any = None
@@ -61,66 +63,71 @@ class Planner:
         return shapes(policy, tokenizer=self.tokenizer, device=self.device)
 
     def plans(self, config: Config) -> list[StagePlan]:
-        """A rank's plan for each stage under the settings of `config`, whose model and tasks are those of the planner's."""
+        """The plan of every stage. `config` may differ from the planner's own in its settings, not in model and tasks."""
         model = self._shapes(config.policy)
         engine = find_engine(config.engine)
-        find_rollout_engine(config.rollout.engine)
+        rollout_engine = find_rollout_engine(config.rollout.engine)
+        rollout_memory = None
+        if isinstance(rollout_engine, RolloutMemoryModel):
+            rollout_memory = rollout_engine.rollout_memory
         evaluation = evaluation_work(config, self.evaluation, self.ranks)
-        found: list[StagePlan] = []
-        for stage, own in zip(config.stages, self.stages, strict=True):
-            asked = replace(work(config, stage, own, self.ranks), evaluation=evaluation)
-            share, modelled = rank_memory(engine, stage.update, model, self.ranks)
-            planned = plan(model, asked, share)
-            found.append(
+        plans: list[StagePlan] = []
+        for stage, prompts in zip(config.stages, self.stages, strict=True):
+            work = replace(
+                step_work(config, stage, prompts, self.ranks),
+                evaluation=evaluation,
+            )
+            rank, engine_modelled = rank_memory(engine, stage.update, model, self.ranks)
+            plans.append(
                 StagePlan(
                     name=stage.name or "",
-                    plan=planned,
-                    origin=own.origin,
-                    engine_modelled=modelled,
+                    plan=plan(model, work, rank, rollout_memory),
+                    origin=prompts.origin,
+                    engine_modelled=engine_modelled,
+                    sampling_modelled=rollout_memory is not None,
                 )
             )
-        return found
+        return plans
 
 
-def work(config: Config, stage: StageConfig, own: TaskPrompts, ranks: int) -> StepWork:
-    """A rank's part of a step of a stage: every group is taught, every completion as long as may be."""
+def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: int) -> StepWork:
+    """One rank's share of a step: every group is trained on, every completion as long as allowed."""
     assert stage.algorithm is not None
     algorithm = find_algorithm(stage.algorithm)
+    rollout, sizes = stage.rollout, prompts.dealt(stage.prompts_per_step, ranks)
+    sampling = RolloutWork(
+        prompts=sizes[: math.ceil(stage.prompts_per_step / ranks)],
+        answers=rollout.group_size,
+        tokens=rollout.max_tokens,
+        truncated=rollout.top_p < 1 or rollout.top_k > 0,
+        max_rows=rollout.max_rows,
+        max_cache_tokens=rollout.max_cache_tokens,
+    )
     sampled = algorithm.answers == "sampled"
-    rollout, prompts = stage.rollout, own.dealt(stage.prompts_per_step, ranks)
     return StepWork(
-        prompts=prompts,
+        prompts=sizes,
         group=rollout.group_size if sampled else 1,
         tokens=rollout.max_tokens,
         micro_tokens=stage.update.max_tokens_per_micro_batch,
         updates=stage.update.updates_per_batch,
         reference=algorithm.needs.ref_logprobs,
-        rollout=RolloutWork(
-            prompts=prompts[: math.ceil(stage.prompts_per_step / ranks)],
-            answers=rollout.group_size,
-            tokens=rollout.max_tokens,
-            truncated=rollout.top_p < 1 or rollout.top_k > 0,
-            max_rows=rollout.max_rows,
-            max_cache_tokens=rollout.max_cache_tokens,
-        )
-        if sampled
-        else None,
+        rollout=sampling if sampled else None,
         self_check=config.self_check,
-        ahead=config.prefetch_threads > 0,
-        images=own.samples,
+        prefetch=config.prefetch_threads > 0,
+        distinct_images=prompts.samples,
     )
 
 
-def evaluation_work(config: Config, own: TaskPrompts, ranks: int) -> RolloutWork:
-    """A rank's part of a chunk of an evaluation."""
-    asked, rollout = config.eval, config.rollout
-    count = min(EVAL_CHUNK, asked.limit or EVAL_CHUNK, own.samples or EVAL_CHUNK)
+def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> RolloutWork:
+    """One rank's share of the samples that an evaluation plays at once."""
+    decoding, rollout = config.eval, config.rollout
+    count = min(EVAL_CHUNK, decoding.limit or EVAL_CHUNK, prompts.samples or EVAL_CHUNK)
     return RolloutWork(
-        prompts=replace(own, turns=1).dealt(count, ranks),
-        answers=asked.answers,
-        tokens=asked.max_tokens or rollout.max_tokens,
-        greedy=asked.temperature == 0,
-        truncated=asked.top_p < 1,
+        prompts=replace(prompts, turns=1).dealt(count, ranks),
+        answers=decoding.answers,
+        tokens=decoding.max_tokens or rollout.max_tokens,
+        greedy=decoding.temperature == 0,
+        truncated=decoding.top_p < 1,
         max_rows=rollout.max_rows,
         max_cache_tokens=rollout.max_cache_tokens,
     )

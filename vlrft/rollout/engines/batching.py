@@ -1,42 +1,31 @@
-"""Requests -> portions that are sampled at once, prompts of like length together, within bounds of memory."""
+"""Requests -> batches that are sampled at once, within the limits of memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vlrft.rollout.engines.types import Request
-
-PREFILL_TOKENS = (
-    2**16
-)  # of prompts, padding included, that are run at once: bounds their activations and mask
+from vlrft.memory.workload import batch_requests
+from vlrft.rollout.engines.types import Limits, Request
 
 
-def portions(
-    requests: Sequence[Request], *, steps: int, max_rows: int, max_cache_tokens: int
+def split_requests(
+    requests: Sequence[Request], *, steps: int, limits: Limits
 ) -> Iterator[list[tuple[int, Request]]]:
-    """Requests with their places, longest prompts first, so that a portion has little padding and the largest comes first.
-
-    A portion has at most `max_rows` seeds, `max_cache_tokens` keys (of its padded prompts, and `steps` a seed) and
-    `PREFILL_TOKENS` tokens of prompts; what does not fit even alone is cut by its seeds, down to one.
-    """
-    order = sorted(range(len(requests)), key=lambda i: -len(requests[i].prompt.ids))
-    portion: list[tuple[int, Request]] = []
-    rows, longest = 0, 0
-    for index in order:
-        request = requests[index]
-        seeds, length = request.seeds, len(request.prompt.ids)
-        while seeds:
-            longest = longest if portion else length
-            prompts = (len(portion) + 1) * longest
-            room = min(max_rows - rows, (max_cache_tokens - prompts) // steps - rows)
-            fits = prompts <= PREFILL_TOKENS and room >= len(seeds)
-            if portion and not fits:
-                yield portion
-                portion, rows = [], 0
-                continue
-            taken = seeds[: max(room, 1)]
-            portion.append((index, replace(request, seeds=taken)))
-            rows, seeds = rows + len(taken), seeds[len(taken) :]
-    if portion:
-        yield portion
+    """Batches of (index, request), prompts of similar length together, as `batch_requests` cuts them. A request whose
+    completions are split over several batches appears in each with some of its seeds, in order."""
+    batches = batch_requests(
+        [len(request.prompt.ids) for request in requests],
+        [len(request.seeds) for request in requests],
+        steps=steps,
+        max_rows=limits.max_rows,
+        max_cache_tokens=limits.max_cache_tokens,
+    )
+    used = [0] * len(requests)  # seeds of each request that earlier batches have
+    for batch in batches:
+        parts: list[tuple[int, Request]] = []
+        for index, count in batch:
+            seeds = requests[index].seeds[used[index] : used[index] + count]
+            parts.append((index, replace(requests[index], seeds=seeds)))
+            used[index] += count
+        yield parts

@@ -16,20 +16,21 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vlrft.config import RolloutConfig, strict
+from vlrft.memory.limits import KEEP_SHARE
+from vlrft.memory.plan import Moments
+from vlrft.memory.sampling_phase import shared_prefix_memory
+from vlrft.memory.shapes import ModelShape
+from vlrft.memory.workload import RolloutWork
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import filler_prompt
-from vlrft.rollout.engines.batching import portions
+from vlrft.rollout.engines.batching import split_requests
 from vlrft.rollout.engines.sampling import choose, uniforms
 from vlrft.rollout.engines.shared_prefix import OwnTokens, Prefix, decode
 from vlrft.rollout.engines.stop_strings import StopStrings, cut
 from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.schema import DataError, Piece, Prompt
 from vlrft.tracing.phases import phase
-
-KEEP_SHARE = (
-    0.75  # with fewer rows going on than this share, the cache is copied without the others
-)
 
 
 @strict
@@ -42,6 +43,10 @@ class Hf:
     def build(self, policy: Policy) -> HfEngine:
         """See `RolloutEngineKind.build`."""
         return HfEngine(policy)
+
+    def rollout_memory(self, model: ModelShape, work: RolloutWork) -> Moments:
+        """See `RolloutMemoryModel.rollout_memory`."""
+        return shared_prefix_memory(model, work)
 
 
 KIND = Hf
@@ -63,16 +68,11 @@ class HfEngine:
             self._check_length(request, limits.max_prompt_tokens)
         pieces: list[list[Piece]] = [[] for _ in requests]
         with self._sampling():
-            for part in portions(
-                requests,
-                steps=sampling.max_tokens,
-                max_rows=limits.max_rows,
-                max_cache_tokens=limits.max_cache_tokens,
-            ):
-                found = iter(self._sample([request for _, request in part], sampling))
-                for index, request in part:
-                    pieces[index] += [next(found) for _ in request.seeds]
-        return [tuple(own) for own in pieces]
+            for batch in split_requests(requests, steps=sampling.max_tokens, limits=limits):
+                sampled = iter(self._sample([request for _, request in batch], sampling))
+                for index, request in batch:
+                    pieces[index] += [next(sampled) for _ in request.seeds]
+        return [tuple(completions) for completions in pieces]
 
     def finish(self) -> None:
         """See `RolloutEngine.finish`."""

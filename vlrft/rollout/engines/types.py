@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 from vlrft.config import RolloutConfig
-from vlrft.memory.rank_memory import PartBytes
+from vlrft.memory.plan import Moments
 from vlrft.memory.shapes import ModelShape
 from vlrft.memory.workload import RolloutWork
 from vlrft.policy.policy import Policy
@@ -112,8 +112,8 @@ class RolloutEngineKind(Protocol):
 
 @runtime_checkable
 class RolloutMemoryModel(Protocol):
-    """A rollout engine's kind that the memory plan can ask. Without it `vlrft doctor` leaves sampling out."""
+    """A `RolloutEngineKind` that `vlrft doctor` can plan with. Optional: without it a plan leaves sampling out."""
 
-    def holds(self, model: ModelShape, work: RolloutWork) -> Mapping[str, PartBytes]:
-        """Bytes by part at each moment of sampling, by the moment's name, in addition to what the run holds anyway."""
+    def rollout_memory(self, model: ModelShape, work: RolloutWork) -> Moments:
+        """Bytes by part at each moment of sampling, in addition to what the run holds without it."""
         ...

@@ -1,0 +1,23 @@
+"""Bounds on what is held at once. The code that keeps a bound and the plan that counts with it read it here."""
+
+from __future__ import annotations
+
+CHUNK_LOGITS = 2**24  # logits held at once while log-probs are computed: 64 MiB in float32
+GPU_FACTOR = 8  # times as many on a GPU, where small matrix products are slow
+REPLICATED_LOGITS = 2**28  # logits of one plain forward pass of the self-check, all positions kept
+FEATURE_BYTES = 2**30  # image features of a frozen vision tower, cached on the policy's device
+PIXEL_CACHE_BYTES = 2**28  # processed images, cached in host memory
+PREFILL_TOKENS = (
+    2**16
+)  # prompt tokens, padding included, in one prefill: bounds activations and mask
+KEEP_SHARE = 0.75  # when a smaller share of the rows is unfinished, their KV cache is copied
+
+
+def chunk_rows(vocab: int, *, gpu: bool) -> int:
+    """Scored tokens whose logits are held at once."""
+    return max(CHUNK_LOGITS * (GPU_FACTOR if gpu else 1) // vocab, 1)
+
+
+def replicated_rows(vocab: int, length: int) -> int:
+    """Rows of `length` tokens in one plain forward pass of the self-check."""
+    return max(REPLICATED_LOGITS // vocab // length, 1)

@@ -1,0 +1,83 @@
+"""Sampling with the policy's own module and a KV cache that holds each prompt once for all its completions.
+
+`hf` plans with `shared_prefix_memory`; another engine may state its own (`RolloutMemoryModel`).
+"""
+
+from __future__ import annotations
+
+from vlrft.memory import transient
+from vlrft.memory.limits import KEEP_SHARE
+from vlrft.memory.plan import Moments
+from vlrft.memory.rank_memory import PartBytes
+from vlrft.memory.shapes import ModelShape
+from vlrft.memory.workload import RequestBatch, RolloutWork, request_batches
+
+# Bytes that sampling a token takes for each logit, in addition to the head's output. Sampled: log-probs in float32
+# three times and, for the cumulative sum, twice in float64; truncated (top_p, top_k): the sorted logits as well; greedy:
+# scaled and masked logits.
+SAMPLED, TRUNCATED, GREEDY = 28, 37, 8
+
+
+def shared_prefix_memory(
+    model: ModelShape, work: RolloutWork, *, ragged: bool = True
+) -> dict[str, PartBytes]:
+    """Bytes by part at each moment of sampling, each the largest of all batches. `ragged`: some completions end before
+    others, so that the cache of the unfinished ones is copied."""
+    moments: dict[str, PartBytes] = {}
+    for batch in request_batches(work):
+        for moment, parts in _batch_memory(model, work, batch, ragged=ragged).items():
+            if sum(parts.values()) > sum(moments.get(moment, {}).values()):
+                moments[moment] = parts
+    return moments
+
+
+def _batch_memory(
+    model: ModelShape, work: RolloutWork, batch: RequestBatch, *, ragged: bool
+) -> Moments:
+    """Keys and values: 2 K s a layer for each token of a padded prompt, and room for the longest completion a row.
+
+    Prefill: a layer's forward pass and its mask of B P² entries, for B prompts of P tokens. Decoding: the scores of a
+    layer, N h max(P, T) 3w for N rows, h heads and completions of T tokens. Dropping rows: a copy of those that are left.
+    """
+    d, s = model.decoder, model.element
+    token = 2 * d.kv * d.layers * s
+    positions = len(batch.parts) * batch.longest
+    square = positions * batch.longest
+    prefix, completions = positions * token, batch.rows * work.tokens * token
+    results = batch.rows * work.tokens * 3 * 8  # tokens, log-probs and random numbers
+    last_logits = batch.rows * d.vocab * s  # the head's output, until the next replaces it
+    scores = batch.padded_rows * d.heads * max(batch.longest, work.tokens) * 3 * model.wide
+    moments: dict[str, PartBytes] = {
+        "prefill": {
+            "keys and values": prefix,
+            "activations": transient.decoder_forward(model, positions, square) + 2 * square,
+        },
+        "encoding images": {"activations": transient.tower_forward(model, batch.patches)},
+        "sampling tokens": {
+            "keys and values": prefix + completions,
+            "logits": sampling_logits(model, work, batch.rows),
+            "activations": results,
+        },
+        "decoding": {
+            "keys and values": prefix + completions,
+            "activations": scores + results,
+            "logits": last_logits,
+        },
+    }
+    if ragged and batch.rows > 1:
+        moments["dropping finished rows"] = {
+            "keys and values": prefix + completions + int(KEEP_SHARE * completions),
+            "activations": results,
+            "logits": last_logits,
+        }
+    return moments
+
+
+def sampling_logits(model: ModelShape, work: RolloutWork, rows: int) -> int:
+    """Bytes of the logits [N V] while a token is sampled for each of N rows; greedy in half precision: a float32 copy
+    too."""
+    s = model.element
+    sampled = TRUNCATED if work.truncated else SAMPLED
+    greedy = GREEDY + (4 if s < 4 else 0)
+    each = greedy if work.greedy else sampled
+    return rows * model.decoder.vocab * (each + s)
