@@ -29,7 +29,8 @@ check: $(STAMP)
 gpu: $(STAMP)
 	$(BIN)/python -m pytest -q -m gpu
 
-# Writes the generated pages, then builds the site into site/, without a network.
+# Writes the generated pages, then builds the site into site/, without a network. Open site/index.html; searching
+# needs a server: python -m http.server -d site
 docs: $(STAMP)
 	$(BIN)/python docs/algorithms.py
 	$(BIN)/python docs/interfaces.py

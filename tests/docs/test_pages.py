@@ -11,6 +11,7 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, commands, prose, read_page
 from vlrft.cli.main import parse
 
+RESULTS = sorted(f"benchmarks/results/{p.name}" for p in (ROOT / "benchmarks/results").glob("*.md"))
 FOLDERS = ("vlrft", "rewards", "tasks", "configs", "benchmarks", "tests", "docs")
 
 
@@ -26,7 +27,7 @@ def test_every_named_file_exists(path: str) -> None:
     assert [n for n in names if not (ROOT / n).exists()] == []
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [*PAGES, *RESULTS])
 def test_every_benchmark_that_is_named_can_be_run(path: str) -> None:
     for name in set(re.findall(r"python -m (benchmarks\.[a-z_.]*[a-z])", read_page(path))):
         spec = importlib.util.find_spec(name)
