@@ -1,3 +1,5 @@
+"""Batches of a step: their rows, micro-batches, advantages and sampled log-probs."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -30,7 +32,7 @@ def batch(algorithm: Algorithm = GPG) -> Batch:
     )
 
 
-def test_rows_that_teach_nothing_are_left_out_but_counted() -> None:
+def test_rows_without_a_gradient_are_left_out_but_counted() -> None:
     made = batch()
     assert made.ids == ((1, 2, 3), (4,), (7, 8), (9,))
     counts = made.loss.denominators
@@ -42,14 +44,14 @@ def test_rows_that_teach_nothing_are_left_out_but_counted() -> None:
     assert made.samples == ("aaaa", "aaaa", "cc", "cc")
 
 
-def test_a_method_with_a_kl_term_runs_every_group() -> None:
+def test_an_algorithm_with_a_kl_term_runs_every_group() -> None:
     with_kl = batch(ALGORITHMS["grpo"])
     assert len(with_kl.ids) == 6  # all but the empty completion
     without = batch(find_algorithm({"name": "grpo", "regularize": {"kl": 0.0}}))
     assert len(without.ids) == 4
 
 
-def test_rows_of_one_prompt_share_a_pack() -> None:
+def test_rows_with_equal_prompts_share_a_pack() -> None:
     items = batch().items()
     assert [len(i.rows) for i in items] == [2, 2]
     assert bytes(items[0].prompt.ids) == b"aaaa"
@@ -67,28 +69,28 @@ def test_equal_prompts_of_different_groups_share_a_pack() -> None:
 
 @pytest.mark.parametrize("budget", [1, 6, 8, 12, 1000])
 def test_micro_batches_hold_every_row_once_within_the_budget(budget: int) -> None:
-    parts = list(batch().micro_batches(budget))
-    assert sorted(i for p in parts for i in p.ids) == sorted(batch().ids)
-    for part in parts:
-        lengths = [len(i.prompt.ids) + sum(map(len, i.rows)) for i in part.items()]
-        assert len(lengths) * max(lengths) <= budget or len(part.ids) == 1
-        assert part.loss.denominators == batch().loss.denominators
-        assert part.loss.mask.shape == (len(part.ids), max(map(len, part.ids)))
+    micros = [batch().take(rows) for rows in batch().micro_batch_rows(budget)]
+    assert sorted(i for micro in micros for i in micro.ids) == sorted(batch().ids)
+    for micro in micros:
+        lengths = [len(i.prompt.ids) + sum(map(len, i.rows)) for i in micro.items()]
+        assert len(lengths) * max(lengths) <= budget or len(micro.ids) == 1
+        assert micro.loss.denominators == batch().loss.denominators
+        assert micro.loss.mask.shape == (len(micro.ids), max(map(len, micro.ids)))
 
 
 def test_one_large_micro_batch_when_the_budget_allows() -> None:
-    assert len(list(batch().micro_batches(1000))) == 1
+    assert len(list(batch().micro_batch_rows(1000))) == 1
 
 
-def test_several_updates_share_out_the_groups() -> None:
-    parts = make_batches(
+def test_several_updates_divide_the_groups() -> None:
+    batches = make_batches(
         GROUPS, estimate_rows(GROUPS, GPG.estimator), GPG, temperature=1.0, max_tokens=10, updates=2
     )
-    assert [p.loss.denominators.groups for p in parts] == [2, 1]
-    assert [p.samples for p in parts] == [("aaaa", "aaaa", "cc", "cc"), ()]
+    assert [b.loss.denominators.groups for b in batches] == [2, 1]
+    assert [b.samples for b in batches] == [("aaaa", "aaaa", "cc", "cc"), ()]
 
 
-def test_sampled_log_probs_and_advantages_stand_at_their_tokens() -> None:
+def test_sampled_log_probs_and_advantages_are_at_their_tokens() -> None:
     loss = batch().loss
     assert loss.sampled_logprobs is not None
     assert torch.equal(loss.sampled_logprobs, -loss.mask.double())
@@ -96,7 +98,7 @@ def test_sampled_log_probs_and_advantages_stand_at_their_tokens() -> None:
     assert loss.advantages[1].tolist() == pytest.approx([-1 / 3, 0, 0])
 
 
-def test_a_reward_that_is_no_number_names_the_sample() -> None:
+def test_a_reward_that_is_not_finite_is_refused_with_its_sample() -> None:
     with pytest.raises(RewardError, match="cc"):
         estimate_rows([GROUPS[0], group("cc", [float("nan"), 1.0])], GPG.estimator)
 
@@ -111,15 +113,15 @@ def test_each_action_token_has_its_own_advantage_and_inserted_ones_have_none() -
         for r, rows in zip(GROUPS[1].rollouts, ((long, short), (short,)), strict=True)
     )
     step = [replace(GROUPS[1], rollouts=(one, other))]
-    given = [[[np.array([0.5, -1.0, 2.0]), np.array([3.0, 4.0])], [np.array([0.0, -2.0])]]]
-    loss = make_batch(step, given, GPG, temperature=1.0, max_tokens=10).loss
+    advantages = [[[np.array([0.5, -1.0, 2.0]), np.array([3.0, 4.0])], [np.array([0.0, -2.0])]]]
+    loss = make_batch(step, advantages, GPG, temperature=1.0, max_tokens=10).loss
     assert loss.advantages.tolist() == [
         [0.5, -1.0, 0.0, 0.0, 2.0],
         [3.0, 4.0, 0.0, 0.0, 0.0],
         [0.0, -2.0, 0.0, 0.0, 0.0],
     ]
     assert loss.rollout.tolist() == [0, 0, 1]
-    assert rollout_means(given) == [[1.7, -1.0]]
+    assert rollout_means(advantages) == [[1.7, -1.0]]
 
 
 def test_a_mean_of_equal_advantages_is_exact() -> None:

@@ -1,7 +1,7 @@
-"""Groups -> the rows of an optimiser step, packed by equal prompts, split into mini- and micro-batches.
+"""Groups -> the rows of an optimiser step, packed by equal prompts and split into micro-batches.
 
-Rows whose advantages are all zero are left out unless the method needs them: their gradient is exactly zero. The
-denominators count them all the same, so leaving them out changes nothing.
+Rows whose advantages are all zero are left out unless the objective needs them: their gradient is exactly zero. The
+denominators still count them, so leaving them out changes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from vlrft.advantages import Floats
 from vlrft.advantages.rows import RowAdvantages
@@ -28,29 +28,33 @@ from vlrft.tracing.phases import phase
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Rows [B] in an order in which equal prompts are neighbours, and what the objective reads of them."""
+    """Rows [B] of one optimiser step, those with equal prompts next to each other, and the inputs of their loss."""
 
     prompts: tuple[Prompt, ...]  # [B]; equal neighbours share one prefix
-    ids: tuple[tuple[int, ...], ...]  # [B] own tokens of each row
+    ids: tuple[tuple[int, ...], ...]  # [B] tokens after the prompt
     images: tuple[tuple[Pixels, ...], ...]  # [B] among those tokens
     samples: tuple[str, ...]  # [B] sample ids, for messages
     loss: LossBatch
     temperature: float
-    fillers: tuple[PackItem, ...] = ()  # run with the rows and not scored (see `lockstep`)
+    fillers: tuple[PackItem, ...] = ()  # run with the rows and not scored (see `micro_batches.py`)
 
     def items(self) -> list[PackItem]:
         """Each distinct prompt once with its rows, in row order."""
         return [
             PackItem(
-                prompt=self.prompts[run[0]],
-                rows=tuple(self.ids[b] for b in run),
-                images=tuple(self.images[b] for b in run),
+                prompt=self.prompts[rows[0]],
+                rows=tuple(self.ids[b] for b in rows),
+                images=tuple(self.images[b] for b in rows),
             )
-            for run in self._runs_of_equal_prompts()
+            for rows in self._rows_by_prompt()
         ]
 
+    def _rows_by_prompt(self) -> list[list[int]]:
+        pairs = groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key)
+        return [list(rows) for _, rows in pairs]
+
     def take(self, rows: Sequence[int]) -> Batch:
-        """The given rows; denominators stay those of the whole step."""
+        """These rows only, with the denominators of the whole step."""
         length = max((len(self.ids[b]) for b in rows), default=0)
         return replace(
             self,
@@ -63,28 +67,20 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the packed forward: each prompt once, each row's own."""
+        """Tokens of the packed forward pass: of each prompt once, and of each row after it."""
         return sum(len(i.prompt.ids) + sum(map(len, i.rows)) for i in self.items())
 
     def distinct_samples(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.samples))
 
-    def micro_batches(self, max_tokens: int) -> Iterator[Batch]:
-        """Parts of the batch, a micro-batch each."""
-        return (self.take(rows) for rows in self.parts(max_tokens))
-
-    def parts(self, max_tokens: int) -> Iterator[list[int]]:
-        """Rows whose packed and padded forward stays within `max_tokens` where a single row allows it."""
-        runs = self._runs_of_equal_prompts()
-        prompts = [len(self.prompts[run[0]].ids) for run in runs]
-        lengths = [[len(self.ids[b]) for b in run] for run in runs]
+    def micro_batch_rows(self, max_tokens: int) -> Iterator[list[int]]:
+        """The rows of each micro-batch, whose packed and padded forward pass has at most `max_tokens` tokens; more only
+        where a single row is longer. See `split_rows`."""
+        by_prompt = self._rows_by_prompt()
+        prompts = [len(self.prompts[rows[0]].ids) for rows in by_prompt]
+        lengths = [[len(self.ids[b]) for b in rows] for rows in by_prompt]
         for micro in split_rows(prompts, lengths, max_tokens):
-            yield [runs[index][k] for index, some in micro for k in some]
-
-    def _runs_of_equal_prompts(self) -> list[list[int]]:
-        """Rows, neighbours with equal prompts together."""
-        pairs = groupby(range(len(self.ids)), key=lambda b: self.prompts[b].key)
-        return [list(run) for _, run in pairs]
+            yield [by_prompt[index][k] for index, some in micro for k in some]
 
 
 @phase("batch")
@@ -98,10 +94,10 @@ def make_batches(
     updates: int = 1,
     ranks: Ranks = ALONE,
 ) -> list[Batch]:
-    """The step's groups dealt out over `updates` optimiser steps; each batch has its own denominators.
+    """The step's groups distributed over `updates` optimiser steps; each batch has its own denominators.
 
-    `groups` are those of all ranks, the rows of a batch those that this rank played. `max_tokens`: the configured
-    longest completion. Tensors are on the CPU.
+    `groups` are those of all ranks; the rows of a batch are those of groups that this rank played. `max_tokens`: the
+    configured longest completion. Tensors are on the CPU.
     """
     return [
         make_batch(
@@ -116,6 +112,21 @@ def make_batches(
     ]
 
 
+@dataclass(frozen=True)
+class _Row:
+    """A training row with its place in the step."""
+
+    row: TrainingRow
+    group: int
+    rollout: int
+    advantages: Floats  # of its action tokens
+    sample: str
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(i for piece in self.row.pieces for i in piece.ids)
+
+
 def make_batch(
     groups: Sequence[Group],
     advantages: Sequence[RowAdvantages],
@@ -125,69 +136,70 @@ def make_batch(
     max_tokens: int,
     ranks: Ranks = ALONE,
 ) -> Batch:
-    """One optimiser step's batch; see `make_batches`."""
-    rows: list[tuple[TrainingRow, int, int, Floats, str]] = []
+    """The batch of one optimiser step; see `make_batches`."""
+    rows: list[_Row] = []
     replayed: list[bool] = []
-    rollout = 0
+    number = 0  # of the rollout
     for g, group in enumerate(groups):
-        for one, own in zip(group.rollouts, advantages[g], strict=True):
-            pairs = zip(one.rows, own, strict=True)
-            rows += [(s, g, rollout, a, group.sample.id) for s, a in pairs]
-            replayed += [one.origin == "replay"] * len(one.rows)
-            rollout += 1
-    ids = [tuple(i for p in row.pieces for i in p.ids) for row, *_ in rows]
-    width = max(map(len, ids), default=0)
-    mask = np.zeros((len(rows), width), dtype=bool)
-    sampled, spread = np.zeros((2, len(rows), width))
-    for b, (row, _, _, own_tokens, _) in enumerate(rows):
-        at = 0
-        for piece in row.pieces:
-            end = at + len(piece.ids)
-            mask[b, at:end] = piece.sampled
-            if piece.logprobs:
-                sampled[b, at:end] = piece.logprobs
-            elif piece.sampled:
-                sampled[b, at:end] = np.nan  # given, not sampled
-            at = end
-        spread[b, mask[b]] = own_tokens
+        for rollout, by_row in zip(group.rollouts, advantages[g], strict=True):
+            pairs = zip(rollout.rows, by_row, strict=True)
+            rows += [_Row(row, g, number, values, group.sample.id) for row, values in pairs]
+            replayed += [rollout.origin == "replay"] * len(rollout.rows)
+            number += 1
+    ids = tuple(row.ids for row in rows)
+    mask, values, sampled_logprobs = _token_arrays(rows, width=max(map(len, ids), default=0))
+    sampled = any(piece.logprobs for row in rows for piece in row.row.pieces)
     loss = make_loss_batch(
         mask=torch.from_numpy(mask),
-        advantages=torch.from_numpy(spread),
-        group=torch.tensor([g for _, g, *_ in rows], dtype=torch.long),
-        rollout=torch.tensor([r for _, _, r, *_ in rows], dtype=torch.long),
+        advantages=torch.from_numpy(values),
+        group=torch.tensor([row.group for row in rows], dtype=torch.long),
+        rollout=torch.tensor([row.rollout for row in rows], dtype=torch.long),
         valid=tuple(is_valid(g) for g in groups),
         max_tokens=max_tokens,
-        sampled_logprobs=torch.from_numpy(sampled)
-        if any(p.logprobs for row, *_ in rows for p in row.pieces)
-        else None,
+        sampled_logprobs=torch.from_numpy(sampled_logprobs) if sampled else None,
         replayed=torch.tensor(replayed, dtype=torch.bool),
     )
-    whole = Batch(
-        prompts=tuple(row.prompt for row, *_ in rows),
-        ids=tuple(ids),
-        images=tuple(tuple(i for p in row.pieces for i in p.images) for row, *_ in rows),
-        samples=tuple(s for *_, s in rows),
+    step = Batch(
+        prompts=tuple(row.row.prompt for row in rows),
+        ids=ids,
+        images=tuple(tuple(i for p in row.row.pieces for i in p.images) for row in rows),
+        samples=tuple(row.sample for row in rows),
         loss=loss,
         temperature=temperature,
     )
-    here = [groups[g].rank == ranks.rank for _, g, *_ in rows]
-    return whole.take([b for b in _trained_rows(whole, algorithm.needs) if here[b]])
+    played_here = [groups[row.group].rank == ranks.rank for row in rows]
+    return step.take([b for b in _trained_rows(step, algorithm.needs) if played_here[b]])
+
+
+def _token_arrays(rows: Sequence[_Row], width: int) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """Action mask, advantages and sampled log-probs [B T]; the last are NaN at action tokens that were not sampled."""
+    mask = np.zeros((len(rows), width), dtype=bool)
+    advantages, sampled = np.zeros((2, len(rows), width))
+    for b, row in enumerate(rows):
+        start = 0
+        for piece in row.row.pieces:
+            end = start + len(piece.ids)
+            mask[b, start:end] = piece.sampled
+            if piece.logprobs:
+                sampled[b, start:end] = piece.logprobs
+            elif piece.sampled:
+                sampled[b, start:end] = np.nan
+            start = end
+        advantages[b, mask[b]] = row.advantages
+    return mask, advantages, sampled
 
 
 def _trained_rows(batch: Batch, needs: Needs) -> list[int]:
-    """Rows that have something to learn from, equal prompts side by side; whole groups where rows depend on others."""
-    taught = batch.loss.mask.any(1)
+    """Rows with a gradient, equal prompts next to each other; whole groups where the rows of a group are coupled."""
+    trained = batch.loss.mask.any(1)
     if not needs.zero_signal_groups:
-        moves = (batch.loss.advantages != 0).any(1)
+        has_signal = (batch.loss.advantages != 0).any(1)
         if needs.group_stats:
             groups = torch.zeros(len(batch.loss.denominators.valid) + 1, dtype=torch.bool)
-            groups[batch.loss.group[moves]] = True
-            moves = groups[batch.loss.group]
-        taught = taught & moves
-    seen: dict[object, int] = {}
-    order = [seen.setdefault(p.key, len(seen)) for p in batch.prompts]
-    return sorted(_true(taught), key=lambda b: order[b])
-
-
-def _true(flags: Tensor) -> list[int]:
-    return [int(i) for i in flags.nonzero()[:, 0]]
+            groups[batch.loss.group[has_signal]] = True
+            has_signal = groups[batch.loss.group]
+        trained = trained & has_signal
+    first_place: dict[object, int] = {}
+    order = [first_place.setdefault(p.key, len(first_place)) for p in batch.prompts]
+    indices = [int(i) for i in trained.nonzero()[:, 0]]
+    return sorted(indices, key=lambda b: order[b])

@@ -1,14 +1,15 @@
-"""The same micro-batches on every rank: ranks that hold sharded weights run every forward and backward pass together.
+"""Equal numbers of micro-batches on every rank: ranks that hold sharded weights run each forward and backward pass
+together.
 
-A rank whose rows are used up, and one without an image while another has some, runs a small prompt besides that is not
+A rank that has no rows left, or no image where another rank has one, also runs a short filler prompt. The filler is not
 scored: its gradient is exactly zero, and every rank calls the same modules in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from vlrft.distributed.ranks import Ranks
 from vlrft.policy.packing import PackItem
@@ -17,56 +18,62 @@ from vlrft.policy.rank_sync import filler_prompt
 from vlrft.schema.errors import NonFiniteError
 from vlrft.trainer.batch import Batch
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """One of the micro-batches that all ranks run at the same time."""
+class MicroBatch:
+    """One of the micro-batches that all ranks run at the same time: rows of this rank's batch, and fillers."""
 
-    rows: list[int]  # of this rank's batch; none where it has nothing more to run
+    rows: list[int]  # none where the rank has no rows left
     fillers: tuple[PackItem, ...] = ()
 
     def of(self, batch: Batch) -> Batch:
+        """The batch's part that the micro-batch holds."""
         return replace(batch.take(self.rows), fillers=self.fillers)
 
 
-def parts(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[Part]:
-    """The batch as `Batch.parts` cuts it, filled up to as many parts as the rank with the most has."""
-    own = list(batch.parts(max_tokens))
+def micro_batches(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[MicroBatch]:
+    """The micro-batches of `Batch.micro_batch_rows`, with fillers as many as the rank with the most has."""
+    parts = list(batch.micro_batch_rows(max_tokens))
     if ranks.size == 1:
-        return [Part(rows=rows) for rows in own]
-    seen = [any(batch.prompts[b].images for b in rows) for rows in own]
-    everyone = ranks.gather(seen)
-    found: list[Part] = []
-    for k in range(max(map(len, everyone))):
-        rows = own[k] if k < len(own) else []
-        shown = any(flags[k] for flags in everyone if k < len(flags))
-        missing = not rows or (shown and not seen[k])
-        fillers = (filler(policy, shown),) if missing else ()
-        found.append(Part(rows=rows, fillers=fillers))
-    return found
+        return [MicroBatch(rows=rows) for rows in parts]
+    with_images = [any(batch.prompts[b].images for b in rows) for rows in parts]
+    all_with_images = ranks.gather(with_images)
+    micros: list[MicroBatch] = []
+    for k in range(max(map(len, all_with_images))):
+        rows = parts[k] if k < len(parts) else []
+        some_images = any(flags[k] for flags in all_with_images if k < len(flags))
+        missing = not rows or (some_images and not with_images[k])
+        fillers = (filler_item(policy, some_images),) if missing else ()
+        micros.append(MicroBatch(rows=rows, fillers=fillers))
+    return micros
 
 
-def filler(policy: Policy, shown: bool) -> PackItem:
-    """A short prompt with one token behind it; with an image where it is `shown` one."""
-    return PackItem(prompt=filler_prompt(policy.chat, shown), rows=((policy.chat.pad_id,),))
+def filler_item(policy: Policy, with_image: bool) -> PackItem:
+    """A short prompt, with an image or without, and one token after it."""
+    return PackItem(prompt=filler_prompt(policy.chat, with_image), rows=((policy.chat.pad_id,),))
 
 
-def agreed(ranks: Ranks, work: Callable[[], T], samples: Sequence[str]) -> T:
-    """What `work` gives, which communicates nothing, unless a number is not finite on some rank: then every rank
-    raises NonFiniteError with the first one's reason and samples, `samples` where it names none."""
-    found: list[T] = []
-    broken: NonFiniteError | None = None
+@contextmanager
+def raising_on_every_rank(ranks: Ranks, batch: Batch) -> Iterator[None]:
+    """Around code that does not communicate: a NonFiniteError on one rank is raised on every rank.
+
+    The message is the first such rank's; its samples are those of the rows at fault, or all of its `batch` where the
+    error names no rows.
+    """
+    error: NonFiniteError | None = None
     try:
-        found.append(work())
+        yield
     except NonFiniteError as e:
-        broken = e
-    if not ranks.sum_count(broken is not None):
-        return found[0]
-    told = [] if broken is None else [(str(broken), broken.samples or tuple(samples))]
-    for rank, part in enumerate(ranks.gather(told)):
-        for reason, own in part:
+        error = e
+    if not ranks.sum_count(error is not None):
+        return
+    reasons = [] if error is None else [(str(error), _samples_at_fault(error, batch))]
+    for rank, of_rank in enumerate(ranks.gather(reasons)):
+        for reason, samples in of_rank:
             where = f"rank {rank}: " if ranks.size > 1 else ""
-            raise NonFiniteError(where + reason, samples=own)
-    raise AssertionError("a rank that broke has a reason")
+            raise NonFiniteError(where + reason, samples=samples)
+
+
+def _samples_at_fault(error: NonFiniteError, batch: Batch) -> tuple[str, ...]:
+    at_fault = tuple(dict.fromkeys(batch.samples[b] for b in error.rows))
+    return error.samples or at_fault or batch.distinct_samples()

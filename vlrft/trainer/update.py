@@ -1,12 +1,11 @@
-"""One step of learning: the log-probs that the method needs, micro-batched backward, optimiser steps, figures."""
+"""The update of a step: the log-probs that the algorithm needs, micro-batched backward passes, optimiser steps, metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
-from typing import TypeVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -14,22 +13,20 @@ from torch import Tensor
 from vlrft.algorithms import Algorithm
 from vlrft.engine import TrainEngine
 from vlrft.engine.forward import token_logprobs
-from vlrft.objectives import GroupCoupled, LossBatch, Needs, Terms, guard, log_ratio
+from vlrft.objectives import GroupCoupled, LossBatch, Needs, guard, log_ratio
 from vlrft.objectives.kl import kl
 from vlrft.policy.logprobs import packed_logprobs, self_check
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import work_on
 from vlrft.trainer.batch import Batch
-from vlrft.trainer.micro_batches import Part, agreed, parts
+from vlrft.trainer.micro_batches import MicroBatch, micro_batches, raising_on_every_rank
 from vlrft.trainer.update_metrics import UpdateMetrics
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """An optimiser step that was not taken, because a number in it was not finite."""
+    """An optimiser step that was skipped because a number in it was not finite."""
 
     reason: str
     samples: tuple[str, ...]
@@ -42,34 +39,36 @@ def update(
     max_tokens: int,
     reference: Policy | None = None,
 ) -> tuple[dict[str, float], list[Skipped]]:
-    """One optimiser step a batch; all batches come from the same policy. `max_tokens`: budget of a micro-batch.
+    """One optimiser step a batch; all batches were sampled with the same policy. `max_tokens`: of a micro-batch.
 
-    A step whose log-probs, loss or gradient are not finite is not taken; it comes back among the skipped.
+    Returns the metrics, and the optimiser steps that were skipped because their log-probs, loss or gradient were not
+    finite; such a step changes no weight.
     """
     needs, ranks = algorithm.needs, engine.ranks
-    cut = [parts(batch, max_tokens, engine.policy, ranks) for batch in batches]
-    pairs = list(zip(batches, cut, strict=True))
+    pairs = [(batch, micro_batches(batch, max_tokens, engine.policy, ranks)) for batch in batches]
     if len(batches) > 1 and needs.old_logprobs:
-        pairs = [(_with_old(batch, own, engine.policy, needs), own) for batch, own in pairs]
-    figures = UpdateMetrics()
+        pairs = [(_add_old(batch, micros, engine.policy, needs), micros) for batch, micros in pairs]
+    metrics = UpdateMetrics()
     skipped: list[Skipped] = []
-    for batch, own in pairs:
+    for batch, micros in pairs:
         try:
-            if needs.group_stats and len(own) > 1:
-                batch = _with_stats(batch, own, engine, algorithm, reference)
-            for part in own:
-                _backward(engine, part.of(batch), algorithm, reference, figures)
-            figures.put(engine.step())
+            if needs.group_stats and len(micros) > 1:
+                batch = _add_group_stats(batch, micros, engine, algorithm, reference)
+            for micro in micros:
+                _backward(engine, micro.of(batch), algorithm, reference, metrics)
+            metrics.add_values(engine.step())
         except NonFiniteError as e:
             engine.discard()
             samples = e.samples or [s for p in ranks.gather(batch.distinct_samples()) for s in p]
             skipped.append(Skipped(reason=str(e), samples=tuple(samples)))
-    return figures.summary(ranks), skipped
+    return metrics.summary(ranks), skipped
 
 
 def check_packing(policy: Policy, batch: Batch, max_tokens: int) -> None:
-    """The first micro-batch's packed forward must equal the replicated one; raises SelfCheckError with the sample."""
-    for micro in islice(batch.micro_batches(max_tokens), 1):
+    """Compares the packed forward pass of the first micro-batch with the unpacked one; raises SelfCheckError, naming the
+    sample, where they differ."""
+    for rows in islice(batch.micro_batch_rows(max_tokens), 1):
+        micro = batch.take(rows)
         mask, temperature = micro.loss.mask, micro.temperature
         self_check(policy, micro.items(), mask=mask, temperature=temperature, names=micro.samples)
 
@@ -79,9 +78,9 @@ def _backward(
     micro: Batch,
     algorithm: Algorithm,
     reference: Policy | None,
-    figures: UpdateMetrics,
+    metrics: UpdateMetrics,
 ) -> None:
-    """Adds one micro-batch's gradient. Raises NonFiniteError with the samples at fault, on every rank."""
+    """Adds the gradient of one micro-batch. Raises NonFiniteError with the samples at fault, on every rank."""
     needs, mask = algorithm.needs, micro.loss.mask
     work_on(micro.samples)
     scores = token_logprobs(
@@ -89,91 +88,85 @@ def _backward(
     )
     now = scores.logprobs.detach()
     ref = _reference_logprobs(micro, needs, reference)
-
-    def judge() -> tuple[LossBatch, Tensor, Terms]:
-        rows = _filled(micro, now, needs, ref)
+    with raising_on_every_rank(engine.ranks, micro):
+        rows = _fill_logprobs(micro, now, needs, ref)
         if needs.entropy:
             rows = replace(rows, entropy=scores.entropy)
         loss, terms = algorithm.loss(scores.logprobs, rows)
-        if not bool(torch.isfinite(loss.detach())):
-            raise NonFiniteError(f"the loss is {float(loss)}")
-        return rows, loss, terms
-
-    rows, loss, terms = agreed(engine.ranks, lambda: _naming(micro, judge), micro.samples)
+        _require_finite(loss)
     engine.backward(loss)
     if not micro.ids:
         return
-    figures.add("loss", float(loss.detach()))
-    figures.put(terms.scalars)
-    figures.watch(rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed})
+    metrics.add_to_sum("loss", float(loss.detach()))
+    metrics.add_values(terms.scalars)
+    metrics.add_tokens(
+        rows.mask, {"entropy": scores.entropy, **_drift(now, rows), **terms.observed}
+    )
 
 
-def _naming(micro: Batch, work: Callable[[], T]) -> T:
-    """What `work` gives; a NonFiniteError names the samples of the rows at fault."""
-    try:
-        return work()
-    except NonFiniteError as e:
-        at_fault = tuple(dict.fromkeys(micro.samples[b] for b in e.rows))
-        raise NonFiniteError(str(e), e.rows, at_fault or micro.distinct_samples()) from None
+def _require_finite(loss: Tensor) -> None:
+    if not bool(torch.isfinite(loss.detach())):
+        raise NonFiniteError(f"the loss is {float(loss)}")
 
 
 def _reference_logprobs(micro: Batch, needs: Needs, reference: Policy | None) -> Tensor | None:
-    """Those of the rows under the reference, where they are needed and not known yet."""
+    """The rows' log-probs under the reference, where they are needed and not in the batch."""
     if not needs.ref_logprobs or micro.loss.ref_logprobs is not None:
         return None
     assert reference is not None
-    return _without_gradient(reference, micro)
+    return _logprobs_without_gradient(reference, micro)
 
 
-def _filled(micro: Batch, now: Tensor, needs: Needs, ref: Tensor | None) -> LossBatch:
-    """The rows with old and reference log-probs, on the log-probs' device and in their dtype."""
+def _fill_logprobs(micro: Batch, now: Tensor, needs: Needs, ref: Tensor | None) -> LossBatch:
+    """The rows with old and reference log-probs, on the device and in the dtype of the current ones."""
     rows = micro.loss.to(now.device, now.dtype)
-    if rows.old_logprobs is None:  # one update a batch of rollouts: the policy still is the old one
-        rows = replace(rows, old_logprobs=_old(rows, now, needs))
+    if rows.old_logprobs is None:  # one update a batch: the policy has not moved since it sampled
+        rows = replace(rows, old_logprobs=_old_logprobs(rows, now, needs))
     if ref is not None:
         rows = replace(rows, ref_logprobs=guard(ref, rows.mask, "reference log-probs"))
     return rows
 
 
-def _old(rows: LossBatch, now: Tensor, needs: Needs) -> Tensor:
-    """Log-probs under the policy that sampled: the present one, or for replayed rollouts what is stored with them."""
+def _old_logprobs(rows: LossBatch, now: Tensor, needs: Needs) -> Tensor:
+    """Old log-probs [B T]: the current ones; of replayed rollouts those that are stored with them."""
     if needs.replay_old == "recomputed" or rows.replayed is None or rows.sampled_logprobs is None:
         return now
     return torch.where(rows.replayed[:, None], rows.sampled_logprobs.to(now), now)
 
 
-def _with_stats(
+def _add_group_stats(
     batch: Batch,
-    own: Sequence[Part],
+    micros: Sequence[MicroBatch],
     engine: TrainEngine,
     algorithm: Algorithm,
     reference: Policy | None,
 ) -> Batch:
-    """The batch with what its rows must know of their groups, when a group may not fit into one micro-batch."""
+    """The batch with statistics of whole groups, which a pass without gradients computes because a group may be split over
+    micro-batches."""
     needs = algorithm.needs
     shape = batch.loss.mask.shape
     filled = {k: torch.zeros(shape, dtype=torch.float64) for k in ("now", "old", "ref")}
-    for part in own:
+    for part in micros:
         micro = part.of(batch)
         work_on(micro.samples)
-        now = _without_gradient(engine.policy, micro)
+        now = _logprobs_without_gradient(engine.policy, micro)
         ref = _reference_logprobs(micro, needs, reference)
-        fill = partial(_filled, micro, now, needs, ref)
-        found = agreed(engine.ranks, partial(_naming, micro, fill), micro.samples)
-        given = {"now": now, "old": found.old_logprobs, "ref": found.ref_logprobs}
-        for key, values in given.items():
+        with raising_on_every_rank(engine.ranks, micro):
+            rows = _fill_logprobs(micro, now, needs, ref)
+        logprobs = {"now": now, "old": rows.old_logprobs, "ref": rows.ref_logprobs}
+        for key, values in logprobs.items():
             if values is not None:
                 filled[key][part.rows, : values.shape[1]] = values.double().cpu()
     ref = filled["ref"] if needs.ref_logprobs else None
     whole = replace(batch.loss, old_logprobs=filled["old"], ref_logprobs=ref)
     coupled = cast(GroupCoupled, algorithm.objective)
-    work = partial(coupled.group_stats, filled["now"], whole)
-    stats = agreed(engine.ranks, work, batch.distinct_samples())
+    with raising_on_every_rank(engine.ranks, batch):
+        stats = coupled.group_stats(filled["now"], whole)
     return replace(batch, loss=replace(whole, stats=stats))
 
 
 def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:
-    """How far the policy is from the one before the step, and the trainer's numbers from the sampler's."""
+    """How far the policy has moved from the old one, and how far the trainer's log-probs are from the sampler's."""
     assert rows.old_logprobs is not None
     drift = {
         "ratio": log_ratio(now, rows.old_logprobs).exp(),
@@ -181,29 +174,29 @@ def _drift(now: Tensor, rows: LossBatch) -> dict[str, Tensor]:
     }
     if rows.sampled_logprobs is not None:
         gap = log_ratio(now, rows.sampled_logprobs).abs()
-        drift["sampler_gap"] = gap.nan_to_num(nan=0.0)  # answers that were not sampled
+        drift["sampler_gap"] = gap.nan_to_num(nan=0.0)  # NaN: tokens that were not sampled
     return drift
 
 
-def _without_gradient(policy: Policy, part: Batch) -> Tensor:
+def _logprobs_without_gradient(policy: Policy, micro: Batch) -> Tensor:
     with torch.no_grad():
-        found = packed_logprobs(
+        scores = packed_logprobs(
             policy,
-            part.items(),
-            mask=part.loss.mask,
-            temperature=part.temperature,
-            fillers=part.fillers,
+            micro.items(),
+            mask=micro.loss.mask,
+            temperature=micro.temperature,
+            fillers=micro.fillers,
         )
-    return found.logprobs
+    return scores.logprobs
 
 
-def _with_old(batch: Batch, own: Sequence[Part], policy: Policy, needs: Needs) -> Batch:
-    """The batch with the log-probs under the policy before the first of several updates."""
+def _add_old(batch: Batch, micros: Sequence[MicroBatch], policy: Policy, needs: Needs) -> Batch:
+    """The batch with log-probs under the policy before the first of several updates."""
     old = torch.zeros(batch.loss.mask.shape, dtype=torch.float64)
-    for part in own:
+    for part in micros:
         micro = part.of(batch)
         work_on(micro.samples)
-        found = _without_gradient(policy, micro)
-        values = _old(micro.loss.to(found.device, found.dtype), found, needs)
+        now = _logprobs_without_gradient(policy, micro)
+        values = _old_logprobs(micro.loss.to(now.device, now.dtype), now, needs)
         old[part.rows, : values.shape[1]] = values.double().cpu()
     return replace(batch, loss=replace(batch.loss, old_logprobs=old))
