@@ -1,7 +1,7 @@
-"""Real handwritten digits composed into scenes: name one, count them, say which is left, find one.
+"""Real handwritten digits composed into scenes: classify one, count them, compare positions, locate one.
 
-Needs no download and no GPU: the scans ship with scikit-learn. Every image token, prompt and reward
-is of the kind the large packs use, so a small model shows in minutes what a method does.
+It needs no download and no GPU: the scans are part of scikit-learn. Image tokens, prompts and rewards are of the same kinds
+as in the large packs, so that a small model shows the effect of an algorithm in minutes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .options import SUBTASKS, Options
 from .scans import SPLITS
 from .scenes import load
 
-FOUND = 0.5  # IoU from which on a digit counts as found
+FOUND = 0.5  # IoU from which a digit counts as located
 
 
 def gold(sample: Sample) -> str:
-    """The completion that earns full marks; what `sft` teaches."""
+    """A completion that earns full marks; also the target of `sft`."""
     answer = sample.answer
     if sample.tags["answer"] == "box":
         x1, y1, x2, y2 = answer
@@ -28,14 +28,13 @@ def gold(sample: Sample) -> str:
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """Accuracy of `classify`, `count` and `relation`; mean IoU of `ground`. Only what the records
-    hold."""
-    out: dict[str, Metric] = {}
+    """Accuracy of `classify`, `count` and `relation`, mean IoU of `ground`; those of which there are records."""
+    metrics: dict[str, Metric] = {}
     for kind in SUBTASKS:
-        own = [r for r in records if r.tags["kind"] == kind]
-        if own:
-            out[kind] = accuracy(own, grader, FOUND if kind == "ground" else 1.0)
-    return out
+        of_kind = [r for r in records if r.tags["kind"] == kind]
+        if of_kind:
+            metrics[kind] = accuracy(of_kind, grader, FOUND if kind == "ground" else 1.0)
+    return metrics
 
 
 task = Task(

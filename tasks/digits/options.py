@@ -1,4 +1,4 @@
-"""What a config may choose about the scenes."""
+"""Options of the scenes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ SUBTASKS: tuple[Subtask, ...] = ("classify", "count", "relation", "ground")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Which sub-tasks, how large, how hard."""
+    """The sub-tasks, the size of the scenes, and their difficulty."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     subtasks: tuple[Subtask, ...] = SUBTASKS
-    """Scene i asks sub-task i modulo their number; one named twice comes twice as often."""
+    """Scene i is of sub-task i modulo their number; one that is listed twice occurs twice as often."""
     canvas: tuple[int, ...] = (112,)
-    """Pixels: the widths and heights that a scene's are drawn from."""
+    """Pixels: the sides from which the width and the height of a scene are drawn."""
     sizes: tuple[int, int] = (44, 56)
     """Pixels: the smallest and the largest side of a digit."""
     grid: int = 1
-    """Pixels: digits stand at multiples of it and have sides that are multiples of it; 1:
-    anywhere."""
+    """Pixels: positions and sides of digits are multiples of it; 1: no restriction."""
     digits: tuple[int, ...] = tuple(range(10))
     """The digits of `classify`."""
     scene_digits: tuple[int, ...] = tuple(range(10))
     """The digits of the other sub-tasks."""
     distractors: tuple[int, int] = (1, 2)
-    """The fewest and the most digits beside those that are asked for, in `count` and `ground`."""
+    """The fewest and the most digits in addition to those that the question is about, in `count` and `ground`."""
     easy_count: bool = False
     """`count` shows copies of its target only."""
     max_count: int = 4
@@ -37,7 +36,7 @@ class Options:
     ordered: bool = False
     """`relation` always asks for the smaller digit first."""
     train: int = 6000
-    """Scenes of the train split; those of the other two below."""
+    """Scenes of the train split; `validation` and `test`: of the others."""
     validation: int = 1000
     test: int = 2000
 
@@ -47,15 +46,15 @@ class Options:
             raise ValueError(mistakes)
 
     def across(self, length: int) -> int:
-        """How many digits fit side by side into so many pixels."""
+        """The number of digits that fit side by side into `length` pixels."""
         return length // self.sides()[-1]
 
     def cell(self, length: int) -> int:
-        """Pixels of a canvas side that each of the digits side by side has to itself."""
+        """Pixels of the cell of each digit along a canvas side of `length` pixels."""
         return length // self.across(length) // self.grid * self.grid
 
     def sides(self) -> range:
-        """The sides that a digit may have."""
+        """The possible sides of a digit, in pixels."""
         smallest, largest = self.sizes
         return range(-(-smallest // self.grid) * self.grid, largest + 1, self.grid)
 
@@ -64,32 +63,34 @@ class Options:
             return [
                 "grid must be at least 1, canvas not empty, sizes positive, the smaller one first"
             ]
-        out: list[str] = []
+        mistakes: list[str] = []
         if not self.subtasks:
-            out.append(f"subtasks is empty; use some of {', '.join(SUBTASKS)}")
+            mistakes.append(f"subtasks is empty; use some of {', '.join(SUBTASKS)}")
         if not self.sides():
-            out.append(f"sizes {self.sizes} hold no multiple of grid {self.grid}")
-            return out
+            mistakes.append(f"sizes {self.sizes} contain no multiple of grid {self.grid}")
+            return mistakes
         across, largest = self.across(min(self.canvas)), self.sides()[-1]
         if across < (1 if set(self.subtasks) == {"classify"} else 2):
-            out.append(f"canvas {min(self.canvas)} is too small for digits of {largest} pixels")
+            mistakes.append(
+                f"canvas {min(self.canvas)} is too small for digits of {largest} pixels"
+            )
         for name in ("digits", "scene_digits"):
-            chosen: tuple[int, ...] = getattr(self, name)
+            digits: tuple[int, ...] = getattr(self, name)
             if (
-                not set(chosen) <= set(range(10))
-                or len(set(chosen)) != len(chosen)
-                or len(chosen) < 2
+                not set(digits) <= set(range(10))
+                or len(set(digits)) != len(digits)
+                or len(digits) < 2
             ):
-                out.append(f"{name} must be two or more different digits, not {chosen}")
+                mistakes.append(f"{name} must be two or more different digits, not {digits}")
         low, high = self.distractors
         if not 0 <= low <= high:
-            out.append(
-                f"distractors {self.distractors}: use a smaller and a larger number from 0 on"
+            mistakes.append(
+                f"distractors {self.distractors}: use a smaller and a larger number, both at least 0"
             )
         elif "ground" in self.subtasks and high >= min(across**2, len(self.scene_digits)):
-            out.append(f"distractors up to {high}: too many for the canvas or scene_digits")
+            mistakes.append(f"distractors up to {high}: too many for the canvas or scene_digits")
         if not 1 <= self.max_count <= across**2 and "count" in self.subtasks:
-            out.append(f"max_count {self.max_count}: use 1 to {across**2} on this canvas")
+            mistakes.append(f"max_count {self.max_count}: use 1 to {across**2} on this canvas")
         if min(self.train, self.validation, self.test) < 0:
-            out.append("train, validation and test are numbers of scenes, from 0 on")
-        return out
+            mistakes.append("train, validation and test are numbers of scenes, at least 0")
+        return mistakes

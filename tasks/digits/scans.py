@@ -1,5 +1,4 @@
-"""The 1,797 scanned 8×8 digits of scikit-learn (UCI optical recognition test set), split once and
-for all."""
+"""The 1,797 scanned 8×8 digits of scikit-learn (UCI optical recognition test set), in fixed splits."""
 
 from __future__ import annotations
 
@@ -12,26 +11,26 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SPLITS = ("train", "validation", "test")
-# Tenths of each digit's scans.
 TENTHS = {"train": range(6), "validation": range(6, 7), "test": range(7, 10)}
+"""Tenths of each digit's scans."""
 
 
 @lru_cache(maxsize=1)
 def _scans() -> tuple[tuple[Image, ...], tuple[int, ...]]:
-    """The scans as 8×8 grey images and what they show."""
+    """The scans as 8×8 grey images, and their digits."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         raise ImportError("task digits needs scikit-learn: pip install 'vlrft[digits]'") from None
     from PIL import Image
 
-    found, shown = load_digits(return_X_y=True)
-    pixels = (found.reshape(-1, 8, 8) * (255 / 16)).round().astype("uint8")
-    return tuple(map(Image.fromarray, pixels)), tuple(map(int, shown))
+    scans, labels = load_digits(return_X_y=True)
+    pixels = (scans.reshape(-1, 8, 8) * (255 / 16)).round().astype("uint8")
+    return tuple(map(Image.fromarray, pixels)), tuple(map(int, labels))
 
 
 def scan(index: int) -> Image:
-    """One scan, ink bright on black."""
+    """One scan, bright ink on black."""
     return _scans()[0][index]
 
 
@@ -39,10 +38,11 @@ def scan(index: int) -> Image:
 def scans_of(split: str) -> Mapping[int, tuple[int, ...]]:
     """Digit -> the indices of its scans in a split; every scan is in exactly one split."""
     labels = _scans()[1]
-    out: dict[int, tuple[int, ...]] = {}
+    by_digit: dict[int, tuple[int, ...]] = {}
     for digit in range(10):
-        own = [i for i, label in enumerate(labels) if label == digit]
-        random.Random(f"digits {digit}").shuffle(own)
+        indices = [i for i, label in enumerate(labels) if label == digit]
+        random.Random(f"digits {digit}").shuffle(indices)
         tenths = TENTHS[split]
-        out[digit] = tuple(own[len(own) * tenths.start // 10 : len(own) * tenths.stop // 10])
-    return out
+        start, stop = (len(indices) * tenth // 10 for tenth in (tenths.start, tenths.stop))
+        by_digit[digit] = tuple(indices[start:stop])
+    return by_digit

@@ -1,15 +1,14 @@
-"""Scenes of digits and the question each asks; a pure function of split, index and options."""
+"""Scenes of digits and their questions: a pure function of split, index and options."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from vlrft.data import LazySamples
+from vlrft.data import LazySamples, read_prompt
 from vlrft.schema import IMAGE, Message, Sample
 from vlrft.vision.boxes import to_thousandths
 
@@ -19,7 +18,7 @@ from .scans import scan, scans_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CACHED = 512  # scenes kept in memory; some 20 MB at 112 pixels
+CACHED = 512  # scenes kept in memory; about 20 MB at 112 pixels
 LEFT_RIGHT = "left\nright"
 
 Place = tuple[int, int]  # column and row of a cell
@@ -28,63 +27,60 @@ Square = tuple[int, int, int, int]  # pixels
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a scene shows, and what is asked about it."""
+    """The digits of a scene, and a question about them."""
 
-    shown: tuple[tuple[int, Place], ...]  # digits and their cells
+    digits: tuple[tuple[int, Place], ...]  # with their cells
     fields: dict[str, int]  # of the prompt
     answer: Any = None  # None: the first digit's box
     tags: dict[str, str]
 
 
 def load(split: str, options: Options) -> LazySamples:
-    """A split's scenes, each composed when it is asked for."""
-    composed = lru_cache(maxsize=CACHED)(partial(scene, split, options))
-    return LazySamples(composed, range(getattr(options, split)))
+    """A split's scenes, each composed on access."""
+    compose = lru_cache(maxsize=CACHED)(partial(compose_scene, split, options))
+    return LazySamples(compose, range(getattr(options, split)))
 
 
-def scene(split: str, options: Options, index: int) -> Sample:
+def compose_scene(split: str, options: Options, index: int) -> Sample:
     name = f"digits/{split}/{index}"
     rng = random.Random(name)
     width, height = rng.choice(options.canvas), rng.choice(options.canvas)
     rows, columns = options.across(height), options.across(width)
     cells = [(column, row) for row in range(rows) for column in range(columns)]
     kind = options.subtasks[index % len(options.subtasks)]
-    question = ASK[kind](rng, cells, options)
+    question = QUESTIONS[kind](rng, cells, options)
     image, squares = draw(question, split, (width, height), rng, options)
     box = to_thousandths(squares[0], width, height)
     return Sample(
         id=name,
-        messages=(Message(role="user", content=(IMAGE, prompt(kind).format(**question.fields))),),
+        messages=(
+            Message(
+                role="user", content=(IMAGE, read_prompt(__file__, kind).format(**question.fields))
+            ),
+        ),
         images=(image,),
         answer=box if question.answer is None else question.answer,
         tags={"kind": kind, **question.tags},
     )
 
 
-@cache
-def prompt(kind: str) -> str:
-    """The question of a sub-task, from its text file."""
-    return (Path(__file__).parent / "prompts" / f"{kind}.txt").read_text(encoding="utf-8").strip()
-
-
 def draw(
     question: Question, split: str, size: tuple[int, int], rng: random.Random, options: Options
 ) -> tuple[Image, list[Square]]:
-    """The picture, and the square of each digit; a digit lies somewhere in its cell, squares never
-    overlap."""
+    """The picture, and the square of each digit, which lies at a random place in its cell; squares never overlap."""
     from PIL import Image
 
     canvas = Image.new("L", size)
     cell = [options.cell(length) for length in size]
     squares: list[Square] = []
-    for digit, place in question.shown:
+    for digit, place in question.digits:
         side = rng.choice(options.sides())
         x, y = (
             at * length + rng.choice(range(0, length - side + 1, options.grid))
             for at, length in zip(place, cell, strict=True)
         )
-        found = scan(rng.choice(scans_of(split)[digit]))
-        canvas.paste(found.resize((side, side), Image.Resampling.BICUBIC), (x, y))
+        digit_scan = scan(rng.choice(scans_of(split)[digit]))
+        canvas.paste(digit_scan.resize((side, side), Image.Resampling.BICUBIC), (x, y))
         squares.append((x, y, x + side, y + side))
     return canvas.convert("RGB"), squares
 
@@ -92,19 +88,22 @@ def draw(
 def classify(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
     digit = rng.choice(options.digits)
     return Question(
-        shown=((digit, rng.choice(cells)),), fields={}, answer=str(digit), tags={"answer": "choice"}
+        digits=((digit, rng.choice(cells)),),
+        fields={},
+        answer=str(digit),
+        tags={"answer": "choice"},
     )
 
 
 def count(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
     target, *others = rng.sample(options.scene_digits, len(options.scene_digits))
-    beside = 0 if options.easy_count else rng.randint(*options.distractors)
-    fewest = 0 if beside else 1
-    copies = rng.randint(fewest, max(fewest, min(options.max_count, len(cells) - beside)))
-    digits = [target] * copies + rng.choices(others, k=min(beside, len(cells) - copies))
+    distractors = 0 if options.easy_count else rng.randint(*options.distractors)
+    fewest = 0 if distractors else 1
+    copies = rng.randint(fewest, max(fewest, min(options.max_count, len(cells) - distractors)))
+    digits = [target] * copies + rng.choices(others, k=min(distractors, len(cells) - copies))
     places = rng.sample(cells, len(digits))
     return Question(
-        shown=tuple(zip(digits, places, strict=True)),
+        digits=tuple(zip(digits, places, strict=True)),
         fields={"target": target},
         answer=copies,
         tags={"answer": "count"},
@@ -114,13 +113,13 @@ def count(rng: random.Random, cells: Sequence[Place], options: Options) -> Quest
 def relation(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
     pair = rng.sample(options.scene_digits, 2)
     target, other = sorted(pair) if options.ordered else pair
-    here, there = rng.sample(cells, 2)
-    while here[0] == there[0]:
-        here, there = rng.sample(cells, 2)
+    first, second = rng.sample(cells, 2)
+    while first[0] == second[0]:
+        first, second = rng.sample(cells, 2)
     return Question(
-        shown=((target, here), (other, there)),
+        digits=((target, first), (other, second)),
         fields={"target": target, "other": other},
-        answer="A" if here[0] < there[0] else "B",
+        answer="A" if first[0] < second[0] else "B",
         tags={"answer": "choice", "options": LEFT_RIGHT},
     )
 
@@ -129,10 +128,10 @@ def ground(rng: random.Random, cells: Sequence[Place], options: Options) -> Ques
     digits = rng.sample(options.scene_digits, 1 + rng.randint(*options.distractors))
     places = rng.sample(cells, len(digits))
     return Question(
-        shown=tuple(zip(digits, places, strict=True)),
+        digits=tuple(zip(digits, places, strict=True)),
         fields={"target": digits[0]},
         tags={"answer": "box"},
     )
 
 
-ASK = {"classify": classify, "count": count, "relation": relation, "ground": ground}
+QUESTIONS = {"classify": classify, "count": count, "relation": relation, "ground": ground}

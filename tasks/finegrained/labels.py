@@ -1,4 +1,4 @@
-"""Labelled images, whichever way they lie, and the few of each class that training takes."""
+"""Labelled images in any of the raw forms, and the few of each class that training uses."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ from vlrft.data import Defect, Picture, Row, Source, parse_picture, read_file, s
 from vlrft.schema import DataError
 
 Name = Literal["flowers102", "pets37", "fgvc_aircraft100", "cars196"]
-HOMES: Mapping[str, str] = {
+HUB_IDS: Mapping[str, str] = {
     "flowers102": "laolao77/ViRFT_CLS_flower_4_shot",
     "pets37": "laolao77/ViRFT_CLS_pets37_4shot",
     "fgvc_aircraft100": "laolao77/ViRFT_CLS_fgvc_aircraft_4_shot",
     "cars196": "laolao77/ViRFT_CLS_car196_4shot",
 }
-PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
-TABLES = {".parquet", ".arrow", ".jsonl", ".json", ".csv"}
+IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
+TABLE_SUFFIXES = {".parquet", ".arrow", ".jsonl", ".json", ".csv"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Which set, where it is, how many examples."""
+    """The dataset, its source, and the number of examples."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     dataset: Name = "flowers102"
     data: str | None = None
-    """A folder, zip, table or hub id; Visual-RFT's training set on the hub unless given. The test
-    split has no home."""
+    """A folder, zip, table or hub id; Visual-RFT's training set on the hub unless given. The test split is not there."""
     k: int | None = 4
-    """Training images a class; None: all. A prepared folder holds those that it was prepared with."""
+    """Training images of each class; None: all. Used when the data are prepared: a prepared folder keeps its images."""
     seed: int = 0
-    """Draws the training images."""
+    """Of the draw of the training images."""
     prompt: Literal["clean", "released"] = "clean"
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
-            raise ValueError(f"k {self.k}: use 1 or more images a class, or null for all")
+            raise ValueError(f"k {self.k}: use 1 or more images of each class, or null for all")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """An image and the name of its class."""
+    """An image with the name of its class."""
 
     id: str
     picture: Picture
@@ -53,12 +52,12 @@ class Labelled:
     problem: str = ""
 
 
-def classes(source: Source, dataset: str) -> tuple[str, ...]:
-    """The names of the set's classes in the order of its labels, from `DATASET_classes.txt` or
-    `classes.txt` of the source; none where it has no such file."""
-    wanted = (f"{dataset}_classes.txt", "classes.txt")
-    found = [n for w in wanted for n in source.names() if PurePosixPath(n).name == w]
-    for name in (*found, *wanted):  # a table given by itself may have its list beside it
+def read_classes(source: Source, dataset: str) -> tuple[str, ...]:
+    """The class names in the order of the labels, from `DATASET_classes.txt` or `classes.txt` of the source; empty if it
+    has no such file."""
+    file_names = (f"{dataset}_classes.txt", "classes.txt")
+    paths = [n for f in file_names for n in source.names() if PurePosixPath(n).name == f]
+    for name in (*paths, *file_names):  # a single table may have its list next to it
         try:
             lines = read_file(source, name).decode("utf-8").splitlines()
         except DataError:
@@ -68,18 +67,19 @@ def classes(source: Source, dataset: str) -> tuple[str, ...]:
 
 
 def name_key(name: str) -> str:
-    """A class name as names are compared: case, spaces, underscores and hyphens do not matter."""
+    """The class name without case, spaces, underscores and hyphens, for comparison."""
     return "".join(c for c in name.casefold() if not c.isspace() and c not in "_-")
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """The split's images; of training `k` a class. Raises DataError for a class with fewer."""
-    found = list(_labelled(source, split, options.dataset))
-    taken = set(_few(found, options)) if split == "train" and options.k is not None else None
-    for k, item in enumerate(found):
+    """The split's images; for training `k` of each class. Raises DataError for a class with fewer."""
+    items = list(_read_labelled(source, split, options.dataset))
+    draws = split == "train" and options.k is not None
+    selected = set(_draw_few(items, options)) if draws else None
+    for k, item in enumerate(items):
         if isinstance(item, Defect):
             yield item
-        elif taken is None or k in taken:
+        elif selected is None or k in selected:
             yield Row(
                 id=item.id,
                 question=options.dataset,
@@ -90,85 +90,94 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
             )
 
 
-def _few(found: list[Labelled | Defect], options: Options) -> Iterator[int]:
+def _draw_few(items: list[Labelled | Defect], options: Options) -> Iterator[int]:
+    """The indices of `k` images of each class."""
     by_class: dict[str, list[int]] = {}
-    for k, item in enumerate(found):
+    for k, item in enumerate(items):
         if isinstance(item, Labelled):
             by_class.setdefault(item.name, []).append(k)
-    for name, places in sorted(by_class.items()):
-        if len(places) < (options.k or 0):
-            raise DataError(f"class {name!r} has {len(places)} images, fewer than k {options.k}")
+    for name, indices in sorted(by_class.items()):
+        if len(indices) < (options.k or 0):
+            raise DataError(f"class {name!r} has {len(indices)} images, fewer than k {options.k}")
         yield from random.Random(f"{options.dataset} {options.seed} {name}").sample(
-            places, options.k or 0
+            indices, options.k or 0
         )
 
 
-def _labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | Defect]:
-    listed = classes(source, dataset)
-    known = {_folder_key(name): name for name in listed}
+def _read_labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | Defect]:
+    class_names = read_classes(source, dataset)
+    by_key = {_folder_key(name): name for name in class_names}
     names = source.names()
     if not names or any(_is_table(n, split) for n in names):
-        own = f"{dataset}_{split}"  # in a folder with the tables of several sets
-        table = own if any(PurePosixPath(n).stem == own for n in names) else split
-        yield from _of_table(source, table, split, listed, known)
+        table = f"{dataset}_{split}"  # in a folder with the tables of several datasets
+        table = table if any(PurePosixPath(n).stem == table for n in names) else split
+        yield from _read_table(source, table, split, class_names, by_key)
         return
     for name in names:
         path = PurePosixPath(name)
-        if path.suffix.lower() in PICTURES and split in path.parts[:-2]:
-            own = path.parts[-2]
-            shown = known.get(_folder_key(own)) if known else own.replace("_", " ")
-            if shown is None:
-                yield Defect(id=name, reason="folder is no class", detail=path.parts[-2])
+        if path.suffix.lower() in IMAGE_SUFFIXES and split in path.parts[:-2]:
+            folder = path.parts[-2]
+            class_name = by_key.get(_folder_key(folder)) if by_key else folder.replace("_", " ")
+            if class_name is None:
+                yield Defect(id=name, reason="folder is no class", detail=folder)
             else:
-                yield Labelled(id=name, picture=_file(source, name), name=shown)
+                yield Labelled(id=name, picture=_file(source, name), name=class_name)
 
 
-def _of_table(
-    source: Source, table: str, split: str, listed: tuple[str, ...], known: Mapping[str, str]
+def _read_table(
+    source: Source, table: str, split: str, class_names: tuple[str, ...], by_key: Mapping[str, str]
 ) -> Iterator[Labelled | Defect]:
     files: dict[str, list[str]] = {}
     for name in source.names():
         files.setdefault(PurePosixPath(name).name, []).append(name)
     for number, cells in enumerate(source.rows(table)):
-        shown = cells.get("image")
-        name = shown if isinstance(shown, str) else f"{split}/{number}"
+        image = cells.get("image")
+        name = image if isinstance(image, str) else f"{split}/{number}"
         try:
-            found = _placed(shown, source, files, split) if isinstance(shown, str) else None
+            file = _find_file(image, source, files, split) if isinstance(image, str) else None
             yield Labelled(
                 id=name,
-                picture=found or parse_picture(shown, source, name),
-                name=_class_of(cells, listed, known),
+                picture=file or parse_picture(image, source, name),
+                name=_class_of(cells, class_names, by_key),
                 problem=str(cells.get("problem") or ""),
             )
         except DataError as e:
             yield Defect(id=name, reason="incomplete row", detail=str(e))
 
 
-def _class_of(cells: Mapping[str, Any], names: tuple[str, ...], known: Mapping[str, str]) -> str:
-    """By its place in the list or by its name; any name where there is no list. Raises DataError."""
-    given = next((cells[c] for c in ("label", "solution", "class") if cells.get(c) is not None), "")
-    text = str(strip_answer_tag(given)).strip()
+def _class_of(
+    cells: Mapping[str, Any], class_names: tuple[str, ...], by_key: Mapping[str, str]
+) -> str:
+    """The class of a row, given by its index in the list or by its name; without a list any name is accepted.
+
+    Raises DataError for any other label.
+    """
+    label = next((cells[c] for c in ("label", "solution", "class") if cells.get(c) is not None), "")
+    text = str(strip_answer_tag(label)).strip()
     if text.isascii() and text.isdigit() and "label" in cells:
-        if not names:
+        if not class_names:
             raise DataError("labels are numbers: list the names in classes.txt, label 0 first")
-        if int(text) < len(names):
-            return names[int(text)]
-    elif not known and text:
+        if int(text) < len(class_names):
+            return class_names[int(text)]
+    elif not by_key and text:
         return text
-    if _folder_key(text) not in known:
-        raise DataError(f"{text!r} is no class of the set")
-    return known[_folder_key(text)]
+    if _folder_key(text) not in by_key:
+        raise DataError(f"{text!r} is no class of the dataset")
+    return by_key[_folder_key(text)]
 
 
-def _placed(name: str, source: Source, files: Mapping[str, list[str]], split: str) -> Picture:
-    """The file that the name is the end of. Where there is none, reading the picture tells: graders
-    need none. Raises DataError where there are several, none of them alone in a folder of the split."""
-    ends = [f for f in files.get(PurePosixPath(name).name, ()) if f"/{f}".endswith(f"/{name}")]
-    if len(ends) > 1:
-        ends = [f for f in ends if split in f.replace("_", "/").split("/")] or ends
-    if len(ends) > 1:
-        raise DataError(f"{name!r} is in several places, such as {ends[0]!r} and {ends[1]!r}")
-    return _file(source, ends[0] if ends else name)
+def _find_file(name: str, source: Source, files: Mapping[str, list[str]], split: str) -> Picture:
+    """The file whose path ends with the name.
+
+    A missing file is an error only when the picture is read, as graders need none. Raises DataError if there are several
+    files, and not exactly one in a folder of the split.
+    """
+    matches = [f for f in files.get(PurePosixPath(name).name, ()) if f"/{f}".endswith(f"/{name}")]
+    if len(matches) > 1:
+        matches = [f for f in matches if split in f.replace("_", "/").split("/")] or matches
+    if len(matches) > 1:
+        raise DataError(f"{name!r} is in several places, such as {matches[0]!r} and {matches[1]!r}")
+    return _file(source, matches[0] if matches else name)
 
 
 def _file(source: Source, name: str) -> Picture:
@@ -177,9 +186,9 @@ def _file(source: Source, name: str) -> Picture:
 
 def _is_table(name: str, split: str) -> bool:
     path = PurePosixPath(name)
-    return path.suffix.lower() in TABLES and split in path.stem.replace("-", "_").split("_")
+    return path.suffix.lower() in TABLE_SUFFIXES and split in path.stem.replace("-", "_").split("_")
 
 
 def _folder_key(name: str) -> str:
-    """Names of folders have no slash."""
+    """The key of a class name without slashes, as names of folders have none."""
     return name_key(name).replace("/", "")

@@ -1,4 +1,4 @@
-"""What a config may say of the grid worlds."""
+"""Options of the grid worlds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Rooms, and how a play in one goes."""
+    """The rooms, and the rules of an episode."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -16,23 +16,25 @@ class Options:
     """Cells a side."""
     walls: int = 2
     least: int = 1
-    """Moves that the goal is away, at least."""
+    """The smallest distance of the goal, in moves."""
     cell: int = 28
     """Pixels a side of a cell; 28 is one image token of Qwen2-VL."""
     max_steps: int = 6
-    """Turns after which a play is over, and moves that the goal is away, at most."""
+    """Turns after which an episode ends; also the largest distance of the goal, in moves."""
     context: Literal["rebuilt", "growing"] = "rebuilt"
-    """rebuilt: each turn shows the room anew, and is a training row; growing: the pictures of all turns stand in one."""
+    """rebuilt: each turn is a prompt and a training row of its own; growing: one row contains the pictures of all turns."""
     train: int = 800
-    """Rooms of the train split; those of the other below. No room is in both."""
+    """Rooms of the train split; `test`: of the test split. No room is in both."""
     test: int = 200
 
     def __post_init__(self) -> None:
         for name, least in (("size", 2), ("walls", 0), ("least", 1), ("cell", 8), ("max_steps", 1)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)}, should be at least {least}")
+                raise ValueError(f"{name}: {getattr(self, name)}, must be at least {least}")
         if self.walls + 2 > self.size**2 // 2:
-            raise ValueError(f"{self.walls} walls leave no way in {self.size} x {self.size} cells")
+            raise ValueError(
+                f"{self.walls} walls leave no room to move in {self.size} x {self.size} cells"
+            )
         if self.least > self.max_steps:
             raise ValueError(f"least: {self.least} moves, more than max_steps {self.max_steps}")
         if self.least > self.size:

@@ -1,13 +1,12 @@
 """SAT -> CV-Bench: spatial questions about a picture with a few options (VisualThinker-R1-Zero's setting).
 
-Raw forms: SAT's `SAT_train.parquet` (image_bytes, question, answers, correct_answer), of which the
-first 15,000 rows are taken, those with more than one image left out; and CV-Bench's `test_2d` and
-`test_3d` parquet (idx, task, image, question, choices, answer, prompt, source). A released question
-of training asks for the option's words, of CV-Bench for its letter; the clean prompt always for the
-letter. `form: base` is the plain text for a model without chat training, and opens the thinking
-itself; released, it holds a literal `<image>` behind the image, as the original does. SAT's options
-are shuffled by `seed`; the original's are without one. Prepare SAT before training: its parquet keeps
-every image in memory.
+Raw forms: SAT's `SAT_train.parquet` (image_bytes, question, answers, correct_answer), of which the first 15,000 rows are
+used, without those that have more than one image; and CV-Bench's `test_2d` and `test_3d` parquet (idx, task, image,
+question, choices, answer, prompt, source). The released training question asks for the words of the option, CV-Bench's for
+its letter; the clean prompt always asks for the letter. `form: base` is plain text for a model without chat training, and
+ends with the opened thinking tag; the released one has a literal `<image>` after the image, as the original does. SAT's
+options are shuffled with `seed`; the original shuffles without a seed. Prepare SAT before training: reading its parquet
+keeps every image in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from vlrft.data import Dataset, Row, read_prompt
 from vlrft.grading.metrics import accuracy, accuracy_by_tag, macro_accuracy
 from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
 
-from .figures import cvbench
+from .metrics import cvbench
 from .rows import KINDS, Options, read
 
 
@@ -32,18 +31,18 @@ def sample(row: Row, options: Options) -> Sample:
     name = options.prompt + ("_base" if base else f"_{split}" if released else "")
     question = row.question
     if released:
-        question = row.info["prompt"] if split == "test" else _in_words(row.question, choices)
+        question = row.info["prompt"] if split == "test" else _ask_for_words(row.question, choices)
         if base and split == "train":
-            question = f" {question}"  # where the image's mark was taken out
+            question = f" {question}"  # the original removes the image's mark and keeps the space
     lettered = "\n".join(f"({a}) {text}" for a, text in zip(ascii_uppercase, choices, strict=False))
     text = (
         read_prompt(__file__, name).replace("{options}", lettered).replace("{question}", question)
     )
     literal = "<image>" if base and released else ""
-    asked = Message(role="plain" if base else "user", content=(IMAGE, literal + text))
+    message = Message(role="plain" if base else "user", content=(IMAGE, literal + text))
     return Sample(
         id=row.id,
-        messages=(asked,),
+        messages=(message,),
         answer=row.answer if released and split == "train" else letter,
         tags={
             **row.tags,
@@ -56,28 +55,27 @@ def sample(row: Row, options: Options) -> Sample:
 
 
 def gold(sample: Sample) -> str:
-    """The completion that earns full marks, going on where the prompt stops."""
+    """A completion that earns full marks; it continues a prompt that has opened the thinking tag."""
     opening = "" if "opened" in sample.tags else "<think>"
     return f"{opening}</think><answer>{sample.answer}</answer>"
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """Accuracy over all (`total`), of each task, their mean, and CV-Bench's own score where the records
-    are of CV-Bench."""
-    found = {"total": accuracy(records, grader)}
+    """Accuracy over all records (`total`); for those of CV-Bench also that of each kind, their mean, and its own score."""
+    metrics = {"total": accuracy(records, grader)}
     kinds = accuracy_by_tag(records, grader, "kind")
     if kinds:
-        found |= {name: kinds[name] for name in KINDS if name in kinds}
-        found["task_macro"] = macro_accuracy(records, grader, "kind")
-        found["cvbench"] = cvbench(records, grader)
-    return found
+        metrics |= {name: kinds[name] for name in KINDS if name in kinds}
+        metrics["task_macro"] = macro_accuracy(records, grader, "kind")
+        metrics["cvbench"] = cvbench(records, grader)
+    return metrics
 
 
-def _in_words(question: str, choices: Sequence[str]) -> str:
+def _ask_for_words(question: str, choices: Sequence[str]) -> str:
     """The released training question."""
     *first, last = choices
-    listed = f"{', '.join(first)} or {last}" if first else last
-    return f"Answer in natural language. {question} Choose between the following options: {listed}"
+    options = f"{', '.join(first)} or {last}" if first else last
+    return f"Answer in natural language. {question} Choose between the following options: {options}"
 
 
 task = Task(

@@ -18,7 +18,7 @@ LETTERS = "ABCDEFGH"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the data are, how many, and which prompt."""
+    """The source of the data, their number, and the prompt."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -26,13 +26,13 @@ class Options:
     """A folder, zip, table or hub id; SAT and CV-Bench on the hub unless given."""
     prompt: Literal["clean", "released"] = "clean"
     form: Literal["chat", "base"] = "chat"
-    """base: plain text without a chat template, for Qwen2-VL-2B that is no instruction model."""
+    """base: plain text without a chat template, for a model that was not instruction-tuned, such as Qwen2-VL-2B."""
     rows: int | None = 15_000
-    """SAT's first rows, those with two images counted in; None: all. Settled at prepare time: a prepared
-    folder holds the rows that it was prepared with, whatever is given here later."""
+    """The number of SAT's first rows, including those with two images; None: all. Used when the data are prepared: a
+    prepared folder keeps its rows, whatever is set here later."""
     seed: int = 0
-    """Shuffles SAT's options, in which the right one comes first. Settled at prepare time: a prepared
-    folder keeps the order that it was prepared with, whatever is given here later."""
+    """Shuffles SAT's options, of which the right one comes first in the raw data. Used when the data are prepared: a
+    prepared folder keeps its order, whatever is set here later."""
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
@@ -42,43 +42,43 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
         name = str(cells["idx"]) if cells.get("idx") is not None else f"{split}/{number}"
         try:
             yield (
-                _bench(cells, source, f"cvbench/{name}")
+                _read_cvbench(cells, source, f"cvbench/{name}")
                 if split == "test"
-                else _sat(cells, source, name, options.seed)
+                else _read_sat(cells, source, name, options.seed)
             )
         except (DataError, KeyError) as e:
             missing = f"no column {e.args[0]}" if isinstance(e, KeyError) else str(e)
             yield Defect(id=name, reason="incomplete row", detail=missing)
 
 
-def _sat(cells: Mapping[str, Any], source: Source, name: str, seed: int) -> Row | Defect:
+def _read_sat(cells: Mapping[str, Any], source: Source, name: str, seed: int) -> Row | Defect:
     images = cells["image_bytes"]
     images = list(images) if isinstance(images, list | tuple) else [images]
     if len(images) > 1:
         return Defect(id=name, reason="more than one image", intended=True)
-    choices = _listed(cells["answers"])
-    answer = _line(cells["correct_answer"])
+    choices = _parse_list(cells["answers"])
+    answer = _one_line(cells["correct_answer"])
     random.Random(f"sat {seed} {name}").shuffle(choices)
-    _check(choices, answer)
+    _check_options(choices, answer)
     return Row(
         id=name,
-        question=_line(cells["question"]),
+        question=_one_line(cells["question"]),
         answer=answer,
         pictures=(parse_picture(images[0] if images else None, source, name),),
         info={"split": "train", "choices": choices},
     )
 
 
-def _bench(cells: Mapping[str, Any], source: Source, name: str) -> Row:
-    choices = _listed(cells["choices"])
+def _read_cvbench(cells: Mapping[str, Any], source: Source, name: str) -> Row:
+    choices = _parse_list(cells["choices"])
     letter = str(cells["answer"]).strip().strip("()")
     if letter not in LETTERS[: len(choices)] or len(letter) != 1:
         raise DataError(f"answer {cells['answer']!r} is none of {len(choices)} options")
     answer = choices[LETTERS.index(letter)]
-    _check(choices, answer)
+    _check_options(choices, answer)
     return Row(
         id=name,
-        question=_line(cells["question"]),
+        question=_one_line(cells["question"]),
         answer=answer,
         pictures=(parse_picture(cells["image"], source, name),),
         tags={"kind": str(cells["task"]), "source": str(cells["source"])},
@@ -86,27 +86,27 @@ def _bench(cells: Mapping[str, Any], source: Source, name: str) -> Row:
     )
 
 
-def _listed(given: Any) -> list[str]:
-    """A list of options, or one that was written as text: `['left', 'right']`, `[left, right]`."""
-    if isinstance(given, str):
+def _parse_list(cell: Any) -> list[str]:
+    """A list of options, given as a list or as text: `['left', 'right']`, `[left, right]`."""
+    if isinstance(cell, str):
         try:
-            given = ast.literal_eval(given)
+            cell = ast.literal_eval(cell)
         except (ValueError, SyntaxError):
-            given = given.strip().removeprefix("[").removesuffix("]").split(", ")
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise DataError(f"options {given!r} are no list")
-    return [_line(text) for text in given]
+            cell = cell.strip().removeprefix("[").removesuffix("]").split(", ")
+    if not isinstance(cell, Sequence) or isinstance(cell, str):
+        raise DataError(f"options {cell!r} are no list")
+    return [_one_line(text) for text in cell]
 
 
-def _check(choices: Sequence[str], answer: str) -> None:
+def _check_options(choices: Sequence[str], answer: str) -> None:
     if answer not in choices:
         raise DataError(f"answer {answer!r} is none of the options {list(choices)}")
     if len(set(choices)) < len(choices) or not all(choices) or len(choices) > len(LETTERS):
         raise DataError(f"options {list(choices)} are empty, too many or not all different")
 
 
-def _line(text: Any) -> str:
-    """In one line: options are listed one a line."""
+def _one_line(text: Any) -> str:
+    """The text in one line, as prompts list one option a line."""
     if not isinstance(text, str | int | float):
         raise DataError(f"expected a text, found {type(text).__name__}")
     return " ".join(str(text).split())

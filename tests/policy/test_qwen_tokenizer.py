@@ -9,7 +9,7 @@ from tests.fixtures.qwen_tokenizer import (
     image_tokens,
     needs_qwen,
     qwen_tokenizer,
-    rendered,
+    render,
 )
 from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.schema import IMAGE, Message, Sample
@@ -35,7 +35,7 @@ def test_text_of_any_script_comes_back() -> None:
 
 
 def test_a_prompt_is_the_released_templates() -> None:
-    assert rendered(picture(112, 112)) == (
+    assert render(picture(112, 112)) == (
         "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
         "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Hello world<|im_end|>\n"
         "<|im_start|>assistant\n"

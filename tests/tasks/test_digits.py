@@ -1,4 +1,4 @@
-"""The digits pack: splits, scenes, gold answers, options and figures."""
+"""The digits pack: splits, scenes, gold answers, options and metrics."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def scenes(split: str = "train", **options: Any) -> Sequence[Sample]:
     return task.load(split, Options(**options))
 
 
-def by_kind(found: Sequence[Sample], kind: str, number: int = 40) -> list[Sample]:
-    return list(itertools.islice((s for s in found if s.tags["kind"] == kind), number))
+def by_kind(samples: Sequence[Sample], kind: str, number: int = 40) -> list[Sample]:
+    return list(itertools.islice((s for s in samples if s.tags["kind"] == kind), number))
 
 
 def test_every_scan_is_in_exactly_one_split() -> None:
@@ -51,10 +51,10 @@ def test_every_scan_is_in_exactly_one_split() -> None:
 def test_gold_completions_earn_full_marks(split: str, options: dict[str, Any]) -> None:
     for sample in scenes(split, **options)[:60]:
         text = gold_text(task, sample)
-        given = {name: reward(text, sample) for name, reward in REWARDS.items()}
-        applied = {name: value for name, value in given.items() if value is not None}
-        assert set(task.rewards) == set(given)
-        assert list(applied.values()) == [1.0, 1.0], sample.id
+        scores = {name: reward(text, sample) for name, reward in REWARDS.items()}
+        applicable = {name: value for name, value in scores.items() if value is not None}
+        assert set(task.rewards) == set(scores)
+        assert list(applicable.values()) == [1.0, 1.0], sample.id
 
 
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
@@ -69,11 +69,11 @@ def test_scenes_depend_on_split_index_and_options_only(options: dict[str, Any]) 
 
 
 def test_a_scene_is_an_image_and_a_question() -> None:
-    found = scenes()
-    assert len(found) == 6000
-    assert found[-1].id == "digits/train/5999"
-    assert [s.tags["kind"] for s in found[:4]] == list(SUBTASKS)
-    for sample in found[:8]:
+    samples = scenes()
+    assert len(samples) == 6000
+    assert samples[-1].id == "digits/train/5999"
+    assert [s.tags["kind"] for s in samples[:4]] == list(SUBTASKS)
+    for sample in samples[:8]:
         (message,) = sample.messages
         picture, question = message.content
         assert picture is IMAGE
@@ -82,7 +82,7 @@ def test_a_scene_is_an_image_and_a_question() -> None:
         assert "<answer>" in question
         assert "{" not in question
     with pytest.raises(IndexError):
-        found[6000]
+        samples[6000]
 
 
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
@@ -98,33 +98,33 @@ def test_the_ink_of_a_lone_digit_lies_in_its_gold_box(options: dict[str, Any]) -
         assert np.ptp(np.nonzero(ink.sum(axis=1))[0]) > 0.5 * inside.shape[0]  # and fills it
 
 
-def test_the_grid_keeps_coordinates_few() -> None:
-    found = by_kind(scenes(**SETTINGS["grid"]), "ground", 200)
-    assert {v for s in found for v in s.answer} <= {125 * i for i in range(9)}
+def test_coordinates_are_multiples_of_the_grid() -> None:
+    samples = by_kind(scenes(**SETTINGS["grid"]), "ground", 200)
+    assert {v for s in samples for v in s.answer} <= {125 * i for i in range(9)}
 
 
 @pytest.fixture
 def flat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each scan as an even patch as bright as its digit says, so that a test can read a scene."""
-    shown = {i: d for split in SPLITS for d, own in scans_of(split).items() for i in own}
+    """Each scan becomes a uniform patch whose brightness encodes its digit, so that a test can read a scene."""
+    digits = {i: d for split in SPLITS for d, scans in scans_of(split).items() for i in scans}
     monkeypatch.setattr(
-        "vlrft.tasks.digits.scenes.scan", lambda i: Image.new("L", (8, 8), 20 * (shown[i] + 1))
+        "vlrft.tasks.digits.scenes.scan", lambda i: Image.new("L", (8, 8), 20 * (digits[i] + 1))
     )
 
 
 def digits_of(sample: Sample) -> dict[int, list[tuple[int, int, int, int]]]:
-    """Digit -> the boxes of its copies in a scene of flat patches, one a quarter, in pixels."""
+    """Digit -> the boxes of its copies, in pixels, in a scene of flat patches with at most one a quarter."""
     ink = np.asarray(sample.images[0].convert("L"))
-    out: dict[int, list[tuple[int, int, int, int]]] = {}
+    boxes: dict[int, list[tuple[int, int, int, int]]] = {}
     for x, y in itertools.product((0, 56), (0, 56)):
         rows, columns = np.nonzero(ink[y : y + 56, x : x + 56])
         if len(rows):
             box = (x + columns.min(), y + rows.min(), x + columns.max() + 1, y + rows.max() + 1)
-            out.setdefault(int(ink[box[1], box[0]]) // 20 - 1, []).append(box)
-    return out
+            boxes.setdefault(int(ink[box[1], box[0]]) // 20 - 1, []).append(box)
+    return boxes
 
 
-def asked(sample: Sample) -> list[int]:
+def named_digits(sample: Sample) -> list[int]:
     """The digits that a question names."""
     question = sample.messages[0].content[1]
     assert isinstance(question, str)
@@ -133,31 +133,33 @@ def asked(sample: Sample) -> list[int]:
 
 @pytest.mark.usefixtures("flat")
 def test_questions_and_answers_agree_with_the_picture() -> None:
-    seen = set[object]()
+    answers = set[object]()
     for sample in scenes()[:400]:
-        shown = digits_of(sample)
-        match sample.tags["kind"], asked(sample):
+        digits = digits_of(sample)
+        match sample.tags["kind"], named_digits(sample):
             case "classify", []:
-                assert [str(d) for d in shown] == [sample.answer]
+                assert [str(d) for d in digits] == [sample.answer]
             case "count", [digit]:
-                assert len(shown.get(digit, [])) == sample.answer
+                assert len(digits.get(digit, [])) == sample.answer
             case "relation", [one, other]:
-                left = shown[one][0][0] < shown[other][0][0] - 20
-                right = shown[one][0][0] - 20 > shown[other][0][0]
+                left = digits[one][0][0] < digits[other][0][0] - 20
+                right = digits[one][0][0] - 20 > digits[other][0][0]
                 assert (left, right) == (sample.answer == "A", sample.answer == "B")
             case "ground", [digit]:
-                assert shown[digit] == [round_box(rescale(sample.answer, (1000, 1000), (112, 112)))]
-                assert len(shown) > 1
+                assert digits[digit] == [
+                    round_box(rescale(sample.answer, (1000, 1000), (112, 112)))
+                ]
+                assert len(digits) > 1
             case other_question:
                 pytest.fail(f"{other_question}")
         if sample.tags["kind"] != "ground":
-            seen.add(sample.answer)
-    assert seen == {*"0123456789", 0, 1, 2, 3, "A", "B"}
+            answers.add(sample.answer)
+    assert answers == {*"0123456789", 0, 1, 2, 3, "A", "B"}
 
 
 def test_ordered_relation_asks_for_the_smaller_digit_first() -> None:
     for sample in by_kind(scenes(subtasks=("relation",), ordered=True), "relation"):
-        assert asked(sample) == sorted(asked(sample))
+        assert named_digits(sample) == sorted(named_digits(sample))
 
 
 def test_easy_count_shows_as_many_digits_as_it_counts() -> None:
@@ -167,18 +169,18 @@ def test_easy_count_shows_as_many_digits_as_it_counts() -> None:
         assert sum(quarters) == sample.answer >= 1
 
 
-def test_hard_count_has_other_digits_and_may_be_none() -> None:
-    found = by_kind(scenes(distractors=(1, 2)), "count", 100)
-    assert {s.answer for s in found} == {0, 1, 2, 3}
+def test_hard_count_has_distractors_and_may_be_zero() -> None:
+    samples = by_kind(scenes(distractors=(1, 2)), "count", 100)
+    assert {s.answer for s in samples} == {0, 1, 2, 3}
 
 
-def test_images_of_several_sizes() -> None:
+def test_width_and_height_are_drawn_from_the_canvas_sizes() -> None:
     sizes = {s.images[0].size for s in scenes(canvas=(84, 112), sizes=(30, 40))[:40]}
     assert sizes == {(84, 84), (84, 112), (112, 84), (112, 112)}
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("options", "message"),
     [
         ({"foo": 1}, "foo"),
         ({"subtasks": ["clasify"]}, "classify"),
@@ -194,17 +196,17 @@ def test_images_of_several_sizes() -> None:
         ({"train": -1}, "train, validation and test"),
     ],
 )
-def test_options_that_make_no_scenes_are_refused(options: dict[str, Any], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+def test_options_that_make_no_scenes_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         TypeAdapter(task.options).validate_python(options)
 
 
-def test_figures_of_an_evaluation() -> None:
+def test_metrics_of_an_evaluation() -> None:
     def record(name: str, kind: str, grade: float) -> Record:
         return Record(id=name, output="", grades={"strict": grade}, tags={"kind": kind})
 
     assert task.metrics is not None
-    found = task.metrics(
+    metrics = task.metrics(
         [
             record("a", "classify", 1.0),
             record("b", "classify", 0.0),
@@ -213,8 +215,8 @@ def test_figures_of_an_evaluation() -> None:
         ],
         "strict",
     )
-    assert set(found) == {"classify", "ground"}
-    assert found["classify"].values == (1.0, 0.0)
-    assert found["classify"].threshold == 1.0
-    assert found["ground"].values == (0.4, 0.6)
-    assert found["ground"].threshold == 0.5
+    assert set(metrics) == {"classify", "ground"}
+    assert metrics["classify"].values == (1.0, 0.0)
+    assert metrics["classify"].threshold == 1.0
+    assert metrics["ground"].values == (0.4, 0.6)
+    assert metrics["ground"].threshold == 0.5

@@ -1,4 +1,4 @@
-"""Few-shot classification: raw forms, k-shot sampling, prompts word for word, what containment gives away."""
+"""Few-shot classification: raw forms, k-shot sampling, prompts word for word, and answers that the published grader accepts by containment."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from tests.fixtures.makers.finegrained import NAMES, PROBLEM, make
-from tests.fixtures.qwen_tokenizer import ASSISTANT, SYSTEM, USER, needs_qwen, rendered
+from tests.fixtures.qwen_tokenizer import ASSISTANT, SYSTEM, USER, needs_qwen, render
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
     assert_same,
-    made,
+    dataset_folder,
+    load_samples,
     needs_shared,
     prepare,
-    samples,
 )
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
@@ -26,11 +26,11 @@ from vlrft.schema import DataError, Sample
 from vlrft.scoring.graders import Graders
 
 SETS = {"flowers102": 102, "pets37": 37, "fgvc_aircraft100": 100, "cars196": 196}
-data = made(make)
+data = dataset_folder(make)
 
 
 def pets(split: str, data: Path, **options: Any) -> Any:
-    return samples("finegrained", split, data, dataset="pets37", **options)
+    return load_samples("finegrained", split, data, dataset="pets37", **options)
 
 
 @needs_qwen
@@ -40,33 +40,35 @@ def test_prompts_word_for_word(data: Path) -> None:
         "tags.The output answer format should be as follows:\n<think> ... </think> <answer>species "
         "name</answer>\nPlease strictly follow the format."
     )
-    asked = "This is an image containing a pet. Please identify the species of the pet based on the image.\n"
+    question = "This is an image containing a pet. Please identify the species of the pet based on the image.\n"
     train = pets("train", data / "raw", prompt="released")[0]
-    assert rendered(train) == f"{SYSTEM}{USER}{asked}{form}{ASSISTANT}"
+    assert render(train) == f"{SYSTEM}{USER}{question}{form}{ASSISTANT}"
     test = pets("test", data / "raw", prompt="released")[0]
-    assert rendered(test) == f"{SYSTEM}{USER}<image>\n{asked}{form}{ASSISTANT}"
-    own = pets("train", data / "hub", prompt="released")[0]
-    assert rendered(own) == f"{SYSTEM}{USER}{PROBLEM}{ASSISTANT}"
-    assert rendered(pets("test", data / "raw")[0]) == (
+    assert render(test) == f"{SYSTEM}{USER}<image>\n{question}{form}{ASSISTANT}"
+    hub = pets("train", data / "hub", prompt="released")[0]
+    assert render(hub) == f"{SYSTEM}{USER}{PROBLEM}{ASSISTANT}"
+    assert render(pets("test", data / "raw")[0]) == (
         f"{SYSTEM}{USER}This is an image of a pet. What is the species of the pet?\nThink first, "
         f"between <think> and </think>. Then give the name, and nothing else, between <answer> and "
         f"</answer>.{ASSISTANT}"
     )
 
 
-def test_raw_forms_and_their_prepared_ones(data: Path, tmp_path: Path) -> None:
+def test_raw_and_prepared_samples_are_equal(data: Path, tmp_path: Path) -> None:
     test = pets("test", data / "raw")
     assert [s.answer for s in test] == [*NAMES, NAMES[0]]
     for raw, split in (("hub", "train"), ("raw", "train"), ("raw", "test")):
-        found = pets(split, data / raw)
-        assert_gold_earns_all("finegrained", found)
+        samples = pets(split, data / raw)
+        assert_gold_earns_all("finegrained", samples)
         prepare("finegrained", data / raw, tmp_path / raw, "options.dataset=pets37")
-        assert_same(pets(split, tmp_path / raw), found)
-    with pytest.raises(DataError, match="is of pets37; set options"):
-        samples("finegrained", "test", tmp_path / "raw", dataset="cars196")[0]
+        assert_same(pets(split, tmp_path / raw), samples)
+    with pytest.raises(DataError, match="is from pets37; set options"):
+        load_samples("finegrained", "test", tmp_path / "raw", dataset="cars196")[0]
 
 
-def test_without_a_list_names_are_names_and_numbers_need_one(data: Path, tmp_path: Path) -> None:
+def test_without_a_list_any_name_is_a_class_and_a_number_is_an_error(
+    data: Path, tmp_path: Path
+) -> None:
     for name in ("train/American_Bulldog/1.png", "train/persian/1.png"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes((data / "raw/images/Pet_0.jpg").read_bytes())
@@ -78,7 +80,7 @@ def test_without_a_list_names_are_names_and_numbers_need_one(data: Path, tmp_pat
     assert pets("test", tmp_path)[0].answer == "persian"
 
 
-def test_k_images_a_class_drawn_by_seed(data: Path) -> None:
+def test_k_images_of_each_class_are_drawn_by_seed(data: Path) -> None:
     def ids(**options: Any) -> list[str]:
         return [s.id for s in pets("train", data / "raw", **options)]
 
@@ -90,20 +92,22 @@ def test_k_images_a_class_drawn_by_seed(data: Path) -> None:
 
 
 def test_rows_that_cannot_be_used_are_listed(data: Path, tmp_path: Path) -> None:
-    found = prepare("finegrained", data / "broken", tmp_path / "out", "options.dataset=pets37")
-    assert found == {
+    defects = prepare("finegrained", data / "broken", tmp_path / "out", "options.dataset=pets37")
+    assert defects == {
         "test": {"gone.jpg": "image missing or unreadable", "Pet_0.jpg": "incomplete row"}
     }
 
 
-def test_figures_by_hand(data: Path) -> None:
-    found = pets("test", data / "raw")
-    said = ["Abyssinian", "persian", "", "a cat"]  # right, another class, none, none
+def test_metrics_by_hand(data: Path) -> None:
+    samples = pets("test", data / "raw")
+    answers = ["Abyssinian", "persian", "", "a cat"]  # right, another class, none, none
     graders = Graders.of(find_task("finegrained"))
-    records = [graders.record(s, f"<answer>{a}</answer>") for s, a in zip(found, said, strict=True)]
-    figures = compute_metrics(find_task("finegrained"), records).scores
-    assert figures["accuracy"].score == 0.25
-    assert figures["accuracy (official)"].score == 0.5  # the empty answer is right
+    records = [
+        graders.record(s, f"<answer>{a}</answer>") for s, a in zip(samples, answers, strict=True)
+    ]
+    metrics = compute_metrics(find_task("finegrained"), records).scores
+    assert metrics["accuracy"].score == 0.25
+    assert metrics["accuracy (official)"].score == 0.5  # the empty answer is right
 
 
 @needs_shared
@@ -118,41 +122,43 @@ def test_figures_by_hand(data: Path) -> None:
         ("flowers102", "low", 0.151),
     ],
 )
-def test_a_constant_answer(dataset: str, answer: str, official: float) -> None:
-    """The published grader pays for it on the official test sets; the strict one does not."""
+def test_the_published_grader_gives_marks_to_a_constant_answer(
+    dataset: str, answer: str, official: float
+) -> None:
+    """On the official test sets; the strict grader gives none."""
     lines = (SHARED / f"classification/{dataset}_test.jsonl").read_text("utf-8").splitlines()
     names = (SHARED / f"classification/{dataset}_classes.txt").read_text("utf-8").splitlines()
     assert len(names) == SETS[dataset]
-    golds = [names[json.loads(line)["label"]] for line in lines]
+    gold_answers = [names[json.loads(line)["label"]] for line in lines]
     graders = Graders.of(find_task("finegrained"))
-    shown = f"<think></think><answer>{answer}</answer>"
-    paid = {
+    completion = f"<think></think><answer>{answer}</answer>"
+    grades = {
         gold: [
-            graders.grade(g, shown, Sample(id=gold, messages=(), answer=gold))
+            graders.grade(g, completion, Sample(id=gold, messages=(), answer=gold))
             for g in graders.rewards
         ]
-        for gold in set(golds)
+        for gold in set(gold_answers)
     }
-    strict, given = zip(*(paid[gold] for gold in golds), strict=True)
+    strict, published = zip(*(grades[gold] for gold in gold_answers), strict=True)
     assert sum(strict) == 0
-    assert sum(given) / len(golds) == pytest.approx(official, abs=5e-4)
+    assert sum(published) / len(gold_answers) == pytest.approx(official, abs=5e-4)
 
 
 @needs_shared
 def test_label_files_are_scored_without_their_images() -> None:
-    found = samples(
+    samples = load_samples(
         "finegrained", "test", SHARED / "classification/cars196_test.jsonl", dataset="cars196"
     )
-    assert len(found) == 8041
+    assert len(samples) == 8041
 
 
-def test_a_folder_of_several_sets_gives_the_one_that_is_asked_for(tmp_path: Path) -> None:
+def test_of_a_folder_with_several_datasets_the_requested_one_is_read(tmp_path: Path) -> None:
     for name, label in (("pets37", "Persian"), ("cars196", "Audi TT")):
         (tmp_path / f"{name}_classes.txt").write_text(f"{label}\n")
         (tmp_path / f"{name}_test.jsonl").write_text('{"image": "1.jpg", "label": 0}\n')
-    found = find_task("finegrained")
+    task = find_task("finegrained")
     for name, label in (("pets37", "Persian"), ("cars196", "Audi TT")):
-        options = found.options(dataset=name, data=str(tmp_path))
-        split: Any = found.load("test", options)
+        options = task.options(dataset=name, data=str(tmp_path))
+        split: Any = task.load("test", options)
         (only,) = split.without_images()
         assert only.answer == label

@@ -1,4 +1,4 @@
-"""The grid world: rooms and splits, what a play shows and earns, gold, options, figures."""
+"""The grid world: rooms and splits, observations and rewards of an episode, gold answers, options, metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 from vlrft.tasks.gridworld import task
-from vlrft.tasks.gridworld.env import GridWorld, picture
+from vlrft.tasks.gridworld.env import GridWorld, draw_picture
 from vlrft.tasks.gridworld.options import Options
 from vlrft.tasks.gridworld.world import Room
 
@@ -40,30 +40,30 @@ def first(**options: Any) -> Sample:
 
 
 def room_of(sample: Sample) -> Room:
-    found: Room = sample.info["room"]
-    return found
+    room: Room = sample.info["room"]
+    return room
 
 
-def fixed(**cells: Any) -> Sample:
-    """A room of 3 x 3 cells that the test lays out."""
-    laid: dict[str, Any] = {
+def sample_of(**cells: Any) -> Sample:
+    """A sample with a room of 3 x 3 cells, laid out by the test."""
+    fields: dict[str, Any] = {
         "size": 3,
         "agent": (0, 0),
         "goal": (2, 2),
         "walls": frozenset(),
         **cells,
     }
-    options = laid.pop("options", Options())
-    found = Room(**laid)
-    way = found.way()
-    assert way is not None
+    options = fields.pop("options", Options())
+    room = Room(**fields)
+    path = room.shortest_path()
+    assert path is not None
     sample = first()
     return Sample(
-        id="gridworld/test/made",
+        id="gridworld/test/custom",
         messages=sample.messages,
-        images=(picture(found, options.cell),),
-        tags={"kind": "gridworld", "distance": str(len(way))},
-        info={"room": found, "options": options},
+        images=(draw_picture(room, options.cell),),
+        tags={"kind": "gridworld", "distance": str(len(path))},
+        info={"room": room, "options": options},
     )
 
 
@@ -73,21 +73,21 @@ def say(move: str) -> str:
 
 def distance(room: Room) -> float:
     """Moves to the goal, by relaxing every cell until nothing changes."""
-    far = np.full((room.size, room.size), np.inf)
-    far[room.goal] = 0
+    moves = np.full((room.size, room.size), np.inf)
+    moves[room.goal] = 0
     while True:
-        before = far.copy()
-        for x, y in np.ndindex(far.shape):
+        before = moves.copy()
+        for x, y in np.ndindex(moves.shape):
             if (x, y) in room.walls:
                 continue
-            around = [
-                far[x + dx, y + dy]
+            neighbours = [
+                moves[x + dx, y + dy]
                 for dx, dy in MOVES.values()
                 if 0 <= x + dx < room.size and 0 <= y + dy < room.size
             ]
-            far[x, y] = min(far[x, y], min(around) + 1)
-        if np.array_equal(before, far):
-            return float(far[room.agent])
+            moves[x, y] = min(moves[x, y], min(neighbours) + 1)
+        if np.array_equal(before, moves):
+            return float(moves[room.agent])
 
 
 @pytest.mark.parametrize("options", SIZES.values(), ids=SIZES)
@@ -100,14 +100,14 @@ def test_rooms_are_distinct_and_none_is_in_both_splits(options: dict[str, Any]) 
     assert train[-1].id == f"gridworld/train/{small['train'] - 1}"
     with pytest.raises(IndexError):
         train[small["train"]]
-    wanted = Options(**small)
+    all_options = Options(**small)
     for room in both:
         cells = {room.agent, room.goal, *room.walls}
-        assert len(cells) == 2 + wanted.walls
-        assert {v for cell in cells for v in cell} <= set(range(wanted.size))
+        assert len(cells) == 2 + all_options.walls
+        assert {v for cell in cells for v in cell} <= set(range(all_options.size))
 
 
-def test_more_rooms_begin_with_the_same_ones() -> None:
+def test_a_larger_split_starts_with_the_same_rooms() -> None:
     few, many, again = rooms(train=30), rooms(train=60), rooms(train=60)
     for a, b, c in zip(few, many, again, strict=False):
         assert room_of(a) == room_of(b) == room_of(c)
@@ -117,52 +117,52 @@ def test_more_rooms_begin_with_the_same_ones() -> None:
 
 @pytest.mark.parametrize("options", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("split", task.splits)
-def test_gold_wins_in_as_few_moves_as_there_are(split: str, options: dict[str, Any]) -> None:
+def test_the_gold_answer_wins_in_the_fewest_moves(split: str, options: dict[str, Any]) -> None:
     host = InProcess(GridWorld)
-    wanted = {"train": 40, "test": 20} | options
-    for sample in rooms(split, **wanted):
-        said = gold_turns(task, sample)
-        shown, scores = walk(sample, said, host)
+    sizes = {"train": 40, "test": 20} | options
+    for sample in rooms(split, **sizes):
+        moves = gold_turns(task, sample)
+        observations, scores = walk(sample, moves, host)
         fewest = distance(room_of(sample))
-        assert len(said) == len(shown) == fewest == int(sample.tags["distance"])
-        assert fewest >= Options(**wanted).least
+        assert len(moves) == len(observations) == fewest == int(sample.tags["distance"])
+        assert fewest >= Options(**sizes).least
         assert scores == {"won": 1.0, "steps": fewest, "valid": 1.0, "directness": 1.0}
 
 
-def play(sample: Sample, said: Sequence[str]) -> list[Room]:
-    """Where each answer leads; the room is the anchor."""
+def play(sample: Sample, texts: Sequence[str]) -> list[Room]:
+    """The room at the start and after each text, from the anchors."""
     env = GridWorld(sample)
-    seen: list[Room] = [env.start().anchor]  # type: ignore[list-item]
-    for text in said:
+    states: list[Room] = [env.start().anchor]  # type: ignore[list-item]
+    for text in texts:
         step = env.step(text)
         assert step.observation is not None
-        seen.append(step.observation.anchor)  # type: ignore[arg-type]
-    return seen
+        states.append(step.observation.anchor)  # type: ignore[arg-type]
+    return states
 
 
 def test_moves_stop_at_walls_and_edges() -> None:
-    sample = fixed(agent=(1, 1), walls=frozenset({(2, 1)}))
-    said = [say(move) for move in ("right", "up", "up", "left", "LEFT ")]
-    found = [room.agent for room in play(sample, said)]
-    assert found == [(1, 1), (1, 1), (1, 0), (1, 0), (0, 0), (0, 0)]
+    sample = sample_of(agent=(1, 1), walls=frozenset({(2, 1)}))
+    texts = [say(move) for move in ("right", "up", "up", "left", "LEFT ")]
+    positions = [room.agent for room in play(sample, texts)]
+    assert positions == [(1, 1), (1, 1), (1, 0), (1, 0), (0, 0), (0, 0)]
 
 
 @pytest.mark.parametrize(
     "text", ["", "up", say(""), say("north"), say("up down"), say("up") + say("down"), "<answer>up"]
 )
-def test_what_is_no_move_is_told_and_does_nothing(text: str) -> None:
-    env = GridWorld(fixed(agent=(1, 1)))
+def test_an_answer_that_is_no_move_is_invalid_and_changes_nothing(text: str) -> None:
+    env = GridWorld(sample_of(agent=(1, 1)))
     env.start()
     step = env.step(text)
     assert not step.valid
     assert step.observation is not None
-    assert step.observation.anchor == env.room == room_of(fixed(agent=(1, 1)))
+    assert step.observation.anchor == env.room == room_of(sample_of(agent=(1, 1)))
     assert step.scores == {"won": 0.0, "steps": 1.0, "valid": 0.0, "directness": 0.0}
     assert env.step(say("up")).scores["valid"] == 0.5
 
 
-def test_a_way_that_is_not_the_shortest_wins_with_less_directness() -> None:
-    env = GridWorld(fixed(agent=(0, 0), goal=(1, 0)))
+def test_a_path_that_is_not_the_shortest_wins_with_less_directness() -> None:
+    env = GridWorld(sample_of(agent=(0, 0), goal=(1, 0)))
     env.start()
     steps = [env.step(say(move)) for move in ("down", "right", "up")]
     assert [s.reward for s in steps] == [0.0, 0.0, 1.0]
@@ -170,8 +170,8 @@ def test_a_way_that_is_not_the_shortest_wins_with_less_directness() -> None:
     assert steps[-1].scores == {"won": 1.0, "steps": 3.0, "valid": 1.0, "directness": 1 / 3}
 
 
-def test_a_play_is_over_after_its_last_turn() -> None:
-    env = GridWorld(fixed(options=Options(max_steps=2)))
+def test_an_episode_ends_after_its_last_turn() -> None:
+    env = GridWorld(sample_of(options=Options(max_steps=2)))
     env.start()
     assert not env.step("?").done
     last = env.step("?")
@@ -179,7 +179,7 @@ def test_a_play_is_over_after_its_last_turn() -> None:
     assert (last.reward, last.scores["won"]) == (0.0, 0.0)
 
 
-def test_the_agent_is_in_the_middle_and_the_goal_where_it_lies() -> None:
+def test_the_picture_is_centred_on_the_agent_and_shows_goal_and_walls() -> None:
     for sample in rooms(train=60, size=4, cell=20):
         room, image = room_of(sample), sample.images[0]
         assert image.size == (140, 140)
@@ -194,12 +194,12 @@ def test_the_agent_is_in_the_middle_and_the_goal_where_it_lies() -> None:
         assert middle(gx - x, gy - y) == GOAL
         for dx in range(-3, 4):
             for dy in range(-3, 4):
-                blocked = not room.free((x + dx, y + dy))
+                blocked = not room.is_free((x + dx, y + dy))
                 assert (middle(dx, dy) == WALL) == blocked
 
 
-def test_a_picture_follows_the_agent() -> None:
-    env = GridWorld(fixed(agent=(1, 1), goal=(2, 2)))
+def test_the_picture_moves_with_the_agent() -> None:
+    env = GridWorld(sample_of(agent=(1, 1), goal=(2, 2)))
     before = env.start().images[0]
     step = env.step(say("right"))
     assert step.observation is not None
@@ -208,26 +208,26 @@ def test_a_picture_follows_the_agent() -> None:
         tuple(np.asarray(i)[2 * 28 + 14 + 28, x * 28 + 14]) for i, x in ((before, 3), (after, 2))
     ]
     assert goal == [GOAL, GOAL]
-    assert after.tobytes() == picture(env.room, 28).tobytes() != before.tobytes()
+    assert after.tobytes() == draw_picture(env.room, 28).tobytes() != before.tobytes()
 
 
 @pytest.mark.parametrize("context", ["rebuilt", "growing"])
-def test_a_turn_shows_the_same_question_and_follows_where_the_context_grows(context: str) -> None:
-    env = GridWorld(fixed(options=Options(context=context)))  # type: ignore[arg-type]
+def test_every_turn_has_the_same_question_and_follows_in_a_growing_context(context: str) -> None:
+    env = GridWorld(sample_of(options=Options(context=context)))  # type: ignore[arg-type]
     start = env.start()
     later = env.step(say("right")).observation
     assert isinstance(later, Observation)
     assert start.messages == later.messages == first().messages
-    ((picture_, question),) = (message.content for message in start.messages)
-    assert picture_ is IMAGE
+    ((picture, question),) = (message.content for message in start.messages)
+    assert picture is IMAGE
     assert isinstance(question, str)
     assert "<answer>" in question
     assert (start.follows, later.follows) == (False, context == "growing")
     assert (start.shown, later.shown) == ("<image>", "<image>")
 
 
-def test_plays_that_reach_the_same_room_have_the_same_anchor() -> None:
-    sample = fixed(agent=(1, 1))
+def test_episodes_that_reach_the_same_room_have_the_same_anchor() -> None:
+    sample = sample_of(agent=(1, 1))
     one = play(sample, [say("up"), say("left")])
     other = play(sample, [say("left"), say("?"), say("up")])
     assert one[-1] == other[-1]
@@ -236,39 +236,39 @@ def test_plays_that_reach_the_same_room_have_the_same_anchor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("options", "message"),
     [
         ({"colour": "red"}, "colour"),
-        ({"size": 1}, "size: 1, should be at least 2"),
-        ({"walls": -1}, "walls: -1, should be at least 0"),
-        ({"cell": 4}, "cell: 4, should be at least 8"),
-        ({"max_steps": 0}, "max_steps: 0, should be at least 1"),
-        ({"walls": 3}, "3 walls leave no way in 3 x 3 cells"),
+        ({"size": 1}, "size: 1, must be at least 2"),
+        ({"walls": -1}, "walls: -1, must be at least 0"),
+        ({"cell": 4}, "cell: 4, must be at least 8"),
+        ({"max_steps": 0}, "max_steps: 0, must be at least 1"),
+        ({"walls": 3}, "3 walls leave no room to move in 3 x 3 cells"),
         ({"least": 4}, "least: 4 moves, more than the size 3"),
         ({"least": 3, "max_steps": 2}, "least: 3 moves, more than max_steps 2"),
         ({"context": "grown"}, "rebuilt"),
     ],
 )
-def test_options_that_make_no_rooms_are_refused(options: dict[str, Any], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+def test_options_that_make_no_rooms_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         TypeAdapter(task.options).validate_python(options)
 
 
-def test_where_there_are_too_few_rooms_it_says_how_many() -> None:
+def test_the_error_for_too_few_rooms_says_how_many_there_are() -> None:
     with pytest.raises(
         DataError,
-        match=r"20 rooms asked for, .* 0 walls, 1 to 6 moves from the goal, there are some 12; ",
+        match=r"20 rooms were requested, but there are about 12 of 2 x 2 cells with 0 walls, 1 to 6 moves",
     ):
         rooms(size=2, walls=0, train=20)
 
 
-def test_figures_of_plays() -> None:
-    def record(name: str, far: int, won: float, **scores: float) -> Record:
-        tags = {"kind": "gridworld", "distance": str(far)}
+def test_metrics_of_episodes() -> None:
+    def record(name: str, distance: int, won: float, **scores: float) -> Record:
+        tags = {"kind": "gridworld", "distance": str(distance)}
         return Record(id=name, output="", grades={"strict": won}, tags=tags, scores=scores)
 
     assert task.metrics is not None
-    found = task.metrics(
+    metrics = task.metrics(
         [
             record("b", 10, 0.0, steps=6.0, valid=0.5, directness=0.0),
             record("b", 10, 0.0, steps=6.0, valid=0.0, directness=0.0),
@@ -277,7 +277,7 @@ def test_figures_of_plays() -> None:
         ],
         "strict",
     )
-    assert list(found) == [
+    assert list(metrics) == [
         "success",
         "success at 2",
         "success at 10",
@@ -285,31 +285,33 @@ def test_figures_of_plays() -> None:
         "valid",
         "directness",
     ]
-    assert sorted(found["success"].values) == [0.0, 0.5]
-    assert found["success at 2"].values == (0.5,)
-    assert found["steps"].values == (6.0, 4.0)
-    assert not found["steps"].share
-    assert found["valid"].values == (0.25, 1.0)
+    assert sorted(metrics["success"].values) == [0.0, 0.5]
+    assert metrics["success at 2"].values == (0.5,)
+    assert metrics["steps"].values == (6.0, 4.0)
+    assert not metrics["steps"].share
+    assert metrics["valid"].values == (0.25, 1.0)
 
 
-def test_check_plays_gold_and_shows_the_prompt(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_plays_the_gold_answers_and_shows_the_prompt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["check", "gridworld", "--limit", "3", "options.train=8", "options.test=4"]) == 0
-    told = capsys.readouterr().out
-    assert "train: 3 of 3 gold answers earn full marks" in told
-    assert "test: 3 of 3 gold answers earn full marks" in told
-    assert "Which way to the green square?" in told
-    assert "140 × 140" in told
-    assert "gold: <answer>" in told
+    output = capsys.readouterr().out
+    assert "train: 3 of 3 gold answers earn full marks" in output
+    assert "test: 3 of 3 gold answers earn full marks" in output
+    assert "Which way to the green square?" in output
+    assert "140 × 140" in output
+    assert "gold: <answer>" in output
 
 
-def test_a_gold_play_that_does_not_win_is_a_mistake(
+def test_a_gold_answer_that_does_not_win_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vlrft.tasks.gridworld.world.Room.way", lambda room: ("up",))
+    monkeypatch.setattr("vlrft.tasks.gridworld.world.Room.shortest_path", lambda room: ("up",))
     assert main(["check", "gridworld", "--limit", "2", "--split", "test", "options.test=4"]) == 1
-    told = capsys.readouterr()
-    assert "gold answers earn full marks" in told.out
-    assert re.search("sample gridworld/test/0: the gold play .* earns 0", told.err)
+    output = capsys.readouterr()
+    assert "gold answers earn full marks" in output.out
+    assert re.search("sample gridworld/test/0: the gold play .* earns 0", output.err)
 
 
 def test_stored_outputs_cannot_be_graded(
@@ -318,21 +320,21 @@ def test_stored_outputs_cannot_be_graded(
     path = tmp_path / "outputs.jsonl"
     path.write_text('{"id": "gridworld/test/0", "output": "<answer>up</answer>"}\n')
     assert main(["score", "gridworld", "--predictions", str(path)]) == 1
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert (
         "sample gridworld/test/0 is graded by the environment's score 'won', which a stored output does not have; use vlrft eval"
-    ) in told
+    ) in output
 
 
-def test_pictures_are_drawn_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_drawn_on_access(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Room] = []
 
-    def counted(room: Room, cell: int) -> Image.Image:
+    def record_room(room: Room, cell: int) -> Image.Image:
         drawn.append(room)
         return Image.new("RGB", (cell, cell))
 
-    monkeypatch.setattr("vlrft.tasks.gridworld.picture", counted)
-    found = rooms(train=20)
-    few = found[3:5]
+    monkeypatch.setattr("vlrft.tasks.gridworld.draw_picture", record_room)
+    samples = rooms(train=20)
+    few = samples[3:5]
     assert drawn == []
     assert len(list(few)) == len(drawn) == 2

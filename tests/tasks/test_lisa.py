@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from tests.fixtures.makers._pictures import encoded, photograph, turned
+from tests.fixtures.makers._pictures import encode, photograph, turn_sideways
 from tests.fixtures.makers._tables import write_bytes, write_json
 from tests.fixtures.makers.lisa import BESIDE, SENTENCE, SQUARE, annotation, make, shape
 from tests.fixtures.qwen_tokenizer import (
@@ -19,9 +19,15 @@ from tests.fixtures.qwen_tokenizer import (
     USER,
     image_tokens,
     needs_qwen,
-    rendered,
+    render,
 )
-from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
+from tests.tasks.loaded import (
+    assert_gold_earns_all,
+    assert_same,
+    dataset_folder,
+    load_samples,
+    prepare,
+)
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_reward, find_task
 from vlrft.schema import DataError, Record, Sample
@@ -30,7 +36,7 @@ from vlrft.vision.boxes import rescale, round_box
 
 WHERE = ["/7_1/0", "/7_2/0", "/7_3/0", "/7_4/0"]
 
-data = made(make, "raw")
+data = dataset_folder(make, "raw")
 
 
 @pytest.fixture(scope="module")
@@ -60,61 +66,66 @@ def test_pictures_without_a_target_or_an_instruction_are_listed(data: Path, tmp_
     assert "no target: its polygons are empty, flags or ignored" in told["train/100_4"]
     assert "no instruction" in told["train/100_5"]
     with pytest.raises(DataError, match="2 of 7 rows of the train split cannot be used"):
-        samples("lisa", "train", data)
+        load_samples("lisa", "train", data)
 
 
 def test_a_prepared_folder_holds_the_same_samples(data: Path, ready: Path) -> None:
     for split in ("val", "test"):
-        assert_same(samples("lisa", split, data), samples("lisa", split, ready))
+        assert_same(load_samples("lisa", split, data), load_samples("lisa", split, ready))
 
 
 def test_training_takes_each_instruction_and_a_test_the_first_or_all(
     data: Path, ready: Path
 ) -> None:
-    train = samples("lisa", "train", ready)
+    train = load_samples("lisa", "train", ready)
     names = [f"train/100_{k}" for k in ("1/0", "1/1", "1/2", "2/0", "3/0")]
     assert [s.id for s in train] == names
-    assert [s.id for s in samples("lisa", "test", data)] == [f"test{w}" for w in WHERE]
-    every = samples("lisa", "test", data, instructions="all")
+    assert [s.id for s in load_samples("lisa", "test", data)] == [f"test{w}" for w in WHERE]
+    every = load_samples("lisa", "test", data, instructions="all")
     assert [s.id for s in every] == ["test/7_1/0", "test/7_1/1", *(f"test{w}" for w in WHERE[1:])]
     assert every[0].answer == every[1].answer
 
 
 def test_the_gold_box_is_around_the_whole_target(data: Path) -> None:
     """Edges are part of a polygon: 100 … 300 are 201 pixels."""
-    found = by_id(samples("lisa", "test", data))
-    assert found["test/7_1/0"].answer == (156, 117, 470, 588)  # 156.25, 117.1, 470.3, 587.8
-    assert found["test/7_2/0"].answer == (625, 117, 783, 354)
-    assert found["test/7_4/0"].answer == (188, 117, 783, 354)  # both parts
-    pixels = [round_box(rescale(s.answer, (1000, 1000), (640, 427))) for s in found.values()]
+    samples = by_id(load_samples("lisa", "test", data))
+    assert samples["test/7_1/0"].answer == (156, 117, 470, 588)  # 156.25, 117.1, 470.3, 587.8
+    assert samples["test/7_2/0"].answer == (625, 117, 783, 354)
+    assert samples["test/7_4/0"].answer == (188, 117, 783, 354)  # both parts
+    pixels = [round_box(rescale(s.answer, (1000, 1000), (640, 427))) for s in samples.values()]
     assert pixels == [(100, 50, 301, 251), (400, 50, 501, 151), (100, 50, 301, 251), (120, 50, 501, 151)]  # fmt: skip
 
 
 def test_the_released_gold_box_is_around_the_first_shape_whatever_it_is(
     data: Path, ready: Path
 ) -> None:
-    test = by_id(samples("lisa", "test", data, box="first_shape"))
+    test = by_id(load_samples("lisa", "test", data, box="first_shape"))
     assert test["test/7_1/0"].answer == (156, 117, 468, 585)  # 468.75 and 585.48, truncated
     assert test["test/7_4/0"].answer == (187, 163, 250, 257)  # one of two parts
-    train = by_id(samples("lisa", "train", ready, box="first_shape"))
+    train = by_id(load_samples("lisa", "train", ready, box="first_shape"))
     assert train["train/100_3/0"].answer == (187, 163, 250, 257)  # a part labelled `ignore`
-    assert by_id(samples("lisa", "train", ready))["train/100_3/0"].answer == (156, 117, 470, 588)
+    assert by_id(load_samples("lisa", "train", ready))["train/100_3/0"].answer == (
+        156,
+        117,
+        470,
+        588,
+    )
 
 
 def test_flags_are_no_target_and_ignored_parts_neither(ready: Path) -> None:
-    found = by_id(samples("lisa", "train", ready))["train/100_3/0"]
+    samples = by_id(load_samples("lisa", "train", ready))["train/100_3/0"]
     exact = "<answer>(156,117),(470,588)</answer>"
-    record = Graders.of(find_task("lisa")).record(found, exact)
+    record = Graders.of(find_task("lisa")).record(samples, exact)
     figures = compute_metrics(find_task("lisa"), [record]).graded["strict"]
     assert figures["gIoU"].score == figures["cIoU"].score == 1.0
 
 
 def test_a_picture_that_lies_on_its_side_is_measured_upright(tmp_path: Path) -> None:
     upright = photograph().resize((640, 427))
-    for name, content in (("lying", turned(upright)), ("upright", encoded(upright, "JPEG"))):
+    for name, content in (("lying", turn_sideways(upright)), ("upright", encode(upright, "JPEG"))):
         write_bytes(tmp_path / f"test/{name}.jpg", content)
         write_json(tmp_path / f"test/{name}.json", annotation(shape("target", BESIDE)))
-    lying, standing = samples("lisa", "test", tmp_path)
+    lying, standing = load_samples("lisa", "test", tmp_path)
     assert lying.images[0].size == standing.images[0].size == (640, 427)
     assert lying.info["size"] == [640, 427]
     assert lying.answer == standing.answer == (625, 117, 783, 354)
@@ -139,17 +150,17 @@ def test_a_picture_that_lies_on_its_side_is_measured_upright(tmp_path: Path) -> 
 def test_annotations_that_cannot_be_used_say_why(
     tmp_path: Path, cells: object, detail: str
 ) -> None:
-    write_bytes(tmp_path / "raw/test/a.png", encoded(photograph().resize((640, 427))))
+    write_bytes(tmp_path / "raw/test/a.png", encode(photograph().resize((640, 427))))
     write_json(tmp_path / "raw/test/a.json", cells)
     if not detail:
-        assert len(samples("lisa", "test", tmp_path / "raw")) == 1
+        assert len(load_samples("lisa", "test", tmp_path / "raw")) == 1
         return
     with pytest.raises(DataError, match=detail):
-        samples("lisa", "test", tmp_path / "raw")
+        load_samples("lisa", "test", tmp_path / "raw")
 
 
 def test_pictures_that_cannot_be_used_say_why(data: Path, tmp_path: Path) -> None:
-    whole = encoded(photograph().resize((64, 42)), "JPEG")
+    whole = encode(photograph().resize((64, 42)), "JPEG")
     cells = annotation(shape("target", [[1, 1], [9, 1], [9, 9]]))
     contents = {"cut": whole[: len(whole) // 2], "good": whole, "none": None, "text": b"no"}
     for name, content in contents.items():
@@ -164,7 +175,7 @@ def test_pictures_that_cannot_be_used_say_why(data: Path, tmp_path: Path) -> Non
         }
     }
     with pytest.raises(DataError, match="no folder train/ with json files"):
-        samples("lisa", "train", tmp_path / "raw")
+        load_samples("lisa", "train", tmp_path / "raw")
     with pytest.raises(DataError, match="is not on the hub"):
         find_task("lisa").load("train", checked({}))
 
@@ -176,10 +187,10 @@ def test_the_released_prompts_word_for_word(data: Path, ready: Path) -> None:
         '"<think> thinking process </think>\n<answer>(x1,y1),(x2,y2)</answer>)" format.'
     )
     asked = f"Output the bounding box in the image corresponding to the instruction: {SENTENCE}"
-    train = samples("lisa", "train", ready, prompt="released")[0]
-    assert rendered(train) == f"{SYSTEM}{USER}{asked}{tail}{ASSISTANT}"
-    test = samples("lisa", "test", data, prompt="released")[0]
-    assert rendered(test) == (
+    train = load_samples("lisa", "train", ready, prompt="released")[0]
+    assert render(train) == f"{SYSTEM}{USER}{asked}{tail}{ASSISTANT}"
+    test = load_samples("lisa", "test", data, prompt="released")[0]
+    assert render(test) == (
         "<|im_start|>system\nA conversation between User and Assistant. The user asks a question, and "
         "the Assistant solves it. The assistant first thinks about the reasoning process in the mind "
         "and then provides the user with the answer. The reasoning process and answer are enclosed "
@@ -204,16 +215,16 @@ def test_the_clean_prompt_says_the_unit(
         f"</think>. Then give its bounding box as (x1,y1),(x2,y2), {unit}, between <answer> and "
         f"</answer>.{ASSISTANT}"
     )
-    assert rendered(samples("lisa", "train", ready, **options)[0]) == text
-    assert rendered(samples("lisa", "test", data, **options)[0]) == text
+    assert render(load_samples("lisa", "train", ready, **options)[0]) == text
+    assert render(load_samples("lisa", "test", data, **options)[0]) == text
 
 
 @needs_qwen
 def test_the_frame_is_what_the_policy_sees(data: Path) -> None:
     """640 x 427: 23 x 15 tokens of 28 x 28 pixels; within 100352 pixels, 13 x 9."""
-    plain = samples("lisa", "test", data, boxes="resized")[0]
+    plain = load_samples("lisa", "test", data, boxes="resized")[0]
     assert (plain.info["frame"], image_tokens(plain, RELEASED_PIXELS)) == ((644, 420), 23 * 15)
-    small = samples("lisa", "test", data, boxes="resized", max_pixels=100352)[0]
+    small = load_samples("lisa", "test", data, boxes="resized", max_pixels=100352)[0]
     assert (small.info["frame"], image_tokens(small, 100352)) == ((13 * 28, 9 * 28), 13 * 9)
 
 
@@ -222,15 +233,15 @@ def test_the_frame_is_what_the_policy_sees(data: Path) -> None:
 @pytest.mark.parametrize("prompt", ["clean", "released"])
 def test_gold_answers_earn_full_marks(ready: Path, box: str, boxes: str, prompt: str) -> None:
     for split, count in (("train", 5), ("val", 4), ("test", 4)):
-        found = samples("lisa", split, ready, box=box, boxes=boxes, prompt=prompt)
-        assert len(found) == count
-        assert_gold_earns_all("lisa", found)
+        samples = load_samples("lisa", split, ready, box=box, boxes=boxes, prompt=prompt)
+        assert len(samples) == count
+        assert_gold_earns_all("lisa", samples)
 
 
 def test_an_answer_in_pixels_of_the_frame_gets_the_same_overlap(data: Path) -> None:
     """In the frame of 644 x 420 pixels the gold box is (100, 49, 303, 247)."""
-    there = samples("lisa", "test", data)[0]
-    here = samples("lisa", "test", data, boxes="resized")[0]
+    there = load_samples("lisa", "test", data)[0]
+    here = load_samples("lisa", "test", data, boxes="resized")[0]
     task = find_task("lisa")
     assert task.gold(here) == "<think></think><answer>(100,49),(303,247)</answer>"
     half = "<answer>(156,117),(313,588)</answer>", "<answer>(100,49),(201.5,247)</answer>"
@@ -250,8 +261,8 @@ def test_an_answer_in_pixels_of_the_frame_gets_the_same_overlap(data: Path) -> N
 
 def records(data: Path, said: Sequence[str]) -> list[Record]:
     graders = Graders.of(find_task("lisa"))
-    found = samples("lisa", "test", data)
-    return [graders.record(s, text) for s, text in zip(found, said, strict=True)]
+    samples = load_samples("lisa", "test", data)
+    return [graders.record(s, text) for s, text in zip(samples, said, strict=True)]
 
 
 def test_strict_figures_by_hand(data: Path) -> None:
@@ -341,9 +352,9 @@ def test_options_that_do_not_exist_are_refused(given: dict[str, object], told: s
 
 
 def test_a_picture_too_long_for_the_processor_is_told(tmp_path: Path) -> None:
-    write_bytes(tmp_path / "test/long.png", encoded(photograph().resize((2010, 10))))
+    write_bytes(tmp_path / "test/long.png", encode(photograph().resize((2010, 10))))
     cells = annotation(shape("target", [[100, 1], [900, 1], [900, 9], [100, 9]]))
     write_json(tmp_path / "test/long.json", cells)
-    assert samples("lisa", "test", tmp_path)[0].answer == (50, 100, 448, 1000)
+    assert load_samples("lisa", "test", tmp_path)[0].answer == (50, 100, 448, 1000)
     with pytest.raises(DataError, match="sample test/long/0: an image of 2010 x 10 pixels"):
-        samples("lisa", "test", tmp_path, boxes="resized")[0]
+        load_samples("lisa", "test", tmp_path, boxes="resized")[0]

@@ -16,14 +16,14 @@ import vlrft.data.dataset
 from tests.conftest import Tiny
 from tests.fakes.tiny_sam import masks_of, save
 from tests.fixtures.makers.lisa import SQUARE, WITHIN, make, shape
-from tests.tasks.loaded import made
+from tests.tasks.loaded import dataset_folder
 from vlrft.cli.main import main
 from vlrft.vision.masks import overlap
 
 SIZE = (640, 427)
 BOXES = ["(156,117),(470,588)", "(625,117),(783,354)", "nothing", "(0,0),(1000,1000)"]
 
-raw = made(make, "raw")
+raw = dataset_folder(make, "raw")
 
 
 @pytest.fixture(scope="module")

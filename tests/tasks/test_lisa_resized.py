@@ -10,7 +10,7 @@ from vlrft.rewards.boxes import visual_rft, visual_rft_eval
 
 from tests.conftest import Tiny
 from tests.fixtures.makers.lisa import make
-from tests.tasks.loaded import samples
+from tests.tasks.loaded import load_samples
 from vlrft.cli.main import main
 from vlrft.config.load import load_config
 from vlrft.plugins.find import find_task
@@ -71,12 +71,12 @@ def test_so_is_an_evaluation(
 
 
 def test_the_released_graders_do_not_take_pixels_for_thousandths(raw: Path) -> None:
-    here = samples("lisa", "test", raw, boxes="resized")[0]
+    here = load_samples("lisa", "test", raw, boxes="resized")[0]
     text = gold_text(find_task("lisa"), here)
     assert visual_rft_eval(text, here) is None
     with pytest.raises(DataError, match=r"sample test/7_1/0: .* read thousandths"):
         visual_rft(text, here)
-    there = samples("lisa", "test", raw)[0]
+    there = load_samples("lisa", "test", raw)[0]
     assert visual_rft(gold_text(find_task("lisa"), there), there) == 2.0
 
 
@@ -92,8 +92,8 @@ def test_scoring_answers_in_pixels_gives_strict_figures_alone(
     out = tmp_path / "o.json"
     command = ["score", "lisa", "--predictions", str(given), "--data", str(raw), *RESIZED]
     assert main([*command, "--json", str(out)]) == 0
-    found = json.loads(out.read_text())
-    assert (found["strict"]["score"], "official" in found) == (1.0, False)
+    content = json.loads(out.read_text())
+    assert (content["strict"]["score"], "official" in content) == (1.0, False)
     assert "no figures by it" in capsys.readouterr().err
     assert main([*command, "--grader", "official"]) == 1
     assert "no figures by the official grader" in capsys.readouterr().err

@@ -1,15 +1,21 @@
-"""SAT -> CV-Bench: raw parquet, prompts word for word, the figures and the published ones by hand."""
+"""SAT -> CV-Bench: raw parquet, prompts word for word, metrics by hand and as published."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from vlrft.tasks.sat.figures import cvbench
+from vlrft.tasks.sat.metrics import cvbench
 
 from tests.fixtures.makers.sat import BENCH, make
-from tests.fixtures.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, rendered
-from tests.tasks.loaded import assert_gold_earns_all, assert_same, made, prepare, samples
+from tests.fixtures.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, render
+from tests.tasks.loaded import (
+    assert_gold_earns_all,
+    assert_same,
+    dataset_folder,
+    load_samples,
+    prepare,
+)
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import Record
@@ -20,39 +26,39 @@ BASE = (
     "Assistant solves it. The assistant first thinks about the reasoning process in the mind and then "
     "provides the user with the answer.\nUser: {} \nAssistant: Let me solve this step by step.\n<think>"
 )
-data = made(make)
+data = dataset_folder(make)
 
 
 @needs_qwen
 def test_released_prompts_word_for_word(data: Path) -> None:
-    def shown(split: str, form: str) -> str:
-        return rendered(samples("sat", split, data / "raw", prompt="released", form=form)[0])
+    def prompt_of(split: str, form: str) -> str:
+        return render(load_samples("sat", split, data / "raw", prompt="released", form=form)[0])
 
-    asked = (
+    question = (
         "Answer in natural language. Is the ball left or right? Choose between the following "
         "options: right or left"
     )
-    assert shown("train", "chat") == (
-        f"{SYSTEM}{USER}{asked}  Output the thinking process in <think> </think> and final answer "
+    assert prompt_of("train", "chat") == (
+        f"{SYSTEM}{USER}{question}  Output the thinking process in <think> </think> and final answer "
         f"(option) in <answer> </answer> tags.{ASSISTANT}"
     )
-    assert shown("train", "base") == f"{PICTURE}<image>{BASE.format(' ' + asked)}"
+    assert prompt_of("train", "base") == f"{PICTURE}<image>{BASE.format(' ' + question)}"
     bench = "How many balls are in the image? Select from the following choices.\n(A) 3\n(B) 1\n(C) 2\n(D) 0"
-    assert shown("test", "chat") == (
+    assert prompt_of("test", "chat") == (
         f"{SYSTEM}{USER}{bench}\nOutput the thinking process in <think> </think> and final answer in "
         f"<answer> </answer> tags.{ASSISTANT}"
     )
-    assert shown("test", "base") == f"{PICTURE}<image>{BASE.format(bench)}"
+    assert prompt_of("test", "base") == f"{PICTURE}<image>{BASE.format(bench)}"
 
 
 @needs_qwen
 def test_clean_prompts(data: Path) -> None:
     options = "(A) right\n(B) left"
-    assert rendered(samples("sat", "train", data / "raw")[0]) == (
+    assert render(load_samples("sat", "train", data / "raw")[0]) == (
         f"{SYSTEM}{USER}Is the ball left or right?\n{options}\nThink first, between <think> and "
         f"</think>. Then give the letter of the right option between <answer> and </answer>.{ASSISTANT}"
     )
-    base = rendered(samples("sat", "train", data / "raw", form="base")[0])
+    base = render(load_samples("sat", "train", data / "raw", form="base")[0])
     assert base.startswith(f"{PICTURE}A conversation between User and Assistant.")
     assert base.endswith(f"\nUser: Is the ball left or right?\n{options}\nAssistant: <think>")
 
@@ -61,30 +67,30 @@ def test_clean_prompts(data: Path) -> None:
 @pytest.mark.parametrize("form", ["chat", "base"])
 def test_gold_answers_earn_all(data: Path, prompt: str, form: str) -> None:
     for split, count in (("train", 3), ("test", 4)):
-        found = samples("sat", split, data / "raw", prompt=prompt, form=form)
-        assert len(found) == count
-        assert_gold_earns_all("sat", found)
+        samples = load_samples("sat", split, data / "raw", prompt=prompt, form=form)
+        assert len(samples) == count
+        assert_gold_earns_all("sat", samples)
 
 
-def test_prepared_is_as_raw_and_pictures_in_pairs_are_left_out(
+def test_prepared_samples_equal_the_raw_ones_and_pairs_of_pictures_are_left_out(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raw = {split: samples("sat", split, data / "raw") for split in ("train", "test")}
+    raw = {split: load_samples("sat", split, data / "raw") for split in ("train", "test")}
     assert "train: 1 rows left out: more than one image" in capsys.readouterr().err
     assert prepare("sat", data / "raw", tmp_path / "out") == {
         "train": {"train/2": "more than one image"},
         "test": {},
     }
-    for split, found in raw.items():
-        assert_same(samples("sat", split, tmp_path / "out"), found)
+    for split, raw_samples in raw.items():
+        assert_same(load_samples("sat", split, tmp_path / "out"), raw_samples)
 
 
-def test_rows_and_seed_are_settled_at_prepare_time(data: Path, tmp_path: Path) -> None:
-    others = [s.tags["options"] for s in samples("sat", "train", data / "raw", seed=3)]
+def test_rows_and_seed_take_effect_when_the_data_are_prepared(data: Path, tmp_path: Path) -> None:
+    others = [s.tags["options"] for s in load_samples("sat", "train", data / "raw", seed=3)]
     prepare("sat", data / "raw", tmp_path / "out", "options.rows=3", "options.seed=3", "--split", "train")  # fmt: skip
-    found = samples("sat", "train", tmp_path / "out", rows=1, seed=0)
-    assert [s.tags["options"] for s in found] == others[:2]
-    raw = [s.tags["options"] for s in samples("sat", "train", data / "raw", seed=0)]
+    samples = load_samples("sat", "train", tmp_path / "out", rows=1, seed=0)
+    assert [s.tags["options"] for s in samples] == others[:2]
+    raw = [s.tags["options"] for s in load_samples("sat", "train", data / "raw", seed=0)]
     assert raw[:2] != others[:2]
 
 
@@ -95,27 +101,30 @@ def test_rows_that_cannot_be_used_are_listed(data: Path, tmp_path: Path) -> None
     }
 
 
-def test_the_first_rows_count_those_that_are_left_out(data: Path) -> None:
-    assert len(samples("sat", "train", data / "raw", rows=3)) == 2
+def test_the_first_rows_include_those_that_are_left_out(data: Path) -> None:
+    assert len(load_samples("sat", "train", data / "raw", rows=3)) == 2
 
 
 def test_options_are_shuffled_by_seed_and_keep_their_commas(data: Path) -> None:
     orders = {
-        samples("sat", "train", data / "raw", seed=seed)[1].tags["options"] for seed in range(8)
+        load_samples("sat", "train", data / "raw", seed=seed)[1].tags["options"]
+        for seed in range(8)
     }
     assert len(orders) > 2
     assert all(sorted(o.split("\n"))[0] == "left, then up" for o in orders)
 
 
-def test_figures_by_hand(data: Path) -> None:
-    found = samples("sat", "test", data / "raw")
-    said = ["A", "below", "B", "(A) lamp"]  # right, wrong, right, right
+def test_metrics_by_hand(data: Path) -> None:
+    samples = load_samples("sat", "test", data / "raw")
+    answers = ["A", "below", "B", "(A) lamp"]  # right, wrong, right, right
     graders = Graders.of(find_task("sat"))
-    records = [graders.record(s, f"<answer>{a}</answer>") for s, a in zip(found, said, strict=True)]
-    figures = {
+    records = [
+        graders.record(s, f"<answer>{a}</answer>") for s, a in zip(samples, answers, strict=True)
+    ]
+    metrics = {
         k: f.score for k, f in compute_metrics(find_task("sat"), records).graded["strict"].items()
     }
-    assert list(figures) == [
+    assert list(metrics) == [
         "total",
         "Count",
         "Relation",
@@ -124,8 +133,8 @@ def test_figures_by_hand(data: Path) -> None:
         "task_macro",
         "cvbench",
     ]
-    assert (figures["total"], figures["Relation"], figures["task_macro"]) == (0.75, 0.0, 0.75)
-    assert figures["cvbench"] == ((1 + 0) / 2 + 1) / 2
+    assert (metrics["total"], metrics["Relation"], metrics["task_macro"]) == (0.75, 0.0, 0.75)
+    assert metrics["cvbench"] == ((1 + 0) / 2 + 1) / 2
 
 
 @pytest.mark.parametrize(
@@ -140,7 +149,7 @@ def test_figures_by_hand(data: Path) -> None:
 def test_published_totals_are_micro_averages(
     row: tuple[float, ...], micro: float, macro: float
 ) -> None:
-    """788, 650, 600 and 600 items of a task; the base row's published 31.38 is not its own average."""
+    """788, 650, 600 and 600 items of a task; the published 31.38 of the base row is not the average of its parts."""
     records = [
         Record(
             id=f"{kind}/{k}",
@@ -155,21 +164,21 @@ def test_published_totals_are_micro_averages(
     ]
     task = find_task("sat")
     assert task.metrics is not None
-    found = task.metrics(records, "strict")
-    total, mean = found["total"], found["task_macro"]
+    metrics = task.metrics(records, "strict")
+    total, mean = metrics["total"], metrics["task_macro"]
     assert sum(total.values) / len(total.values) * 100 == pytest.approx(micro, abs=0.03)
     assert mean.aggregate is not None
     assert mean.aggregate(range(len(mean.values))) * 100 == pytest.approx(macro, abs=0.06)
 
 
-def test_cvbench_score_weighs_sources_not_items() -> None:
+def test_the_cvbench_score_weights_sources_not_items() -> None:
     rows = [("ADE20K", 1), ("ADE20K", 1), ("ADE20K", 1), ("COCO", 0), ("Omni3D", 1), ("Omni3D", 0)]
     records = [
         Record(id=str(k), output="", grades={"strict": grade}, tags={"source": source})
         for k, (source, grade) in enumerate(rows)
     ]
-    found = cvbench(records, "strict")
-    assert found.aggregate is not None
-    assert found.aggregate(range(6)) == 0.5
-    assert found.aggregate([0, 1]) == 1.0
+    metrics = cvbench(records, "strict")
+    assert metrics.aggregate is not None
+    assert metrics.aggregate(range(6)) == 0.5
+    assert metrics.aggregate([0, 1]) == 1.0
     assert len(BENCH) == 4

@@ -1,4 +1,4 @@
-"""Text mathematics: each set's own columns, the published prompts word for word, several sets at once."""
+"""Text mathematics: the columns of each set, the published prompts word for word, several sets at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from pydantic import ValidationError
 
 from tests.fixtures.makers.textmath import make
-from tests.fixtures.qwen_tokenizer import needs_qwen, qwen_tokenizer, rendered
+from tests.fixtures.qwen_tokenizer import needs_qwen, qwen_tokenizer, render
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
     assert_same,
-    made,
+    dataset_folder,
+    load_samples,
     needs_shared,
     prepare,
-    samples,
 )
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
@@ -64,7 +64,7 @@ PROMPTS = {
         "between <answer> and </answer>."
     ).join(TURNS),
 }  # fmt: skip
-GOLD: dict[str, list[Any]] = {
+GOLD_ANSWERS: dict[str, list[Any]] = {
     "gsm8k": ["72", "3000"],
     "math": ["\\frac{1}{2}", "\\frac{3}{2}", "\\frac{5}{2}"],
     "math_lvl3to5": ["4"],
@@ -74,37 +74,37 @@ GOLD: dict[str, list[Any]] = {
     "deepscaler": ["-\\frac{2}{3}"],
 }
 TESTS = ("gsm8k", "math", "countdown", "aime24", "amc23_40", "math500", "minerva", "olympiadbench")
-data = made(make)
+data = dataset_folder(make)
 
 
 @needs_qwen
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_prompts_word_for_word(data: Path, prompt: str) -> None:
-    found = samples("textmath", "train", data / "raw", train="math12k", prompt=prompt)[0]
-    assert rendered(found) == PROMPTS[prompt]
+    samples = load_samples("textmath", "train", data / "raw", train="math12k", prompt=prompt)[0]
+    assert render(samples) == PROMPTS[prompt]
 
 
 @needs_qwen
-def test_base_prompts_have_no_token_of_a_chat(data: Path) -> None:
-    found = samples("textmath", "train", data / "raw", train="math12k", prompt="r1")[0]
-    ids = qwen_tokenizer().encode(rendered(found))
+def test_prompts_for_base_models_have_no_chat_token(data: Path) -> None:
+    samples = load_samples("textmath", "train", data / "raw", train="math12k", prompt="r1")[0]
+    ids = qwen_tokenizer().encode(render(samples))
     assert max(ids) < 151643  # the first special token
 
 
-@pytest.mark.parametrize("name", GOLD)
-def test_each_sets_columns(data: Path, name: str) -> None:
-    found = samples("textmath", "train", data / "raw", train=name)
-    assert [s.answer for s in found] == GOLD[name]
-    assert found[0].id == f"{name}/train/0"
-    assert {s.tags["kind"] for s in found} == {name}
-    assert not any("{question}" in str(s.messages) for s in found)
+@pytest.mark.parametrize("name", GOLD_ANSWERS)
+def test_the_columns_of_each_set_are_read(data: Path, name: str) -> None:
+    samples = load_samples("textmath", "train", data / "raw", train=name)
+    assert [s.answer for s in samples] == GOLD_ANSWERS[name]
+    assert samples[0].id == f"{name}/train/0"
+    assert {s.tags["kind"] for s in samples} == {name}
+    assert not any("{question}" in str(s.messages) for s in samples)
 
 
 def test_dapo_gives_each_problem_once_without_its_instructions(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = samples("textmath", "train", data / "raw", train="dapo17k", prompt="none")
-    assert [s.messages[0].content for s in found] == [
+    samples = load_samples("textmath", "train", data / "raw", train="dapo17k", prompt="none")
+    assert [s.messages[0].content for s in samples] == [
         ("Find the least $n$ above 0.",),
         ("Find the least $n$ above 1.",),
     ]
@@ -113,51 +113,51 @@ def test_dapo_gives_each_problem_once_without_its_instructions(
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_gold_answers_earn_full_marks(data: Path, prompt: str) -> None:
-    for name in GOLD:
+    for name in GOLD_ANSWERS:
         assert_gold_earns_all(
-            "textmath", samples("textmath", "train", data / "raw", train=name, prompt=prompt)
+            "textmath", load_samples("textmath", "train", data / "raw", train=name, prompt=prompt)
         )
     assert_gold_earns_all(
-        "textmath", samples("textmath", "test", data / "raw", test=TESTS, prompt=prompt)
+        "textmath", load_samples("textmath", "test", data / "raw", test=TESTS, prompt=prompt)
     )
 
 
 def test_gold_answers_may_be_numbers_and_lists(data: Path) -> None:
-    found = samples("textmath", "test", data / "flat", test=("amc_83",))
-    assert [s.answer for s in found] == [142.0]
-    assert_gold_earns_all("textmath", found)
+    samples = load_samples("textmath", "test", data / "flat", test=("amc_83",))
+    assert [s.answer for s in samples] == [142.0]
+    assert_gold_earns_all("textmath", samples)
     several = Sample(id="o", messages=(), answer=["$x=-1$", "$x=2$"], tags={"answer": "math"})
     graders = Graders.of(find_task("textmath"))
-    for said, grade in (("-1", 1.0), ("2", 1.0), ("1", 0.0)):
-        assert graders.grade("strict", f"<answer>{said}</answer>", several) == grade
+    for text, grade in (("-1", 1.0), ("2", 1.0), ("1", 0.0)):
+        assert graders.grade("strict", f"<answer>{text}</answer>", several) == grade
 
 
-def test_levels(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = samples("textmath", "train", data / "raw", train="math", levels=(3, 5))
-    assert [s.tags["level"] for s in found] == ["Level 3", "Level 5"]
+def test_levels_select_rows(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = load_samples("textmath", "train", data / "raw", train="math", levels=(3, 5))
+    assert [s.tags["level"] for s in samples] == ["Level 3", "Level 5"]
     assert "1 rows left out: another level" in capsys.readouterr().err
-    test = samples("textmath", "test", data / "raw", test=("math",), levels=(1, 5))
+    test = load_samples("textmath", "test", data / "raw", test=("math",), levels=(1, 5))
     assert [s.tags["level"] for s in test] == ["Level 4"]  # not that of `Level ?`
 
 
 def test_a_set_without_splits_is_split_by_hash(data: Path) -> None:
-    train = samples("textmath", "train", data / "flat", train="asdiv")
-    test = samples("textmath", "test", data / "flat", test=("asdiv",))
+    train = load_samples("textmath", "train", data / "flat", train="asdiv")
+    test = load_samples("textmath", "test", data / "flat", test=("asdiv",))
     assert (len(train), len(test)) == (37, 3)
-    asked = [str(s.messages) for s in (*train, *test)]
-    assert len(set(asked)) == 40
-    own = samples("textmath", "test", data / "raw", test=("countdown",))
-    assert len(own) == 1  # a folder with a test table of its own is not split again
+    question = [str(s.messages) for s in (*train, *test)]
+    assert len(set(question)) == 40
+    test = load_samples("textmath", "test", data / "raw", test=("countdown",))
+    assert len(test) == 1  # a folder with a test table is not split again
 
 
-def test_preparing_lists_what_is_left_out(data: Path, tmp_path: Path) -> None:
-    found = {
+def test_prepare_lists_the_rows_that_are_left_out(data: Path, tmp_path: Path) -> None:
+    defects = {
         name: prepare("textmath", data / "raw", tmp_path / name, f"options.train={name}", *SPLIT)
         for name in ("countdown", "open_rs", "dapo17k")
     }
-    assert found["countdown"]["train"] == {"countdown/train/1": "gold answer unreadable"}
-    assert found["open_rs"]["train"] == {"open_rs/train/1": "incomplete row"}
-    assert set(found["dapo17k"]["train"].values()) == {"duplicate question"}
+    assert defects["countdown"]["train"] == {"countdown/train/1": "gold answer unreadable"}
+    assert defects["open_rs"]["train"] == {"open_rs/train/1": "incomplete row"}
+    assert set(defects["dapo17k"]["train"].values()) == {"duplicate question"}
     flat = prepare("textmath", data / "flat", tmp_path / "flat", "options.test=[olympiadbench]")
     assert flat["test"] == {"olympiadbench/test/1": "incomplete row"}
 
@@ -165,15 +165,15 @@ def test_preparing_lists_what_is_left_out(data: Path, tmp_path: Path) -> None:
 SPLIT = ("options.test=[aime24]",)
 
 
-def test_a_prepared_folder_obeys_the_options(data: Path, tmp_path: Path) -> None:
+def test_options_select_rows_of_a_prepared_folder(data: Path, tmp_path: Path) -> None:
     more = ("options.train=math", f"options.test=[{','.join(TESTS)}]")
     assert prepare("textmath", data / "raw", tmp_path, *more) == {"train": {}, "test": {}}
-    raw = samples("textmath", "test", data / "raw", test=("math", "aime24"))
-    assert_same(samples("textmath", "test", tmp_path, test=("math", "aime24")), raw)
-    found = samples("textmath", "train", tmp_path, train="math", levels=(3, 3))
-    assert [s.answer for s in found] == ["\\frac{3}{2}"]
+    raw = load_samples("textmath", "test", data / "raw", test=("math", "aime24"))
+    assert_same(load_samples("textmath", "test", tmp_path, test=("math", "aime24")), raw)
+    samples = load_samples("textmath", "train", tmp_path, train="math", levels=(3, 3))
+    assert [s.answer for s in samples] == ["\\frac{3}{2}"]
     with pytest.raises(DataError, match="train split was prepared without gsm8k; it has math"):
-        samples("textmath", "train", tmp_path, train="gsm8k")
+        load_samples("textmath", "train", tmp_path, train="gsm8k")
 
 
 @pytest.mark.parametrize(
@@ -187,45 +187,52 @@ def test_a_prepared_folder_obeys_the_options(data: Path, tmp_path: Path) -> None
         ),
     ],
 )
-def test_a_set_that_is_not_there(data: Path, options: dict[str, Any], problem: str) -> None:
+def test_the_error_says_where_a_missing_set_was_expected(
+    data: Path, options: dict[str, Any], problem: str
+) -> None:
     place = data / (options.get("data") or "raw")
-    given = {"data": str(place), **{k: v for k, v in options.items() if k != "data" or v is None}}
+    settings = {
+        "data": str(place),
+        **{k: v for k, v in options.items() if k != "data" or v is None},
+    }
     from vlrft.config import TaskConfig
     from vlrft.rollout.task import load_task
 
     with pytest.raises(DataError, match=problem):
-        load_task(TaskConfig(name="textmath", options=given), "train")
+        load_task(TaskConfig(name="textmath", options=settings), "train")
 
 
-def test_an_unknown_set_is_named(data: Path) -> None:
+def test_the_error_names_an_unknown_set(data: Path) -> None:
     with pytest.raises(ValidationError, match="unknown set"):
-        samples("textmath", "train", data / "raw", train="gsm9k")
+        load_samples("textmath", "train", data / "raw", train="gsm9k")
 
 
-def test_the_first_samples_are_of_every_set(data: Path) -> None:
-    found = samples("textmath", "test", data / "flat", test=("asdiv", "amc_83", "gsm8k"))
-    kinds = [s.tags["kind"] for s in found]
+def test_the_first_samples_cover_every_set(data: Path) -> None:
+    samples = load_samples("textmath", "test", data / "flat", test=("asdiv", "amc_83", "gsm8k"))
+    kinds = [s.tags["kind"] for s in samples]
     assert kinds == ["asdiv", "amc_83", "gsm8k", "asdiv", "gsm8k", "asdiv", "gsm8k"]
 
 
-def test_several_sets_are_measured_each_and_by_their_mean(data: Path) -> None:
+def test_metrics_of_several_sets_are_given_for_each_and_for_their_mean(data: Path) -> None:
     task = find_task("textmath")
-    found = samples("textmath", "test", data / "raw", test=("math", "aime24"))
+    samples = load_samples("textmath", "test", data / "raw", test=("math", "aime24"))
     graders = Graders.of(task)
     wrong = "math/test/0"
 
     def answer(sample: Sample) -> str:
         return "<answer>0</answer>" if sample.id == wrong else f"<answer>{sample.answer}</answer>"
 
-    figures = compute_metrics(task, [graders.record(s, answer(s)) for s in found]).graded["strict"]
-    assert {name: figure.score for name, figure in figures.items()} == {
+    metrics = compute_metrics(task, [graders.record(s, answer(s)) for s in samples]).graded[
+        "strict"
+    ]
+    assert {name: metric.score for name, metric in metrics.items()} == {
         "mean": 0.75,  # of 1/2 and 1/1; of the answers two in three are right
         "math": 0.5,
         "aime24": 1.0,
     }
-    twice = [graders.record(s, text) for s in found for text in (answer(s), "<answer>0</answer>")]
-    figures = compute_metrics(task, twice).graded["strict"]
-    assert {name: figure.score for name, figure in figures.items()} == {
+    twice = [graders.record(s, text) for s in samples for text in (answer(s), "<answer>0</answer>")]
+    metrics = compute_metrics(task, twice).graded["strict"]
+    assert {name: metric.score for name, metric in metrics.items()} == {
         "mean": 0.375,
         "math avg@2": 0.25,
         "math pass@2": 0.5,
@@ -236,7 +243,7 @@ def test_several_sets_are_measured_each_and_by_their_mean(data: Path) -> None:
 
 @needs_shared
 def test_the_real_sets_load_and_their_gold_answers_are_read(tmp_path: Path) -> None:
-    """All but three of 4,400: two that no reader could, and one that our own does not."""
+    """All but three of 4,400: two that nobody could read, and one that our reader does not."""
     folder = tmp_path / "raw"
     folder.mkdir()
     for path in (*(SHARED / "math_eval").glob("*"), *(SHARED / "text_math_train").glob("*")):
@@ -250,9 +257,9 @@ def test_the_real_sets_load_and_their_gold_answers_are_read(tmp_path: Path) -> N
         "olympiadbench/test/73",
         "minerva/test/63",
     }
-    found = samples("textmath", "test", tmp_path / "out", test=sets.split(","))
+    samples = load_samples("textmath", "test", tmp_path / "out", test=sets.split(","))
     counts = dict.fromkeys(sets.split(","), 0)
-    for sample in found:
+    for sample in samples:
         counts[sample.tags["kind"]] += 1
     exact = {k: counts[k] for k in ("aime24", "amc_83", "math500")}
     assert exact == {"aime24": 30, "amc_83": 83, "math500": 500}
