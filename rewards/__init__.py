@@ -1,2 +1,1 @@
-"""Verifiable rewards: one file, one function of the file's name, `(completion, sample) ->
-Score`."""
+"""Verifiable rewards: a file for each, with a function of the file's name, `(completion, sample) -> Score`."""

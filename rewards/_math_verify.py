@@ -1,4 +1,4 @@
-"""math-verify as the released graders call it, but for its own time limits: those take the main thread."""
+"""math-verify as the released graders call it, but without its own time limits, which need the main thread."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import importlib
 import logging
 from typing import Any
 
-SECONDS = 10.0  # for one completion: two default limits of math-verify
-NEEDS = ("math_verify:parse", "mpmath:mp")  # imported before the time starts
+SECONDS = 10.0  # for one completion: twice the default limit of math-verify
+LIBRARIES = ("math_verify:parse", "mpmath:mp")  # imported before the time starts
 
 
 def library() -> Any:
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of the lack of SIGALRM
+    """The module `math_verify`, without its warning that SIGALRM is not used."""
+    logging.getLogger("math_verify").setLevel(logging.ERROR)
     return importlib.import_module("math_verify")  # has no types
 
 
 def parse(text: str, **settings: Any) -> list[Any]:
-    found: list[Any] = library().parse(text, parsing_timeout=None, **settings)
-    return found
+    """math-verify's `parse` without a time limit."""
+    parsed: list[Any] = library().parse(text, parsing_timeout=None, **settings)
+    return parsed
 
 
 def verify(first: list[Any], second: list[Any], **settings: Any) -> bool:
+    """math-verify's `verify` without a time limit."""
     return bool(library().verify(first, second, timeout_seconds=None, **settings))

@@ -1,8 +1,8 @@
 """The comparison of answers that mathruler and oat share, after PRM800K and the MATH data set.
 
-Two texts are one when their MATH normal forms are equal, or their PRM800K forms are, or the
-difference of these is zero. The original asks sympy, which evaluates the text as Python; here our
-own reader and evaluator stand in for it.
+Two texts are the same answer when their MATH normal forms are equal, or their PRM800K forms are, or the difference of
+these is zero. The original computes that difference with sympy, which evaluates the text as Python; here vlrft's own
+parser and evaluator take its place.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _HANGING = re.compile(
 )  # powers that the original leaves alone
 
 
-def same_answer(given: str, gold: str) -> bool:
-    """Whether the released comparison takes them for one answer."""
-    if _math_form(given) == _math_form(gold):
+def same_answer(answer: str, gold: str) -> bool:
+    """Whether the released comparison takes the answer for the gold answer."""
+    if _math_form(answer) == _math_form(gold):
         return True
-    said, known = _plain_form(given), _plain_form(gold)
-    if said == known:
+    a, g = _plain_form(answer), _plain_form(gold)
+    if a == g:
         return True
-    if not said:
+    if not a:
         return False
-    parts, others = _elements(known), _elements(said)
-    if len(parts) != len(others) or (len(parts) > 1 and known[0] + known[-1] != said[0] + said[-1]):
+    parts, others = _elements(g), _elements(a)
+    if len(parts) != len(others) or (len(parts) > 1 and g[0] + g[-1] != a[0] + a[-1]):
         return False
     return all(map(_same_element, parts, others)) and bool(parts)
 
@@ -95,24 +95,24 @@ def _plain_form(text: str) -> str:
 
 
 def _spoken(text: str) -> str:
-    """LaTeX as plain text: a fraction's parts lose their braces, a root's become parentheses."""
+    """LaTeX as plain text: the braces of fractions are removed, those of roots become parentheses."""
     text = re.sub(r"\\[dt]?frac", r" \\frac", text)
     inner = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
     while True:
-        spread = re.sub(rf"\\frac\s*{inner}\s*{inner}", r"\1/\2", text)
-        spread = re.sub(rf"\\sqrt\s*{inner}", r"sqrt(\1)", spread)
-        spread = re.sub(r"\\sqrt\s*([0-9a-z])", r"sqrt(\1)", spread)
-        spread = re.sub(r"\\frac\s*([0-9a-z])\s*([0-9a-z])", r"\1/\2", spread)
-        if spread == text:
+        expanded = re.sub(rf"\\frac\s*{inner}\s*{inner}", r"\1/\2", text)
+        expanded = re.sub(rf"\\sqrt\s*{inner}", r"sqrt(\1)", expanded)
+        expanded = re.sub(r"\\sqrt\s*([0-9a-z])", r"sqrt(\1)", expanded)
+        expanded = re.sub(r"\\frac\s*([0-9a-z])\s*([0-9a-z])", r"\1/\2", expanded)
+        if expanded == text:
             break
-        text = spread
+        text = expanded
     for pattern, plain in _SPOKEN:
         text = re.sub(pattern, plain, text)
     return text.strip()
 
 
 def _whole(text: str) -> str:
-    """A text that Python reads as a whole number, as its digits."""
+    """The digits of a text that Python parses as a whole number; any other text as it is."""
     try:
         value = float(_without_commas(text))
         return str(round(value)) if abs(value - round(value)) <= 1e-7 else text
@@ -134,16 +134,16 @@ def _elements(text: str) -> list[str]:
     return [text] if text else []
 
 
-def _same_element(known: str, said: str) -> bool:
-    if _FRACTION.fullmatch(known) and _FRACTION.fullmatch(said):
-        return known == said  # an unreduced fraction is wrong
-    if _is_whole(known) != _is_whole(said):
+def _same_element(gold: str, answer: str) -> bool:
+    if _FRACTION.fullmatch(gold) and _FRACTION.fullmatch(answer):
+        return gold == answer  # an unreduced fraction is wrong
+    if _is_whole(gold) != _is_whole(answer):
         return False
-    difference = f"({known})-({said})"
+    difference = f"({gold})-({answer})"
     letters = set(re.sub("sqrt|frac", "", difference)) & set("abcdefghijklmnopqrstuvwxyzπθ")
     if len(letters) > 2 or _HANGING.search(difference) or set(difference) & set("√π°²³×−"):
         return False
-    return equal_formulas(known, said)
+    return equal_formulas(gold, answer)
 
 
 def _is_whole(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How Visual-RFT's released code grades a box: what `boxes.<name>` names. Our own writing."""
+"""Visual-RFT's released grading of a box, as `boxes.<name>`. An independent implementation."""
 
 from __future__ import annotations
 
@@ -12,46 +12,44 @@ from vlrft.schema import DataError, Sample
 
 from ._visual_rft import refuse_frame, tagged
 
-# Linear: each attempt begins at a bracket and ends at the next but one.
+# Linear: each attempt begins at a bracket and ends at the next but one bracket.
 _BOX = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*,\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _EPSILON = 1e-6
 
 
 def visual_rft(completion: str, sample: Sample) -> float | None:
-    """Visual-RFT's training reward: GIoU + 1 of the box in the first answer tag, or without one in the
-    whole completion; 2.0 for the gold text; 0.0 for no box. In (0, 2] for a sensible box.
+    """Visual-RFT's training reward: GIoU + 1 of the box in the first answer tag, or without a tag in the whole
+    completion; 2.0 for the gold text; 0.0 for no box. In (0, 2] for a proper box.
 
-    Defects: a box that touches nothing earns up to 1; an inverted box is not refused, and may earn
-    more than 2 or less than 0; of two and more boxes the first two top left corners are taken for
-    one box. Its check by math-verify never finds anything in a box, and is left out here. Raises
-    DataError for a gold answer that is not four numbers, and where answers are in pixels of a `frame`,
-    which it would take for thousandths.
+    Defects: a box without overlap earns up to 1; an inverted box is not refused, and may earn more than 2 or less than
+    0; of two or more boxes the first two top left corners are read as one box. Its check by math-verify never finds
+    anything in a box, and is left out here. Raises DataError for a gold answer that is not four numbers, and where
+    answers are in pixels of a `frame`, which it would read as thousandths.
     """
     if not expects(sample, "box"):
         return None
     refuse_frame(sample)
     gold = _four(sample, sample.answer)
-    found = tagged(completion, lines=True)
-    said = (completion if found is None else found).strip()
-    if said == "({},{}),({},{})".format(*map(int, gold)):
+    tag = tagged(completion, lines=True)
+    answer = (completion if tag is None else tag).strip()
+    if answer == "({},{}),({},{})".format(*map(int, gold)):
         return 2.0
     try:
-        read = [[int(v) / 1000 for v in match] for match in _BOX.findall(said)]
-        corners = [(b[0], b[1]) for b in read[:2]] + [(b[2], b[3]) for b in read[:1]]
+        boxes = [[int(v) / 1000 for v in match] for match in _BOX.findall(answer)]
+        corners = [(b[0], b[1]) for b in boxes[:2]] + [(b[2], b[3]) for b in boxes[:1]]
         reward = _giou([int(v) / 1000 for v in gold], [*corners[0], *corners[1]]) + 1
     except (IndexError, ValueError, OverflowError, ZeroDivisionError):  # as released: no box, 0
         return 0.0
-    return reward if math.isfinite(reward) else 0.0  # areas past what a float holds
+    return reward if math.isfinite(reward) else 0.0  # areas beyond the range of a float
 
 
 def visual_rft_eval(completion: str, sample: Sample) -> float | None:
-    """Visual-RFT's LISA evaluation: IoU with the first shape's box of the first box anywhere in the
-    output, in thousandths; 0.0 for none. None where answers are in pixels of a `frame`: it would take
-    them for thousandths.
+    """Visual-RFT's LISA evaluation: the IoU of the first box anywhere in the output, in thousandths, with the first
+    shape's box; 0.0 for no box. None where answers are in pixels of a `frame`, which it would read as thousandths.
 
-    Defects: reads a box out of the thinking, and one that is inverted or out of range. The gold box is
-    in the sample's info (`first_shape` in pixels of an image of `size`), else the gold answer itself.
-    Raises DataError for a gold answer that is not four numbers.
+    Defects: reads a box in the thinking, and one that is inverted or out of range. The gold box is in the sample's info
+    (`first_shape` in pixels of an image of `size`), else it is the gold answer. Raises DataError for a gold answer that
+    is not four numbers.
     """
     if not expects(sample, "box") or "frame" in sample.info:
         return None
@@ -86,8 +84,8 @@ def _giou(a: Sequence[float], b: Sequence[float]) -> float:
     return overlap - (hull - union) / hull if hull > 0 else overlap
 
 
-def _four(sample: Sample, given: Any) -> list[float]:
-    numbers = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
+def _four(sample: Sample, gold: Any) -> list[float]:
+    numbers = gold if isinstance(gold, Sequence) and not isinstance(gold, str) else ()
     if len(numbers) == 4 and all(type(v) in (int, float) and math.isfinite(v) for v in numbers):
         return [float(v) for v in numbers]
-    raise DataError(f"sample {sample.id}: gold answer {given!r} is no box (x1, y1, x2, y2)")
+    raise DataError(f"sample {sample.id}: gold answer {gold!r} is not a box (x1, y1, x2, y2)")

@@ -1,6 +1,6 @@
-"""How VisualThinker-R1-Zero's released code grades an option: what `choice.<name>` names.
+"""VisualThinker-R1-Zero's released grading of an option, as `choice.<name>`.
 
-Our own writing of what each does, in the worker with a limit on time and memory.
+An independent implementation. math-verify runs in a worker with a limit on time and memory.
 """
 
 from __future__ import annotations
@@ -11,41 +11,40 @@ from string import ascii_uppercase
 from vlrft.grading import expects, sandboxed_worker
 from vlrft.schema import DataError, Sample
 
-from ._math_verify import NEEDS, SECONDS, library, parse, verify
+from ._math_verify import LIBRARIES, SECONDS, library, parse, verify
 from ._visual_rft import math_agrees, tagged
 
-_STANDING = re.compile(r"(?:^|\s|\[|\()([A-H])(?:\s|\]|\)|$)")
+_LONE_LETTER = re.compile(r"(?:^|\s|\[|\()([A-H])(?:\s|\]|\)|$)")
 _LETTERS = "ABCDEF"
 
 
 def visualthinker(completion: str, sample: Sample) -> float | None:
-    """VisualThinker's training reward: 1.0 when math-verify takes the whole completion for the gold
-    answer, when the text of the first answer tag is the gold text, or when the last letter A to H
-    that stands alone in it is the gold answer; else 0.0. None when the gold answer is no choice.
+    """VisualThinker's training reward: 1.0 when math-verify takes the whole completion for the gold answer, when the
+    text of the first answer tag is the gold text, or when the last separate letter A to H in it is the gold answer;
+    else 0.0. None when the gold answer is not a choice.
 
-    Defects: case matters (`Yes` is not `yes`), and so does a full stop; math-verify takes the last
-    number of the thinking for a counting question's answer; without a tag the whole completion is the
-    answer; of letters with one space between them every second is passed over. Raises DataError for a gold answer that is no text.
+    Defects: case matters (`Yes` is not `yes`), and so does a full stop; math-verify takes the last number of the
+    thinking for a counting question's answer; without a tag the whole completion is the answer; of letters with one
+    space between them every second is skipped. Raises DataError for a gold answer that is not text.
     """
     if not expects(sample, "choice"):
         return None
     gold, _ = _gold(sample)
-    found = tagged(completion, lines=False)
-    said = (completion if found is None else found).strip()
-    letters = _STANDING.findall(said)
-    if said == gold or (letters and letters[-1] == gold):
+    tag = tagged(completion, lines=False)
+    answer = (completion if tag is None else tag).strip()
+    letters = _LONE_LETTER.findall(answer)
+    if answer == gold or (letters and letters[-1] == gold):
         return 1.0
     return float(math_agrees(completion, gold))
 
 
 def cvbench(completion: str, sample: Sample) -> float | None:
-    """VisualThinker's CV-Bench grader: 1.0 when math-verify finds the right letter or the right option's
-    text in the first answer tag, or without one in the whole output; else 0.0. None when the gold
-    answer is no choice.
+    """VisualThinker's CV-Bench grader: 1.0 when math-verify finds the right letter or the right option's text in the
+    first answer tag, or without a tag in the whole output; else 0.0. None when the gold answer is not a choice.
 
-    Defects: an option's text counts only in the option's own case (`Above` is nothing where the option
-    is `above`); the article of `the bookcase (highlighted by a red box)` is read as letter a, so that
-    prose is biased to the first option. Raises DataError for a gold answer that is no option.
+    Defects: an option's text counts only in the option's own case (`Above` is wrong where the option is `above`); the
+    article of `the bookcase (highlighted by a red box)` is read as letter a, so that prose is biased to the first
+    option. Raises DataError for a gold answer that is not an option.
     """
     if not expects(sample, "choice"):
         return None
@@ -54,14 +53,15 @@ def cvbench(completion: str, sample: Sample) -> float | None:
     if not letter and gold in options:
         letter = ascii_uppercase[options.index(gold)]
     text = options[ascii_uppercase.index(letter)] if letter else gold
-    found = tagged_line(completion)
-    said = completion if found is None else found
-    arguments = (said, letter, text, tuple(options))
-    return sandboxed_worker().call(_cvbench, arguments, SECONDS, NEEDS) or 0.0
+    tag = tagged_line(completion)
+    answer = completion if tag is None else tag
+    arguments = (answer, letter, text, tuple(options))
+    return sandboxed_worker().call(_cvbench, arguments, SECONDS, LIBRARIES) or 0.0
 
 
 def tagged_line(text: str) -> str | None:
-    """What `<answer>\\s*(.*?)\\s*</answer>` finds first: one line, white space around it aside. Linear."""
+    """The first match of `<answer>\\s*(.*?)\\s*</answer>`, which is one line but for white space around it; in linear
+    time."""
     start = 0
     while (end := text.find("</answer>", start)) >= 0:
         inside = text[start:end].rstrip()
@@ -69,22 +69,22 @@ def tagged_line(text: str) -> str | None:
         early = inside.rfind("<answer>", 0, line + 1)
         if early >= 0 and not inside[early + len("<answer>") : line + 1].strip():
             return inside[early + len("<answer>") :].strip()
-        found = inside.find("<answer>", line + 1)
-        if found >= 0:
-            return inside[found + len("<answer>") :].strip()
+        opening = inside.find("<answer>", line + 1)
+        if opening >= 0:
+            return inside[opening + len("<answer>") :].strip()
         start = end + len("</answer>")
     return None
 
 
-def _cvbench(said: str, letter: str, text: str, options: tuple[str, ...]) -> float:
-    found = library()
+def _cvbench(answer: str, letter: str, text: str, options: tuple[str, ...]) -> float:
+    module = library()
     letters = [form for c in _LETTERS for form in (c, c.lower(), f"({c})", f"({c.lower()})")]
     styles = [
-        found.LatexExtractionConfig(),
-        found.ExprExtractionConfig(),
-        found.StringExtractionConfig(strings=(*letters, *options)),
+        module.LatexExtractionConfig(),
+        module.ExprExtractionConfig(),
+        module.StringExtractionConfig(strings=(*letters, *options)),
     ]
-    parsed = parse(said, extraction_config=styles)
+    parsed = parse(answer, extraction_config=styles)
     right = [text.lower(), text]
     if letter:
         right += [letter, letter.lower(), f"({letter.lower()})", f"({letter})"]
@@ -94,5 +94,5 @@ def _cvbench(said: str, letter: str, text: str, options: tuple[str, ...]) -> flo
 def _gold(sample: Sample) -> tuple[str, list[str]]:
     gold = sample.answer
     if not isinstance(gold, str) or not gold.strip():
-        raise DataError(f"sample {sample.id}: gold answer {gold!r} is no option")
+        raise DataError(f"sample {sample.id}: gold answer {gold!r} is not an option")
     return gold, sample.tags.get("options", "").splitlines()

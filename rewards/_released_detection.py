@@ -1,4 +1,4 @@
-"""How Visual-RFT's released code grades a list of boxes with confidences. Our own writing."""
+"""Visual-RFT's released grading of a list of boxes with confidences. An independent implementation."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ def visual_rft_iou(completion: str, sample: Sample) -> float | None:
     """Visual-RFT's detection reward, the IoU part, in [0, 1]: the IoUs of the right boxes, summed and divided by the
     larger number of boxes.
 
-    The completion's list is `[{'Position': [x1, y1, x2, y2], 'Confidence': c}, …]` in thousandths; without repeated
-    positions, and the surest first, each box takes the gold box (tag `answer`: boxes) that it overlaps most of those
-    left, and is right above an IoU of 0.5. Its parts are summed: boxes.visual_rft_iou, boxes.visual_rft_confidence and
-    format.r1, each with weight 1.
+    The completion's list is `[{'Position': [x1, y1, x2, y2], 'Confidence': c}, …]` in thousandths. Repeated positions
+    are dropped; in order of falling confidence each box is matched to the remaining gold box (tag `answer`: boxes) with
+    the highest IoU, and is right above an IoU of 0.5. The authors' reward is a sum: boxes.visual_rft_iou,
+    boxes.visual_rft_confidence and format.r1, each with weight 1.
 
-    Defects: math-verify takes the gold list for one number, y1 of its first box, and a completion from which it reads the
-    same number earns 1.0, whatever the boxes. The greedy choice may cost a match. A list over several lines earns 0.0; one
-    that is cut off is mended, one without an answer tag is read; a box out of range is not refused. Raises DataError for
-    a gold answer that is no list of boxes, and where answers are in pixels of a `frame`.
+    Defects: math-verify reads the gold list as one number, y1 of its first box, and a completion from which it reads
+    the same number earns 1.0, whatever the boxes. The greedy matching may miss a match. A list over several lines
+    earns 0.0; a truncated list is completed, one without an answer tag is read; a box out of range is not refused.
+    Raises DataError for a gold answer that is not a list of boxes, and where answers are in pixels of a `frame`.
     """
     return _part(completion, sample, 0)
 
 
 def visual_rft_confidence(completion: str, sample: Sample) -> float | None:
-    """Visual-RFT's detection reward, the confidence part, in [0, 1]: the mean over the completion's boxes of c for a right
-    one and 1 − c for a wrong one. What is read and what is right, `visual_rft_iou` says.
+    """Visual-RFT's detection reward, the confidence part, in [0, 1]: the mean over the completion's boxes of c for a
+    right box and 1 − c for a wrong one. Boxes are read and matched as in `visual_rft_iou`.
 
-    Defects, beside those: a wrong box with confidence 0 earns all of it, and so does a single right box, whatever is
-    missing. Confidence has no bounds: a right box with 9, or a wrong one with −8, makes good for eight others; only the
-    mean is clipped. Raises as visual_rft_iou does.
+    Defects, in addition to those: a wrong box with confidence 0 earns 1.0, and so does a single right box, whatever
+    boxes are missing. Confidence has no bounds: a right box with 9, or a wrong one with −8, makes up for eight others;
+    only the mean is clipped. Raises as visual_rft_iou does.
     """
     return _part(completion, sample, 1)
 
@@ -48,46 +48,46 @@ def _part(completion: str, sample: Sample, part: int) -> float | None:
     if not expects(sample, "boxes"):
         return None
     refuse_frame(sample)
-    golds = _golds(sample)
-    if math_agrees(completion, _solution(golds)):
+    gold_boxes = _gold_boxes(sample)
+    if math_agrees(completion, _solution(gold_boxes)):
         return 1.0
     try:
-        earned = _rewards(_read(completion), golds)[part]
+        reward = _rewards(_read(completion), gold_boxes)[part]
     except _AS_RELEASED:
         return 0.0
-    return min(max(earned, 0.0), 1.0) if math.isfinite(earned) else 0.0
+    return min(max(reward, 0.0), 1.0) if math.isfinite(reward) else 0.0
 
 
-def _rewards(said: list[Any], golds: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Both at once: what one of them cannot read earns neither."""
-    left = list(golds)
-    overlap = sure = 0.0
-    for one in sorted(said, key=lambda box: box["Confidence"], reverse=True):
-        ious = [_iou(gold, one["Position"]) for gold in left]
-        best = max(range(len(left)), key=lambda k: ious[k], default=None)
+def _rewards(boxes: list[Any], gold_boxes: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Both parts at once: boxes that one of them cannot read earn neither."""
+    remaining = list(gold_boxes)
+    overlap = confidence = 0.0
+    for box in sorted(boxes, key=lambda box: box["Confidence"], reverse=True):
+        ious = [_iou(gold, box["Position"]) for gold in remaining]
+        best = max(range(len(remaining)), key=lambda k: ious[k], default=None)
         if best is not None and ious[best] > _HIT:
-            del left[best]
+            del remaining[best]
             overlap += ious[best]
-            sure += one["Confidence"]
+            confidence += box["Confidence"]
         else:
-            sure += 1 - one["Confidence"]
-    return overlap / max(len(golds), len(said)), sure / len(said)
+            confidence += 1 - box["Confidence"]
+    return overlap / max(len(gold_boxes), len(boxes)), confidence / len(boxes)
 
 
 def _read(completion: str) -> list[Any]:
-    """The list of the first answer tag on one line, or of the whole completion; positions that were there before are
-    left out. Raises one of _AS_RELEASED."""
-    found = tagged(completion, lines=False)
-    text = (completion if found is None else found).strip()
+    """The list in the first answer tag on one line, or in the whole completion, without repeated positions. Raises one
+    of _AS_RELEASED."""
+    tag = tagged(completion, lines=False)
+    text = (completion if tag is None else tag).strip()
     text = text.replace("[[", "[").replace("]]", "]").replace("\n", "")
     text = text.partition("</answer>")[0]
     if not text.endswith("]"):
         text = text.rsplit("},", 1)[0] + "}]"
-    given: Any = json.loads(text.replace("'", '"'))
-    if type(given[0]) is not dict:
-        raise TypeError("no list of boxes")
+    boxes: Any = json.loads(text.replace("'", '"'))
+    if type(boxes[0]) is not dict:
+        raise TypeError("not a list of boxes")
     unique: dict[Any, Any] = {}
-    for box in given:
+    for box in boxes:
         unique.setdefault(tuple(box["Position"]), box)
     return list(unique.values())
 
@@ -98,15 +98,15 @@ def _iou(a: Sequence[float], b: Any) -> float:
     if across <= 0 or down <= 0:
         return 0.0
     union = (a[2] - a[0]) * (a[3] - a[1]) + (x2 - x1) * (y2 - y1) - across * down
-    found = across * down / union
-    return float(found) if found == found else 0.0  # never the best of NaN
+    iou = across * down / union
+    return float(iou) if iou == iou else 0.0  # NaN would be chosen as the best
 
 
-def _golds(sample: Sample) -> list[list[float]]:
-    given: Any = sample.answer
-    boxes = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
+def _gold_boxes(sample: Sample) -> list[list[float]]:
+    gold: Any = sample.answer
+    boxes = gold if isinstance(gold, Sequence) and not isinstance(gold, str) else ()
     if not boxes or not all(_is_box(box) for box in boxes):
-        raise DataError(f"sample {sample.id}: gold answer {given!r} is no list of boxes")
+        raise DataError(f"sample {sample.id}: gold answer {gold!r} is not a list of boxes")
     return [list(box) for box in boxes]
 
 
@@ -116,7 +116,9 @@ def _is_box(box: Any) -> bool:
     return all(type(v) in (int, float) and math.isfinite(v) for v in box)
 
 
-def _solution(golds: Sequence[Sequence[float]]) -> str:
-    """The gold answer as the released data write it."""
-    boxes = ", ".join(f"{{'Position': {list(map(int, box))}, 'Confidence': 1}}" for box in golds)
+def _solution(gold_boxes: Sequence[Sequence[float]]) -> str:
+    """The gold answer in the notation of the released data."""
+    boxes = ", ".join(
+        f"{{'Position': {list(map(int, box))}, 'Confidence': 1}}" for box in gold_boxes
+    )
     return f"<answer>[{boxes}]</answer>"

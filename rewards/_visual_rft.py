@@ -1,25 +1,25 @@
-"""How Visual-RFT's released code reads an answer, and what its graders share."""
+"""Parts that the ports of Visual-RFT's released graders share: reading a tag, and math-verify."""
 
 from __future__ import annotations
 
 from vlrft.grading import sandboxed_worker
 from vlrft.schema import DataError, Sample
 
-from ._math_verify import NEEDS, SECONDS, parse, verify
+from ._math_verify import LIBRARIES, SECONDS, parse, verify
 
 
 def refuse_frame(sample: Sample) -> None:
-    """Raises DataError where answers are in pixels of a frame: the released rewards take them for thousandths."""
+    """Raises DataError where answers are in pixels of a frame: the released rewards read them as thousandths."""
     if "frame" in sample.info:
         raise DataError(
-            f"sample {sample.id}: Visual-RFT's rewards read thousandths, the answers are in pixels of the resized "
+            f"sample {sample.id}: Visual-RFT's rewards read thousandths, but the answers are in pixels of the resized "
             "image; use boxes, boxes.giou or boxes.detected"
         )
 
 
 def tagged(text: str, *, lines: bool) -> str | None:
-    """What `<answer>(.*?)</answer>` finds first, across line breaks only with `lines`; in linear
-    time, which a search for the pattern is not."""
+    """The first match of `<answer>(.*?)</answer>`, which spans lines only with `lines`; in linear time, unlike a
+    search for the pattern."""
     start = text.find("<answer>")
     while start >= 0:
         inside = start + len("<answer>")
@@ -33,14 +33,14 @@ def tagged(text: str, *, lines: bool) -> str | None:
     return None
 
 
-def squeezed(text: str) -> str:
-    """Without spaces and underscores, in lower case."""
+def squeeze(text: str) -> str:
+    """The text in lower case, without spaces and underscores."""
     return text.replace(" ", "").replace("_", "").lower()
 
 
 def math_agrees(completion: str, solution: str) -> bool:
-    """Whether math-verify takes the completion for the solution; not, where it runs over its time."""
-    return sandboxed_worker().call(_agrees, (completion, solution), SECONDS, NEEDS) is True
+    """Whether math-verify takes the completion for the solution; False where it exceeds its time limit."""
+    return sandboxed_worker().call(_agrees, (completion, solution), SECONDS, LIBRARIES) is True
 
 
 def _agrees(completion: str, solution: str) -> bool:

@@ -1,4 +1,4 @@
-"""A box, by its overlap with the gold one."""
+"""A box, by its overlap with the gold box."""
 
 from __future__ import annotations
 
@@ -34,109 +34,109 @@ _HIT = 0.5  # a box is right above this IoU with its partner, as in Visual-RFT
 
 
 def boxes(completion: str, sample: Sample) -> float | None:
-    """Intersection over union in [0, 1] of `(x1,y1),(x2,y2)` in thousandths; None when the gold
-    answer is no box.
+    """Intersection over union in [0, 1] of `(x1,y1),(x2,y2)` in thousandths; None when the gold answer is not a box.
 
-    Where the sample's info has a `frame` (width, height), the answer is in pixels of it, and the gold
-    box is brought to its whole pixels. 0.0 for no box, more than one, or one that is inverted,
-    without area or out of range. Raises DataError for a gold answer that is not four numbers of a
-    proper box within 0 … 1000.
+    Where the sample's info has a `frame` (width, height), the answer is in pixels of it, and the gold box is rescaled
+    to its whole pixels. 0.0 for no box, more than one, or one that is inverted, without area or out of range. Raises
+    DataError for a gold answer that is not four numbers of a proper box within 0 … 1000.
     """
     if not expects(sample, "box"):
         return None
     gold, (width, height) = _gold(sample, sample.answer)
-    box = _said(completion)
+    box = _answer_box(completion)
     return 0.0 if box is None else iou(box, gold, width, height)
 
 
 def giou(completion: str, sample: Sample) -> float | None:
-    """(GIoU + 1) / 2 in [0, 1]: as `boxes`, but a box beside the gold one earns more the nearer it is.
+    """(GIoU + 1) / 2 in [0, 1]: as `boxes`, but a box without overlap earns more the closer it is to the gold box.
 
-    0.0 for what `boxes` cannot use; raises as it does. Source: Rezatofighi et al. 2019.
+    0.0 for an answer that `boxes` cannot use; raises as it does. Source: Rezatofighi et al. 2019.
     """
     if not expects(sample, "box"):
         return None
     gold, (width, height) = _gold(sample, sample.answer)
-    box = _said(completion)
+    box = _answer_box(completion)
     if box is None or not is_proper(box, width, height):
         return 0.0
     return (generalised(box, gold) + 1) / 2
 
 
 def matched(completion: str, sample: Sample) -> float | None:
-    """The overlap of several boxes in [0, 1]: the best one-to-one matching's IoUs, summed and divided
-    by the larger number of boxes, so that a box too many costs as much as one too few.
+    """The overlap of several boxes in [0, 1]: the IoUs of the best one-to-one matching, summed and divided by the
+    larger number of boxes, so that a box too many costs as much as one too few.
 
-    The gold answer is a list of boxes (tag `answer`: boxes); the completion's stand in its tag with a
-    semicolon, a line break or both between them. 0.0 where one of them cannot be read. Raises DataError for
-    an unreadable gold answer or none.
+    The gold answer is a list of boxes (tag `answer`: boxes); the completion's boxes are in its answer tag, separated
+    by a semicolon, a line break or both. 0.0 where one of them cannot be read. Raises DataError for a gold answer
+    that is unreadable or missing.
     """
     if not expects(sample, "boxes"):
         return None
-    golds = _golds(sample)
+    gold_boxes = _gold_boxes(sample)
     answer = read_answer(completion)
-    said = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
-    found = [box for box in said if box is not None]
-    if not found or len(found) < len(said):
+    parts = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
+    answer_boxes = [box for box in parts if box is not None]
+    if not answer_boxes or len(answer_boxes) < len(parts):
         return 0.0
-    return sum(_overlaps(found, golds)) / max(len(found), len(golds))
+    overlaps = _overlaps(answer_boxes, gold_boxes)
+    return sum(overlaps) / max(len(answer_boxes), len(gold_boxes))
 
 
 def detected(completion: str, sample: Sample) -> Mapping[str, float] | None:
     """Several boxes, each with a confidence: the scores `iou`, as `matched`, and `confidence`, both in [0, 1].
 
-    The answer tag holds `[{'Position': [x1, y1, x2, y2], 'Confidence': c}, …]`, with c in [0, 1]. A box is right (h = 1)
-    above an IoU of 0.5 with its partner, else wrong (h = 0); over n boxes said and m gold ones
+    The text of the answer tag is `[{'Position': [x1, y1, x2, y2], 'Confidence': c}, …]`, with c in [0, 1]. A box is
+    right (h = 1) above an IoU of 0.5 with its partner, else wrong (h = 0); over n boxes of the answer and m gold
+    boxes
 
         confidence = max(0, Σ (2·c·h − c²)) / max(n, m)
 
-    which is highest in the mean where c is the chance of being right, gives nothing for a wrong box that claims
-    nothing, and 1 for all boxes, right and sure. 0.0 for a list that cannot be read or is empty. Gold answers are as
-    for `matched`, and so is what raises. Source: after Visual-RFT (arXiv 2503.01785), whose confidence reward pays for wrong
-    boxes: `visual_rft_confidence`.
+    whose mean is highest where c is the probability that the box is right; it is 0 for a wrong box with c = 0, and 1
+    when every box is right with c = 1. 0.0 for a list that cannot be read or is empty. Gold answers and errors are
+    those of `matched`. Source: after Visual-RFT (arXiv 2503.01785), whose confidence reward pays for wrong boxes:
+    `visual_rft_confidence`.
     """
     if not expects(sample, "boxes"):
         return None
-    golds = _golds(sample)
-    said = read_detections(read_answer(completion) or "")
-    if not said:
+    gold_boxes = _gold_boxes(sample)
+    detections = read_detections(read_answer(completion) or "")
+    if not detections:
         return {"iou": 0.0, "confidence": 0.0}
-    found = _overlaps([box for box, _ in said], golds)
-    whole = max(len(said), len(golds))
-    sure = sum(2 * c * (v > _HIT) - c * c for v, (_, c) in zip(found, said, strict=True))
-    return {"iou": sum(found) / whole, "confidence": max(0.0, sure) / whole}
+    ious = _overlaps([box for box, _ in detections], gold_boxes)
+    count = max(len(detections), len(gold_boxes))
+    confidence = sum(2 * c * (v > _HIT) - c * c for v, (_, c) in zip(ious, detections, strict=True))
+    return {"iou": sum(ious) / count, "confidence": max(0.0, confidence) / count}
 
 
-def _overlaps(said: Sequence[Box], golds: Sequence[Framed]) -> list[float]:
-    """IoU of each box with its partner in the best one-to-one matching; 0 without one."""
+def _overlaps(answer_boxes: Sequence[Box], gold_boxes: Sequence[Framed]) -> list[float]:
+    """The IoU of each box with its partner in the best one-to-one matching; 0 without a partner."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:
         raise ImportError("boxes.matched needs scipy: pip install scipy") from None
 
-    table = [[iou(box, gold, *frame) for gold, frame in golds] for box in said]
-    found = [0.0] * len(said)
+    table = [[iou(box, gold, *frame) for gold, frame in gold_boxes] for box in answer_boxes]
+    ious = [0.0] * len(answer_boxes)
     for row, column in zip(*linear_sum_assignment(table, maximize=True), strict=True):
-        found[row] = table[row][column]
-    return found
+        ious[row] = table[row][column]
+    return ious
 
 
-def _said(completion: str) -> Box | None:
+def _answer_box(completion: str) -> Box | None:
     answer = read_answer(completion)
     return None if answer is None else read_box(answer)
 
 
-def _golds(sample: Sample) -> list[Framed]:
-    given: Any = sample.answer
-    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise DataError(f"sample {sample.id}: gold answer {given!r} is no list of boxes")
-    return [_gold(sample, one) for one in given]
+def _gold_boxes(sample: Sample) -> list[Framed]:
+    gold: Any = sample.answer
+    if not isinstance(gold, Sequence) or isinstance(gold, str) or not gold:
+        raise DataError(f"sample {sample.id}: gold answer {gold!r} is not a list of boxes")
+    return [_gold(sample, box) for box in gold]
 
 
-def _gold(sample: Sample, given: Any) -> Framed:
-    """The gold box and the frame that it and the answer are in."""
-    if isinstance(given, Sequence) and len(given) == 4:
-        numbers = [float(v) for v in given if isinstance(v, Real) and not isinstance(v, bool)]
+def _gold(sample: Sample, gold: Any) -> Framed:
+    """The gold box and the frame that both it and the answer are in."""
+    if isinstance(gold, Sequence) and len(gold) == 4:
+        numbers = [float(v) for v in gold if isinstance(v, Real) and not isinstance(v, bool)]
         if len(numbers) == 4 and is_proper(box := (numbers[0], numbers[1], numbers[2], numbers[3])):
             whole = (THOUSAND, THOUSAND)
             if "frame" not in sample.info:
@@ -146,5 +146,5 @@ def _gold(sample: Sample, given: Any) -> Framed:
             if is_proper(box, *frame):
                 return box, frame
     raise DataError(
-        f"sample {sample.id}: gold answer {given!r} is no box (x1, y1, x2, y2) within 0 to 1000"
+        f"sample {sample.id}: gold answer {gold!r} is not a box (x1, y1, x2, y2) within 0 to 1000"
     )

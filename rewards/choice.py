@@ -1,4 +1,4 @@
-"""One of several options: its letter, its text or a class name."""
+"""One of several options, by its letter or its text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ __all__ = ["choice", "cvbench", "visualthinker"]
 
 
 def choice(completion: str, sample: Sample) -> float | None:
-    """1.0 for the right option, 0.0 for another or none; None when the gold answer is no choice.
+    """1.0 for the right option, 0.0 for another or none; None when the gold answer is not a choice.
 
-    The gold answer is an option's text (`7`, `persian cat`), or a letter when the tag `options`
-    lists the options, one a line, from A on; then the letter, the option's text and both (`(A)
-    left`) count alike. Equality, never containment. Raises DataError for a gold answer that is no
-    text, is empty, or is none of the options.
+    The gold answer is an option's text (`7`, `persian cat`), or a letter when the tag `options` lists the options,
+    one a line, from A on; then the letter, the option's text and both (`(A) left`) are right. Equality, never
+    containment. Raises DataError for a gold answer that is not text, is empty, or is none of the options.
     """
     if not expects(sample, "choice"):
         return None
@@ -33,11 +32,11 @@ def choice(completion: str, sample: Sample) -> float | None:
 
 
 def _accepted(sample: Sample) -> frozenset[str]:
-    """Every plain text that is the right answer."""
+    """Every normalised text that is a right answer."""
     gold = sample.answer
     if not isinstance(gold, str) or not normalise_text(gold):
         raise DataError(
-            f"sample {sample.id}: gold answer {gold!r} is no option; use a text such as '7' or 'A'"
+            f"sample {sample.id}: gold answer {gold!r} is not an option; use a text such as '7' or 'A'"
         )
     options = sample.tags.get("options")
     if options is None:

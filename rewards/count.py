@@ -13,10 +13,9 @@ _RELEASED = re.compile(r"<answer>\s*(\d{1,18})\s*</answer>")
 
 
 def count(completion: str, sample: Sample) -> float | None:
-    """1.0 for the right number in ASCII digits, 0.0 otherwise; None when the gold answer is no
-    count.
+    """1.0 for the right number in ASCII digits, 0.0 otherwise; None when the gold answer is not a count.
 
-    Raises DataError for a gold answer that is no whole number from 0 on.
+    Raises DataError for a gold answer that is not a whole number of at least 0.
     """
     if not expects(sample, "count"):
         return None
@@ -26,10 +25,10 @@ def count(completion: str, sample: Sample) -> float | None:
 
 
 def fuzzy(completion: str, sample: Sample) -> float | None:
-    """1.5 − e for an answer that is off by a share e = |gold − answer| / gold below one half (so 1.5
-    for the right number), else 0.0; None when the gold answer is no count.
+    """1.5 − e for an answer whose relative error e = |gold − answer| / gold is below one half (so 1.5 for the right
+    number), else 0.0; None when the gold answer is not a count.
 
-    A gold count of 0 can only be met exactly. Raises DataError as `count` does.
+    A gold count of 0 must be answered exactly. Raises DataError as `count` does.
     """
     if not expects(sample, "count"):
         return None
@@ -43,22 +42,21 @@ def fuzzy(completion: str, sample: Sample) -> float | None:
 
 
 def r1v_eval(completion: str, sample: Sample) -> float | None:
-    """R1-V's SuperCLEVR evaluation: the first `<answer>` that holds digits and nothing else.
+    """R1-V's SuperCLEVR evaluation: the first `<answer>` whose text is digits and nothing else.
 
-    Defects: looks into the thinking, too; takes the first of several answers; reads digits of any
-    script.
+    Defects: searches the thinking as well; takes the first of several answers; reads digits of any script.
     """
     if not expects(sample, "count"):
         return None
-    found = _RELEASED.search(completion)
-    return float(found is not None and int(found[1]) == _gold(sample))
+    tag = _RELEASED.search(completion)
+    return float(tag is not None and int(tag[1]) == _gold(sample))
 
 
 def _gold(sample: Sample) -> int:
-    given = sample.answer
-    number = read_integer(given) if isinstance(given, str) else given
+    gold = sample.answer
+    number = read_integer(gold) if isinstance(gold, str) else gold
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise DataError(
-            f"sample {sample.id}: gold answer {given!r} is no count; use a whole number from 0 on"
+            f"sample {sample.id}: gold answer {gold!r} is not a count; use a whole number of at least 0"
         )
     return number

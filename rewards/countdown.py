@@ -15,7 +15,7 @@ from .math_answer import answer_text
 
 __all__ = ["countdown"]
 
-LONGEST = 200  # characters: what four numbers need many times over
+MAX_CHARACTERS = 200  # many times as many as an expression of four numbers needs
 
 _ARITHMETIC = re.compile(r"[0-9+\-*/()=\s]+")
 _OPERATORS = {
@@ -27,17 +27,17 @@ _OPERATORS = {
 
 
 def countdown(completion: str, sample: Sample) -> float | None:
-    """1.0 for such an expression in the answer tag (or, without one, in the last box), 0.0 otherwise;
-    None when the gold answer is no `{"nums", "target"}`.
+    """1.0 for an expression in the answer tag (or, without a tag, in the last box) that uses each number once and
+    equals the target, 0.0 otherwise; None when the gold answer is not `{"nums", "target"}`.
 
-    Whole numbers, + - * / and brackets, computed exactly; `= target` may follow. Raises DataError
-    for a gold answer that is not that mapping of whole numbers.
+    Whole numbers, + - * / and brackets, computed exactly; `= target` may follow. Raises DataError for a gold answer
+    that is not that mapping of whole numbers.
     """
     if not expects(sample, "countdown"):
         return None
     numbers, target = _gold(sample)
     answer = answer_text(completion)
-    if answer is None or len(answer) > LONGEST or not _ARITHMETIC.fullmatch(answer):
+    if answer is None or len(answer) > MAX_CHARACTERS or not _ARITHMETIC.fullmatch(answer):
         return 0.0
     expression, equals, right = answer.partition("=")
     if equals and right.strip() != str(target):
@@ -50,20 +50,20 @@ def countdown(completion: str, sample: Sample) -> float | None:
 
 
 def _numbers(tree: ast.expr) -> Iterator[int]:
-    """The numbers of the expression. Raises ValueError for anything but arithmetic."""
+    """The numbers of the expression. Raises ValueError for a node that is not arithmetic."""
     if isinstance(tree, ast.Constant) and type(tree.value) is int:
         yield tree.value
     elif isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
         yield from _numbers(tree.left)
         yield from _numbers(tree.right)
     else:
-        raise ValueError("no arithmetic")
+        raise ValueError("not arithmetic")
 
 
 def _value(tree: ast.expr) -> Fraction:
     if isinstance(tree, ast.BinOp):
-        found: Fraction = _OPERATORS[type(tree.op)](_value(tree.left), _value(tree.right))
-        return found
+        value: Fraction = _OPERATORS[type(tree.op)](_value(tree.left), _value(tree.right))
+        return value
     assert isinstance(tree, ast.Constant)
     assert isinstance(tree.value, int)
     return Fraction(tree.value)

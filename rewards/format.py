@@ -1,4 +1,4 @@
-"""The form of a completion, whatever it says."""
+"""The form of a completion, whatever its content."""
 
 from __future__ import annotations
 
@@ -10,50 +10,49 @@ from vlrft.schema import Sample
 __all__ = ["easyr1", "format", "open_rs", "r1"]
 
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
-_MEETING = re.compile(r"</think>\s*<answer>")
+_JUNCTION = re.compile(r"</think>\s*<answer>")
 _TAG_SPACE = re.compile(r"\s*([<>/])\s*")
 
 
 def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like its file)
-    """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it;
-    else 0.0.
+    """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it; else 0.0.
 
-    Where the prompt asks for thinking and a box (tag `form`: boxed), 1.0 for one `<think>…</think>`
-    and a `\\boxed{…}` after it; where it asks for a box only (`form`: box), for a box. Applies to every sample. An empty answer, a nested or repeated tag or an
-    answer too long to read earns nothing. Where the prompt opened the thinking itself (tag
-    `opened`), the completion goes on from there; so with the released forms.
+    Where the prompt asks for thinking and a box (tag `form`: boxed), 1.0 for one `<think>…</think>` and a
+    `\\boxed{…}` after it; where it asks for a box only (`form`: box), for a box. Applies to every sample. An empty
+    answer, a nested or repeated tag or an answer too long to read earns nothing. Where the prompt already opens the
+    thinking (tag `opened`), the completion continues from there, for the released forms as well.
     """
     text = _whole(completion, sample).strip()
     if any(text.count(tag) > 1 for tag in _TAGS):
         return 0.0
     if sample.tags.get("form") == "box":
         return float(read_boxed(text) is not None)
-    thought, closed, spoken = (part.strip() for part in text.rpartition("</think>"))
-    thinks = thought.startswith("<think>") if closed else "<think>" not in spoken
+    thought, closed, response = (part.strip() for part in text.rpartition("</think>"))
+    thinks = thought.startswith("<think>") if closed else "<think>" not in response
     if sample.tags.get("form") == "boxed":
         return float(bool(closed) and thinks and read_boxed(text) is not None)
     if read_answer(text) is None:
         return 0.0
-    return float(thinks and spoken.startswith("<answer>") and spoken.endswith("</answer>"))
+    return float(thinks and response.startswith("<answer>") and response.endswith("</answer>"))
 
 
 def r1(completion: str, sample: Sample) -> float:
-    """R1-V's, Visual-RFT's and VisualThinker's: all of it is `<think>…</think>`, white space,
+    """The format reward of R1-V, Visual-RFT and VisualThinker: the whole completion is `<think>…</think>`, white space,
     `<answer>…</answer>`.
 
-    Defects: tags may stand inside the thinking or the answer; an empty answer has the form.
+    Defects: tags may occur inside the thinking or the answer; an empty answer has the form.
     """
     text = _whole(completion, sample)
     if not (text.startswith("<think>") and text.endswith("</answer>")):
         return 0.0
-    return float(_MEETING.search(text, len("<think>"), len(text) - len("</answer>")) is not None)
+    return float(_JUNCTION.search(text, len("<think>"), len(text) - len("</answer>")) is not None)
 
 
 def easyr1(completion: str, sample: Sample) -> float:
-    """EasyR1's: `<think>`, then `</think>`, then `\\boxed{`, then `}`, with anything between and
-    behind.
+    """EasyR1's format reward: `<think>`, then `</think>`, then `\\boxed{`, then `}`, with anything between them and
+    after.
 
-    White space around `<`, `>` and `/` goes first. Defects: an empty box has the form.
+    White space around `<`, `>` and `/` is removed first. Defects: an empty box has the form.
     """
     text = _TAG_SPACE.sub(r"\1", _whole(completion, sample))
     if not text.startswith("<think>"):
@@ -68,9 +67,9 @@ def easyr1(completion: str, sample: Sample) -> float:
 
 
 def open_rs(completion: str, sample: Sample) -> float:
-    """open-rs': exactly one `</think>` that has a line of its own.
+    """The format reward of open-rs: exactly one `</think>` on a line by itself.
 
-    Defects: says nothing about an answer.
+    Defects: does not ask for an answer.
     """
     return float(completion.count("\n</think>\n") == 1)
 

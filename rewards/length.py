@@ -1,7 +1,7 @@
-"""The length of a completion in characters, whatever it says: a reward sees its text, not its tokens.
+"""The length of a completion in characters, whatever its content: a reward gets its text, not its tokens.
 
-Only beside a reward for being right: alone, each teaches to say nothing. The tag `length_budget` of
-a sample, a whole number of characters, replaces the lengths given here.
+Use these only together with a reward for a right answer: alone, each teaches the policy to say nothing. The tag
+`length_budget` of a sample, a whole number of characters, replaces the lengths given here.
 """
 
 from __future__ import annotations
@@ -15,60 +15,59 @@ from .math_answer import open_r1
 
 __all__ = ["cosine", "length", "open_rs_cosine"]
 
-BUDGET = 4000  # characters: about a thousand tokens of English
-RELEASED = 1000  # characters: open-rs' `cosine_max_len`
+BUDGET = 4000  # characters, about a thousand tokens of English
+RELEASED = 1000  # characters, open-rs' `cosine_max_len`
 
 _BUDGET = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def length(completion: str, sample: Sample) -> float:
-    """A soft over-long penalty: 0.0 up to the budget (tag `length_budget`, 4000 characters unless
-    given), from there falling in a straight line to -1.0 a quarter of the budget later; -1.0 beyond.
+    """A soft over-long penalty: 0.0 up to the budget (tag `length_budget`, 4000 characters by default), then falling
+    linearly to -1.0 over a quarter of the budget; -1.0 beyond.
 
-    Applies to every sample. Raises DataError for a budget that is no whole number from 1 on. Source:
-    DAPO (Yu et al. 2025, arXiv 2503.14476), equation 13, there in tokens.
+    Applies to every sample. Raises DataError for a budget that is not a whole number of at least 1. Source: DAPO (Yu et
+    al. 2025, arXiv 2503.14476), equation 13, there in tokens.
     """
     budget = _budget(sample, BUDGET)
     return max(-1.0, min(0.0, (budget - len(completion)) / (budget / 4)))
 
 
 def cosine(completion: str, sample: Sample) -> float:
-    """A penalty in [-1, 0] from the first character on: (cos(π · characters / budget) - 1) / 2, and
-    -1.0 from the budget on, so that it never rises again.
+    """A penalty in [-1, 0] from the first character on: (cos(π · characters / budget) - 1) / 2, and -1.0 from the
+    budget on, so that it never rises again.
 
-    By length alone: unlike its source it does not ask whether the answer is right, which makes it fit
-    any task. Applies to every sample; raises as `length`. Source: the shape of Yeo et al. 2025 (arXiv
-    2502.03373).
+    By length alone: unlike its source it does not depend on whether the answer is right, which makes it fit any task.
+    Applies to every sample; raises as `length`. Source: the shape of Yeo et al. 2025 (arXiv 2502.03373).
     """
     share = min(len(completion) / _budget(sample, BUDGET), 1.0)
     return (math.cos(math.pi * share) - 1) / 2
 
 
 def open_rs_cosine(completion: str, sample: Sample) -> float | None:
-    """open-rs': from 1.0 down to 0.5 for a right answer and from 0.0 down to -0.5 for a wrong one, as
-    the cosine falls from 0 to 1000 characters (tag `length_budget`; experiment 3 has 3584); None
-    when the gold answer is not mathematics.
+    """The length reward of open-rs: from 1.0 down to 0.5 for a right answer and from 0.0 down to -0.5 for a wrong
+    one, as the cosine falls from 0 to 1000 characters (tag `length_budget`; experiment 3 has 3584); None when the
+    gold answer is not mathematics.
 
-    Right is what `math_answer.open_r1` says. Defects: characters, where tokens were meant; beyond
-    that length the cosine rises again, so that 2000 characters earn what none do and 3000 what 1000
-    do; a wrong answer loses by being long, and the shortest costs nothing; where the solution has no
-    readable LaTeX, every completion earns 1.0. Raises as `length` and `open_r1`.
+    An answer is right by `math_answer.open_r1`. Defects: characters, where tokens were meant; beyond that length the
+    cosine rises again, so that 2000 characters earn as much as none and 3000 as much as 1000; a long wrong answer loses
+    more than a short one, and the shortest costs nothing; where the solution has no readable LaTeX, every completion
+    earns 1.0. Raises as `length` and `open_r1`.
     """
     budget = _budget(sample, RELEASED)
     right = open_r1(completion, sample)
     if right is None:
         return None
-    if right and open_r1("", sample):  # not even nothing is wrong: the solution cannot be read
+    if right and open_r1("", sample):  # even an empty answer is right: the solution cannot be read
         return 1.0
     least = 0.5 if right else -0.5
     return least + 0.25 * (1 + math.cos(math.pi * len(completion) / budget))
 
 
-def _budget(sample: Sample, usual: int) -> int:
-    given = sample.tags.get("length_budget", str(usual))
-    if not isinstance(given, str) or not _BUDGET.fullmatch(given):
+def _budget(sample: Sample, default: int) -> int:
+    budget = sample.tags.get("length_budget", str(default))
+    if not isinstance(budget, str) or not _BUDGET.fullmatch(budget):
         raise DataError(
-            f"sample {sample.id}: tag length_budget {given!r} is no number of characters; "
+            f"sample {sample.id}: tag length_budget {budget!r} is not a number of characters; "
             f"use a whole number from 1 to 999999999"
         )
-    return int(given)
+    return int(budget)

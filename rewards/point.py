@@ -1,4 +1,4 @@
-"""A point on the picture, by whether it lies in the gold box."""
+"""A point in the image, by whether it is in the gold box."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ _POINT = re.compile(rf"\({_NUMBER},{_NUMBER}\)")
 
 
 def point(completion: str, sample: Sample) -> float | None:
-    """1.0 for one `(x,y)` in thousandths of the picture that lies in the gold box or on its edge, 0.0
-    otherwise; None when the gold answer is no box to point into (tag `answer`: point).
+    """1.0 for one `(x,y)` in thousandths of the image that is in the gold box or on its edge, 0.0 otherwise; None
+    when the gold answer is not a box to point into (tag `answer`: point).
 
-    The point is all of the answer tag; no point, several, a negative number or one above 1000 earns
-    nothing. Raises DataError for a gold answer that is not four numbers of a proper box within
-    0 … 1000. Source: how ScreenSpot (Cheng et al. 2024, arXiv 2401.10935) counts a click.
+    The point is the whole text of the answer tag; no point, several points, a negative number or one above 1000 earn
+    nothing. Raises DataError for a gold answer that is not four numbers of a proper box within 0 … 1000. Source: the
+    grading of a click in ScreenSpot (Cheng et al. 2024, arXiv 2401.10935).
     """
     if not expects(sample, "point"):
         return None
     x1, y1, x2, y2 = _gold(sample)
-    found = _POINT.fullmatch(read_answer(completion) or "")
-    if found is None:
+    match = _POINT.fullmatch(read_answer(completion) or "")
+    if match is None:
         return 0.0
-    x, y = float(found[1]), float(found[2])
+    x, y = float(match[1]), float(match[2])
     return float(x1 <= x <= x2 and y1 <= y <= y2)
 
 
 def _gold(sample: Sample) -> Box:
-    given = sample.answer
-    if isinstance(given, Sequence) and len(given) == 4:
-        numbers = [float(v) for v in given if _within(v)]
+    gold = sample.answer
+    if isinstance(gold, Sequence) and len(gold) == 4:
+        numbers = [float(v) for v in gold if _is_coordinate(v)]
         if len(numbers) == 4 and is_proper(box := (numbers[0], numbers[1], numbers[2], numbers[3])):
             return box
     raise DataError(
-        f"sample {sample.id}: gold answer {given!r} is no box (x1, y1, x2, y2) within 0 to 1000 "
+        f"sample {sample.id}: gold answer {gold!r} is not a box (x1, y1, x2, y2) within 0 to 1000 "
         f"with x1 < x2 and y1 < y2"
     )
 
 
-def _within(value: Any) -> bool:
+def _is_coordinate(value: Any) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and value <= THOUSAND and not value < 0

@@ -86,7 +86,11 @@ CASES = {
         "task own: the train split has no samples",
     ),
     "unreadable image": (["task.options.rows=broken.json"], 1, "row0"),
-    "unreadable gold": (["task.options.rows=gold.json"], 1, "row0: gold answer 'some' is no count"),
+    "unreadable gold": (
+        ["task.options.rows=gold.json"],
+        1,
+        "row0: gold answer 'some' is not a count",
+    ),
     "reward raises": (
         ["task.rewards={./own.py:raising: 1.0}"],
         1,

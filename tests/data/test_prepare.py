@@ -264,7 +264,7 @@ def test_stored_outputs_may_bring_their_gold_answers(
         ('{"id": "test/0"}', 'p.jsonl, row 1: expected {"id": …, "output": text}'),
         ('{"id": "test/0", "output": 3}', "row 1: expected"),
         ('{"id": "test/99", "output": ""}', "row 1: the data have no sample 'test/99'"),
-        ('{"id": "test/0", "output": "", "answer": ""}', "gold answer '' is no option"),
+        ('{"id": "test/0", "output": "", "answer": ""}', "gold answer '' is not an option"),
         ("nothing", "p.jsonl, line 1: not JSON"),
     ],
 )

@@ -82,7 +82,8 @@ def one_sided(
     low: float,
     high: float,
 ) -> Float[Tensor, "B T"]:
-    """min(d, high) where A ≥ 0, max(d, −low) where A < 0: bounded only in the direction in which the advantage pushes."""
+    """min(d, high) where A ≥ 0, max(d, −low) where A < 0: bounded only in the direction in which the advantage
+    pushes."""
     return torch.where(advantages >= 0, moved.clamp(max=high), moved.clamp(min=-low))
 
 

@@ -26,8 +26,8 @@ class Gvpo:
     GVPO, arXiv 2504.19599, Eq. 9 and Listing 1: sums over the action tokens (all turns), no length normalisation, no
     std, no clip, no importance ratio. The weights of a group sum to zero, so its means may be taken beforehand and
     without a gradient: exact at any micro-batch size. The reduction is `group_sum`. Rollouts may come from any
-    distribution of full support (theorem 3.2), stored ones too: s' is always that of the current π', never the sampler's.
-    Top-p and top-k take that support away.
+    distribution of full support (theorem 3.2), stored ones too: s' is always that of the current π', never the
+    sampler's. Top-p and top-k take that support away.
 
     With `reference: old`, one update a batch of rollouts and var = cov, s = s', which leaves REINFORCE with centred
     rewards: use updates_per_batch ≥ 2, or `reference: initial`.

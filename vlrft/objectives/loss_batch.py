@@ -25,7 +25,8 @@ class Denominators:
 
 @dataclass(frozen=True, kw_only=True)
 class LossBatch:
-    """The rows of a micro-batch, as an objective reads them. Entry [b, t] of every tensor belongs to token t of row b."""
+    """The rows of a micro-batch, as an objective reads them. Entry [b, t] of every tensor belongs to token t of row
+    b."""
 
     mask: Bool[Tensor, "B T"]  # action tokens
     advantages: Float[Tensor, "B T"]  # detached

@@ -60,7 +60,8 @@ class RunLog:
         }
 
     def resume_from(self, step: int, *, fresh: bool) -> None:
-        """Removes everything after `step` from the files, so that no later step is written twice. `fresh`: removes all."""
+        """Removes everything after `step` from the files, so that no step is written twice. `fresh`: removes
+        all."""
         if not self.ranks.first:
             return
         last_step = -1 if fresh else step

@@ -1,8 +1,8 @@
 """Parses tokens as one mathematical expression (see `expression`), or None.
 
-Every token must be part of it; nothing is skipped. Adjacent letters are multiplied, `2\\frac12` is a mixed number, `e` is
-Euler's number and `i` the imaginary unit. A letter before parentheses is multiplied as well: `f(x)` equals `x f`; but
-`f(0)` is a name. `\\log` without a base is the natural logarithm.
+Every token must be part of it; nothing is skipped. Adjacent letters are multiplied, `2\\frac12` is a mixed number,
+`e` is Euler's number and `i` the imaginary unit. A letter before parentheses is multiplied as well: `f(x)` equals
+`x f`; but `f(0)` is a name. `\\log` without a base is the natural logarithm.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def gold_texts(sample: Sample) -> tuple[str, ...]:
     texts = tuple(text for text in items if text is not None)
     if not texts or len(texts) < len(items):
         raise DataError(
-            f"sample {sample.id}: gold answer {gold!r} is no text, number or list of texts"
+            f"sample {sample.id}: gold answer {gold!r} is not a text, a number or a list of texts"
         )
     return texts
 

@@ -1,6 +1,7 @@
 """Points written by the names of their coordinates: `x = 3, y = -2` is (3, -2).
 
-Coordinates are in the order of their names: x before y, a before b, x_2 before x_10, in whatever order they are written.
+Coordinates are in the order of their names: x before y, a before b, x_2 before x_10, in whatever order they are
+written.
 """
 
 from __future__ import annotations
