@@ -1,4 +1,4 @@
-"""Slow estimators, written from their formulas: loops over Python floats, no code shared with the library."""
+"""Reference estimators, written from the formulas: loops over Python floats that share no code with the library."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def by_group(toy: Toy, rule: Callable[[Numbers], Numbers], values: Numbers) -> N
     """The rule for each group whose values differ, 0 for the others."""
     out = [0.0] * len(values)
     for members in toy.groups():
-        own = [values[i] for i in members]
-        if differ(own):
-            for i, a in zip(members, rule(own), strict=True):
+        group_values = [values[i] for i in members]
+        if differ(group_values):
+            for i, a in zip(members, rule(group_values), strict=True):
                 out[i] = a
     return out
 
 
-def centre(own: Numbers) -> Numbers:
-    return [v - fmean(own) for v in own]
+def centre(values: Numbers) -> Numbers:
+    return [v - fmean(values) for v in values]
 
 
-def standardise(own: Numbers) -> Numbers:
-    return [(v - fmean(own)) / (stdev(own) + EPS) for v in own]
+def standardise(values: Numbers) -> Numbers:
+    return [(v - fmean(values)) / (stdev(values) + EPS) for v in values]
 
 
 def whiten(toy: Toy, values: Numbers) -> Numbers:
@@ -76,8 +76,8 @@ def batch_standardised(toy: Toy) -> Numbers:
 
 
 def rloo(toy: Toy) -> Numbers:
-    def rule(own: Numbers) -> Numbers:
-        return [v - (sum(own) - v) / (len(own) - 1) for v in own]
+    def rule(values: Numbers) -> Numbers:
+        return [v - (sum(values) - v) / (len(values) - 1) for v in values]
 
     return by_group(toy, rule, toy.rewards)
 
@@ -96,9 +96,9 @@ def gdpo(toy: Toy) -> Numbers:
     for name, weight in toy.weights.items():
         for members in toy.groups():
             apply = [i for i in members if not isnan(toy.scores[name][i])]
-            own = [toy.scores[name][i] for i in apply]
-            if differ(own):
-                for i, a in zip(apply, standardise(own), strict=True):
+            scores = [toy.scores[name][i] for i in apply]
+            if differ(scores):
+                for i, a in zip(apply, standardise(scores), strict=True):
                     total[i] += weight * a
     return whiten(toy, total)
 
@@ -118,10 +118,10 @@ def dapo(toy: Toy) -> Numbers:
 
 
 def best_against_worst(toy: Toy) -> Numbers:
-    def rule(own: Numbers) -> Numbers:
-        out = [0.0] * len(own)
-        out[own.index(max(own))] = 1.0
-        out[own.index(min(own))] = -1.0
+    def rule(values: Numbers) -> Numbers:
+        out = [0.0] * len(values)
+        out[values.index(max(values))] = 1.0
+        out[values.index(min(values))] = -1.0
         return out
 
     return by_group(toy, rule, toy.rewards)

@@ -1,4 +1,4 @@
-"""Every named estimator against its slow formula, and what must not change it."""
+"""Every named estimator against its reference, and changes of the input that must not change its result."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ REWARDS = np.array([1.0, 0.0, 0.0, 0.5, 0.5, 3.0])
 NEED_OTHERS = {"rloo"}  # refuse a group of one
 BY_GROUP = sorted(set(ESTIMATORS) - {"one", "reward", "remax"})
 
-UNTIMED = settings(deadline=None)  # a loaded machine is no reason to fail
+UNTIMED = settings(deadline=None)  # a loaded machine must not fail a test
 
 amounts = st.sampled_from([0.0, 0.1, 0.5, float(np.float32(0.9)), 0.9, 1.0, -2.0, 7.25])
-noise = st.sampled_from([0.0, 0.0, 1e-8, -2e-8])  # what float32 leaves of equal rewards
+noise = st.sampled_from([0.0, 0.0, 1e-8, -2e-8])  # float32 rounding of equal rewards
 
 
 @st.composite
@@ -51,7 +51,7 @@ def toys(draw: st.DrawFn, smallest: int = 1) -> Toy:
     )
 
 
-def plays(toy: Toy) -> EstimatorInput:
+def input_of(toy: Toy) -> EstimatorInput:
     return step_of(
         toy.rewards,
         toy.group,
@@ -64,14 +64,14 @@ def plays(toy: Toy) -> EstimatorInput:
 
 
 def estimate(name: str, toy: Toy) -> list[float]:
-    return [float(a) for a in ESTIMATORS[name](plays(toy)).values]
+    return [float(a) for a in ESTIMATORS[name](input_of(toy)).values]
 
 
 def by_hand(name: str, rewards: np.ndarray = REWARDS) -> list[float]:
     return [float(a) for a in ESTIMATORS[name](step_of(rewards, GROUP)).values]
 
 
-def test_every_estimator_has_a_reference_and_explains_itself() -> None:
+def test_every_estimator_has_a_reference_a_doc_and_an_equation() -> None:
     assert set(REFERENCES) == set(ESTIMATORS)
     for estimator in ESTIMATORS.values():
         assert estimator.doc.endswith(".")
@@ -80,7 +80,7 @@ def test_every_estimator_has_a_reference_and_explains_itself() -> None:
 
 @UNTIMED
 @given(toy=toys())
-def test_the_slow_formulas_agree(toy: Toy) -> None:
+def test_every_estimator_equals_its_reference(toy: Toy) -> None:
     alone = any(toy.group.count(k) == 1 for k in toy.group)
     for name in set(REFERENCES) - (NEED_OTHERS if alone else set()):
         expected = REFERENCES[name](toy)
@@ -92,8 +92,8 @@ def test_the_slow_formulas_agree(toy: Toy) -> None:
 def test_a_group_without_signal_gets_exactly_zero(toy: Toy) -> None:
     flat = [m for m in toy.groups() if not differ([toy.rewards[i] for i in m])]
     for name in set(BY_GROUP) - {"gdpo", "dapo"}:
-        found = estimate(name, toy)
-        assert all(found[i] == 0.0 for members in flat for i in members), name
+        result = estimate(name, toy)
+        assert all(result[i] == 0.0 for members in flat for i in members), name
 
 
 @UNTIMED
@@ -106,18 +106,20 @@ def test_gdpo_gives_nothing_where_no_component_differs(toy: Toy) -> None:
 @UNTIMED
 @given(toy=toys(smallest=2), constant=st.sampled_from([-3.0, 0.5, 100.0]))
 def test_a_constant_added_to_a_groups_rewards_changes_nothing(toy: Toy, constant: float) -> None:
-    rewards = [round(r, 6) for r in toy.rewards]  # no tie that rounding breaks
+    rewards = [round(r, 6) for r in toy.rewards]  # ties survive rounding
     pairs = zip(rewards, toy.group, strict=True)
-    moved = replace(toy, rewards=[round(r + constant * (1 + k), 6) for r, k in pairs])
+    shifted = replace(toy, rewards=[round(r + constant * (1 + k), 6) for r, k in pairs])
     for name in set(BY_GROUP) - {"gdpo"}:
         before = estimate(name, replace(toy, rewards=rewards))
-        assert estimate(name, moved) == pytest.approx(before, abs=1e-6), name
+        assert estimate(name, shifted) == pytest.approx(before, abs=1e-6), name
 
 
 @UNTIMED
 @given(toy=toys(), factor=st.sampled_from([0.5, 3.0, 40.0]))
-def test_a_positive_factor_changes_nothing_where_there_is_a_std(toy: Toy, factor: float) -> None:
-    """But for ε, which is not scaled: σ is 0.02 at least here."""
+def test_a_positive_factor_changes_nothing_where_there_is_a_division_by_a_std(
+    toy: Toy, factor: float
+) -> None:
+    """Except for ε, which is not scaled: σ is at least 0.02 here."""
     rewards = [round(r, 6) for r in toy.rewards]
     scaled = replace(toy, rewards=[factor * r for r in rewards])
     for name in ("standardised", "reinforce_pp", "batch_standardised"):
@@ -187,8 +189,8 @@ def test_valid_groups_need_spread_beyond_rounding() -> None:
 
 @UNTIMED
 @given(toy=toys())
-def test_what_there_was_before_pipelines_stays_bit_identical(toy: Toy) -> None:
-    """The three estimators as single expressions."""
+def test_pipelines_equal_single_expressions_bit_by_bit(toy: Toy) -> None:
+    """Three estimators as single expressions."""
     r, group = np.array(toy.rewards), np.array(toy.group)
     valid = valid_groups(r, group, int(group.max()) + 1)[group]
     counts = np.bincount(group)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.advantages.steps import step_of
 from vlrft.advantages import ESTIMATORS, find_estimator
-from vlrft.advantages.estimators import load_families
+from vlrft.advantages.estimators import load_estimators
 from vlrft.algorithms import find_algorithm
 from vlrft.schema.errors import ConfigError
 
@@ -18,14 +18,14 @@ from dataclasses import replace
 from vlrft.advantages import Estimator
 from vlrft.config import strict
 
-def halve(plays):
-    return replace(plays, values=plays.values / 2)
+def halve(inputs):
+    return replace(inputs, values=inputs.values / 2)
 
 @strict
 class Power:
     exponent: int = 2
-    def __call__(self, plays):
-        return replace(plays, values=plays.values ** self.exponent)
+    def __call__(self, inputs):
+        return replace(inputs, values=inputs.values ** self.exponent)
 
 class Plain:
     pass
@@ -35,7 +35,7 @@ mine = Estimator(name="mine", doc="Half.", steps=(halve,))
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> str:
+def own_file(tmp_path: Path) -> str:
     path = tmp_path / "own.py"
     path.write_text(OWN)
     return str(path)
@@ -65,7 +65,7 @@ def test_by_name() -> None:
         (("centre", "whiten"), "reinforce_pp"),
     ],
 )
-def test_the_steps_of_a_named_one_are_the_named_one(steps: Any, name: str) -> None:
+def test_a_list_of_steps_equals_the_estimator_with_these_steps(steps: Any, name: str) -> None:
     assert find_estimator(steps).steps == ESTIMATORS[name].steps
 
 
@@ -73,13 +73,17 @@ def test_a_list_of_steps_is_named_after_them() -> None:
     assert find_estimator(["combine", {"step": "centre"}]).name == "combine + centre"
 
 
-def test_from_a_file(own: str) -> None:
-    assert values(f"{own}:mine") == [0.5, 0.0, 0.25]
-    assert values([f"{own}:halve", {"step": f"{own}:Power", "exponent": 3}]) == [0.125, 0, 0.015625]
+def test_from_a_file(own_file: str) -> None:
+    assert values(f"{own_file}:mine") == [0.5, 0.0, 0.25]
+    assert values([f"{own_file}:halve", {"step": f"{own_file}:Power", "exponent": 3}]) == [
+        0.125,
+        0,
+        0.015625,
+    ]
 
 
-def test_all_mistakes_at_once_with_what_is_near() -> None:
-    found = mistakes(
+def test_all_mistakes_are_reported_at_once_with_near_names() -> None:
+    lines = mistakes(
         [
             {"step": "center"},
             {"step": "centre", "kye": "sample"},
@@ -89,7 +93,7 @@ def test_all_mistakes_at_once_with_what_is_near() -> None:
             {"step": "combine"},
         ]
     )
-    assert [line.split(": ")[0] for line in found] == [
+    assert [line.split(": ")[0] for line in lines] == [
         "algorithm.advantage.0.step",
         "algorithm.advantage.1.kye",
         "algorithm.advantage.2",
@@ -97,9 +101,9 @@ def test_all_mistakes_at_once_with_what_is_near() -> None:
         "algorithm.advantage.4.buffer",
         "algorithm.advantage.4.penalty",
     ]
-    assert "did you mean centre?" in found[0]
-    assert "did you mean key?" in found[1]
-    assert "'goup'" in found[3]
+    assert "did you mean centre?" in lines[0]
+    assert "did you mean key?" in lines[1]
+    assert "'goup'" in lines[3]
 
 
 @pytest.mark.parametrize(
@@ -114,23 +118,23 @@ def test_all_mistakes_at_once_with_what_is_near() -> None:
         (["./none.py:mine"], "algorithm.advantage.0.step: none.py: no such file"),
     ],
 )
-def test_what_cannot_be_an_estimator(choice: Any, line: str) -> None:
+def test_a_choice_that_is_no_estimator_is_refused(choice: Any, line: str) -> None:
     assert mistakes(choice)[0].startswith(line)
 
 
-def test_files_that_hold_something_else(own: str) -> None:
-    assert "is a function, not an Estimator" in mistakes(f"{own}:halve")[0]
-    assert "neither a function" in mistakes([f"{own}:Plain"])[0]
-    assert "has no 'half'; did you mean halve?" in mistakes([f"{own}:half"])[0]
-    assert mistakes([{"step": f"{own}:halve", "by": 2}])[0].startswith(
+def test_files_without_an_estimator_are_refused(own_file: str) -> None:
+    assert "is a function, not an Estimator" in mistakes(f"{own_file}:halve")[0]
+    assert "neither a function" in mistakes([f"{own_file}:Plain"])[0]
+    assert "has no 'half'; did you mean halve?" in mistakes([f"{own_file}:half"])[0]
+    assert mistakes([{"step": f"{own_file}:halve", "by": 2}])[0].startswith(
         "algorithm.advantage.0.by: unknown key"
     )
-    assert mistakes([{"step": f"{own}:Power", "exponnt": 2}]) == [
+    assert mistakes([{"step": f"{own_file}:Power", "exponnt": 2}]) == [
         "algorithm.advantage.0.exponnt: unknown key; did you mean exponent?"
     ]
 
 
-def test_a_method_takes_a_list_of_steps() -> None:
+def test_an_algorithm_takes_a_list_of_steps() -> None:
     steps: list[Any] = [{"step": "overlong", "buffer": 4}, {"step": "centre"}]
     algorithm = find_algorithm({"name": "gpg", "advantage": steps})
     assert algorithm.estimator == find_estimator(steps)
@@ -143,8 +147,8 @@ def test_a_method_takes_a_list_of_steps() -> None:
     ]
 
 
-def test_every_family_is_found_once() -> None:
-    steps, named = load_families()
+def test_every_family_is_found() -> None:
+    steps, named = load_estimators()
     assert {"combine", "per_component", "centre", "scale", "leave_one_out", "minus_greedy"} <= set(
         steps
     )

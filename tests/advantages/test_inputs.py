@@ -1,4 +1,4 @@
-"""Groups as an estimator sees them, and advantages on their way to the tokens."""
+"""The estimator input made of groups, and the spreading of advantages over tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 
 from tests.advantages.steps import step_of
 from tests.fakes.policies import group, sample
-from vlrft.advantages import ESTIMATORS, Estimator, EstimatorInput, advantages, estimator_input
+from vlrft.advantages import (
+    ESTIMATORS,
+    Estimator,
+    EstimatorInput,
+    estimate_advantages,
+    estimator_input,
+)
 from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, TrainingRow, Turn
 from vlrft.schema.errors import AdvantageError
 
@@ -19,13 +25,13 @@ MINE = Estimator(name="mine", doc="The reward.")
 
 
 def played(name: str, rollouts: Sequence[Mapping[str, Any]], **tags: str) -> Group:
-    """A group; each rollout is given by fields of Rollout."""
-    asked = sample(name, **tags)
-    return Group(sample=asked, rollouts=tuple(Rollout(sample=asked, **r) for r in rollouts))
+    """A group; each rollout is a mapping of fields of Rollout."""
+    one = sample(name, **tags)
+    return Group(sample=one, rollouts=tuple(Rollout(sample=one, **r) for r in rollouts))
 
 
 def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -> TrainingRow:
-    """Sampled pieces of the given lengths, what was inserted between them."""
+    """Sampled pieces of these lengths, with inserted ones in between."""
     pieces: list[Piece] = []
     for length, turn in turns:
         if pieces:
@@ -36,17 +42,17 @@ def row(*turns: tuple[int, Turn | None], inserted: int = 5, cut: bool = False) -
 
 
 def test_single_turns() -> None:
-    plays = estimator_input([group("a", [1.0, 0.5], [[1, 2], []]), group("b", [0.0])], {}, 9)
-    assert plays.values.tolist() == [1.0, 0.5, 0.0]
-    assert plays.keys["sample"].tolist() == [0, 0, 1]
-    assert plays.tokens.tolist() == plays.turn_tokens.tolist() == [2, 0, 1]
-    assert plays.rollouts.tolist() == [0, 1, 2]
-    assert (plays.max_tokens, plays.greedy) == (9, None)
+    inputs = estimator_input([group("a", [1.0, 0.5], [[1, 2], []]), group("b", [0.0])], {}, 9)
+    assert inputs.values.tolist() == [1.0, 0.5, 0.0]
+    assert inputs.keys["sample"].tolist() == [0, 0, 1]
+    assert inputs.tokens.tolist() == inputs.turn_tokens.tolist() == [2, 0, 1]
+    assert inputs.rollouts.tolist() == [0, 1, 2]
+    assert (inputs.max_tokens, inputs.greedy) == (9, None)
 
 
 def test_turns_with_their_rewards_and_anchors() -> None:
     hall, room = Turn(anchor="hall"), Turn(anchor="room", reward=1.0)
-    plays = estimator_input(
+    inputs = estimator_input(
         [
             played("a", [
                 {"rows": (row((2, hall)), row((3, room))), "reward": 1.0},
@@ -64,15 +70,25 @@ def test_turns_with_their_rewards_and_anchors() -> None:
         {},
         8,
     )  # fmt: skip
-    assert plays.rollouts.tolist() == plays.episodes.tolist() == [0, 0, 1, 1, 1, 2, 2, 3, 3]
-    assert plays.places.tolist() == [0, 1, 0, 1, 2, 0, 1, 0, 1]
-    assert plays.turn_tokens.tolist() == [2, 3, 1, 1, 4, 2, 3, 2, 2]  # not what was inserted
-    assert plays.tokens.tolist() == [5, 6, 5, 4]
-    assert plays.step_rewards.tolist() == [0.0, 1.0, 0.5, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0]
-    assert plays.penalties.tolist() == [0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    assert plays.truncated.tolist() == [False, True, False, False]
-    # one place of one group is one anchor; a turn without an observation stands alone
-    assert plays.anchors.tolist() == [0, 1, 0, 2, 3, 4, 5, 6, 7]
+    assert inputs.rollouts.tolist() == inputs.episodes.tolist() == [0, 0, 1, 1, 1, 2, 2, 3, 3]
+    assert inputs.places.tolist() == [0, 1, 0, 1, 2, 0, 1, 0, 1]
+    assert inputs.turn_tokens.tolist() == [
+        2,
+        3,
+        1,
+        1,
+        4,
+        2,
+        3,
+        2,
+        2,
+    ]  # inserted tokens do not count
+    assert inputs.tokens.tolist() == [5, 6, 5, 4]
+    assert inputs.step_rewards.tolist() == [0.0, 1.0, 0.5, 0.0, 0.0, 0.25, 0.0, 0.0, 0.0]
+    assert inputs.penalties.tolist() == [0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert inputs.truncated.tolist() == [False, True, False, False]
+    # one observation of one group is one anchor; a turn without an observation has its own
+    assert inputs.anchors.tolist() == [0, 1, 0, 2, 3, 4, 5, 6, 7]
 
 
 def test_components_are_kept_apart() -> None:
@@ -81,25 +97,25 @@ def test_components_are_kept_apart() -> None:
         {"choice": None, "boxes/iou": 0.5, "tidy": 1.0},
     ]
     rollouts: list[dict[str, Any]] = [
-        {"rows": (row((1, None)),), "scores": own, "reward": reward}
-        for own, reward in zip(scores, (2.0, 1.0), strict=True)
+        {"rows": (row((1, None)),), "scores": row_scores, "reward": reward}
+        for row_scores, reward in zip(scores, (2.0, 1.0), strict=True)
     ]
-    plays = estimator_input(
+    inputs = estimator_input(
         [played("a", rollouts)], {"choice": 2.0, "boxes": 2.0, "absent": 1.0}, 8
     )
-    shown = {k: [None if np.isnan(x) else x for x in v] for k, v in plays.scores.items()}
-    assert shown == {"choice": [1.0, None], "boxes/iou": [None, 0.5], "tidy": [None, 1.0]}
-    assert plays.weights == {"choice": 2.0, "boxes/iou": 2.0}
+    by_name = {k: [None if np.isnan(x) else x for x in v] for k, v in inputs.scores.items()}
+    assert by_name == {"choice": [1.0, None], "boxes/iou": [None, 0.5], "tidy": [None, 1.0]}
+    assert inputs.weights == {"choice": 2.0, "boxes/iou": 2.0}
 
 
-def test_what_a_reward_holds_beyond_its_scores_is_a_component() -> None:
+def test_the_rest_of_a_reward_beyond_its_scores_is_a_component() -> None:
     rollouts = [
         {"rows": (row((1, None)),), "scores": {"choice": 0.3}, "reward": 0.1 * 0.3 + earned}
         for earned in (0.0, 0.7)
     ]
-    plays = estimator_input([played("a", rollouts)], {"choice": 0.1}, 8)
-    assert plays.scores["environment"].tolist() == pytest.approx([0.0, 0.7])
-    assert plays.weights["environment"] == 1.0
+    inputs = estimator_input([played("a", rollouts)], {"choice": 0.1}, 8)
+    assert inputs.scores["environment"].tolist() == pytest.approx([0.0, 0.7])
+    assert inputs.weights["environment"] == 1.0
     assert (
         "environment" not in estimator_input([played("a", rollouts[:1])], {"choice": 0.1}, 8).scores
     )
@@ -111,8 +127,8 @@ def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
         "scores": {"a": 0.1, "b": 0.2, "c": 0.3},
         "reward": 0.6,
     }
-    plays = estimator_input([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
-    assert set(plays.scores) == {"a", "b", "c"}
+    inputs = estimator_input([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
+    assert set(inputs.scores) == {"a", "b", "c"}
 
 
 def test_tags_that_all_samples_have_are_keys() -> None:
@@ -130,11 +146,11 @@ def test_tags_that_all_samples_have_are_keys() -> None:
 
 
 def test_greedy_rewards_reach_every_rollout_of_their_group() -> None:
-    plays = estimator_input([group("a", [1.0, 0.5]), group("b", [0.0])], {}, 9, greedy=[0.5, 1.0])
-    assert plays.greedy is not None
-    assert plays.greedy.tolist() == [0.5, 0.5, 1.0]
-    found = advantages(plays, ESTIMATORS["remax"])
-    assert [a.tolist() for a in found] == [[0.5], [0.0], [-1.0]]
+    inputs = estimator_input([group("a", [1.0, 0.5]), group("b", [0.0])], {}, 9, greedy=[0.5, 1.0])
+    assert inputs.greedy is not None
+    assert inputs.greedy.tolist() == [0.5, 0.5, 1.0]
+    remax = estimate_advantages(inputs, ESTIMATORS["remax"])
+    assert [a.tolist() for a in remax] == [[0.5], [0.0], [-1.0]]
 
 
 def test_numbers_that_are_not_finite_name_the_sample() -> None:
@@ -149,33 +165,41 @@ def test_numbers_that_are_not_finite_name_the_sample() -> None:
 
 
 def test_a_number_for_each_action_token() -> None:
-    plays = step_of([2.0, -1.0], [0, 0], rollouts=[0, 1, 1], turn_tokens=[2, 0, 3])
-    assert [a.tolist() for a in advantages(plays, MINE)] == [[2.0, 2.0], [], [-1.0, -1.0, -1.0]]
-    by_turn = replace(plays, by_turn=np.array([1.0, 5.0, 0.5]))
-    assert [a.tolist() for a in advantages(by_turn, MINE)] == [[3.0, 3.0], [], [-0.5] * 3]
+    inputs = step_of([2.0, -1.0], [0, 0], rollouts=[0, 1, 1], turn_tokens=[2, 0, 3])
+    assert [a.tolist() for a in estimate_advantages(inputs, MINE)] == [
+        [2.0, 2.0],
+        [],
+        [-1.0, -1.0, -1.0],
+    ]
+    by_turn = replace(inputs, by_turn=np.array([1.0, 5.0, 0.5]))
+    assert [a.tolist() for a in estimate_advantages(by_turn, MINE)] == [[3.0, 3.0], [], [-0.5] * 3]
     factors = [np.array([1.0, 0.5]), np.array([]), np.array([0.0, 1.0, 2.0])]
-    shaped = by_turn.shaped(factors).shaped([f * 2 for f in factors])
-    assert [a.tolist() for a in advantages(shaped, MINE)] == [[6.0, 1.5], [], [0.0, -1.0, -4.0]]
+    scaled = by_turn.scale_tokens(factors).scale_tokens([f * 2 for f in factors])
+    assert [a.tolist() for a in estimate_advantages(scaled, MINE)] == [
+        [6.0, 1.5],
+        [],
+        [0.0, -1.0, -4.0],
+    ]
 
 
-def test_a_step_of_ones_own_that_goes_wrong_is_named() -> None:
-    plays = step_of([2.0], [0], turn_tokens=[2])
+def test_a_step_of_ones_own_with_a_wrong_result_is_named() -> None:
+    inputs = step_of([2.0], [0], turn_tokens=[2])
     with pytest.raises(AdvantageError, match="mine: 3 token factors for a turn of 2"):
-        advantages(replace(plays, shape=(np.ones(3),)), MINE)
-    with pytest.raises(AdvantageError, match="mine: gave numbers that are not finite"):
-        advantages(replace(plays, by_turn=np.array([np.nan])), MINE)
+        estimate_advantages(replace(inputs, token_factors=(np.ones(3),)), MINE)
+    with pytest.raises(AdvantageError, match="mine: advantages are not finite"):
+        estimate_advantages(replace(inputs, by_turn=np.array([np.nan])), MINE)
 
 
-def test_an_estimator_over_turns_and_states_fits() -> None:
+def test_an_estimator_may_compare_turns_at_equal_states() -> None:
     """GiGPO's form (arXiv 2505.10978): the episode's advantage plus that of the step among equal states."""
 
-    def by_anchor(plays: EstimatorInput) -> EstimatorInput:
-        sums = np.bincount(plays.anchors, weights=plays.step_rewards)
-        means = sums / np.bincount(plays.anchors)
-        return replace(plays, by_turn=plays.step_rewards - means[plays.anchors])
+    def by_anchor(inputs: EstimatorInput) -> EstimatorInput:
+        sums = np.bincount(inputs.anchors, weights=inputs.step_rewards)
+        means = sums / np.bincount(inputs.anchors)
+        return replace(inputs, by_turn=inputs.step_rewards - means[inputs.anchors])
 
     gigpo = Estimator(name="g", doc="", steps=(*ESTIMATORS["centred"].steps, by_anchor))
-    plays = step_of(
+    inputs = step_of(
         [1.0, 0.0],
         [0, 0],
         rollouts=[0, 0, 1],
@@ -183,4 +207,4 @@ def test_an_estimator_over_turns_and_states_fits() -> None:
         step_rewards=np.array([0.0, 1.0, 0.5]),
         anchors=np.array([0, 1, 0]),
     )
-    assert [a.tolist() for a in advantages(plays, gigpo)] == [[0.25], [0.5, 0.5], [-0.25]]
+    assert [a.tolist() for a in estimate_advantages(inputs, gigpo)] == [[0.25], [0.5, 0.5], [-0.25]]

@@ -1,4 +1,4 @@
-"""Credit by turn, against loops over the rows of an episode."""
+"""Credit by turn, against loops over the turns of an episode."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.advantages.steps import step_of
-from vlrft.advantages import ESTIMATORS, EstimatorInput, advantages, find_estimator
+from vlrft.advantages import ESTIMATORS, EstimatorInput, estimate_advantages, find_estimator
 
 Episode = list[tuple[float, str]]  # (reward, observation) of each turn
 
 
-def slow(groups: list[list[Episode]], weight: float, discount: float) -> list[float]:
-    """A number a row, episode after episode."""
+def reference(groups: list[list[Episode]], weight: float, discount: float) -> list[float]:
+    """An advantage for each turn, episode after episode."""
     out: list[float] = []
     for episodes in groups:
         totals = [sum(r for r, _ in e) for e in episodes]
@@ -27,22 +27,25 @@ def slow(groups: list[list[Episode]], weight: float, discount: float) -> list[fl
             for e in episodes
         ]
         places: dict[str, list[float]] = {}
-        for e, own in zip(episodes, returns, strict=True):
-            for (_, place), value in zip(e, own, strict=True):
+        for e, episode_returns in zip(episodes, returns, strict=True):
+            for (_, place), value in zip(e, episode_returns, strict=True):
                 places.setdefault(place, []).append(value)
-        for e, own, total in zip(episodes, returns, totals, strict=True):
-            for (_, place), value in zip(e, own, strict=True):
-                out.append(among(total, totals) + weight * among(value, places[place]))
+        for e, episode_returns, total in zip(episodes, returns, totals, strict=True):
+            for (_, place), value in zip(e, episode_returns, strict=True):
+                out.append(
+                    standardise_among(total, totals)
+                    + weight * standardise_among(value, places[place])
+                )
     return out
 
 
-def among(value: float, others: list[float]) -> float:
+def standardise_among(value: float, others: list[float]) -> float:
     if max(others) - min(others) <= 1e-6:
         return 0.0
     return (value - fmean(others)) / (stdev(others) + 1e-6)
 
 
-def plays_of_episodes(groups: list[list[Episode]]) -> EstimatorInput:
+def input_of_episodes(groups: list[list[Episode]]) -> EstimatorInput:
     episodes = [(g, e) for g, group in enumerate(groups) for e in group]
     rows = [(i, g, t, r, o) for i, (g, e) in enumerate(episodes) for t, (r, o) in enumerate(e)]
     places = sorted({(g, o) for _, g, _, _, o in rows})
@@ -66,26 +69,30 @@ steps_of_groups = st.lists(
 
 @settings(deadline=None)
 @given(steps_of_groups, st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.95, 1.0]))
-def test_gigpo_is_the_episode_plus_the_step(
+def test_gigpo_adds_the_credit_of_the_episode_and_of_the_step(
     groups: list[list[Episode]], weight: float, discount: float
 ) -> None:
     last = {"step": "add_step", "weight": weight, "discount": discount}
-    found = advantages(plays_of_episodes(groups), find_estimator(["centre", "scale", last]))
-    expected = slow(groups, weight, discount)
-    assert [float(a[0]) for a in found] == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    result = estimate_advantages(
+        input_of_episodes(groups), find_estimator(["centre", "scale", last])
+    )
+    expected = reference(groups, weight, discount)
+    assert [float(a[0]) for a in result] == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
 def test_gigpo_by_hand() -> None:
-    """Both win; the one that wins at once is preferred where both began, and no other row is compared."""
-    plays = plays_of_episodes([[[(10.0, "hall")], [(0.0, "hall"), (10.0, "room")]]])
-    found = [float(a[0]) for a in advantages(plays, ESTIMATORS["gigpo"])]
-    assert found == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0], rel=1e-5)
+    """Both win; the one that wins at once is better where both start, and no other turn is compared."""
+    inputs = input_of_episodes([[[(10.0, "hall")], [(0.0, "hall"), (10.0, "room")]]])
+    result = [float(a[0]) for a in estimate_advantages(inputs, ESTIMATORS["gigpo"])]
+    assert result == pytest.approx([0.5**0.5, -(0.5**0.5), 0.0], rel=1e-5)
     plain = find_estimator(["centre", {"step": "add_step", "scale": False}])
-    assert [float(a[0]) for a in advantages(plays, plain)] == pytest.approx([0.25, -0.25, 0.0])
+    assert [float(a[0]) for a in estimate_advantages(inputs, plain)] == pytest.approx(
+        [0.25, -0.25, 0.0]
+    )
 
 
-def test_rows_need_not_stand_in_the_order_of_their_turns() -> None:
-    plays = step_of(
+def test_turns_may_come_in_any_order() -> None:
+    inputs = step_of(
         [1.0, 0.0],
         [0, 0],
         rollouts=[0, 1, 0, 1],
@@ -94,14 +101,14 @@ def test_rows_need_not_stand_in_the_order_of_their_turns() -> None:
         anchors=np.array([0, 1, 1, 0]),
     )
     plain = find_estimator([{"step": "add_step", "scale": False, "discount": 0.5}])
-    assert plain(plays).by_turn is not None
-    assert [float(a[0]) for a in advantages(plays, plain)] == [1.5, -0.25, 1.25, -0.5]
+    assert plain(inputs).by_turn is not None
+    assert [float(a[0]) for a in estimate_advantages(inputs, plain)] == [1.5, -0.25, 1.25, -0.5]
 
 
-def test_what_other_steps_gave_a_row_stays() -> None:
-    plays = plays_of_episodes([[[(10.0, "hall")], [(0.0, "hall"), (10.0, "room")]]])
-    once = find_estimator([{"step": "add_step"}])(plays)
-    twice = find_estimator([{"step": "add_step"}, {"step": "add_step"}])(plays)
+def test_credit_that_another_step_gave_a_turn_is_kept() -> None:
+    inputs = input_of_episodes([[[(10.0, "hall")], [(0.0, "hall"), (10.0, "room")]]])
+    once = find_estimator([{"step": "add_step"}])(inputs)
+    twice = find_estimator([{"step": "add_step"}, {"step": "add_step"}])(inputs)
     assert once.by_turn is not None
     assert twice.by_turn is not None
     assert twice.by_turn.tolist() == (2 * once.by_turn).tolist()
@@ -137,40 +144,42 @@ def test_three_episodes_by_hand() -> None:
 
 
 def credit(**settings: Any) -> list[float]:
-    """What a step adds to the episode's part."""
+    """The credit that `add_step` adds to that of the episode."""
     step = {"step": "add_step", "scale": False, **settings}
     plain = find_estimator(["centre", step])
-    found = [float(a[0]) for a in advantages(three_episodes(), plain)]
+    result = [float(a[0]) for a in estimate_advantages(three_episodes(), plain)]
     means = [10 - 19.9 / 3] * 5 + [-0.1 - 19.9 / 3] * 4
-    return [a - b for a, b in zip(found, means, strict=True)]
+    return [a - b for a, b in zip(result, means, strict=True)]
 
 
-def test_a_group_in_which_nothing_was_an_action_teaches_nothing() -> None:
-    """However long its episodes: a turn's place is no reason to praise it."""
+def test_a_group_without_a_valid_action_has_no_advantage() -> None:
+    """However long its episodes: a turn's index alone earns nothing."""
     turns = [[(0.0, "hall")] * 5] * 3
-    plays = replace(plays_of_episodes([turns]), penalties=np.full(15, 0.1))
-    dead = replace(plays, values=np.full(3, -0.5))
+    inputs = replace(input_of_episodes([turns]), penalties=np.full(15, 0.1))
+    dead = replace(inputs, values=np.full(3, -0.5))
     for name in ("gigpo", "gigpo_turns"):
-        assert all(a.tolist() == [0.0] for a in advantages(dead, ESTIMATORS[name])), name
+        assert all(a.tolist() == [0.0] for a in estimate_advantages(dead, ESTIMATORS[name])), name
 
 
 def test_three_episodes_by_trajectory_and_by_turn() -> None:
     """By trajectory: mean 19.9 / 3, unbiased std of 10, 10, −0.1. By turn: 5 turns of 10, 3 of 0 and one of −0.1, for the
     others do not pay for it; mean 49.9 / 9."""
-    by_trajectory = [float(a[0]) for a in advantages(three_episodes(), ESTIMATORS["standardised"])]
+    by_trajectory = [
+        float(a[0]) for a in estimate_advantages(three_episodes(), ESTIMATORS["standardised"])
+    ]
     std = stdev([10, 10, -0.1])
     win, loss = (10 - 19.9 / 3) / std, (-0.1 - 19.9 / 3) / std
     assert by_trajectory == pytest.approx([win] * 5 + [loss] * 4, rel=1e-5)
     rows = [10.0] * 5 + [0.0, -0.1, 0.0, 0.0]
     expected = [(v - 49.9 / 9) / stdev(rows) for v in rows]
-    turns = advantages(three_episodes(), ESTIMATORS["standardised_turns"])
+    turns = estimate_advantages(three_episodes(), ESTIMATORS["standardised_turns"])
     assert [float(a[0]) for a in turns] == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_released_gigpo_compares_turns() -> None:
     """The third hall's return is 0, and the bad turn is alone."""
     plain = find_estimator([{"step": "add_step", "scale": False}, "each_turn", "centre"])
-    found = [float(a[0]) for a in advantages(three_episodes(), plain)]
+    result = [float(a[0]) for a in estimate_advantages(three_episodes(), plain)]
     halls = [9.5, 9.025, 9.5, 0.0]
     rooms = [10.0, 10.0, 0.0, 0.0]
     steps = [
@@ -187,13 +196,15 @@ def test_the_released_gigpo_compares_turns() -> None:
     assert rooms[0] - fmean(rooms) == 5
     rows = [10.0] * 5 + [0.0, -0.1, 0.0, 0.0]
     expected = [v - 49.9 / 9 + a for v, a in zip(rows, steps, strict=True)]
-    assert found == pytest.approx(expected)
+    assert result == pytest.approx(expected)
 
 
-def test_standing_alone_can_come_first_or_last() -> None:
+def test_each_turn_may_be_the_first_or_the_last_step() -> None:
     last = find_estimator([{"step": "add_step"}, "each_turn", "centre", "scale"])
     first = find_estimator(["each_turn", "centre", "scale", {"step": "add_step"}])
     pairs = zip(
-        advantages(three_episodes(), last), advantages(three_episodes(), first), strict=True
+        estimate_advantages(three_episodes(), last),
+        estimate_advantages(three_episodes(), first),
+        strict=True,
     )
     assert all(a.tolist() == b.tolist() for a, b in pairs)

@@ -30,10 +30,10 @@ def test_an_estimator_of_ours(name: str, check: str) -> None:
     getattr(OfOurs(name), check)()
 
 
-def by_place(plays: EstimatorInput) -> EstimatorInput:
+def by_place(inputs: EstimatorInput) -> EstimatorInput:
     """Depends on the order of the rollouts, and changes its input."""
-    plays.values[:] = np.arange(len(plays.values))
-    return replace(plays, values=plays.values)
+    inputs.values[:] = np.arange(len(inputs.values))
+    return replace(inputs, values=inputs.values)
 
 
 class Broken(EstimatorConformance):

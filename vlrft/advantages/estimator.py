@@ -1,4 +1,4 @@
-"""A named pipeline of steps, and how its result reaches the tokens."""
+"""An estimator: a named pipeline of steps, and the spreading of its result over tokens."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vlrft.schema.errors import AdvantageError
 
 @runtime_checkable
 class Step(Protocol):
-    """One operation on the plays: a small `@strict` dataclass whose fields are its settings, or any function.
+    """One operation of a pipeline: a small `@strict` dataclass whose fields are its settings, or any function.
 
-    A step may also say `min_group` (the smallest configured group it makes sense for, 1 unless said) and `needs_greedy`
-    (that the loop must play a greedy rollout of each sample).
+    A step may have `min_group` (the smallest group size that it works for; default 1) and `needs_greedy` (whether the
+    loop must sample a greedy rollout of each sample).
     """
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput: ...
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator:
-    """A named pipeline: rewards go in at the first step, advantages come out of the last."""
+    """A named pipeline that turns rewards into advantages."""
 
     name: str
     doc: str
@@ -34,39 +34,40 @@ class Estimator:
 
     @property
     def min_group(self) -> int:
-        """The smallest configured group it makes sense for."""
+        """The smallest group size that every step works for."""
         return max((int(getattr(s, "min_group", 1)) for s in self.steps), default=1)
 
     @property
     def greedy(self) -> bool:
-        """Whether the loop must play a greedy rollout of each sample."""
+        """Whether the loop must sample a greedy rollout of each sample."""
         return any(getattr(s, "needs_greedy", False) for s in self.steps)
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        """The plays with advantages in place of rewards. Raises AdvantageError naming the estimator."""
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        """The input with advantages in place of rewards. Raises AdvantageError, naming the estimator."""
         try:
             for step in self.steps:
-                plays = step(plays)
+                inputs = step(inputs)
         except AdvantageError as e:
             raise AdvantageError(f"advantage {self.name}: {e}") from None
-        return plays
+        return inputs
 
 
-def advantages(plays: EstimatorInput, estimator: Estimator) -> list[Floats]:
-    """An array a turn [B], a number for each of its tokens. Raises AdvantageError naming the estimator."""
-    found = estimator(plays)
-    by_turn = found.values[found.rollouts]
-    if found.by_turn is not None:
-        by_turn = by_turn + found.by_turn
-    out = [np.full(int(n), value) for value, n in zip(by_turn, found.turn_tokens, strict=True)]
-    if found.shape is not None:
-        out = [_shaped(a, f, estimator) for a, f in zip(out, found.shape, strict=True)]
+def estimate_advantages(inputs: EstimatorInput, estimator: Estimator) -> list[Floats]:
+    """An array for each turn [B], with a number for each of its tokens. Raises AdvantageError, naming the estimator."""
+    result = estimator(inputs)
+    by_turn = result.values[result.rollouts]
+    if result.by_turn is not None:
+        by_turn = by_turn + result.by_turn
+    out = [np.full(int(n), value) for value, n in zip(by_turn, result.turn_tokens, strict=True)]
+    if result.token_factors is not None:
+        pairs = zip(out, result.token_factors, strict=True)
+        out = [_multiply(turn, factors, estimator) for turn, factors in pairs]
     if not all(np.isfinite(a).all() for a in out):
-        raise AdvantageError(f"advantage {estimator.name}: gave numbers that are not finite")
+        raise AdvantageError(f"advantage {estimator.name}: advantages are not finite")
     return out
 
 
-def _shaped(turn: Floats, factors: Floats, estimator: Estimator) -> Floats:
+def _multiply(turn: Floats, factors: Floats, estimator: Estimator) -> Floats:
     if turn.shape != factors.shape:
         raise AdvantageError(
             f"advantage {estimator.name}: {len(factors)} token factors for a turn of {len(turn)} tokens"

@@ -1,4 +1,4 @@
-"""An estimator by name, from a file, or put together from steps in a config."""
+"""Finding an estimator: by name, in a file, or as a list of steps in a config."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from vlrft.advantages.estimator import Estimator, Step
-from vlrft.advantages.estimators import load_families
+from vlrft.advantages.estimators import load_estimators
 from vlrft.config.choice import configure, find_or_load
 from vlrft.schema.errors import ConfigError
 
-STEPS, ESTIMATORS = load_families()
+STEPS, ESTIMATORS = load_estimators()
 
 Choice = str | Sequence[str | Mapping[str, Any]]
 """`centred`, `./mine.py:mine`, or steps: `[{step: combine}, {step: centre, key: sample}, {step: scale}]`."""
 
 
 def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
-    """The estimator of that name, the one that `package.module:attribute` or `./file.py:attribute` holds, or a pipeline
-    of the given steps. Raises ConfigError with all mistakes, each under the key `at`."""
+    """The estimator of that name, at `package.module:attribute` or at `./file.py:attribute`, or a pipeline of the listed
+    steps. Raises ConfigError with all mistakes, each under the key `at`."""
     if isinstance(choice, str):
         return _named(choice, at)
     if not isinstance(choice, Sequence) or not choice:
@@ -36,7 +36,7 @@ def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
     if mistakes:
         raise ConfigError(mistakes)
     name = " + ".join(_label(item) for item in choice)
-    return Estimator(name=name, doc="Put together in the config.", steps=tuple(steps))
+    return Estimator(name=name, doc="Steps listed in the config.", steps=tuple(steps))
 
 
 def _named(name: str, at: str) -> Estimator:
@@ -57,7 +57,9 @@ def _step(item: Any, at: str) -> Step:
         return cast(Step, configure(step, rest, at))
     if isinstance(step, type) or not callable(step):
         raise ConfigError(
-            [f"{at}.step: {name} is neither a function (plays) nor a vlrft.config.strict class"]
+            [
+                f"{at}.step: {name} is neither a function of an EstimatorInput nor a vlrft.config.strict class"
+            ]
         )
     if rest:
         raise ConfigError([f"{at}.{key}: unknown key; {name} is a function" for key in rest])

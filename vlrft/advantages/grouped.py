@@ -1,4 +1,4 @@
-"""Statistics of numbers by a key: `key[i]` is the dense label 0 … P−1 of entry i."""
+"""Statistics of values [R] over groups: `key[i]` is the label 0 … P−1 of the group of entry i."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-MIN_SPREAD = 1e-6  # rewards that differ by less are a tie: rounding of a float32 stays below it
-EPSILON = 1e-6  # keeps a standard deviation off zero
+MIN_SPREAD = 1e-6  # rewards that differ by less are equal: float32 rounding is smaller
+EPSILON = 1e-6  # added to a standard deviation before the division
 
 
 def valid_groups(values: Floats, key: Ints, groups: int) -> Bools:
@@ -24,7 +24,7 @@ def valid_groups(values: Floats, key: Ints, groups: int) -> Bools:
     return spread > MIN_SPREAD
 
 
-def differs(values: Floats, key: Ints) -> Bools:
+def group_differs(values: Floats, key: Ints) -> Bools:
     """Whether the values of each entry's group differ [R]."""
     return valid_groups(values, key, int(key.max(initial=-1)) + 1)[key]
 
@@ -42,26 +42,26 @@ def group_mean(values: Floats, key: Ints) -> Floats:
     return means
 
 
-def centred(values: Floats, key: Ints) -> Floats:
-    """v_i − μ_g; exactly 0 in a group whose values do not differ"""
-    return np.where(differs(values, key), values - group_mean(values, key), 0.0)
+def centre(values: Floats, key: Ints) -> Floats:
+    """v_i − μ_g; exactly 0 in a group of equal values"""
+    return np.where(group_differs(values, key), values - group_mean(values, key), 0.0)
 
 
-def over_group_std(values: Floats, key: Ints) -> Floats:
-    """v_i / (σ_g + 1e-6), σ_g = √(Σ_g v² / (n_g − 1)): the unbiased std of values that are centred on the key"""
+def divide_by_group_std(values: Floats, key: Ints) -> Floats:
+    """v_i / (σ_g + 1e-6), σ_g = √(Σ_g v² / (n_g − 1)): the unbiased std of values that are already centred by the key"""
     squares = np.bincount(key, weights=values**2)
     std = np.sqrt(squares / np.maximum(np.bincount(key) - 1, 1))
     return values / (std[key] + EPSILON)
 
 
-def over_step_std(values: Floats) -> Floats:
-    """v_i / (σ + 1e-6), σ the unbiased std of them all; values that do not differ stay as they are"""
+def divide_by_step_std(values: Floats) -> Floats:
+    """v_i / (σ + 1e-6), σ the unbiased std of all values; equal values stay as they are"""
     if len(values) < 2 or float(np.ptp(values)) <= MIN_SPREAD:
         return values
     return values / (float(values.std(ddof=1)) + EPSILON)
 
 
-def dense(labels: list[object]) -> Ints:
-    """Any hashable labels as 0 … P−1 in order of first appearance."""
-    seen: dict[object, int] = {}
-    return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+def dense_labels(labels: list[object]) -> Ints:
+    """The labels [R], any hashable values, as 0 … P−1 in order of first appearance."""
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vlrft.advantages.estimator import Estimator, advantages
+from vlrft.advantages.estimator import Estimator, estimate_advantages
 from vlrft.advantages.grouped import Floats
 from vlrft.advantages.inputs import estimator_input
 from vlrft.schema import Group, TrainingRow
@@ -30,7 +30,7 @@ def estimate_rows(
     fit.
     """
     inputs = estimator_input(groups, weights or {}, max_tokens, greedy)
-    turns = iter(advantages(inputs, estimator))
+    turns = iter(estimate_advantages(inputs, estimator))
     return [[[_join_turns(row, turns) for row in r.rows] for r in g.rollouts] for g in groups]
 
 

@@ -11,8 +11,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vlrft.advantages import Estimator, EstimatorInput, Floats, Ints, valid_groups
-from vlrft.advantages import advantages as estimate
+from vlrft.advantages import (
+    Estimator,
+    EstimatorInput,
+    Floats,
+    Ints,
+    estimate_advantages,
+    valid_groups,
+)
 from vlrft.algorithms.find import find_algorithm, override
 from vlrft.objectives import guard, make_loss_batch
 from vlrft.schema import RewardError
@@ -151,7 +157,7 @@ def _estimated(
         episodes=rollout,
     )
     spread = torch.zeros(mask.shape, dtype=torch.float64)
-    for b, own in enumerate(estimate(plays, estimator)):
+    for b, own in enumerate(estimate_advantages(plays, estimator)):
         spread[b, mask[b].cpu()] = torch.from_numpy(own)
     return spread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vlrft.advantages import Estimator, EstimatorInput, advantages, estimator_input
+from vlrft.advantages import Estimator, EstimatorInput, estimate_advantages, estimator_input
 from vlrft.schema import Group, Piece, Prompt, Rollout, Sample, TrainingRow, Turn
 
 EXACT = 1e-12
@@ -41,7 +41,7 @@ class EstimatorConformance:
     def by_rollout(self, groups: list[Group]) -> dict[tuple[str, int], list[list[float]]]:
         """(sample id, rollout) -> [turns][tokens]; a rollout is known by its `policy_step`."""
         step = self.step(groups)
-        turns = advantages(step, self.estimator())
+        turns = estimate_advantages(step, self.estimator())
         rollouts = [r for group in groups for r in group.rollouts]
         table: dict[tuple[str, int], list[list[float]]] = {}
         for owner, turn in zip(step.rollouts, turns, strict=True):
@@ -51,18 +51,18 @@ class EstimatorConformance:
 
     def test_every_action_token_has_a_finite_advantage(self) -> None:
         step = self.step(self.groups())
-        turns = advantages(step, self.estimator())
+        turns = estimate_advantages(step, self.estimator())
         assert [len(turn) for turn in turns] == step.turn_tokens.tolist()
         assert all(np.isfinite(turn).all() for turn in turns)
 
     def test_different_rewards_give_different_advantages(self) -> None:
         if self.reads_rewards:
-            turns = advantages(self.step(self.groups()), self.estimator())
+            turns = estimate_advantages(self.step(self.groups()), self.estimator())
             assert len({round(float(value), 12) for turn in turns for value in turn}) > 1
 
     def test_equal_rewards_give_no_advantage(self) -> None:
         if self.compares:
-            turns = advantages(self.step(self.groups(equal=True)), self.estimator())
+            turns = estimate_advantages(self.step(self.groups(equal=True)), self.estimator())
             assert all((turn == 0).all() for turn in turns)
 
     def test_the_order_of_groups_and_rollouts_changes_nothing(self) -> None:

@@ -1,4 +1,4 @@
-"""One file a family of estimators. Each holds STEPS, name -> class, and ESTIMATORS, a tuple; a file put here is found."""
+"""Estimators, one file per family. Each file has STEPS, name -> class, and ESTIMATORS, a tuple; new files are found."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vlrft.advantages.estimator import Estimator, Step
 StepMaker = Callable[..., Step]
 
 
-def load_families() -> tuple[Mapping[str, StepMaker], Mapping[str, Estimator]]:
-    """Every step and every estimator of this folder by name. Raises ValueError for a name that stands twice."""
+def load_estimators() -> tuple[Mapping[str, StepMaker], Mapping[str, Estimator]]:
+    """Every step and every estimator of this folder, by name. Raises ValueError for a name that two files use."""
     steps: dict[str, StepMaker] = {}
     named: dict[str, Estimator] = {}
     for info in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
@@ -23,8 +23,8 @@ def load_families() -> tuple[Mapping[str, StepMaker], Mapping[str, Estimator]]:
     return steps, named
 
 
-def _add(table: dict[str, Any], found: Mapping[str, Any], where: str) -> None:
-    for name, value in found.items():
+def _add(table: dict[str, Any], entries: Mapping[str, Any], file: str) -> None:
+    for name, value in entries.items():
         if name in table:
-            raise ValueError(f"{where}.py: {name!r} exists already")
+            raise ValueError(f"{file}.py: another file has {name!r} already")
         table[name] = value

@@ -1,4 +1,4 @@
-"""Steps that read the reward's components apart: weighted anew, or each normalised before they are added."""
+"""Steps over the components of a reward: weighted differently, or each normalised before they are added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from vlrft.advantages.grouped import Floats, Ints, centred, over_group_std, over_step_std
+from vlrft.advantages.grouped import Floats, Ints, centre, divide_by_group_std, divide_by_step_std
 from vlrft.advantages.inputs import REST, EstimatorInput
 from vlrft.config import strict
 from vlrft.plugins.names import unknown_name
@@ -20,67 +20,67 @@ class Combine:
     """v_i ← Σ_k w_k s_ik over the components that apply to rollout i."""
 
     weights: dict[str, float] | None = None
-    """Component -> weight; the task's own unless given. One that is not named counts nothing; `name` stands for all
+    """Component -> weight; default: the task's. A component that is not named counts nothing; `name` means every
     `name/part`."""
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        total = np.zeros_like(plays.values)
-        for name, weight in _weights(plays, self.weights).items():
-            total += weight * np.nan_to_num(plays.scores[name])
-        return replace(plays, values=total)
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        total = np.zeros_like(inputs.values)
+        for name, weight in _weights(inputs, self.weights).items():
+            total += weight * np.nan_to_num(inputs.scores[name])
+        return replace(inputs, values=total)
 
 
 @strict
 class PerComponent:
-    """v_i ← Σ_k w_k a_ik, a_k = the component's scores, centred and scaled over the groups of its key.
+    """v_i ← Σ_k w_k a_ik, a_k: the component's scores, centred and scaled over the groups of its key.
 
-    A rollout to which a component does not apply takes no part in that component's statistics and gets nothing from it;
-    a group whose scores do not differ gets exactly 0 from it.
+    A rollout to which a component does not apply is left out of that component's statistics and gets 0 from it, and so
+    does every rollout of a group whose scores are equal.
     """
 
     key: str = "sample"
     keys: dict[str, str] = field(default_factory=dict[str, str])
-    """Component -> its own key, where it is not `key`."""
+    """Component -> key, for components with another key than `key`."""
     scale: Literal["group", "step", "none"] = "group"
     weights: dict[str, float] | None = None
-    """Component -> weight; the task's own unless given."""
+    """Component -> weight; default: the task's."""
 
     @property
     def min_group(self) -> int:
         return 2 if "sample" in (self.key, *self.keys.values()) else 1
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        total = np.zeros_like(plays.values)
-        weights = _weights(plays, self.weights)
-        _refuse_unknown(self.keys, plays)
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        total = np.zeros_like(inputs.values)
+        weights = _weights(inputs, self.weights)
+        _refuse_unknown(self.keys, inputs)
         for name, weight in weights.items():
-            own = self.keys.get(name, self.keys.get(name.split("/")[0], self.key))
-            scores, key = plays.scores[name], plays.key(own)
+            key_name = self.keys.get(name, self.keys.get(name.split("/")[0], self.key))
+            scores, key = inputs.scores[name], inputs.key(key_name)
             applies = np.isfinite(scores)
-            total[applies] += weight * self._normalised(scores[applies], key[applies])
-        return replace(plays, values=total)
+            total[applies] += weight * self._normalise(scores[applies], key[applies])
+        return replace(inputs, values=total)
 
-    def _normalised(self, scores: Floats, key: Ints) -> Floats:
-        found = centred(scores, key)
+    def _normalise(self, scores: Floats, key: Ints) -> Floats:
+        centred = centre(scores, key)
         if self.scale == "group":
-            return over_group_std(found, key)
-        return over_step_std(found) if self.scale == "step" else found
+            return divide_by_group_std(centred, key)
+        return divide_by_step_std(centred) if self.scale == "step" else centred
 
 
-def _weights(plays: EstimatorInput, given: Mapping[str, float] | None) -> dict[str, float]:
-    """Component -> weight, zero ones left out. Raises AdvantageError for a component that there is not."""
-    if given is not None:
-        _refuse_unknown(given, plays)
-    weights = plays.weights if given is None else given
-    found = {n: weights.get(n, weights.get(n.split("/")[0], 0.0)) for n in plays.scores}
-    return {name: weight for name, weight in found.items() if weight}
+def _weights(inputs: EstimatorInput, overrides: Mapping[str, float] | None) -> dict[str, float]:
+    """Component -> weight, without zeros. Raises AdvantageError for an unknown component."""
+    if overrides is not None:
+        _refuse_unknown(overrides, inputs)
+    weights = inputs.weights if overrides is None else overrides
+    by_name = {n: weights.get(n, weights.get(n.split("/")[0], 0.0)) for n in inputs.scores}
+    return {name: weight for name, weight in by_name.items() if weight}
 
 
-def _refuse_unknown(names: Mapping[str, object], plays: EstimatorInput) -> None:
-    known_names = {REST, *plays.scores, *(n.split("/")[0] for n in plays.scores)}
+def _refuse_unknown(names: Mapping[str, object], inputs: EstimatorInput) -> None:
+    components = {REST, *inputs.scores, *(n.split("/")[0] for n in inputs.scores)}
     for name in names:
-        if name not in known_names:
-            raise AdvantageError(unknown_name("reward component", name, plays.scores))
+        if name not in components:
+            raise AdvantageError(unknown_name("reward component", name, inputs.scores))
 
 
 STEPS = {"combine": Combine, "per_component": PerComponent}

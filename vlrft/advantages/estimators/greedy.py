@@ -19,11 +19,11 @@ class MinusGreedy:
 
     needs_greedy = True
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        if plays.greedy is None:
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        if inputs.greedy is None:
             raise AdvantageError("needs the reward of a greedy rollout of each sample")
-        gap = plays.values - plays.greedy
-        return replace(plays, values=np.where(np.abs(gap) > MIN_SPREAD, gap, 0.0))
+        gap = inputs.values - inputs.greedy
+        return replace(inputs, values=np.where(np.abs(gap) > MIN_SPREAD, gap, 0.0))
 
 
 STEPS = {"minus_greedy": MinusGreedy}

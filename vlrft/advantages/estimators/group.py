@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import centred, group_sizes, over_group_std, over_step_std
+from vlrft.advantages.grouped import centre, divide_by_group_std, divide_by_step_std, group_sizes
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
@@ -16,7 +16,7 @@ from vlrft.schema.errors import AdvantageError
 
 @strict
 class Centre:
-    """v_i ← v_i − μ_g over the groups of `key`; exactly 0 where a group's values do not differ."""
+    """v_i ← v_i − μ_g over the groups of `key`; exactly 0 in a group of equal values."""
 
     key: str = "sample"
 
@@ -24,15 +24,15 @@ class Centre:
     def min_group(self) -> int:
         return 2 if self.key == "sample" else 1
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        return replace(plays, values=centred(plays.values, plays.key(self.key)))
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        return replace(inputs, values=centre(inputs.values, inputs.key(self.key)))
 
 
 @strict
 class Scale:
     """v_i ← v_i / (σ + 1e-6), σ the unbiased standard deviation.
 
-    group: σ_g = √(Σ_g v² / (n_g − 1)) over the groups of `key`, for values that are centred on it; a group of one stays
+    group: σ_g = √(Σ_g v² / (n_g − 1)) over the groups of `key`, for values that are centred by it; a group of one stays
     0. step: σ of all values of the step.
     """
 
@@ -43,31 +43,31 @@ class Scale:
     def min_group(self) -> int:
         return 2 if self.by == "group" and self.key == "sample" else 1
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         if self.by == "step":
-            return replace(plays, values=over_step_std(plays.values))
-        return replace(plays, values=over_group_std(plays.values, plays.key(self.key)))
+            return replace(inputs, values=divide_by_step_std(inputs.values))
+        return replace(inputs, values=divide_by_group_std(inputs.values, inputs.key(self.key)))
 
 
 @strict
 class LeaveOneOut:
     """v_i ← v_i − (mean of the other values of its group) = n/(n−1) · (v_i − μ_g)
 
-    Exactly 0 where a group's values do not differ. Raises AdvantageError for a group of one: it has no others.
+    Exactly 0 in a group of equal values. Raises AdvantageError for a group of one, which has no other values.
     """
 
     key: str = "sample"
     min_group = 2
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        key = plays.key(self.key)
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        key = inputs.key(self.key)
         sizes = group_sizes(key)
         if (sizes == 1).any():
             number = int(key[int(np.argmax(sizes == 1))])
             raise AdvantageError(
-                f"group {number} of the step's {self.key!r} groups holds one rollout, and each is compared with the others"
+                f"group {number} of the step's {self.key!r} groups has one rollout, and none to compare it with"
             )
-        return replace(plays, values=sizes / np.maximum(sizes - 1, 1) * centred(plays.values, key))
+        return replace(inputs, values=sizes / np.maximum(sizes - 1, 1) * centre(inputs.values, key))
 
 
 STEPS = {"centre": Centre, "scale": Scale, "leave_one_out": LeaveOneOut}

@@ -1,4 +1,4 @@
-"""Answers that ran too long: DAPO's soft penalty, and answers that were cut."""
+"""Steps for answers that are too long: DAPO's soft penalty, and no advantage for truncated answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BUFFER_SHARE = 0.2  # 4096 of 20480 tokens in the paper
 
 @strict
 class Overlong:
-    """v_i ← v_i − p · clip((n_i − (L − B)) / B, 0, 1): no penalty up to L − B tokens, the whole one from L on.
+    """v_i ← v_i − p · clip((n_i − (L − B)) / B, 0, 1): no penalty up to L − B tokens, all of p from L tokens.
 
-    n_i: tokens of the rollout's longest row, L the configured longest completion, B the buffer, p the penalty
+    n_i: tokens of the rollout's longest turn; L: the configured longest completion; B: the buffer; p: the penalty
     (arXiv 2503.14476, Eq. 13, where p = 1).
     """
 
@@ -28,27 +28,27 @@ class Overlong:
     """null: a fifth of the longest completion, the paper's share."""
     penalty: NonNegativeFloat = 1.0
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        if plays.max_tokens <= 0:
-            raise AdvantageError("overlong needs the configured longest completion")
-        buffer = self.buffer or plays.max_tokens * BUFFER_SHARE
-        if buffer > plays.max_tokens:
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        if inputs.max_tokens <= 0:
+            raise AdvantageError("overlong: needs the configured longest completion")
+        buffer = self.buffer or inputs.max_tokens * BUFFER_SHARE
+        if buffer > inputs.max_tokens:
             raise AdvantageError(
-                f"overlong.buffer: {self.buffer}, but no answer is longer than {plays.max_tokens} tokens"
+                f"overlong.buffer: {self.buffer}, but no answer is longer than {inputs.max_tokens} tokens"
             )
-        longest = np.zeros(len(plays.values))
-        np.maximum.at(longest, plays.rollouts, plays.turn_tokens.astype(np.float64))
-        over = np.clip((longest - (plays.max_tokens - buffer)) / buffer, 0.0, 1.0)
-        return replace(plays, values=plays.values - self.penalty * over)
+        longest = np.zeros(len(inputs.values))
+        np.maximum.at(longest, inputs.rollouts, inputs.turn_tokens.astype(np.float64))
+        over = np.clip((longest - (inputs.max_tokens - buffer)) / buffer, 0.0, 1.0)
+        return replace(inputs, values=inputs.values - self.penalty * over)
 
 
 @strict
 class MuteTruncated:
-    """v_i ← 0 where a turn ran into the token limit: nobody knows what such an answer would have earned. It belongs
-    behind the baseline, which counts it."""
+    """v_i ← 0 where a turn was cut at the token limit: the reward of the complete answer is unknown. Put it after the
+    baseline, which counts the truncated answer."""
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        return replace(plays, values=np.where(plays.truncated, 0.0, plays.values))
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        return replace(inputs, values=np.where(inputs.truncated, 0.0, inputs.values))
 
 
 STEPS = {"overlong": Overlong, "mute_truncated": MuteTruncated}

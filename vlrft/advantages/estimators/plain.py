@@ -1,4 +1,4 @@
-"""Estimators without a baseline: the reward itself, one for all, best against worst."""
+"""Estimators without a baseline: the reward itself, 1 for every answer, best against worst."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import replace
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import differs
+from vlrft.advantages.grouped import group_differs
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 
 
 @strict
 class One:
-    """v_i ← 1: the answers are given, all are to be learned."""
+    """v_i ← 1: every answer is a demonstration to be learned."""
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        return replace(plays, values=np.ones_like(plays.values))
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        return replace(inputs, values=np.ones_like(inputs.values))
 
 
 @strict
 class BestAgainstWorst:
-    """v ← +1 for the best of its group, −1 for the worst, 0 for the rest; of several equal ones the first. All 0 where a
-    group's values do not differ."""
+    """v ← +1 for the best of its group, −1 for the worst, 0 for the rest; among equal values the first counts. All 0 in a
+    group of equal values."""
 
     key: str = "sample"
 
@@ -31,14 +31,14 @@ class BestAgainstWorst:
     def min_group(self) -> int:
         return 2 if self.key == "sample" else 1
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        key, values = plays.key(self.key), plays.values
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        key, values = inputs.key(self.key), inputs.values
         out = np.zeros_like(values)
         for sign in (1.0, -1.0):
-            best_first = np.lexsort((-sign * values, key))  # stable: equal ones keep their order
+            best_first = np.lexsort((-sign * values, key))  # stable: equal values keep their order
             _, first = np.unique(key[best_first], return_index=True)
             out[best_first[first]] = sign
-        return replace(plays, values=np.where(differs(values, key), out, 0.0))
+        return replace(inputs, values=np.where(group_differs(values, key), out, 0.0))
 
 
 STEPS = {"one": One, "best_against_worst": BestAgainstWorst}

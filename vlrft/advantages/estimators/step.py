@@ -9,7 +9,7 @@ import numpy as np
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.components import PerComponent
 from vlrft.advantages.estimators.group import Centre
-from vlrft.advantages.grouped import EPSILON, MIN_SPREAD, differs
+from vlrft.advantages.grouped import EPSILON, MIN_SPREAD, group_differs
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 
@@ -18,20 +18,20 @@ from vlrft.config import strict
 class Whiten:
     """v_i ← (v_i − μ) / (σ + 1e-6), μ and the unbiased σ over all rollouts of the step.
 
-    Groups of `key` whose values do not differ get exactly 0: what stood in them came out of a centring as 0, and the
-    shift would make it a rounding residue. `key: null` has no groups, for rewards that were not centred.
+    Groups of `key` with equal values get exactly 0: centring has made these values 0, and subtracting μ would leave a
+    rounding residue. `key: null`: no groups, for rewards that are not centred.
     """
 
     key: str | None = "sample"
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        values = plays.values
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        values = inputs.values
         if len(values) < 2 or float(np.ptp(values)) <= MIN_SPREAD:
-            return replace(plays, values=np.zeros_like(values))
+            return replace(inputs, values=np.zeros_like(values))
         white = (values - values.mean()) / (float(values.std(ddof=1)) + EPSILON)
         if self.key is not None:
-            white = np.where(differs(values, plays.key(self.key)), white, 0.0)
-        return replace(plays, values=white)
+            white = np.where(group_differs(values, inputs.key(self.key)), white, 0.0)
+        return replace(inputs, values=white)
 
 
 STEPS = {"whiten": Whiten}

@@ -1,4 +1,4 @@
-"""Credit by turn: what a step earned, compared with the other steps that began at the same observation."""
+"""Credit by turn: the return from a turn, compared with other turns that answer the same observation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
-from vlrft.advantages.grouped import Floats, centred, over_group_std
+from vlrft.advantages.grouped import Floats, centre, divide_by_group_std
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import UnitInterval, strict
 
@@ -19,53 +19,55 @@ class AddStep:
     """Adds ω · A_b to each turn b: A_b = (R_b − μ) / (σ + 1e-6), μ and the unbiased σ over the turns of the group that
     answer the same observation, R_b = Σ_{k ≥ b} γ^(k−b) r_k the discounted return from turn b to its episode's end.
 
-    Exactly 0 where those returns do not differ, so also where no other turn began there (arXiv 2505.10978, Eq. 5-8).
+    Exactly 0 where these returns are equal, and so where no other turn answers that observation (arXiv 2505.10978, Eq. 5-8).
     """
 
     weight: NonNegativeFloat = 1.0
     """ω."""
     discount: UnitInterval = 0.95
-    """γ; 1: none."""
+    """γ; 1: no discount."""
     scale: bool = True
     """false: no division by σ."""
     discount_penalties: bool = False
-    """Of the penalties R_b holds b's own alone; true: those of later turns as well, discounted. A group in which no turn is
-    valid then still has returns that differ, by the turns' places alone."""
+    """false: R_b includes the penalty of turn b alone; true: also those of later turns, discounted. The returns of a group
+    without any valid turn then differ, by the turns' indices alone."""
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        found = centred(self._returns(plays), plays.anchors)
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        credit = centre(self._returns(inputs), inputs.anchors)
         if self.scale:
-            found = over_group_std(found, plays.anchors)
-        before = 0.0 if plays.by_turn is None else plays.by_turn
-        return replace(plays, by_turn=before + self.weight * found)
+            credit = divide_by_group_std(credit, inputs.anchors)
+        before = 0.0 if inputs.by_turn is None else inputs.by_turn
+        return replace(inputs, by_turn=before + self.weight * credit)
 
-    def _returns(self, plays: EstimatorInput) -> Floats:
-        returns = plays.step_rewards - (plays.penalties if self.discount_penalties else 0.0)
-        later = np.zeros(int(plays.episodes.max(initial=-1)) + 1)  # of each, from the turn after
-        for b in np.argsort(-plays.places, kind="stable"):
-            returns[b] += self.discount * later[plays.episodes[b]]
-            later[plays.episodes[b]] = returns[b]
-        return returns if self.discount_penalties else returns - plays.penalties
+    def _returns(self, inputs: EstimatorInput) -> Floats:
+        returns = inputs.step_rewards - (inputs.penalties if self.discount_penalties else 0.0)
+        later = np.zeros(
+            int(inputs.episodes.max(initial=-1)) + 1
+        )  # each episode's return from the next turn on
+        for b in np.argsort(-inputs.places, kind="stable"):
+            returns[b] += self.discount * later[inputs.episodes[b]]
+            later[inputs.episodes[b]] = returns[b]
+        return returns if self.discount_penalties else returns - inputs.penalties
 
 
 @strict
 class EachTurn:
-    """From here on every turn stands for itself, so that statistics are taken over turns and a long episode weighs more
-    (verl-agent's `compute_mean_std_cross_steps`). Its value is the episode's reward; of the penalties only its own counts.
+    """Makes every turn an entry of its own: later statistics are taken over turns, so that a long episode weighs more
+    (verl-agent's `compute_mean_std_cross_steps`). A turn's value is the episode's reward, less its own penalty only.
     """
 
-    def __call__(self, plays: EstimatorInput) -> EstimatorInput:
-        own = plays.rollouts
-        without = plays.values + np.bincount(own, plays.penalties, minlength=len(plays.values))
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        owner = inputs.rollouts
+        without = inputs.values + np.bincount(owner, inputs.penalties, minlength=len(inputs.values))
         return replace(
-            plays,
-            values=without[own] - plays.penalties,
-            keys={name: labels[own] for name, labels in plays.keys.items()},
-            scores={name: scores[own] for name, scores in plays.scores.items()},
-            tokens=plays.turn_tokens,
-            truncated=plays.truncated[own],
-            greedy=None if plays.greedy is None else plays.greedy[own],
-            rollouts=np.arange(len(own)),
+            inputs,
+            values=without[owner] - inputs.penalties,
+            keys={name: labels[owner] for name, labels in inputs.keys.items()},
+            scores={name: scores[owner] for name, scores in inputs.scores.items()},
+            tokens=inputs.turn_tokens,
+            truncated=inputs.truncated[owner],
+            greedy=None if inputs.greedy is None else inputs.greedy[owner],
+            rollouts=np.arange(len(owner)),
         )
 
 
