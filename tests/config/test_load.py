@@ -93,7 +93,7 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
             "policy.build=null",
             "c.yaml: policy: give either model (a hub id or a folder) or build (a small model made here)",
         ),
-        ("stages.1.name=sft", "c.yaml: stages: the name 'sft' stands twice"),
+        ("stages.1.name=sft", "c.yaml: stages: two stages are named 'sft'"),
         ("task=5", "c.yaml: task: expected a section of keys, got 5"),
         ("stages=sft", "c.yaml: stages: expected a list, got 'sft'"),
         ("stages.².steps=1", "stages.²: expected a number from 0 to 2"),
@@ -123,9 +123,9 @@ def test_files_that_hold_no_config(tmp_path: Path) -> None:
     assert mistakes(tmp_path, text="") == [
         "c.yaml: is empty; expected keys such as task, policy and stages"
     ]
-    assert "holds a list" in mistakes(tmp_path, text="- 1")[0]
+    assert "contains a list" in mistakes(tmp_path, text="- 1")[0]
     assert "not valid YAML" in mistakes(tmp_path, text="a: [")[0]
-    assert "'seed' stands twice" in mistakes(tmp_path, text=PLAIN + "seed: 1\nseed: 2\n")[0]
+    assert "'seed' is given twice" in mistakes(tmp_path, text=PLAIN + "seed: 1\nseed: 2\n")[0]
     assert "not valid YAML" in mistakes(tmp_path, text="a: !!python/object/apply:os.system [ls]")[0]
 
 

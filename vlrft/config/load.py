@@ -1,4 +1,4 @@
-"""YAML and `key=value` overrides -> Config, with every mistake reported at once; and back to YAML."""
+"""YAML and `key=value` overrides -> Config, with all mistakes reported at once; and Config -> YAML."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from vlrft.schema.errors import ConfigError, PluginError
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The config in a YAML file with overrides (`stages.1.steps=50`) applied.
+    """The config of a YAML file, or the shipped config of that name, with overrides such as `stages.1.steps=50`.
 
-    A file that says `extends: other.yaml` (relative to itself) holds what differs from the other; lists and rewards are
-    replaced whole.
-    Each stage starts from the run's `task`, `rollout` and `update`, and gets the run's `algorithm` and a unique name
-    where it has none. Raises ConfigError with all mistakes, the file and the keys named.
+    A file with `extends: other.yaml` (a path relative to this file) contains only what differs from the other file; lists
+    and rewards are replaced as a whole. Each stage starts from the run's `task`, `rollout` and `update`, and gets the
+    run's `algorithm` and a unique name unless it has its own.
+
+    Raises ConfigError with all mistakes, each with the file and the key.
     """
-    where = str(path)
     tree = read_tree(find_config(path))
     mistakes: list[str] = []
     for item in overrides:
@@ -34,57 +34,53 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
             override(tree, item)
         except ConfigError as e:
             mistakes += e.mistakes
-    tree = _with_stages(tree)
+    tree = _complete_stages(tree)
     config = None
     try:
         config = TypeAdapter(Config).validate_python(tree)
     except ValidationError as e:
-        mistakes += [f"{where}: {m}" for m in explain(e, Config)]
+        in_file = explain(e, Config)
     else:
-        mistakes += [f"{where}: {m}" for m in _across(config)]
-    mistakes += [f"{where}: {m}" for m in _task_mistakes(tree)]
+        in_file = _cross_key_mistakes(config)
+    mistakes += [f"{path}: {mistake}" for mistake in [*in_file, *_task_mistakes(tree)]]
     if mistakes or config is None:
         raise ConfigError(mistakes)
     return config
 
 
 def task_config(name: str, overrides: Sequence[str]) -> TaskConfig:
-    """A task by name with `options.key=value` and `rewards={...}` applied, for commands without a config file."""
-    found: TaskConfig = _sections(name, overrides, {})[0]
-    return found
+    """The config of a task by name, with overrides `options.key=value` and `rewards={…}`, for commands without a file."""
+    task: TaskConfig = _read_sections(name, overrides, {})[0]
+    return task
 
 
 def eval_config(
     name: str, model: str, overrides: Sequence[str]
 ) -> tuple[TaskConfig, PolicyConfig, RolloutConfig, EvalConfig]:
-    """The same with `policy.key=value`, `rollout.key=value` and `eval.key=value` besides."""
+    """As `task_config`, with overrides `policy.key=value`, `rollout.key=value` and `eval.key=value`, too."""
     kinds = {"policy": PolicyConfig, "rollout": RolloutConfig, "eval": EvalConfig}
-    found = _sections(name, [*overrides, f"policy.model={model}"], kinds)
-    return found[0], found[1], found[2], found[3]
+    task, policy, rollout, decoding = _read_sections(
+        name, [*overrides, f"policy.model={model}"], kinds
+    )
+    return task, policy, rollout, decoding
 
 
-def _sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type]) -> list[Any]:
-    """The task, then a section of each kind."""
+def _read_sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type]) -> list[Any]:
+    """The task's config, then the section of each kind."""
     tree: Tree = {"name": name}
     for item in overrides:
         override(tree, item)
     parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]
-    mistakes = _options_mistakes(tree)
-    found: list[Any] = []
+    mistakes = _option_mistakes(tree)
+    sections: list[Any] = []
     for kind, section, at in [(TaskConfig, tree, ""), *parts]:
         try:
-            found.append(TypeAdapter(kind).validate_python(section))
+            sections.append(TypeAdapter(kind).validate_python(section))
         except ValidationError as e:
             mistakes += explain(e, kind, at)
     if mistakes:
         raise ConfigError(mistakes)
-    return found
-
-
-def dump_sections(**sections: object) -> str:
-    """YAML of settings that are no whole config, such as those of an evaluation."""
-    trees = {k: TypeAdapter(type(v)).dump_python(v, mode="json") for k, v in sections.items()}
-    return yaml.safe_dump(trees, sort_keys=False, allow_unicode=True)
+    return sections
 
 
 def dump_config(config: Config) -> str:
@@ -93,8 +89,14 @@ def dump_config(config: Config) -> str:
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
-def _with_stages(tree: Tree) -> Tree:
-    """The tree with each stage's inherited parts merged in."""
+def dump_sections(**sections: object) -> str:
+    """YAML of some sections by name, such as those of an evaluation."""
+    trees = {k: TypeAdapter(type(v)).dump_python(v, mode="json") for k, v in sections.items()}
+    return yaml.safe_dump(trees, sort_keys=False, allow_unicode=True)
+
+
+def _complete_stages(tree: Tree) -> Tree:
+    """A copy in which each stage has its inherited sections, an algorithm and a name."""
     tree = deepcopy(tree)
     if isinstance(tree.get("task"), str):
         tree["task"] = {"name": tree["task"]}
@@ -111,63 +113,61 @@ def _with_stages(tree: Tree) -> Tree:
         if stage.get("algorithm") is None:
             stage["algorithm"] = tree.get("algorithm", Config.algorithm)
         if stage.get("name") is None:
-            stage["name"] = _unique(_label(stage["algorithm"]), names)
+            stage["name"] = _number(_algorithm_label(stage["algorithm"]), names)
         names.append(stage["name"])
     return tree
 
 
-def _label(algorithm: Any) -> str:
+def _algorithm_label(algorithm: Any) -> str:
+    """The name of an algorithm's choice; of a reference, its attribute."""
     name = algorithm.get("name", "stage") if isinstance(algorithm, Mapping) else str(algorithm)
     return str(name).rpartition(":")[2]
 
 
-def _unique(name: str, taken: Sequence[str]) -> str:
+def _number(name: str, taken: Sequence[str]) -> str:
+    """The name, or `name_2`, `name_3`, … where it is taken."""
     number = 2
-    chosen = name
-    while chosen in taken:
-        chosen, number = f"{name}_{number}", number + 1
-    return chosen
+    candidate = name
+    while candidate in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate
 
 
-def _across(config: Config) -> list[str]:
-    """Mistakes that no single key shows."""
+def _cross_key_mistakes(config: Config) -> list[str]:
+    """Mistakes in how keys go together."""
     mistakes: list[str] = []
     if (config.policy.model is None) == (config.policy.build is None):
         mistakes.append(
             "policy: give either model (a hub id or a folder) or build (a small model made here)"
         )
-    names = [s.name for s in config.stages]
+    names = [stage.name for stage in config.stages]
     mistakes += [
-        f"stages: the name {n!r} stands twice"
-        for n in sorted(set(map(str, names)))
-        if names.count(n) > 1
-    ]
-    mistakes += [
-        f"stages.{i}.rollout.engine: {stage.rollout.engine!r}, but one engine samples for the whole run; "
-        "set rollout.engine"
-        for i, stage in enumerate(config.stages)
-        if stage.rollout.engine != config.rollout.engine
+        f"stages: two stages are named {name!r}"
+        for name in sorted(set(map(str, names)))
+        if names.count(name) > 1
     ]
     return mistakes
 
 
 def _task_mistakes(tree: Tree) -> list[str]:
-    """Unknown packs, and options that a pack does not have; the run's own once, not again for each stage."""
+    """Unknown packs and options; a mistake in the run's task is not repeated for the stages that inherit it."""
     stages = tree.get("stages")
-    own = _options_mistakes(tree.get("task"))
-    lines = [f"task.{m}" for m in own]
+    of_run = _option_mistakes(tree.get("task"))
+    lines = [f"task.{mistake}" for mistake in of_run]
     for i, stage in enumerate(stages if isinstance(stages, list) else []):
         task = stage.get("task") if isinstance(stage, dict) else None
-        lines += [f"stages.{i}.task.{m}" for m in _options_mistakes(task) if m not in own]
+        of_stage = [mistake for mistake in _option_mistakes(task) if mistake not in of_run]
+        lines += [f"stages.{i}.task.{mistake}" for mistake in of_stage]
     return lines
 
 
-def _options_mistakes(section: Any) -> list[str]:
+def _option_mistakes(section: Any) -> list[str]:
+    """Mistakes in a task's name and options; none for a section that Config itself refuses."""
     try:
         task = TypeAdapter(TaskConfig).validate_python(section)
         options = find_task(task.name).options
     except ValidationError:
-        return []  # the config's own check says so
+        return []
     except PluginError as e:
         return [f"name: {e}"]
     try:

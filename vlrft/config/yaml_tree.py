@@ -1,4 +1,4 @@
-"""YAML files and `key=value` overrides as trees of keys, which nobody has checked yet (see `loading`)."""
+"""YAML files and `key=value` overrides as nested dicts that are not validated yet (`load` validates them)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from vlrft.config.renamed import in_run_folder, migrate_config
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
-WHOLE = ("rewards", "published")  # sections that are replaced, not merged
+REPLACED = ("rewards", "published")  # sections that are replaced as a whole, not merged
 
 
-def read_tree(path: Path, above: tuple[Path, ...] = ()) -> Tree:
-    """The file's tree, merged into that of the file which it extends. Raises ConfigError for what cannot be read."""
+def read_tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
+    """The file's tree, merged over the tree of the file that it extends.
+
+    `extending`: the files that extend this one. Old keys in the config of a run's own folder are renamed. Raises
+    ConfigError for a file that cannot be read.
+    """
     tree = _read(path)
     if in_run_folder(path):
         migrate_config(tree)
@@ -27,7 +31,7 @@ def read_tree(path: Path, above: tuple[Path, ...] = ()) -> Tree:
         return tree
     if not isinstance(base, str):
         raise ConfigError([f"{path}: extends: expected the name of a file, got {base!r}"])
-    chain = (*above, path.resolve())
+    chain = (*extending, path.resolve())
     other = path.parent / base
     if other.resolve() in chain:
         raise ConfigError([f"{path}: extends: {base} extends this file in turn"])
@@ -35,7 +39,10 @@ def read_tree(path: Path, above: tuple[Path, ...] = ()) -> Tree:
 
 
 def override(tree: Tree, item: str) -> None:
-    """Sets `a.b.0.c=value` in the tree. Setting policy.model clears policy.build, and the other way round."""
+    """Applies an override `a.b.0.c=value`. Setting policy.model removes policy.build, and the reverse.
+
+    Raises ConfigError for an item that is no override, or a path that does not exist.
+    """
     path, equals, text = item.partition("=")
     if not equals or not all(path.split(".")):
         raise ConfigError([f"{item}: expected key.path=value"])
@@ -52,14 +59,14 @@ def override(tree: Tree, item: str) -> None:
     elif isinstance(node, dict):
         node[last] = value
     else:
-        raise ConfigError([f"{item}: {'.'.join(parents)} holds no keys"])
+        raise ConfigError([f"{item}: {'.'.join(parents)} is not a section"])
     for one, other in (("model", "build"), ("build", "model")):
         if path.split(".")[:2] == ["policy", one] and value is not None:
             tree["policy"].pop(other, None)
 
 
 def merge(base: Any, changes: Any) -> Any:
-    """The changes over the base, key by key; what is no section of keys is replaced whole."""
+    """The base with the changes applied key by key; a value that is not a section is replaced as a whole."""
     if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
         return deepcopy(changes)
     keys = [*base, *(k for k in changes if k not in base)]
@@ -68,21 +75,21 @@ def merge(base: Any, changes: Any) -> Any:
         if k not in changes:
             out[k] = deepcopy(base[k])
         else:
-            out[k] = merge(None if k in WHOLE else base.get(k), changes[k])
+            out[k] = merge(None if k in REPLACED else base.get(k), changes[k])
     return out
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and reads 1e-6 as a number."""
+    """Safe YAML in which a repeated key is an error and 1e-6 is a number."""
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
-    merged = "tag:yaml.org,2002:merge"  # `<<: *other` may stand for keys that are given again
+    merged = "tag:yaml.org,2002:merge"  # a key merged by `<<: *other` may be set again
     keys = [loader.construct_object(key) for key, _ in node.value if key.tag != merged]
     for key in keys:
         if keys.count(key) > 1:
             raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} stands twice", node.start_mark
+                None, None, f"the key {key!r} is given twice", node.start_mark
             )
     return {str(k): v for k, v in loader.construct_mapping(node, deep=True).items()}
 
@@ -101,25 +108,25 @@ def _parse(text: str) -> Any:
 
 def _read(path: Path) -> Tree:
     try:
-        found = _parse(path.read_text(encoding="utf-8"))
+        tree = _parse(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise ConfigError([f"{path}: cannot be read ({e.strerror})"]) from None
     except (yaml.YAMLError, ValueError) as e:  # ValueError: not UTF-8, or a date such as 2026-13-45
         raise ConfigError([f"{path}: not valid YAML: {' '.join(str(e).split())}"]) from None
-    if not isinstance(found, dict):
-        kind = "is empty" if found is None else f"holds a {type(found).__name__}"
+    if not isinstance(tree, dict):
+        kind = "is empty" if tree is None else f"contains a {type(tree).__name__}"
         raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
-    return found
+    return tree
 
 
 def _child(node: Any, part: str, path: str) -> Any:
     if isinstance(node, list):
         return node[_index(node, part, path)]
     if not isinstance(node, dict):
-        raise ConfigError([f"{path}: there is no such key to set something in"])
+        raise ConfigError([f"{path}: is not a section, so no key of it can be set"])
     if node.get(part) is None:
         node[part] = {}
-    if isinstance(node[part], str):  # `task: digits` and the like have a name only
+    if isinstance(node[part], str):  # such as `task: digits`, which is short for {name: digits}
         node[part] = {"name": node[part]}
     return node[part]
 
