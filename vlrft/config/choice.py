@@ -31,15 +31,16 @@ def choose(
 
     A mapping without a name changes the settings of `default`. Raises ConfigError with every mistake under the key `at`.
     """
-    names = ", ".join(table)
     if not isinstance(value, str | Mapping):
-        raise ConfigError([f"{at}: expected a name ({names}) or {{name: …}}, got {value!r}"])
+        raise ConfigError(
+            [f"{at}: expected a name ({', '.join(table)}) or {{name: …}}, got {value!r}"]
+        )
     settings: dict[str, Any] = {"name": value} if isinstance(value, str) else dict(value)
     name = settings.pop("name", None)
     if name is not None:
         return configure(find_named(str(name), table, at=at), settings, at)
     if default is None:
-        raise ConfigError([f"{at}: needs a `name`; known: {names}"])
+        raise ConfigError([f"{at}: needs a `name`; known: {', '.join(table)}"])
     return change(default, settings, at)
 
 

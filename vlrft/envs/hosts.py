@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.envs.host import Host, env_factory
 from vlrft.envs.in_process import InProcess
 from vlrft.envs.pool import TIME_LIMIT, EnvPool
-from vlrft.plugins.references import absolute
+from vlrft.plugins.references import absolute_reference
 from vlrft.schema import Task
 
 
@@ -18,7 +18,7 @@ def build_host(task: Task, *, workers: int, time_limit: float | None, reference:
     if workers == 0 or task.env is None:
         return InProcess(env_factory(task))
     full_reference = f"{reference}:task" if reference.endswith(".py") else reference
-    return EnvPool(absolute(full_reference), workers, time_limit or TIME_LIMIT)
+    return EnvPool(absolute_reference(full_reference), workers, time_limit or TIME_LIMIT)
 
 
 class EnvRegistry:

@@ -1,12 +1,12 @@
-"""Tasks, rewards and methods by name: built in, from another package, by import path, or from a file.
+"""Tasks and rewards by name: built in, from an installed package, from an importable module, or from a file.
 
     digits                     a pack under tasks/, a file under rewards/, or an entry point of that name
     math_answer.r1v            another function of a file under rewards/, which its `__all__` names
     my_package.tasks:birds     an attribute of a module that can be imported
     ./mine.py:birds            an attribute of a file
-    ./birds.py                 the same for what is named as usual: the file's reward `birds`, or its `task`
+    ./birds.py                 short for ./birds.py:birds (a reward) or ./birds.py:task (a task)
 
-A name that two places offer is an error. Entry points stand in the groups `vlrft.tasks` and `vlrft.rewards`.
+Entry points are in the groups `vlrft.tasks` and `vlrft.rewards`. A name that two places define is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from vlrft.plugins.names import unknown_name
-from vlrft.plugins.references import absolute, load_attribute
+from vlrft.plugins.references import absolute_reference, load_attribute
 from vlrft.plugins.reward_signature import signature_of
 from vlrft.schema import Reward, Task
 from vlrft.schema.errors import PluginError
@@ -43,50 +43,49 @@ AnyReward = Callable[..., Any]
 def find_task(name: str) -> Task:
     """The task of that name. Raises PluginError."""
     if ":" in name or name.endswith(".py"):
-        found = load_attribute(name if ":" in name else f"{name}:task")
+        task = load_attribute(name if ":" in name else f"{name}:task")
     else:
-        found = load_attribute(_place(name, "tasks", name, "task"))
-    if not isinstance(found, Task):
+        task = load_attribute(_reference(name, "tasks", name, "task"))
+    if not isinstance(task, Task):
         raise PluginError(
-            f"task {name}: found a {type(found).__name__}, expected a vlrft.schema.Task"
+            f"task {name}: found a {type(task).__name__}, expected a vlrft.schema.Task"
         )
-    return found
+    return task
 
 
 def find_reward(name: str) -> AnyReward:
-    """The reward of that name, in any of the forms that `signatures` knows. Raises PluginError."""
-    reference = reward_reference(name)
-    found = load_attribute(reference)
+    """The reward function of that name, with any signature of `reward_signature`. Raises PluginError."""
+    reward = load_attribute(reward_reference(name))
     try:
-        signature_of(found)
+        signature_of(reward)
     except PluginError as e:
         raise PluginError(f"reward {name}: {e}") from None
-    return cast(AnyReward, found)
+    return cast(AnyReward, reward)
 
 
 def find_grader(name: str) -> Reward:
-    """A reward that sees one answer at a time, as grading does. Raises PluginError for one of another form."""
-    found = find_reward(name)
-    form = signature_of(found)
-    if form.scope != "rollout" or form.asynchronous:
+    """The reward of that name as a grader, a plain function of one completion. Raises PluginError for any other."""
+    reward = find_reward(name)
+    signature = signature_of(reward)
+    if signature.scope != "rollout" or signature.asynchronous:
         raise PluginError(
             f"reward {name}: cannot grade; a grader is a plain function (completion, sample)"
         )
-    return found
+    return reward
 
 
 def reward_reference(name: str) -> str:
-    """Where the reward of that name stands: `module:attribute` or `/file.py:attribute`. Raises PluginError."""
+    """The reference of a reward's name, `module:attribute` or `/path/file.py:attribute`. Raises PluginError."""
     if ":" in name:
-        return absolute(name)
-    if name.endswith(".py"):  # its function of the file's name
-        return absolute(f"{name}:{Path(name).stem}")
+        return absolute_reference(name)
+    if name.endswith(".py"):
+        return absolute_reference(f"{name}:{Path(name).stem}")
     file, _, attribute = name.partition(".")
-    return _place(name, "rewards", file, attribute or file)
+    return _reference(name, "rewards", file, attribute or file)
 
 
 def reward_title(name: str) -> str:
-    """What a reward's scores are called: the name, or the function's where a module or a file is given."""
+    """The name of a reward's scores: its name, or for a reference the name of the function."""
     return Path(name).stem if name.endswith(".py") else name.rpartition(":")[2]
 
 
@@ -95,45 +94,46 @@ def task_names() -> list[str]:
 
 
 def reward_names() -> list[str]:
-    """Those of files, of the variants in them, and of entry points."""
+    """The names of files under rewards/, of the variants in them, and of entry points."""
     return _names("rewards")
 
 
-def _place(name: str, kind: str, file: str, attribute: str) -> str:
-    """The reference of a built-in thing or an entry point."""
-    places: list[str] = []
-    if file in _files(kind) and name in _offered(kind, file):
-        places.append(f"vlrft.{kind}.{file}:{attribute}")
-    places += [e.value for e in _entry_points(kind) if e.name == name]
-    if len(places) > 1:
+def _reference(name: str, kind: str, file: str, attribute: str) -> str:
+    """The reference of a built-in task or reward, or of an entry point. `kind`: `tasks` or `rewards`."""
+    references: list[str] = []
+    if file in _files(kind) and name in _names_in(kind, file):
+        references.append(f"vlrft.{kind}.{file}:{attribute}")
+    references += [e.value for e in _entry_points(kind) if e.name == name]
+    if len(references) > 1:
         raise PluginError(
-            f"{kind[:-1]} {name}: found twice, {' and '.join(places)}; name one in full"
+            f"{kind[:-1]} {name}: found twice, {' and '.join(references)}; give one of these references"
         )
-    if not places:
+    if not references:
         raise PluginError(
             f"{unknown_name(kind[:-1], name, _names(kind))}; "
             f"or give package.module:attribute or ./file.py:attribute"
         )
-    return places[0]
+    return references[0]
 
 
-def _offered(kind: str, file: str) -> list[str]:
-    """The names that a file or folder of ours stands for."""
+def _names_in(kind: str, file: str) -> list[str]:
+    """The names that a built-in file or folder defines."""
     return [file, *(f"{file}.{v}" for v in variants(file))] if kind == "rewards" else [file]
 
 
 def _names(kind: str) -> list[str]:
-    ours = (name for file in _files(kind) for name in _offered(kind, file))
-    return sorted({*ours, *(e.name for e in _entry_points(kind))})
+    built_in = (name for file in _files(kind) for name in _names_in(kind, file))
+    return sorted({*built_in, *(e.name for e in _entry_points(kind))})
 
 
 def _files(kind: str) -> list[str]:
+    """The public modules of a built-in folder."""
     package = importlib.import_module(f"vlrft.{kind}")
     return [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")]
 
 
 def variants(file: str) -> list[str]:
-    """The other rewards of a file under rewards/: what its `__all__` names besides the one of the file's name."""
+    """The variants in a file under rewards/: the rewards in its `__all__`, without the one of the file's own name."""
     module = importlib.import_module(f"vlrft.rewards.{file}")
     return [
         name
@@ -152,5 +152,5 @@ def _is_reward(thing: object) -> bool:
 
 @cache
 def _entry_points(kind: str) -> tuple[EntryPoint, ...]:
-    """Looks through every installed package, which takes as long as importing a pack."""
+    """Cached, as reading the metadata of all installed packages takes as long as importing a pack."""
     return tuple(entry_points(group=f"vlrft.{kind}"))

@@ -1,11 +1,11 @@
-"""Kinds of a part that a config chooses by name, such as rollout engines. A kind is a dataclass of the part's settings.
+"""Kinds of a part that a config chooses by name, such as rollout engines. A kind is the dataclass of its settings.
 
-    hf                         the file hf.py of the part's folder, which says `KIND = …`
+    hf                         the file hf.py of the part's folder, which defines `KIND`
     mine                       an entry point of that name, from an installed package
     my_package.engines:Mine    an attribute of a module that can be imported
     ./mine.py:Mine             an attribute of a file
 
-A name is looked up only when it is asked for; a file without `KIND` is no kind.
+A module is imported when its name is looked up, and one without `KIND` is skipped.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ class Kinds(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         """The kind of that name or reference. Raises KeyError for an unknown name, PluginError for a broken one."""
         if ":" in name:
-            return _checked(name, load_attribute(name))
-        places: dict[str, Any] = {}
+            return _require_dataclass(name, load_attribute(name))
+        kinds: dict[str, Any] = {}
         if name in self._files:
             module = importlib.import_module(f"{self.package}.{name}")
             if hasattr(module, "KIND"):
-                places[f"{module.__name__}:KIND"] = module.KIND
+                kinds[f"{module.__name__}:KIND"] = module.KIND
         for entry in self._entry_points:
             if entry.name == name:
-                places[entry.value] = entry.load()
-        if len(places) > 1:
-            raise PluginError(f"{name}: found twice, {' and '.join(places)}; name one in full")
-        for reference, kind in places.items():
-            return _checked(reference, kind)
+                kinds[entry.value] = entry.load()
+        if len(kinds) > 1:
+            raise PluginError(
+                f"{name}: found twice, {' and '.join(kinds)}; give one of these references"
+            )
+        for reference, kind in kinds.items():
+            return _require_dataclass(reference, kind)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -65,7 +67,8 @@ class Kinds(Mapping[str, Any]):
         return tuple(entry_points(group=self.group))
 
 
-def _checked(reference: str, kind: object) -> object:
+def _require_dataclass(reference: str, kind: object) -> object:
+    """The kind itself. Raises PluginError."""
     if isinstance(kind, type) and is_dataclass(kind):
         return kind
     raise PluginError(

@@ -1,4 +1,4 @@
-"""`package.module:attribute` or `./file.py:attribute` -> the thing it names. No torch."""
+"""Import references: `package.module:attribute` or `./file.py:attribute`. No torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlrft.schema.errors import PluginError
 
 
 def load_attribute(reference: str) -> object:
-    """What `package.module:attribute` or `./file.py:attribute` names. Raises PluginError."""
+    """The attribute that `package.module:attribute` or `./file.py:attribute` refers to. Raises PluginError."""
     place, _, attribute = reference.rpartition(":")
     if not place or not attribute:
         raise PluginError(f"{reference}: expected package.module:attribute or ./file.py:attribute")
@@ -25,18 +25,18 @@ def load_attribute(reference: str) -> object:
     if not hasattr(module, attribute):
         hint = did_you_mean(attribute, vars(module))
         raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
-    found: object = getattr(module, attribute)
-    return found
+    value: object = getattr(module, attribute)
+    return value
 
 
-def absolute(reference: str) -> str:
-    """The same reference for a process that may have another working directory."""
+def absolute_reference(reference: str) -> str:
+    """The reference with an absolute path, for a process that may have another working directory."""
     place, colon, attribute = reference.rpartition(":")
     return f"{Path(place).resolve()}{colon}{attribute}" if place.endswith(".py") else reference
 
 
 def load_file(path: Path) -> ModuleType:
-    """The file as a module of its own, loaded once; its name cannot shadow an installed module."""
+    """The file as a module, loaded once, under a name that no installed module has. Raises PluginError."""
     if not path.is_file():
         raise PluginError(f"{path}: no such file")
     full = path.resolve()

@@ -1,11 +1,12 @@
-"""What a reward's parameter names say about it: what it is called with, and how often. No torch.
+"""The signature of a reward: its parameter names determine what it is called with, and how often. No torch.
 
-    (completion, sample)        once a rollout
-    (completions, sample)       once a group: a list in, a list out
-    (completions, samples)      once a batch: lists in, a list out
-    (completions, **columns)    once a batch, as TRL calls its reward functions: prompts, completion_ids and columns too
+    (completion, sample)        once per rollout
+    (completions, sample)       once per group: takes a list, returns a list
+    (completions, samples)      once per batch: takes lists, returns a list
+    (completions, **columns)    once per batch, as TRL calls its reward functions, with prompts, completion_ids, columns
 
-Any of them may be `async def`, an object with `__call__` or a functools.partial; parameters with a default are its own.
+Any of them may be an `async def`, an object with `__call__` or a functools.partial. Further parameters with a default are
+left at it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SCOPES: dict[Scope, frozenset[str]] = {
     "group": frozenset({"completions", "sample"}),
     "batch": frozenset({"completions", "samples"}),
 }
-TRL = {"prompts", "completions", "completion_ids"}  # a reward of TRL's names at least one of them
+TRL = {"prompts", "completions", "completion_ids"}  # a TRL-style reward has at least one of them
 ALLOWED = (
     "(completion, sample) for a rollout, (completions, sample) for a group, (completions, samples) "
     "for a batch, or TRL's: some of prompts, completions, completion_ids, columns and **kwargs"
@@ -38,18 +39,18 @@ class RewardSignature:
 
     scope: Scope
     asynchronous: bool = False
-    wants: tuple[str, ...] = ()  # the parameters of a columns reward, by name
-    needs: frozenset[str] = frozenset()  # those without a default
-    rest: bool = False  # it takes every column there is
-    strings: bool = False  # it reads completions as texts, not as conversations
+    wants: tuple[str, ...] = ()  # the named parameters of a TRL-style reward
+    needs: frozenset[str] = frozenset()  # the parameters without a default
+    rest: bool = False  # it has **kwargs, and gets all columns
+    strings: bool = False  # it gets completions as text, not as chat messages
 
 
 def signature_of(function: object) -> RewardSignature:
-    """Raises PluginError for what cannot be called as a reward."""
+    """The signature of a reward. Raises PluginError for a thing that cannot be called as a reward."""
     if not callable(function):
         raise PluginError(f"found a {type(function).__name__}, expected a function {ALLOWED}")
     if isinstance(function, type):
-        raise PluginError(f"{function.__name__} is a class; name an object of it")
+        raise PluginError(f"{function.__name__} is a class; give an instance of it")
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -68,22 +69,22 @@ def signature_of(function: object) -> RewardSignature:
             if names <= set(named) and needs <= names:
                 return RewardSignature(scope=scope, asynchronous=asynchronous)
         if set(named) & TRL and not set(named) & {"completion", "sample", "samples"}:
-            written = ""
+            annotation = ""
             if "completions" in named:
-                written = inspect.formatannotation(named["completions"].annotation).strip("'\"")
+                annotation = inspect.formatannotation(named["completions"].annotation).strip("'\"")
             return RewardSignature(
                 scope="columns",
                 asynchronous=asynchronous,
                 wants=tuple(named),
                 needs=needs,
                 rest=rest,
-                strings=written.rpartition(".")[2] in STRINGS,
+                strings=annotation.rpartition(".")[2] in STRINGS,
             )
-    raise PluginError(f"its parameters are {_written(signature)}; expected {ALLOWED}")
+    raise PluginError(f"its parameters are {_bare(signature)}; expected {ALLOWED}")
 
 
-def _written(signature: inspect.Signature) -> str:
-    """The parameters without their annotations."""
+def _bare(signature: inspect.Signature) -> str:
+    """The signature without annotations."""
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return str(signature.replace(parameters=bare, return_annotation=signature.empty))
 
