@@ -12,7 +12,7 @@ from typing import Any
 from vlrft.tasks.alfworld import task
 from vlrft.tasks.alfworld.experts import PLAYERS, play
 from vlrft.tasks.alfworld.families import FAMILIES
-from vlrft.tasks.alfworld.folder import games
+from vlrft.tasks.alfworld.folder import find_games
 
 from benchmarks.alfworld.stock_env import open_stock
 
@@ -21,7 +21,7 @@ SEED = 0
 
 
 def files_of(data: Path, split: str) -> list[tuple[str, Path]]:
-    return list(games(data / split))
+    return list(find_games(data / split))
 
 
 def generation(data: Path, splits: Sequence[str]) -> dict[str, Any]:

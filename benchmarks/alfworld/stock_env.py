@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlrft.tasks.alfworld.native import need_engine
+from vlrft.tasks.alfworld.native import require_engine
 
 LIMIT = 50  # steps, as in verl-agent
 
@@ -36,7 +36,7 @@ class Stock:
 
 def open_stock(folder: Path, files: list[str] | None = None) -> Stock:
     """Over those of the files that AlfredTWEnv takes for solvable games; all of the folder's unless given."""
-    need_engine()
+    require_engine()
     from alfworld.agents.environment import get_environment
 
     config: Mapping[str, Any] = {

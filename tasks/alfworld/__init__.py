@@ -1,7 +1,7 @@
-"""ALFWorld on the real engine: find, clean, heat, cool, place and look at things in rooms told in words.
+"""ALFWorld on the real engine: find, clean, heat, cool, place and look at objects in rooms described in text.
 
-Needs `pip install 'vlrft[alfworld]'`, and games: ALFRED's own, or those that `vlrft data prepare alfworld` makes.
-Protocol and prompt are those of verl-agent (GiGPO, arXiv 2505.10978).
+Needs `pip install 'vlrft[alfworld]'`, and games: those of ALFRED, or those that `vlrft data prepare alfworld` generates.
+The protocol and the prompt are those of verl-agent (GiGPO, arXiv 2505.10978).
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ from .families import SPLITS
 from .folder import load
 from .options import Options
 
-SHARES = ("valid", "admissible")  # of a play's turns
+SHARES = ("valid", "admissible")  # of an episode's turns
 
 
-def environment(sample: Sample) -> Env:
+def make_env(sample: Sample) -> Env:
     from .env import AlfworldEnv
 
     return AlfworldEnv(sample)
 
 
 def gold(sample: Sample) -> tuple[str, ...]:
-    """An expert's play, turn by turn, in the form of an answer."""
-    from .experts import expert
+    """The commands of an expert, each as the completion of a turn."""
+    from .experts import expert_commands
 
-    commands = expert(sample, sample.info["expert"])
+    commands = expert_commands(sample, sample.info["expert"])
     return tuple(f"<think></think><action>{command}</action>" for command in commands)
 
 
 def generate(split: str, count: int, seed: int, folder: Path) -> Iterator[str]:
-    from .games import generate
+    from .generation import generate
 
     return generate(split, count, seed, folder)
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """Games won, all and by family; then how many turns a play took, and the shares of its turns in which an action
-    could be read, and in which it was one that the engine offered."""
-    found = {"success": accuracy(records, grader), **accuracy_by_tag(records, grader, "kind")}
+    """Success, over all games and by family; for the strict grader also the number of turns of an episode, the share of
+    turns with a readable action, and the share with an admissible one."""
+    metrics = {"success": accuracy(records, grader), **accuracy_by_tag(records, grader, "kind")}
     if grader == "strict":
         for name in ("steps", *SHARES):
             values = _means(records, name)
             if values:
-                found[name] = Metric(values=values, share=name in SHARES)
-    return found
+                metrics[name] = Metric(values=values, share=name in SHARES)
+    return metrics
 
 
 def _means(records: Sequence[Record], score: str) -> tuple[float, ...]:
-    """A score's mean over each sample's plays; none where records have no such score."""
-    by_id: dict[str, list[float]] = {}
+    """The mean of a score over the episodes of each sample; empty if no record has it."""
+    by_sample: dict[str, list[float]] = {}
     for record in records:
         value = record.scores.get(score)
         if value is not None:
-            by_id.setdefault(record.id, []).append(value)
-    return tuple(map(fmean, by_id.values()))
+            by_sample.setdefault(record.id, []).append(value)
+    return tuple(map(fmean, by_sample.values()))
 
 
 task = Task(
     name="alfworld",
-    doc="ALFWorld: household tasks in text, many turns, on the real engine. Makes its own games.",
+    doc="ALFWorld: household tasks in text, many turns, on the real engine. Games are generated.",
     options=Options,
     splits=SPLITS,
     load=load,
@@ -72,7 +72,7 @@ task = Task(
     graders={"strict": ("won",)},
     gold=gold,
     metrics=metrics,
-    env=environment,
+    env=make_env,
     env_scores=("won", "steps", "valid", "admissible"),
     generate=generate,
 )

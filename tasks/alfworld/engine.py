@@ -1,10 +1,10 @@
-"""One ALFWorld game on the real engine (TextWorld's PDDL state and Fast-Downward), without its redundant work.
+"""One ALFWorld game on the real engine (TextWorld's PDDL state and Fast-Downward), without redundant work.
 
-The stock environment translates a problem four times at each start and parses every command of every step. Here a
-problem is translated once a process, plans are made when asked for, and a command is worded once a game. Observations,
-admissible commands, scores and ends are the stock ones (benchmarks.alfworld; ours/stock figures there).
+The stock environment translates a problem four times at each start and parses every command at every step. Here a problem
+is translated once a process, a plan is made on request, and a command is put into words once a game. Observations,
+admissible commands, scores and ends equal those of the stock environment (compared and timed by `benchmarks.alfworld`).
 
-Not for threads: the translator keeps its settings in global variables.
+Not thread-safe: the translator keeps its settings in global variables.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 from vlrft.schema import DataError
 
 from .grammar import Grammar
-from .native import load_library, need_engine, release_library
-from .translation import for_search, translated
+from .native import load_library, release_library, require_engine
+from .translation import translate, translate_for_search
 
-WORDINGS = 8  # grammars, which most games share
-NOTHING = "Nothing happens."  # the engine's answer to what it does not know
-# The one sentence in which grammars differ, where it is plain words; MARK stands for it in those that are kept.
-TASK = re.compile(r'(?<="rhs": ")Your task is to: [^"\\{}\[\]#|]*(?=")')
+CACHED_GRAMMARS = 8  # most games share one
+NOTHING = "Nothing happens."  # the engine's answer to an unknown command
+# The only sentence in which grammars differ, if it is plain text; cached grammars have MARK in its place.
+TASK_SENTENCE = re.compile(r'(?<="rhs": ")Your task is to: [^"\\{}\[\]#|]*(?=")')
 MARK = "THE TASK OF THIS GAME"
-PARTS = ("pddl_domain", "grammar", "pddl_problem")  # of a game file
+KEYS = ("pddl_domain", "grammar", "pddl_problem")  # of a game file
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What a game shows after a command."""
+class GameOutput:
+    """The state of a game after a command, as its player sees it."""
 
     text: str
     admissible: tuple[str, ...]  # sorted, with `help`
@@ -50,52 +50,54 @@ class Shown:
 
 
 class Game:
-    """A game file, played once; `data`: its contents where they are at hand.
+    """A game, played once. `data`: the content of its file if it is loaded already.
 
-    Raises DataError for a file that holds no game, ImportError without the engine.
+    Raises DataError for a file that is no game, ImportError without the engine.
     """
 
     def __init__(self, path: str | Path, data: Mapping[str, Any] | None = None) -> None:
         self.path = Path(path)
         self.data = read_game(self.path) if data is None else data
         self._library: Any = None
-        self._said: dict[str, str] = {}  # operator -> command
-        self._open: dict[str, tuple[str, int, int]] = {}  # command -> operator, id, its effects
+        self._commands: dict[str, str] = {}  # operator -> command
+        self._admissible: dict[
+            str, tuple[str, int, int]
+        ] = {}  # command -> operator, id, number of effects
 
-    def start(self) -> Shown:
+    def start(self) -> GameOutput:
         """The first observation."""
-        need_engine()
+        require_engine()
         try:
             self._build()
         except ImportError:
             raise
-        except Exception as e:  # the parsers of two languages raise what they like
-            raise DataError(f"{self.path}: the engine cannot read it: {_line(e)}") from e
-        return self._shown(self._grammar.say("#intro#", {}).replace(MARK, self._task))
+        except Exception as e:  # two parsers, which raise many kinds of errors
+            raise DataError(f"{self.path}: the engine cannot read it: {_first_line(e)}") from e
+        return self._output(self._grammar.derive("#intro#", {}).replace(MARK, self._task))
 
-    def act(self, command: str) -> Shown:
-        """What the command does; `NOTHING` for one that is not admissible."""
-        found = self._open.get(command.strip())
-        if found is None:
-            return self._shown(NOTHING)
-        operator, number, effects = found
+    def act(self, command: str) -> GameOutput:
+        """Executes a command; the text is `NOTHING` if it is not admissible."""
+        entry = self._admissible.get(command.strip())
+        if entry is None:
+            return self._output(NOTHING)
+        operator, number, effects = entry
         self._apply(number, effects)
         binding = self._binding(operator)
         feedback = self._logic.actions[operator.split()[0]].feedback_rule
-        return self._shown(self._grammar.say(feedback, binding))
+        return self._output(self._grammar.derive(feedback, binding))
 
     def plan(self) -> tuple[str, ...]:
-        """Commands from here that win, by the engine's planner; none where it finds no way.
+        """Commands that win from the current state, by the engine's planner; empty if it finds none.
 
-        In a large room with several copies of the target it may search for minutes and fill gigabytes.
+        In a large room with several copies of the target the search may take minutes and gigabytes.
         """
-        return tuple(map(self.command, self.operators()))
+        return tuple(map(self.command, self.plan_operators()))
 
-    def operators(self) -> tuple[str, ...]:
-        """The same as the engine's own operators."""
+    def plan_operators(self) -> tuple[str, ...]:
+        """The same plan, in the engine's operators."""
         import fast_downward
 
-        search = for_search(self.data["pddl_domain"], self.data["pddl_problem"])
+        search = translate_for_search(self.data["pddl_domain"], self.data["pddl_problem"])
         self._library.load_sas_replan(search)  # the stock engine does so for every game
         if not self._library.replan(False):
             return ()
@@ -105,16 +107,16 @@ class Game:
         return tuple(o.name for o in operators)
 
     def command(self, operator: str) -> str:
-        """An operator in the words of this game."""
-        if operator not in self._said:
+        """The command of an operator, in the words of this game."""
+        if operator not in self._commands:
             template = self._logic.actions[operator.split()[0]].template
             names = {k: v.name for k, v in self._grammar.entities.items()}
-            said = self._grammar.say(template, self._binding(operator))
-            self._said[operator] = said.format(**names) if "{" in said else said
-        return self._said[operator]
+            text = self._grammar.derive(template, self._binding(operator))
+            self._commands[operator] = text.format(**names) if "{" in text else text
+        return self._commands[operator]
 
     def facts(self) -> list[Any]:
-        """What holds now, as TextWorld Propositions over names that people read, sorted."""
+        """The facts of the current state as TextWorld Propositions over readable names, sorted."""
         from textworld.logic import Proposition, Variable
 
         entities = self._grammar.entities
@@ -125,22 +127,22 @@ class Game:
         return sorted(named, key=str)
 
     def close(self) -> None:
-        """Leaves the game's copy of the library to another."""
+        """Releases the game's copy of the library, for another game."""
         if self._library is not None:
             release_library(self._library)
             self._library = None
 
     def _build(self) -> None:
-        self._problem = translated(self.data["pddl_domain"], self.data["pddl_problem"])
-        grammar, self._task = _without_task(self.data["grammar"])
+        self._problem = translate(self.data["pddl_domain"], self.data["pddl_problem"])
+        grammar, self._task = _split_task(self.data["grammar"])
         self._logic = _logic(self.data["pddl_domain"], grammar, self._problem.types)
         self._library = self._library or load_library()
         self._library.load_sas(self._problem.sas)
-        self._state = self._first_state()
+        self._state = self._initial_state()
         entities = _entities(self._state)
         self._grammar = Grammar(self._logic.grammar._rules, self._state, entities)
 
-    def _first_state(self) -> Any:
+    def _initial_state(self) -> Any:
         """PddlState.__init__ without its translations."""
         from textworld.envs.pddl.logic import Atom, PddlState
 
@@ -151,8 +153,8 @@ class Game:
         state.add_facts(self._problem.facts)
         atoms = (Atom * self._library.get_state_size())()
         self._library.get_state(atoms)
-        found = [atom.get_fact(self._problem.kinds) for atom in atoms]
-        state.add_facts(fact for fact in found if not fact.is_negation)
+        facts = [atom.get_fact(self._problem.kinds) for atom in atoms]
+        state.add_facts(fact for fact in facts if not fact.is_negation)
         return state
 
     def _apply(self, number: int, effects: int) -> None:
@@ -165,17 +167,19 @@ class Game:
             self._state.remove_fact(fact.negate())
             self._state.add_fact(fact)
 
-    def _shown(self, text: str) -> Shown:
+    def _output(self, text: str) -> GameOutput:
         import fast_downward
 
         operators = (fast_downward.Operator * self._library.get_applicable_operators_count())()
         self._library.get_applicable_operators(operators)
-        self._open = {}
-        for operator in operators:  # of two with one command the first is what it means
+        self._admissible = {}
+        for operator in operators:  # of two operators with the same command the first is used
             name = operator.name
-            self._open.setdefault(self.command(name), (name, operator.id, operator.nb_effect_atoms))
+            self._admissible.setdefault(
+                self.command(name), (name, operator.id, operator.nb_effect_atoms)
+            )
         won = bool(self._library.check_goal())
-        return Shown(text=text, admissible=tuple(sorted(self._open)), won=won)
+        return GameOutput(text=text, admissible=tuple(sorted(self._admissible)), won=won)
 
     def _binding(self, operator: str) -> dict[Any, Any]:
         from textworld.logic import Placeholder, Variable
@@ -190,50 +194,50 @@ class Game:
 
 
 def read_game(path: Path) -> dict[str, Any]:
-    """A game file's contents. Raises DataError for what is none."""
+    """The content of a game file. Raises DataError for any other file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise DataError(f"{path}: cannot be read ({e.strerror})") from None
     except ValueError as e:
-        raise DataError(f"{path}: damaged, not JSON ({_line(e)})") from None
-    if not isinstance(data, dict) or not all(isinstance(data.get(k), str) for k in PARTS):
-        raise DataError(f"{path}: no game; expected texts for {', '.join(PARTS)}")
+        raise DataError(f"{path}: damaged, not JSON ({_first_line(e)})") from None
+    if not isinstance(data, dict) or not all(isinstance(data.get(k), str) for k in KEYS):
+        raise DataError(f"{path}: not a game; expected texts for {', '.join(KEYS)}")
     return data
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _without_task(grammar: str) -> tuple[str, str]:
-    """A grammar with the mark for its task, and the task; unchanged where the task is not to be told from it."""
-    found = TASK.findall(grammar)
-    return (TASK.sub(MARK, grammar), found[0]) if len(found) == 1 else (grammar, MARK)
+def _split_task(grammar: str) -> tuple[str, str]:
+    """The grammar with MARK in place of its task, and the task; unchanged if there is not exactly one such sentence."""
+    tasks = TASK_SENTENCE.findall(grammar)
+    return (TASK_SENTENCE.sub(MARK, grammar), tasks[0]) if len(tasks) == 1 else (grammar, MARK)
 
 
-@lru_cache(maxsize=WORDINGS)
+@lru_cache(maxsize=CACHED_GRAMMARS)
 def _logic(domain: str, grammar: str, types: tuple[tuple[str, tuple[str, ...]], ...]) -> Any:
     from textworld.envs.pddl.logic import GameLogic
     from textworld.logic import Type
 
     logic = GameLogic(domain=domain, grammar=grammar)
-    for name, above in dict(reversed(types)).items():  # of a name given twice the first counts
-        logic.types.add(Type(name, above))
+    for name, supertypes in dict(reversed(types)).items():  # of a repeated name the first counts
+        logic.types.add(Type(name, supertypes))
     return logic
 
 
 def _entities(state: Any) -> dict[str, Any]:
-    """What each object is called: AlfredDemangler over PddlEnv's own."""
+    """The name of each object, by AlfredDemangler, as in the stock environment."""
     from alfworld.agents.utils.misc import Demangler
     from textworld.generator.game import EntityInfo
 
-    found: dict[str, Any] = {
+    entities: dict[str, Any] = {
         v.name: EntityInfo(v.name, v.type) for f in state.facts for v in f.arguments
     }
-    for entity in found.values():
+    for entity in entities.values():
         entity.name, entity.definite, entity.indefinite = entity.id, "the", "a"
-    names = Demangler(game_infos=found, shuffle=False)
-    for entity in found.values():
+    names = Demangler(game_infos=entities, shuffle=False)
+    for entity in entities.values():
         entity.name = names.demangle_alfred_name(entity.id)
-    return found
+    return entities

@@ -4,66 +4,66 @@ from __future__ import annotations
 
 from vlrft.schema import Message, Observation, Sample, Step
 
-from .engine import Game, Shown
+from .engine import Game, GameOutput
 from .projection import project
-from .wording import NEXT, WHOLE, Past, Scene, task_of
+from .wording import NEXT, WHOLE, PastTurn, PromptState, task_of
 
 WON = 10.0
 
 
 class AlfworldEnv:
-    """One play of a sample's game. Raises DataError for a damaged file, ImportError without the engine."""
+    """One episode of a sample's game. Raises DataError for a damaged file, ImportError without the engine."""
 
     def __init__(self, sample: Sample) -> None:
         self.info = sample.info
         self.game = Game(sample.info["game"])
-        self.past: list[Past] = []
-        self.valid = 0  # turns in which an action could be read
-        self.admissible = 0  # turns whose action the engine had offered
+        self.past: list[PastTurn] = []
+        self.valid = 0  # turns with a readable action
+        self.admissible = 0  # turns with an admissible action
 
     def start(self) -> Observation:
-        self.shown = self.game.start()
-        self.task = task_of(self.shown.text)
+        self.output = self.game.start()
+        self.task = task_of(self.output.text)
         return self._observation(follows=False)
 
     def step(self, text: str) -> Step:
-        said = project(text)
-        self.valid += said.valid
-        self.admissible += said.command in self.shown.admissible
-        self.past.append(Past(observation=self.shown.text, command=said.command))
-        self.shown = self.game.act(said.command)
-        over = self.shown.done or len(self.past) >= self.info["max_steps"]
+        action = project(text)
+        self.valid += action.valid
+        self.admissible += action.command in self.output.admissible
+        self.past.append(PastTurn(observation=self.output.text, command=action.command))
+        self.output = self.game.act(action.command)
+        over = self.output.done or len(self.past) >= self.info["max_steps"]
         return Step(
             observation=None if over else self._observation(self.info["context"] == "growing"),
-            reward=WON * self.shown.won,
-            scores=self._scores(self.shown),
-            valid=said.valid,
+            reward=WON * self.output.won,
+            scores=self._scores(self.output),
+            valid=action.valid,
         )
 
     def close(self) -> None:
         self.game.close()
 
     def _observation(self, follows: bool) -> Observation:
-        shown = self.shown
-        scene = Scene(
+        output = self.output
+        state = PromptState(
             task=self.task,
-            observation=shown.text,
-            admissible=shown.admissible,
+            observation=output.text,
+            admissible=output.admissible,
             past=self.past,
             history=self.info["history"],
         )
-        text = (NEXT if follows else WHOLE)[self.info["prompt"]](scene)
+        text = (NEXT if follows else WHOLE)[self.info["prompt"]](state)
         return Observation(
             messages=(Message(role="user", content=(text,)),),
             follows=follows,
-            shown=shown.text,
-            anchor=shown.text,
+            shown=output.text,
+            anchor=output.text,
         )
 
-    def _scores(self, shown: Shown) -> dict[str, float]:
+    def _scores(self, output: GameOutput) -> dict[str, float]:
         turns = len(self.past)
         return {
-            "won": float(shown.won),
+            "won": float(output.won),
             "steps": float(turns),
             "valid": self.valid / turns,
             "admissible": self.admissible / turns,

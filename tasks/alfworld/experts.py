@@ -1,4 +1,4 @@
-"""Who plays without a model: the planner and alfworld's explorer as teachers, and random commands as a floor."""
+"""Players without a model: the planner and alfworld's handcoded agent as teachers, and random commands as a baseline."""
 
 from __future__ import annotations
 
@@ -11,85 +11,87 @@ from typing import Any
 
 from vlrft.schema import DataError, Sample
 
-from .engine import Game, Shown
+from .engine import Game, GameOutput
 
-ACTS = 200  # of the handcoded expert before it gives up, as in AlfredExpert
-LOOK = "look"  # what AlfredExpert does first, and where the expert's own command is not admissible
+MAX_ACTS = 200  # of the handcoded agent before it gives up, as in AlfredExpert
+LOOK = (
+    "look"  # the first command of AlfredExpert, and its replacement for one that is not admissible
+)
 
-Player = Callable[[Shown], "str | None"]  # the next command; None: it gives up
+Player = Callable[[GameOutput], "str | None"]  # returns the next command, or None to give up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
-    """A play of one game from its start."""
+class PlayedGame:
+    """The commands of one game from its start, and whether they won it."""
 
     commands: tuple[str, ...]
     won: bool
 
 
-def play(path: str | Path, name: str, seed: int = 0, max_steps: int = 50) -> Played:
-    """One of PLAYERS plays a game; `seed` is what a player that chooses by chance starts from."""
+def play(path: str | Path, name: str, seed: int = 0, max_steps: int = 50) -> PlayedGame:
+    """Lets one of PLAYERS play a game. `seed`: for players that choose at random."""
     game = Game(path)
     try:
-        shown, commands = game.start(), list[str]()
+        output, commands = game.start(), list[str]()
         player = PLAYERS[name](game, seed)
-        while not shown.done and len(commands) < max_steps:
-            command = player(shown)
+        while not output.done and len(commands) < max_steps:
+            command = player(output)
             if command is None:
                 break
             commands.append(command)
-            shown = game.act(command)
-        return Played(commands=tuple(commands), won=shown.won)
+            output = game.act(command)
+        return PlayedGame(commands=tuple(commands), won=output.won)
     finally:
         game.close()
 
 
-def expert(sample: Sample, name: str) -> tuple[str, ...]:
-    """Commands that win a sample's game: the named player's, or the planner's where that one does not win within the play's
-    steps. Raises DataError where neither does."""
+def expert_commands(sample: Sample, name: str) -> tuple[str, ...]:
+    """Commands that win a sample's game: those of the named player, or of the planner if that player does not win within
+    the episode's limit. Raises DataError if neither wins."""
     limit = sample.info["max_steps"]
     played = play(sample.info["game"], name, max_steps=limit)
     if not played.won and name != "planner":
         played = play(sample.info["game"], "planner", max_steps=limit)
     if not played.won:
         raise DataError(
-            f"sample {sample.id}: the {name} does not win within {limit} steps; leave its game out, or raise "
+            f"sample {sample.id}: the {name} does not win within {limit} steps; remove its game, or raise "
             "options.max_steps"
         )
     return played.commands
 
 
-def planner(game: Game, seed: int) -> Player:
-    """The walkthrough in the file while it can be followed; otherwise, and where it ends too soon, a plan from there."""
+def make_planner(game: Game, seed: int) -> Player:
+    """Follows the walkthrough of the file as long as it is admissible, and plans from there."""
     stored = game.data.get("walkthrough") or ()
-    left: list[str] = list(stored) if all(isinstance(c, str) for c in stored) else []
+    remaining: list[str] = list(stored) if all(isinstance(c, str) for c in stored) else []
 
-    def choose(shown: Shown) -> str | None:
-        if not left or left[0] not in shown.admissible:
-            left[:] = game.plan()
-        return left.pop(0) if left else None
+    def choose(output: GameOutput) -> str | None:
+        if not remaining or remaining[0] not in output.admissible:
+            remaining[:] = game.plan()
+        return remaining.pop(0) if remaining else None
 
     return choose
 
 
-def chance(game: Game, seed: int) -> Player:
-    """Any admissible command but `help`, which prompts do not offer."""
+def make_random_player(game: Game, seed: int) -> Player:
+    """Chooses any admissible command but `help`, which prompts do not offer."""
     rng = random.Random(
         f"alfworld random {seed} {game.path.parent.parent.name} {game.path.parent.name}"
     )
-    return lambda shown: rng.choice([c for c in shown.admissible if c != "help"])
+    return lambda output: rng.choice([c for c in output.admissible if c != "help"])
 
 
-def handcoded(game: Game, seed: int, *, fixed: bool = True) -> Player:
-    """alfworld's HandCodedTWAgent as AlfredExpert drives it.
+def make_handcoded(game: Game, seed: int, *, fixed: bool = True) -> Player:
+    """alfworld's HandCodedTWAgent, as AlfredExpert drives it.
 
-    It empties its hands in mind when it reads `put`, which the engine has called `move` since 0.4.0, and so it loses most of
-    pick_two_obj_and_place. `fixed` translates that verb for it. Its facts are sorted here, so that it plays the same
-    in every process.
+    It takes its hands to be empty after a `put`, which the engine has called `move` since 0.4.0, and therefore loses most
+    games of pick_two_obj_and_place. `fixed` translates that verb for it. The facts are sorted here, so that it plays the
+    same in every process.
     """
     from alfworld.agents.expert import HandCodedAgentFailed, HandCodedAgentTimeout, HandCodedTWAgent
 
-    agent = HandCodedTWAgent(max_steps=ACTS)
+    agent = HandCodedTWAgent(max_steps=MAX_ACTS)
     try:
         agent.reset(str(game.path))
     except (OSError, ValueError, KeyError) as e:
@@ -97,42 +99,42 @@ def handcoded(game: Game, seed: int, *, fixed: bool = True) -> Player:
         raise DataError(f"{record}: the handcoded expert cannot read it ({e})") from None
     if fixed:
         _read_move_as_put(agent.policy)
-    own = random.Random(f"alfworld handcoded {seed} {game.path.parent.name}")
+    generator = random.Random(f"alfworld handcoded {seed} {game.path.parent.name}")
     last = ""
 
-    def choose(shown: Shown) -> str | None:
+    def choose(output: GameOutput) -> str | None:
         nonlocal last
         state = {
-            "feedback": shown.text,
-            "admissible_commands": list(shown.admissible),
+            "feedback": output.text,
+            "admissible_commands": list(output.admissible),
             "facts": game.facts(),
         }
         command = LOOK
         if last:
             try:
-                with _global_random(own):
-                    said = agent.act(state, 0, shown.won, last)
+                with _use_as_global_random(generator):
+                    choice = agent.act(state, 0, output.won, last)
             except (HandCodedAgentFailed, HandCodedAgentTimeout):
                 return None
-            command = said if said in shown.admissible else LOOK
+            command = choice if choice in output.admissible else LOOK
         else:
-            agent.observe(shown.text)
+            agent.observe(output.text)
         last = command
         return command
 
     return choose
 
 
-def handcoded_released(game: Game, seed: int) -> Player:
-    """As alfworld 0.4.2 has it."""
-    return handcoded(game, seed, fixed=False)
+def make_released_handcoded(game: Game, seed: int) -> Player:
+    """The agent as alfworld 0.4.2 has it."""
+    return make_handcoded(game, seed, fixed=False)
 
 
 PLAYERS: Mapping[str, Callable[[Game, int], Player]] = {
-    "planner": planner,
-    "handcoded": handcoded,
-    "handcoded_released": handcoded_released,
-    "random": chance,
+    "planner": make_planner,
+    "handcoded": make_handcoded,
+    "handcoded_released": make_released_handcoded,
+    "random": make_random_player,
 }
 
 
@@ -146,12 +148,12 @@ def _read_move_as_put(policy: Any) -> None:
 
 
 @contextmanager
-def _global_random(own: random.Random) -> Iterator[None]:
-    """The expert draws from the module's generator: its own state there, the program's put back."""
+def _use_as_global_random(generator: random.Random) -> Iterator[None]:
+    """Gives the `random` module the generator's state, from which the agent draws, and restores the program's afterwards."""
     before = random.getstate()
-    random.setstate(own.getstate())
+    random.setstate(generator.getstate())
     try:
         yield
     finally:
-        own.setstate(random.getstate())
+        generator.setstate(random.getstate())
         random.setstate(before)

@@ -1,4 +1,4 @@
-"""The six families of ALFWorld, and what the rooms of generated games hold. What fits where is alfworld's own table."""
+"""The six families of ALFWorld, and the contents of the rooms of generated games. What fits where is in alfworld's table."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Family = Literal[
 ]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 SPLITS = ("train", "valid_seen", "valid_unseen")
-# Numbers of the scenes of each room: ALFRED trains in 7 to 30 and keeps 1 to 6 apart.
+# Numbers of the scenes of each room: ALFRED trains in 7 to 30 and holds out 1 to 6.
 SCENES = {"train": range(7, 31), "valid_seen": range(7, 31), "valid_unseen": range(1, 7)}
 
-# What changes an object: its affordance in alfworld's table, and where it is done.
+# Family -> the affordance of its object in alfworld's table, and the receptacle where it is changed.
 CHANGES = {
     "pick_clean_then_place_in_recep": ("Cleanable", "SinkBasin"),
     "pick_heat_then_place_in_recep": ("Heatable", "Microwave"),
     "pick_cool_then_place_in_recep": ("Coolable", "Fridge"),
 }
 
-# Room -> receptacle -> the fewest and the most of it.
+# Room -> kind of receptacle -> its smallest and largest number.
 ROOMS: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "Bathroom": {
         "SinkBasin": (1, 2),
@@ -83,8 +83,8 @@ ROOMS: Mapping[str, Mapping[str, tuple[int, int]]] = {
     },
 }
 
-# Room -> what lies about in it.
-_LIE_ABOUT = {
+# Room -> kinds of objects in it.
+_OBJECT_NAMES = {
     "Bathroom": "Candle Cloth DishSponge HandTowel Plunger SoapBar SoapBottle SprayBottle TissueBox "
     "ToiletPaper ToiletPaperRoll Towel",
     "Bedroom": "AlarmClock BaseballBat BasketBall Book Bowl Box CD CellPhone Cloth CreditCard "
@@ -95,7 +95,7 @@ _LIE_ABOUT = {
     "LivingRoom": "Book Bowl Box CellPhone CreditCard KeyChain Laptop Newspaper Pen Pencil Pillow "
     "Plate RemoteControl Statue TissueBox Vase Watch WateringCan",
 }
-OBJECTS = {room: tuple(names.split()) for room, names in _LIE_ABOUT.items()}
+OBJECTS = {room: tuple(names.split()) for room, names in _OBJECT_NAMES.items()}
 LAMPS: Mapping[str, tuple[str, ...]] = {
     "Bedroom": ("DeskLamp",),
     "LivingRoom": ("DeskLamp", "FloorLamp"),

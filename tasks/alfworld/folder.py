@@ -1,6 +1,6 @@
-"""A folder of games -> samples, without the engine: ALFRED's own games and ours alike.
+"""A folder of games -> samples, without the engine. For ALFRED's games and generated ones.
 
-Which games count is alfworld's rule: one of the six families, nothing movable or sliced, known to be solvable.
+Games are selected by alfworld's rule: of one of the six families, nothing movable or sliced, marked as solvable.
 """
 
 from __future__ import annotations
@@ -14,33 +14,41 @@ from vlrft.schema import DataError, Sample
 from .families import FAMILIES
 from .options import Options
 
-GAME = "game.tw-pddl"
+GAME_FILE = "game.tw-pddl"
 SOLVABLE = b'"solvable": true'
-ADVICE = "vlrft data prepare alfworld --count train=200,valid_seen=60,valid_unseen=60 --out DIR"
-SHOWN = ("prompt", "context", "history", "max_steps", "expert")  # options that a play needs
+HINT = "vlrft data prepare alfworld --count train=200,valid_seen=60,valid_unseen=60 --out DIR"
+EPISODE_OPTIONS = (
+    "prompt",
+    "context",
+    "history",
+    "max_steps",
+    "expert",
+)  # passed to the environment
 
 
 def load(split: str, options: Options) -> Sequence[Sample]:
-    """The games of a split, in the order of their trials. Raises DataError where there are none."""
+    """The games of a split, in the order of their trials. Raises DataError if there are none."""
     if options.data is None:
-        raise DataError(f"task alfworld: options.data is not set; make games with `{ADVICE}`")
-    home = Path(options.data).expanduser() / split
-    if not home.is_dir():
-        raise DataError(f"{home}: no such folder; make games with `{ADVICE}`")
-    chosen = {name: value for name, value in asdict(options).items() if name in SHOWN}
-    found = [
-        _sample(split, k, family, path, chosen)
-        for k, (family, path) in enumerate(games(home))
+        raise DataError(f"task alfworld: options.data is not set; generate games with `{HINT}`")
+    folder = Path(options.data).expanduser() / split
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; generate games with `{HINT}`")
+    info = {name: value for name, value in asdict(options).items() if name in EPISODE_OPTIONS}
+    samples = [
+        _make_sample(split, k, family, path, info)
+        for k, (family, path) in enumerate(find_games(folder))
         if family in options.families
     ]
-    if not found:
-        raise DataError(f"{home}: no solvable game of {', '.join(options.families)}")
-    return found
+    if not samples:
+        raise DataError(f"{folder}: no solvable game of {', '.join(options.families)}")
+    return samples
 
 
-def games(home: Path) -> Iterator[tuple[str, Path]]:
-    """Families and files. Raises DataError for a file that was cut off."""
-    paths = sorted(home.glob(f"*/*/{GAME}"), key=lambda p: (p.parent.name, p.parent.parent.name))
+def find_games(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The family and the file of each game. Raises DataError for a truncated file."""
+    paths = sorted(
+        folder.glob(f"*/*/{GAME_FILE}"), key=lambda p: (p.parent.name, p.parent.parent.name)
+    )
     for path in paths:
         name = path.parent.parent.name
         family = name.partition("-")[0]
@@ -48,15 +56,15 @@ def games(home: Path) -> Iterator[tuple[str, Path]]:
             continue
         data = path.read_bytes()
         if not data.rstrip().endswith(b"}"):
-            raise DataError(f"{path}: damaged, it ends in the middle; make or copy it again")
+            raise DataError(f"{path}: damaged, its end is missing; generate or copy it again")
         if SOLVABLE in data:
             yield family, path
 
 
-def _sample(split: str, k: int, family: str, path: Path, chosen: dict[str, object]) -> Sample:
+def _make_sample(split: str, k: int, family: str, path: Path, info: dict[str, object]) -> Sample:
     return Sample(
         id=f"alfworld/{split}/{k:04d}-{path.parent.parent.name}",
         messages=(),  # the environment shows the game
         tags={"kind": family},
-        info={"game": str(path), **chosen},
+        info={"game": str(path), **info},
     )

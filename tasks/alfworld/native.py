@@ -1,9 +1,9 @@
-"""What the pack takes from alfworld, textworld and their Fast-Downward library, and how it is taken in.
+"""Imports of alfworld, textworld and their Fast-Downward library, without side effects.
 
-Importing alfworld makes a folder in the home directory and sets ALFWORLD_DATA; here it does neither. The library keeps
-the state of a game in global variables, so TextWorld loads a copy of its 34 MB for each. Only its first megabyte is
-ever loaded: the rest are symbols for debuggers, which our copies leave out. A copy cannot be unloaded (the next load
-would crash), so a game that is over leaves its own to the next one.
+Importing alfworld creates a folder in the home directory and sets ALFWORLD_DATA; here it does neither. The library keeps
+the state of a game in global variables, so TextWorld loads a copy of its 34 MB for each game. Only its first megabyte is
+ever loaded: the rest are debug symbols, which are left out of the copies here. A copy cannot be unloaded (the next load
+would crash), so a finished game leaves its copy to the next one.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from pathlib import Path
 from typing import Any
 
 ENGINE = ("alfworld", "textworld", "fast-downward-textworld")
-LOADED = 1  # PT_LOAD: a part of a library that is brought into memory
-_FREE: list[Any] = []  # copies that no game holds; as many as were played at once
+LOADED = 1  # PT_LOAD: a segment of a library that is loaded into memory
+_FREE: list[Any] = []  # copies that no game uses; as many as were played at once
 
 
 @cache
-def need_engine() -> None:
+def require_engine() -> None:
     """Makes alfworld and textworld importable without their side effects. Raises ImportError, naming the extra."""
-    home = importlib.util.find_spec("alfworld")
-    if home is None or home.origin is None:
+    package = importlib.util.find_spec("alfworld")
+    if package is None or package.origin is None:
         raise ImportError("task alfworld needs the real engine: pip install 'vlrft[alfworld]'")
-    given = os.environ.get("ALFWORLD_DATA")
-    os.environ["ALFWORLD_DATA"] = given or str(Path(home.origin).parent)
+    variable = os.environ.get("ALFWORLD_DATA")
+    os.environ["ALFWORLD_DATA"] = variable or str(Path(package.origin).parent)
     try:
-        import alfworld  # noqa: F401  makes the folder that the variable names, which is there
+        import alfworld  # noqa: F401  creates the folder of the variable, which exists already
         import textworld.envs.pddl  # noqa: F401
     except ImportError as e:
         raise ImportError(f"task alfworld: {e}: pip install 'vlrft[alfworld]'") from None
     finally:
-        if given is None:
+        if variable is None:
             del os.environ["ALFWORLD_DATA"]
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that games depend on."""
+    """The versions of the packages that games depend on."""
     return {name: importlib.metadata.version(name) for name in ENGINE}
 
 
 def load_library() -> Any:
-    """A copy of the Fast-Downward library for one game alone, until `release_library`."""
-    need_engine()
+    """A copy of the Fast-Downward library for the use of one game, until `release_library`."""
+    require_engine()
     if _FREE:
         return _FREE.pop()
     from fast_downward import interface
@@ -67,14 +67,14 @@ def load_library() -> Any:
 
 
 def release_library(library: Any) -> None:
-    """Empties a copy for the next game."""
+    """Clears a copy for the next game."""
     library.cleanup()
     _FREE.append(library)
 
 
 @cache
 def _loaded_part(path: str) -> bytes:
-    """A library up to the end of what is loaded; whole where it is no 64-bit ELF file."""
+    """The bytes of a library up to the end of its last loaded segment; all of them if it is no 64-bit ELF file."""
     data = Path(path).read_bytes()
     if data[:5] != b"\x7fELF\x02":
         return data
@@ -89,10 +89,10 @@ def _loaded_part(path: str) -> bytes:
 
 
 @contextmanager
-def arguments_kept() -> Iterator[None]:
-    """The translator from PDDL writes its own command line into sys.argv."""
-    given = sys.argv
+def preserve_arguments() -> Iterator[None]:
+    """Restores sys.argv, into which the translator of PDDL writes its own command line."""
+    arguments = sys.argv
     try:
         yield
     finally:
-        sys.argv = given
+        sys.argv = arguments

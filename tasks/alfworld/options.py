@@ -1,4 +1,4 @@
-"""What a config may choose about the games and how they are shown."""
+"""Options of the games and their prompts."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from .families import FAMILIES, Family
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Which games, which prompt, how long."""
+    """The games, the prompt, and the length of an episode."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     data: str | None = None
-    """The folder that holds train, valid_seen and valid_unseen."""
+    """The folder with train, valid_seen and valid_unseen."""
     families: tuple[Family, ...] = FAMILIES
-    """The games of these alone; ids stay as they are."""
+    """Only games of these families; their ids stay the same."""
     prompt: Literal["released", "short"] = "released"
-    """verl-agent's words, or few of them for small models."""
+    """The wording of verl-agent, or a short one for small models."""
     context: Literal["rebuilt", "growing"] = "rebuilt"
-    """Each turn a prompt of its own with the last turns retold, or one conversation that goes on."""
+    """rebuilt: each turn has a prompt of its own, which repeats the last turns; growing: the turns form one conversation."""
     history: int = 2
-    """Turns that a rebuilt prompt retells; 0: none, in the words of the first turn."""
+    """Turns that a rebuilt prompt repeats; 0: none, with the wording of the first turn."""
     max_steps: int = 50
-    """Turns after which the play is over."""
+    """Turns after which an episode ends."""
     expert: Literal["planner", "handcoded"] = "planner"
-    """Who gives the gold turns: the planner, who sees all, or alfworld's explorer, who looks for things; where that one does
-    not win within max_steps, the planner."""
+    """The source of gold answers: the planner, which knows the complete state, or alfworld's handcoded agent, which has to
+    search for objects. If that agent does not win within max_steps, the planner is used."""
 
     def __post_init__(self) -> None:
         if not self.families:
             raise ValueError(f"families is empty; use some of {', '.join(FAMILIES)}")
         if self.history < 0:
-            raise ValueError(f"history {self.history}: a number of turns, from 0 on")
+            raise ValueError(f"history {self.history}: expected a number of turns, at least 0")
         if self.max_steps < 1:
-            raise ValueError(f"max_steps {self.max_steps}: a number of turns, from 1 on")
+            raise ValueError(f"max_steps {self.max_steps}: expected a number of turns, at least 1")

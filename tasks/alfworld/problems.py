@@ -1,4 +1,4 @@
-"""A layout as ALFWorld writes it: the PDDL problem, the record beside it, and the sentence that the player reads."""
+"""A layout in the files of ALFWorld: the PDDL problem, the record next to it, and the goal sentence for the player."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .scenes import Item, Layout, can_contain
 QUALITIES = ("Cleanable", "Heatable", "Coolable", "Sliceable")
 
 
-def problem(layout: Layout, name: str) -> str:
-    """The PDDL problem. Types that no object has are declared too: the domain names some of them."""
+def pddl_problem(layout: Layout, name: str) -> str:
+    """The PDDL problem. Types without an object are declared too, as the domain names some of them."""
     from alfworld.gen import constants, goal_library
 
     scene, target = layout.scene, layout.target
@@ -42,8 +42,8 @@ def problem(layout: Layout, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def record(layout: Layout, name: str) -> dict[str, Any]:
-    """traj_data.json: what alfworld's loader and its handcoded expert read."""
+def trajectory_record(layout: Layout, name: str) -> dict[str, Any]:
+    """The content of traj_data.json, for alfworld's loader and its handcoded agent."""
     return {
         "task_id": name,
         "task_type": layout.family,
@@ -58,13 +58,13 @@ def record(layout: Layout, name: str) -> dict[str, Any]:
     }
 
 
-def sentence(layout: Layout, rng: random.Random) -> str:
-    """One of alfworld's wordings of the goal."""
+def goal_sentence(layout: Layout, rng: random.Random) -> str:
+    """The goal in one of alfworld's wordings."""
     from alfworld.gen import goal_library
 
     target = layout.target
-    chosen: str = rng.choice(goal_library.gdict[layout.family]["templates"])
-    return chosen.format(
+    template: str = rng.choice(goal_library.gdict[layout.family]["templates"])
+    return template.format(
         obj=target.object.lower(),
         recep=target.receptacle.lower(),
         toggle=target.lamp.lower(),
@@ -82,20 +82,20 @@ def _facts(layout: Layout) -> Iterator[str]:
         if place.kind in constants.OPENABLE_CLASS_SET:
             yield f"(openable {place.id})"
     for kind in layout.scene.kinds:
-        takes = can_contain(kind)
-        yield from (f"(canContain {kind}Type {o}Type)" for o in present if o in takes)
+        accepted = can_contain(kind)
+        yield from (f"(canContain {kind}Type {o}Type)" for o in present if o in accepted)
     for item in layout.items:
-        yield from _facts_of(item)
+        yield from _item_facts(item)
 
 
-def _facts_of(item: Item) -> Iterator[str]:
+def _item_facts(item: Item) -> Iterator[str]:
     from alfworld.gen import constants
 
-    offers = constants.VAL_ACTION_OBJECTS
+    affordances = constants.VAL_ACTION_OBJECTS
     yield f"(objectType {item.id} {item.kind}Type)"
     yield f"(inReceptacle {item.id} {item.inside.id})"
     yield f"(objectAtLocation {item.id} {item.inside.location})"
-    yield f"({'toggleable' if item.kind in offers['Toggleable'] else 'pickupable'} {item.id})"
-    yield from (f"({q.lower()} {item.id})" for q in QUALITIES if item.kind in offers[q])
+    yield f"({'toggleable' if item.kind in affordances['Toggleable'] else 'pickupable'} {item.id})"
+    yield from (f"({q.lower()} {item.id})" for q in QUALITIES if item.kind in affordances[q])
     if item.kind in constants.MOVABLE_RECEPTACLES_SET:
         yield f"(isReceptacleObject {item.id})"

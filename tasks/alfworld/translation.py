@@ -1,4 +1,4 @@
-"""PDDL problems in the form that Fast-Downward runs, kept: rollouts of a group play the same one."""
+"""PDDL problems translated for Fast-Downward, and cached: the rollouts of a group play the same problem."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from .native import arguments_kept
+from .native import preserve_arguments
 
-PROBLEMS = 64  # kept in a process; about 2 MB each
+CACHED = 64  # problems; about 2 MB each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A problem in the form that the engine runs."""
+    """A translated problem."""
 
     sas: bytes
-    facts: tuple[Any, ...]  # textworld Propositions that hold at the start
+    facts: tuple[Any, ...]  # textworld Propositions that are true at the start
     kinds: Mapping[str, str]  # object -> type
     parameters: Mapping[str, tuple[tuple[str, str], ...]]  # operator -> names and types
-    types: tuple[tuple[str, tuple[str, ...]], ...]  # with those above each
+    types: tuple[tuple[str, tuple[str, ...]], ...]  # name and supertypes of each
 
 
-@lru_cache(maxsize=PROBLEMS)
-def translated(domain: str, problem: str) -> Problem:
-    """The plain translation, with every operator kept, and the facts that hold at the start."""
+@lru_cache(maxsize=CACHED)
+def translate(domain: str, problem: str) -> Problem:
+    """The plain translation, with all operators, and the facts that are true at the start."""
     import fast_downward
 
-    with arguments_kept():
+    with preserve_arguments():
         translation: Any = fast_downward.pddl2sas(domain, problem)
     task, sas = translation
     kinds = {o.name: o.type_name for o in task.objects}
@@ -46,7 +46,7 @@ def translated(domain: str, problem: str) -> Problem:
 
 
 def _fact(atom: Any, kinds: Mapping[str, str]) -> Any:
-    """As PddlState reads an initial atom; None for equalities, costs and distances."""
+    """An initial atom as PddlState reads it; None for equalities, costs and distances."""
     from textworld.logic import Proposition, Variable
 
     if hasattr(atom, "fluent"):
@@ -60,11 +60,11 @@ def _fact(atom: Any, kinds: Mapping[str, str]) -> Any:
     return Proposition(name, [Variable(a, kinds[a]) for a in arguments])
 
 
-@lru_cache(maxsize=PROBLEMS)
-def for_search(domain: str, problem: str) -> bytes:
-    """The translation that the planner searches in."""
+@lru_cache(maxsize=CACHED)
+def translate_for_search(domain: str, problem: str) -> bytes:
+    """The optimised translation, for the planner."""
     import fast_downward
 
-    with arguments_kept():
-        found: str = fast_downward.pddl2sas(domain, problem, optimize=True)[1]
-    return found.encode()
+    with preserve_arguments():
+        sas: str = fast_downward.pddl2sas(domain, problem, optimize=True)[1]
+    return sas.encode()

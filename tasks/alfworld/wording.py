@@ -1,7 +1,7 @@
-"""Observations as prompts: verl-agent's, word for word (commit d0b9724), and a short one for small models.
+"""Prompts from observations: those of verl-agent, word for word (commit d0b9724), and short ones for small models.
 
 agent_system/environments/prompts/alfworld.py, env_manager.py (build_text_obs), memory/memory.py (fetch). `released_next`
-and the short ones are ours: verl-agent has no growing context.
+and the short ones are our own: verl-agent has no growing context.
 """
 
 from __future__ import annotations
@@ -16,79 +16,79 @@ TASK = "Your task is to: "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
-    """An observation, and the command that was given on it."""
+class PastTurn:
+    """An observation, and the command that followed it."""
 
     observation: str
     command: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
-    """All that a prompt may tell."""
+class PromptState:
+    """Everything that a prompt may contain."""
 
     task: str
     observation: str
     admissible: Sequence[str]
-    past: Sequence[Past]  # of the whole play
-    history: int  # how much of it is told
+    past: Sequence[PastTurn]  # of the whole episode
+    history: int  # number of past turns to repeat
 
 
 def task_of(observation: str) -> str:
-    """The goal that a first observation ends with. Raises DataError where there is none."""
-    _, found, task = observation.partition(TASK)
-    if not found:
+    """The goal at the end of a first observation. Raises DataError if there is none."""
+    _, mark, task = observation.partition(TASK)
+    if not mark:
         raise DataError(f"no task in the first observation: {observation[:60]!r}…")
     return task.strip()
 
 
-def released(scene: Scene) -> str:
-    """The whole conversation of a turn; the first turn's wording where nothing of the past is told."""
-    actions = "\n ".join(f"'{a}'" for a in _offered(scene))
-    told = _told(scene)
-    if not told:
+def released_prompt(state: PromptState) -> str:
+    """The complete prompt of a turn, with the wording of the first turn if no past turn is repeated."""
+    actions = "\n ".join(f"'{a}'" for a in _offered(state))
+    recent = _recent_turns(state)
+    if not recent:
         return read_prompt(__file__, "released_first").format(
-            current_observation=scene.observation, admissible_actions=actions
+            current_observation=state.observation, admissible_actions=actions
         )
-    first = len(scene.past) - len(told) + 1
+    first = len(state.past) - len(recent) + 1
     lines = [
         f"[Observation {n}: '{p.observation}', Action {n}: '{p.command}']"
-        for n, p in enumerate(told, first)
+        for n, p in enumerate(recent, first)
     ]
     return read_prompt(__file__, "released_later").format(
-        task_description=scene.task,
-        step_count=len(scene.past),
-        history_length=len(told),
+        task_description=state.task,
+        step_count=len(state.past),
+        history_length=len(recent),
         action_history="\n".join(lines),
-        current_step=len(scene.past) + 1,
-        current_observation=scene.observation,
+        current_step=len(state.past) + 1,
+        current_observation=state.observation,
         admissible_actions=actions,
     )
 
 
-def short(scene: Scene) -> str:
-    """The same facts in few tokens, without the banner."""
-    told = [f"{plain(p.observation)}\n> {p.command}" for p in _told(scene)]
-    return read_prompt(__file__, "short_later" if told else "short_first").format(
-        task_description=scene.task,
-        action_history="\n".join(told),
-        current_observation=plain(scene.observation),
-        admissible_actions="\n".join(_offered(scene)),
+def short_prompt(state: PromptState) -> str:
+    """The same information in few tokens, without the banner."""
+    recent = [f"{plain(p.observation)}\n> {p.command}" for p in _recent_turns(state)]
+    return read_prompt(__file__, "short_later" if recent else "short_first").format(
+        task_description=state.task,
+        action_history="\n".join(recent),
+        current_observation=plain(state.observation),
+        admissible_actions="\n".join(_offered(state)),
     )
 
 
-def released_next(scene: Scene) -> str:
-    """What comes behind the policy's last answer where the conversation grows."""
-    actions = "\n ".join(f"'{a}'" for a in _offered(scene))
+def released_next_prompt(state: PromptState) -> str:
+    """The message after the policy's last answer in a growing conversation."""
+    actions = "\n ".join(f"'{a}'" for a in _offered(state))
     return read_prompt(__file__, "released_next").format(
-        current_observation=scene.observation, admissible_actions=actions
+        current_observation=state.observation, admissible_actions=actions
     )
 
 
-def short_next(scene: Scene) -> str:
+def short_next_prompt(state: PromptState) -> str:
     return read_prompt(__file__, "short_next").format(
-        current_observation=plain(scene.observation),
-        admissible_actions="\n".join(_offered(scene)),
+        current_observation=plain(state.observation),
+        admissible_actions="\n".join(_offered(state)),
     )
 
 
@@ -98,13 +98,13 @@ def plain(observation: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("-="))
 
 
-WHOLE = {"released": released, "short": short}
-NEXT = {"released": released_next, "short": short_next}
+WHOLE = {"released": released_prompt, "short": short_prompt}
+NEXT = {"released": released_next_prompt, "short": short_next_prompt}
 
 
-def _offered(scene: Scene) -> list[str]:
-    return [a for a in scene.admissible if a != "help"]
+def _offered(state: PromptState) -> list[str]:
+    return [a for a in state.admissible if a != "help"]
 
 
-def _told(scene: Scene) -> Sequence[Past]:
-    return scene.past[-scene.history :] if scene.history > 0 else ()
+def _recent_turns(state: PromptState) -> Sequence[PastTurn]:
+    return state.past[-state.history :] if state.history > 0 else ()

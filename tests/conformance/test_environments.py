@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.policies import sample
-from tests.tasks.alfworld.made import made
+from tests.tasks.alfworld.generated import generate_games
 from vlrft.config import TaskConfig
 from vlrft.envs import SingleTurn
 from vlrft.rollout.gold import gold_turns
@@ -50,7 +50,7 @@ class TestAlfworld(OfAPack):
     def game(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.importorskip("textworld", reason="needs vlrft[alfworld]")
         folder = tmp_path_factory.mktemp("alfworld")
-        made(folder, "train", 1)
+        generate_games(folder, "train", 1)
         cls.loaded = load_task(TaskConfig(name="alfworld", options={"data": str(folder)}), "train")
 
 

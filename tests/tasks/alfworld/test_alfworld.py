@@ -1,4 +1,4 @@
-"""The pack: which games are samples, what they are called, its figures, and that none of it takes the engine."""
+"""The pack: its samples and their ids, its metrics, and that they do not need the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from vlrft.schema import DataError, Record, Sample
 GAME = '{"pddl_domain": "", "solvable": true, "walkthrough": []}'
 
 
-def put(folder: Path, split: str, name: str, trial: str = "trial_T1", content: str = GAME) -> Path:
+def write_game(
+    folder: Path, split: str, name: str, trial: str = "trial_T1", content: str = GAME
+) -> Path:
     path = folder / split / name / trial / "game.tw-pddl"
     path.parent.mkdir(parents=True)
     path.write_text(content, encoding="utf-8")
@@ -30,11 +32,11 @@ def load(folder: Path, split: str = "train", **options: Any) -> list[Sample]:
 
 
 def test_a_game_is_a_sample(tmp_path: Path) -> None:
-    path = put(tmp_path, "valid_seen", "pick_heat_then_place_in_recep-Egg-None-Fridge-12")
-    (found,) = load(tmp_path, "valid_seen", history=3, prompt="short")
-    assert found.id == "alfworld/valid_seen/0000-pick_heat_then_place_in_recep-Egg-None-Fridge-12"
-    assert found.tags == {"kind": "pick_heat_then_place_in_recep"}
-    assert found.info == {
+    path = write_game(tmp_path, "valid_seen", "pick_heat_then_place_in_recep-Egg-None-Fridge-12")
+    (sample,) = load(tmp_path, "valid_seen", history=3, prompt="short")
+    assert sample.id == "alfworld/valid_seen/0000-pick_heat_then_place_in_recep-Egg-None-Fridge-12"
+    assert sample.tags == {"kind": "pick_heat_then_place_in_recep"}
+    assert sample.info == {
         "game": str(path),
         "prompt": "short",
         "context": "rebuilt",
@@ -45,49 +47,49 @@ def test_a_game_is_a_sample(tmp_path: Path) -> None:
 
 
 def test_samples_come_in_the_order_of_their_trials(tmp_path: Path) -> None:
-    put(tmp_path, "train", f"{FAMILIES[5]}-Pen-None-Desk-1", "trial_T2")
-    put(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1", "trial_T3")
-    put(tmp_path, "train", f"{FAMILIES[2]}-Pen-None-Desk-1", "trial_T1")
+    write_game(tmp_path, "train", f"{FAMILIES[5]}-Pen-None-Desk-1", "trial_T2")
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1", "trial_T3")
+    write_game(tmp_path, "train", f"{FAMILIES[2]}-Pen-None-Desk-1", "trial_T1")
     assert [s.tags["kind"] for s in load(tmp_path)] == [FAMILIES[2], FAMILIES[5], FAMILIES[0]]
-    (found,) = load(tmp_path, families=(FAMILIES[0],))
-    assert found.id.startswith("alfworld/train/0002-")
+    (sample,) = load(tmp_path, families=(FAMILIES[0],))
+    assert sample.id.startswith("alfworld/train/0002-")
 
 
-def test_games_that_alfworld_leaves_out_are_no_samples(tmp_path: Path) -> None:
-    put(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1")
-    put(tmp_path, "train", "pick_and_place_with_movable_recep-Pen-Mug-Desk-1")
-    put(tmp_path, "train", f"{FAMILIES[0]}-AppleSliced-None-Desk-1")
-    put(tmp_path, "train", f"{FAMILIES[0]}-Mug-None-Desk-1", content='{"solvable": false}')
-    put(tmp_path, "train", f"{FAMILIES[0]}-Cup-None-Desk-1", content='{"grammar": ""}')
+def test_games_that_alfworld_skips_are_no_samples(tmp_path: Path) -> None:
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1")
+    write_game(tmp_path, "train", "pick_and_place_with_movable_recep-Pen-Mug-Desk-1")
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-AppleSliced-None-Desk-1")
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-Mug-None-Desk-1", content='{"solvable": false}')
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-Cup-None-Desk-1", content='{"grammar": ""}')
     assert len(load(tmp_path)) == 1
 
 
-def test_a_file_that_was_cut_off_is_named(tmp_path: Path) -> None:
-    path = put(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1", content=GAME[:-4])
-    with pytest.raises(DataError, match="damaged, it ends in the middle") as caught:
+def test_the_error_names_a_truncated_file(tmp_path: Path) -> None:
+    path = write_game(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1", content=GAME[:-4])
+    with pytest.raises(DataError, match="damaged, its end is missing") as caught:
         load(tmp_path)
     assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("folder", "message"),
     [
-        (None, "options.data is not set; make games with `vlrft data prepare alfworld --count"),
-        ("none", "no such folder; make games with `vlrft data prepare alfworld --count"),
+        (None, "options.data is not set; generate games with `vlrft data prepare alfworld --count"),
+        ("none", "no such folder; generate games with `vlrft data prepare alfworld --count"),
         (".", "no solvable game of pick_and_place_simple"),
     ],
 )
-def test_without_games_it_says_how_to_make_them(
-    given: str | None, what: str, tmp_path: Path
+def test_the_error_without_games_says_how_to_generate_them(
+    folder: str | None, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train").mkdir()
-    data = None if given is None else str(tmp_path / given)
-    with pytest.raises(DataError, match=what):
+    data = None if folder is None else str(tmp_path / folder)
+    with pytest.raises(DataError, match=message):
         task.load("train", Options(data=data))
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
+    ("options", "message"),
     [
         ({"families": []}, "families is empty"),
         ({"families": ["pick"]}, "pick_and_place_simple"),
@@ -97,12 +99,12 @@ def test_without_games_it_says_how_to_make_them(
         ({"step": 1}, "step"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], what: str) -> None:
-    with pytest.raises(ValidationError, match=what):
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         TypeAdapter(task.options).validate_python(options)
 
 
-def test_figures_of_an_evaluation() -> None:
+def test_metrics_of_an_evaluation() -> None:
     def record(name: str, kind: str, won: float, steps: float) -> Record:
         scores = {"won": won, "steps": steps, "valid": 0.5, "admissible": 0.25}
         return Record(
@@ -110,26 +112,28 @@ def test_figures_of_an_evaluation() -> None:
         )
 
     assert task.metrics is not None
-    plays = [("a", 1.0, 4.0), ("a", 0.0, 50.0), ("b", 0.0, 50.0), ("b", 0.0, 50.0)]
+    episodes = [("a", 1.0, 4.0), ("a", 0.0, 50.0), ("b", 0.0, 50.0), ("b", 0.0, 50.0)]
     kinds = {"a": FAMILIES[0], "b": FAMILIES[1]}
-    found = task.metrics([record(n, kinds[n], won, steps) for n, won, steps in plays], "strict")
-    assert list(found) == ["success", FAMILIES[0], FAMILIES[1], "steps", "valid", "admissible"]
-    assert found["success"].values == (0.5, 0.0)
-    assert found["success"].trials == 2
-    assert found[FAMILIES[0]].values == (0.5,)
-    assert (found["steps"].values, found["steps"].share) == ((27.0, 50.0), False)
-    assert (found["valid"].values, found["valid"].share) == ((0.5, 0.5), True)
-    assert found["admissible"].values == (0.25, 0.25)
+    metrics = task.metrics(
+        [record(n, kinds[n], won, steps) for n, won, steps in episodes], "strict"
+    )
+    assert list(metrics) == ["success", FAMILIES[0], FAMILIES[1], "steps", "valid", "admissible"]
+    assert metrics["success"].values == (0.5, 0.0)
+    assert metrics["success"].trials == 2
+    assert metrics[FAMILIES[0]].values == (0.5,)
+    assert (metrics["steps"].values, metrics["steps"].share) == ((27.0, 50.0), False)
+    assert (metrics["valid"].values, metrics["valid"].share) == ((0.5, 0.5), True)
+    assert metrics["admissible"].values == (0.25, 0.25)
 
 
-def test_figures_of_answers_without_plays() -> None:
+def test_metrics_of_outputs_without_an_episode() -> None:
     assert task.metrics is not None
     bare = Record(id="a", output="", grades={"strict": 1.0}, tags={"kind": FAMILIES[0]})
     assert list(task.metrics([bare], "strict")) == ["success", FAMILIES[0]]
 
 
 def test_samples_are_read_without_the_engine(tmp_path: Path) -> None:
-    put(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1")
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1")
     code = (
         "import sys; from vlrft.tasks.alfworld import task\n"
         "from vlrft.tasks.alfworld.options import Options\n"
@@ -148,9 +152,9 @@ def test_a_missing_engine_is_one_line_that_names_the_extra(
     from vlrft.tasks.alfworld import native
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    native.need_engine.cache_clear()
+    native.require_engine.cache_clear()
     game = '{"pddl_domain": "", "grammar": "", "pddl_problem": "", "solvable": true}'
-    put(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1", content=game)
+    write_game(tmp_path, "train", f"{FAMILIES[0]}-Pen-None-Desk-1", content=game)
     (sample,) = load(tmp_path)
     assert task.env is not None
     with pytest.raises(ImportError, match=r"pip install 'vlrft\[alfworld\]'") as caught:

@@ -1,4 +1,4 @@
-"""The fast environment: what it shows is what the stock one shows, and it leaves the process as it was."""
+"""The fast engine: its outputs equal those of the stock environment, and it leaves the process unchanged."""
 
 from __future__ import annotations
 
@@ -10,64 +10,64 @@ import sys
 from pathlib import Path
 
 import pytest
-from vlrft.tasks.alfworld.engine import NOTHING, Game, Shown
+from vlrft.tasks.alfworld.engine import NOTHING, Game, GameOutput
 
-from tests.tasks.alfworld.stock import play_stock, wandering
+from tests.tasks.alfworld.stock import play_stock, random_command
 from vlrft.schema import DataError
 
 
-def wander(path: Path, steps: int, seed: int = 0) -> tuple[list[str], list[Shown]]:
-    """Random commands, and what they show."""
+def wander(path: Path, steps: int, seed: int = 0) -> tuple[list[str], list[GameOutput]]:
+    """Random commands, and their outputs."""
     rng, game = random.Random(seed), Game(path)
-    said, seen = list[str](), [game.start()]
+    commands, outputs = list[str](), [game.start()]
     for _ in range(steps):
-        said.append(wandering(seen[-1].admissible, rng))
-        seen.append(game.act(said[-1]))
+        commands.append(random_command(outputs[-1].admissible, rng))
+        outputs.append(game.act(commands[-1]))
     game.close()
-    return said, seen
+    return commands, outputs
 
 
-def as_stock(shown: Shown) -> tuple[str, tuple[str, ...], int, bool]:
-    return shown.text, shown.admissible, shown.score, shown.done
+def as_stock(output: GameOutput) -> tuple[str, tuple[str, ...], int, bool]:
+    return output.text, output.admissible, output.score, output.done
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_every_step_is_the_stock_environments(files: list[Path], k: int) -> None:
-    said, seen = wander(files[k], 12)
-    assert [as_stock(s) for s in seen] == play_stock(files[k], said)
-    assert NOTHING in {s.text for s in seen}
+def test_every_step_equals_the_stock_environment(files: list[Path], k: int) -> None:
+    commands, outputs = wander(files[k], 12)
+    assert [as_stock(o) for o in outputs] == play_stock(files[k], commands)
+    assert NOTHING in {o.text for o in outputs}
 
 
-def test_a_planned_game_is_the_stock_environments(files: list[Path]) -> None:
-    """Taking, heating, opening, placing: what wandering seldom does."""
+def test_a_planned_game_equals_the_stock_environment(files: list[Path]) -> None:
+    """Taking, heating, opening, placing: what random_command seldom does."""
     plan = json.loads(files[3].read_text(encoding="utf-8"))["walkthrough"]
-    given = [c for command in plan for c in ("inventory", command, "look", "help")]
+    commands = [c for command in plan for c in ("inventory", command, "look", "help")]
     game = Game(files[3])
-    seen = [game.start(), *(game.act(c) for c in given)]
+    outputs = [game.start(), *(game.act(c) for c in commands)]
     game.close()
-    assert [as_stock(s) for s in seen] == play_stock(files[3], given)
-    assert seen[-1].won
+    assert [as_stock(o) for o in outputs] == play_stock(files[3], commands)
+    assert outputs[-1].won
 
 
-def test_games_at_once_do_not_meet(files: list[Path]) -> None:
+def test_simultaneous_games_do_not_affect_each_other(files: list[Path]) -> None:
     alone = [wander(path, 6) for path in files[:3]]
     open_ = [Game(path) for path in files[:3]]
-    shown = [[game.start()] for game in open_]
+    outputs = [[game.start()] for game in open_]
     for turn in range(6):
         for k, game in enumerate(open_):
-            shown[k].append(game.act(alone[k][0][turn]))
+            outputs[k].append(game.act(alone[k][0][turn]))
     for game in open_:
         game.close()
-    assert shown == [seen for _, seen in alone]
+    assert outputs == [expected for _, expected in alone]
 
 
-def test_what_one_game_leaves_does_not_reach_the_next(files: list[Path]) -> None:
+def test_a_game_does_not_affect_the_next_one(files: list[Path]) -> None:
     first = wander(files[2], 8)
     wander(files[4], 8, seed=1)
     assert wander(files[2], 8) == first
 
 
-def test_a_plan_is_made_from_where_one_stands(files: list[Path]) -> None:
+def test_a_plan_starts_from_the_current_state(files: list[Path]) -> None:
     game = Game(files[0])
     game.start()
     plan = game.plan()
@@ -76,7 +76,7 @@ def test_a_plan_is_made_from_where_one_stands(files: list[Path]) -> None:
     game.close()
 
 
-def test_closing_twice_is_closing_once(files: list[Path]) -> None:
+def test_closing_twice_releases_the_library_once(files: list[Path]) -> None:
     game = Game(files[0])
     game.start()
     game.close()
@@ -89,14 +89,14 @@ def test_closing_twice_is_closing_once(files: list[Path]) -> None:
         opened.close()
 
 
-def test_the_process_stays_as_it_was(files: list[Path]) -> None:
+def test_the_process_is_unchanged(files: list[Path]) -> None:
     random.seed(7)
     before, arguments, variables = random.getstate(), list(sys.argv), dict(os.environ)
     wander(files[0], 4)
     assert (random.getstate(), sys.argv, dict(os.environ)) == (before, arguments, variables)
 
 
-def test_nothing_is_made_in_the_home_directory(files: list[Path], tmp_path: Path) -> None:
+def test_nothing_is_created_in_the_home_directory(files: list[Path], tmp_path: Path) -> None:
     code = "import sys; from vlrft.tasks.alfworld.engine import Game; print(Game(sys.argv[1]).start().won)"  # fmt: skip
     env = {k: v for k, v in os.environ.items() if k != "ALFWORLD_DATA"} | {"HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code, str(files[0])], check=True, env=env)
@@ -104,24 +104,24 @@ def test_nothing_is_made_in_the_home_directory(files: list[Path], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "message"),
     [
         ("", "damaged, not JSON"),
         ('{"grammar": "', "damaged, not JSON"),
-        ("[]", "no game; expected texts for pddl_domain, grammar, pddl_problem"),
+        ("[]", "not a game; expected texts for pddl_domain, grammar, pddl_problem"),
         ('{"pddl_domain": "", "grammar": "", "pddl_problem": ""}', "the engine cannot read it"),
     ],
 )
 @pytest.mark.usefixtures("data")
-def test_a_damaged_file_is_named(content: str, what: str, tmp_path: Path) -> None:
+def test_the_error_names_a_damaged_file(content: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "game.tw-pddl"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=what) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         Game(path).start()
     assert str(path) in str(caught.value)
 
 
-def test_a_problem_that_is_cut_off_is_named(files: list[Path], tmp_path: Path) -> None:
+def test_the_error_names_a_file_with_a_truncated_problem(files: list[Path], tmp_path: Path) -> None:
     data = json.loads(files[0].read_text(encoding="utf-8"))
     data["pddl_problem"] = data["pddl_problem"][:2000]
     path = tmp_path / "game.tw-pddl"
@@ -130,6 +130,6 @@ def test_a_problem_that_is_cut_off_is_named(files: list[Path], tmp_path: Path) -
         Game(path).start()
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.tw-pddl: cannot be read"):
         Game(tmp_path / "none.tw-pddl")

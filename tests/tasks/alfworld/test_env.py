@@ -1,4 +1,4 @@
-"""The environment: verl-agent's words, its reading of answers, rewards, scores and ends."""
+"""The environment: verl-agent's prompts, its reading of answers, rewards, scores and ends."""
 
 from __future__ import annotations
 
@@ -10,76 +10,83 @@ from vlrft.tasks.alfworld import engine, task
 from vlrft.tasks.alfworld.env import AlfworldEnv
 from vlrft.tasks.alfworld.native import release_library
 from vlrft.tasks.alfworld.projection import project
-from vlrft.tasks.alfworld.wording import Past, Scene, released, released_next, short, task_of
+from vlrft.tasks.alfworld.wording import (
+    PastTurn,
+    PromptState,
+    released_next_prompt,
+    released_prompt,
+    short_prompt,
+    task_of,
+)
 
 from vlrft.schema import DataError, Observation, Sample
 
 BANNER = (
     "-= Welcome to TextWorld, ALFRED! =-\n\nYou see a bed 1.\n\nYour task is to: put a pen in bed."
 )
-ASKED = (
+REQUEST = (
     "\n\nNow it's your turn to take an action.\n"
     "You should first reason step-by-step about the current situation. This reasoning process MUST be enclosed within "
     "<think> </think> tags. \n"
     "Once you've finished your reasoning, you should choose an admissible action for current step and present it within "
     "<action> </action> tags.\n"
-)  # verl-agent, agent_system/environments/prompts/alfworld.py at d0b9724, with the space behind "tags."
+)  # verl-agent, agent_system/environments/prompts/alfworld.py at d0b9724, with the space after "tags."
 
 
-def scene(*past: tuple[str, str], history: int = 2) -> Scene:
-    return Scene(
+def state(*past: tuple[str, str], history: int = 2) -> PromptState:
+    return PromptState(
         task="put a pen in bed.",
         observation="On the bed 1, you see nothing." if past else BANNER,
         admissible=("go to bed 1", "help", "look"),
-        past=[Past(observation=o, command=c) for o, c in past],
+        past=[PastTurn(observation=o, command=c) for o, c in past],
         history=history,
     )
 
 
-def test_the_first_prompt_is_the_released_one() -> None:
-    assert released(scene()) == (
+def test_the_first_prompt_word_for_word() -> None:
+    assert released_prompt(state()) == (
         "\nYou are an expert agent operating in the ALFRED Embodied Environment.\n"
         f"Your current observation is: {BANNER}\n"
-        "Your admissible actions of the current situation are: ['go to bed 1'\n 'look']." + ASKED
+        "Your admissible actions of the current situation are: ['go to bed 1'\n 'look']." + REQUEST
     )
 
 
-def test_later_prompts_retell_the_last_turns() -> None:
-    told = scene((BANNER, "a"), ("one", "b"), ("two", "c"))
-    assert released(told) == (
+def test_later_prompts_repeat_the_last_turns() -> None:
+    later = state((BANNER, "a"), ("one", "b"), ("two", "c"))
+    assert released_prompt(later) == (
         "\nYou are an expert agent operating in the ALFRED Embodied Environment. "
         "Your task is to: put a pen in bed.\n"
         "Prior to this step, you have already taken 3 step(s). Below are the most recent 2 "
         "observations and the corresponding actions you took: "
         "[Observation 2: 'one', Action 2: 'b']\n[Observation 3: 'two', Action 3: 'c']\n"
         "You are now at step 4 and your current observation is: On the bed 1, you see nothing.\n"
-        "Your admissible actions of the current situation are: ['go to bed 1'\n 'look']." + ASKED
+        "Your admissible actions of the current situation are: ['go to bed 1'\n 'look']." + REQUEST
     )
-    assert f"most recent 1 observations and the corresponding actions you took: [Observation 1: '{BANNER}', Action 1: 'a']\n" in released(scene((BANNER, "a")))  # fmt: skip
+    assert f"most recent 1 observations and the corresponding actions you took: [Observation 1: '{BANNER}', Action 1: 'a']\n" in released_prompt(state((BANNER, "a")))  # fmt: skip
 
 
-def test_without_history_every_prompt_has_the_words_of_the_first() -> None:
-    found = released(scene(("one", "b"), history=0))
-    assert found.startswith("\nYou are an expert agent operating in the ALFRED Embodied Environment.\nYour current")  # fmt: skip
-    assert "one" not in found
+def test_without_history_every_prompt_has_the_wording_of_the_first() -> None:
+    prompt = released_prompt(state(("one", "b"), history=0))
+    assert prompt.startswith("\nYou are an expert agent operating in the ALFRED Embodied Environment.\nYour current")  # fmt: skip
+    assert "one" not in prompt
 
 
 def test_the_short_prompt_has_no_banner() -> None:
-    assert short(scene()) == (
+    assert short_prompt(state()) == (
         "Task: put a pen in bed.\nYou see a bed 1.\nActions:\ngo to bed 1\nlook\n"
         "Answer <think></think><action>one of them</action>"
     )
-    assert "\nYou see a bed 1.\n> a\none\n> b\nOn the bed" in short(scene((BANNER, "a"), ("one", "b")))  # fmt: skip
+    assert "\nYou see a bed 1.\n> a\none\n> b\nOn the bed" in short_prompt(state((BANNER, "a"), ("one", "b")))  # fmt: skip
 
 
-def test_a_growing_context_gets_what_is_new() -> None:
-    assert released_next(scene(("one", "b"))) == (
+def test_a_growing_context_gets_only_the_new_observation() -> None:
+    assert released_next_prompt(state(("one", "b"))) == (
         "On the bed 1, you see nothing.\n"
         "Your admissible actions of the current situation are: ['go to bed 1'\n 'look']."
     )
 
 
-def test_the_task_stands_in_the_first_observation() -> None:
+def test_the_task_is_read_from_the_first_observation() -> None:
     assert task_of(BANNER) == "put a pen in bed."
     with pytest.raises(DataError, match="no task"):
         task_of("You see a bed 1.")
@@ -108,21 +115,21 @@ def test_the_task_stands_in_the_first_observation() -> None:
     ],
 )
 def test_answers_are_read_as_published(text: str, command: str, valid: bool) -> None:
-    found = project(text)
-    assert (found.command, found.valid) == (command[-30:], valid)
+    action = project(text)
+    assert (action.command, action.valid) == (command[-30:], valid)
 
 
-def said(command: str) -> str:
+def say(command: str) -> str:
     return f"<think></think><action>{command}</action>"
 
 
-def opened(sample: Sample, **info: Any) -> tuple[AlfworldEnv, Observation]:
+def open_env(sample: Sample, **info: Any) -> tuple[AlfworldEnv, Observation]:
     env = AlfworldEnv(replace(sample, info={**sample.info, **info}))
     return env, env.start()
 
 
-def test_gold_is_won_and_earns_ten(sample: Sample) -> None:
-    env, first = opened(sample)
+def test_the_gold_answer_wins_and_earns_ten(sample: Sample) -> None:
+    env, first = open_env(sample)
     assert isinstance(first.messages[0].content[0], str)
     steps = [env.step(text) for text in task.gold(sample)]
     env.close()
@@ -137,9 +144,9 @@ def test_gold_is_won_and_earns_ten(sample: Sample) -> None:
     assert set(steps[-1].scores) == set(task.env_scores)
 
 
-def test_shares_are_of_the_play_so_far(sample: Sample) -> None:
-    env, _ = opened(sample)
-    steps = [env.step(t) for t in (said("look"), said("fly"), "look", "<action>look</action>")]
+def test_shares_are_of_the_turns_so_far(sample: Sample) -> None:
+    env, _ = open_env(sample)
+    steps = [env.step(t) for t in (say("look"), say("fly"), "look", "<action>look</action>")]
     env.close()
     assert [s.valid for s in steps] == [True, True, False, False]
     assert [s.scores["valid"] for s in steps] == [1.0, 1.0, 2 / 3, 0.5]
@@ -149,17 +156,17 @@ def test_shares_are_of_the_play_so_far(sample: Sample) -> None:
     assert steps[1].observation.shown == steps[1].observation.anchor == "Nothing happens."
 
 
-def test_a_play_ends_at_its_limit(sample: Sample) -> None:
-    env, _ = opened(sample, max_steps=2)
-    one, two = env.step(said("look")), env.step(said("look"))
+def test_an_episode_ends_at_its_limit(sample: Sample) -> None:
+    env, _ = open_env(sample, max_steps=2)
+    one, two = env.step(say("look")), env.step(say("look"))
     env.close()
     assert (one.done, two.done) == (False, True)
     assert (two.reward, two.scores["won"]) == (0.0, 0.0)
 
 
 def test_the_anchor_is_the_raw_observation(sample: Sample) -> None:
-    env, first = opened(sample)
-    second = env.step(said("inventory")).observation
+    env, first = open_env(sample)
+    second = env.step(say("inventory")).observation
     env.close()
     assert first.shown == first.anchor
     assert str(first.anchor).startswith("-= Welcome to TextWorld, ALFRED! =-")
@@ -170,9 +177,9 @@ def test_the_anchor_is_the_raw_observation(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["released", "short"])
-def test_growing_turns_follow(sample: Sample, prompt: str) -> None:
-    env, first = opened(sample, context="growing", prompt=prompt)
-    second = env.step(said("inventory")).observation
+def test_turns_of_a_growing_context_follow(sample: Sample, prompt: str) -> None:
+    env, first = open_env(sample, context="growing", prompt=prompt)
+    second = env.step(say("inventory")).observation
     env.close()
     assert not first.follows
     assert second is not None
@@ -181,36 +188,39 @@ def test_growing_turns_follow(sample: Sample, prompt: str) -> None:
     assert "Observation 1" not in str(second.messages[0].content[0])
 
 
-def test_a_play_depends_on_what_is_said_alone(sample: Sample) -> None:
+def test_an_episode_depends_on_the_answers_alone(sample: Sample) -> None:
     def play() -> list[object]:
-        env, first = opened(sample)
-        seen: list[object] = [first, *(env.step(said(c)) for c in ("go to bed 1", "look", "look"))]
+        env, first = open_env(sample)
+        results: list[object] = [
+            first,
+            *(env.step(say(c)) for c in ("go to bed 1", "look", "look")),
+        ]
         env.close()
-        return seen
+        return results
 
     assert play() == play()
 
 
 @pytest.fixture
 def released_libraries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Copies of the engine's library that games have left to others."""
-    left: list[Any] = []
-    monkeypatch.setattr(engine, "release_library", left.append)
-    return left
+    """Copies of the engine's library that games have released."""
+    released: list[Any] = []
+    monkeypatch.setattr(engine, "release_library", released.append)
+    return released
 
 
-def test_closing_an_environment_that_never_began(
+def test_closing_an_environment_that_was_never_started(
     sample: Sample, released_libraries: list[Any]
 ) -> None:
     AlfworldEnv(sample).close()
     assert released_libraries == []
 
 
-def test_closing_twice_leaves_the_library_once(
+def test_closing_twice_releases_the_library_once(
     sample: Sample, released_libraries: list[Any]
 ) -> None:
-    """Left twice, two games would share it."""
-    env, _ = opened(sample)
+    """If it were released twice, two games would share it."""
+    env, _ = open_env(sample)
     env.close()
     env.close()
     assert len(released_libraries) == 1

@@ -1,4 +1,4 @@
-"""Who plays without a model."""
+"""Players without a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from vlrft.tasks.alfworld.experts import expert, play
+from vlrft.tasks.alfworld.experts import expert_commands, play
 
 from vlrft.schema import DataError, Sample
 
@@ -20,7 +20,7 @@ def test_experts_win_every_family(files: list[Path], name: str) -> None:
     assert [p.won for p in plays] == [True] * 6
 
 
-def test_the_released_expert_never_empties_its_hands(files: list[Path]) -> None:
+def test_the_released_expert_does_not_notice_that_its_hands_are_empty(files: list[Path]) -> None:
     assert not play(files[5], "handcoded_released").won
     assert play(files[0], "handcoded_released") == play(files[0], "handcoded")
 
@@ -31,7 +31,7 @@ def test_the_planner_follows_the_walkthrough(files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("stored", [None, ["look", "fly to the moon"], [1]])
-def test_the_planner_plans_where_there_is_no_walkthrough_to_follow(
+def test_the_planner_makes_a_plan_without_a_usable_walkthrough(
     files: list[Path], tmp_path: Path, stored: object
 ) -> None:
     game = json.loads(files[0].read_text(encoding="utf-8")) | {"walkthrough": stored}
@@ -41,13 +41,13 @@ def test_the_planner_plans_where_there_is_no_walkthrough_to_follow(
 
 @pytest.mark.parametrize("name", ["handcoded", "random"])
 def test_players_neither_read_nor_change_the_global_generator(files: list[Path], name: str) -> None:
-    found = []
+    games = []
     for seed in (1, 2):
         random.seed(seed)
         before = random.getstate()
-        found.append(play(files[1], name, max_steps=15))
+        games.append(play(files[1], name, max_steps=15))
         assert random.getstate() == before
-    assert found[0] == found[1]
+    assert games[0] == games[1]
 
 
 def test_a_random_player_depends_on_its_seed(files: list[Path]) -> None:
@@ -56,13 +56,15 @@ def test_a_random_player_depends_on_its_seed(files: list[Path]) -> None:
     assert "help" not in one
 
 
-def test_an_expert_that_does_not_win_names_the_sample(sample: Sample) -> None:
+def test_the_error_for_an_expert_that_does_not_win_names_the_sample(sample: Sample) -> None:
     hurried = replace(sample, info={**sample.info, "max_steps": 2})
     with pytest.raises(DataError, match="alfworld/train/0000: the planner does not win within 2"):
-        expert(hurried, "planner")
+        expert_commands(hurried, "planner")
 
 
-def test_an_expert_needs_the_record_beside_the_game(files: list[Path], tmp_path: Path) -> None:
+def test_the_handcoded_expert_needs_the_record_next_to_the_game(
+    files: list[Path], tmp_path: Path
+) -> None:
     shutil.copy(files[0], tmp_path / "game.tw-pddl")
     with pytest.raises(DataError, match=r"traj_data\.json"):
         play(tmp_path / "game.tw-pddl", "handcoded")

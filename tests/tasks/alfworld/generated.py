@@ -1,16 +1,16 @@
-"""Making games as a test does."""
+"""Games generated for the tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from vlrft.tasks.alfworld.games import generate
+from vlrft.tasks.alfworld.generation import generate
 
-MADE = {"train": 6, "valid_unseen": 2}
+COUNTS = {"train": 6, "valid_unseen": 2}
 
 
-def made(folder: Path, split: str, count: int, seed: int = 0) -> list[str]:
-    """What it told."""
+def generate_games(folder: Path, split: str, count: int, seed: int = 0) -> list[str]:
+    """Returns the lines of progress."""
     return list(generate(split, count, seed, folder))
 
 
