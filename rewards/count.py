@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vlrft.grading import expects, read_answer, read_integer
-from vlrft.schema import DataError, Sample
+from vlrft.schema import DataError, Sample, best_score
 
 __all__ = ["count", "fuzzy", "r1v_eval"]
 
@@ -24,6 +24,7 @@ def count(completion: str, sample: Sample) -> float | None:
     return float(answer is not None and read_integer(answer) == gold)
 
 
+@best_score(1.5)
 def fuzzy(completion: str, sample: Sample) -> float | None:
     """1.5 − e for an answer whose relative error e = |gold − answer| / gold is below one half (so 1.5 for the right
     number), else 0.0; None when the gold answer is not a count.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 
-from vlrft.schema import DataError, Sample
+from vlrft.schema import DataError, Sample, best_score
 
 from .math_answer import open_r1
 
@@ -21,6 +21,7 @@ RELEASED = 1000  # characters, open-rs' `cosine_max_len`
 _BUDGET = re.compile(r"[1-9][0-9]{0,8}")
 
 
+@best_score(0.0)
 def length(completion: str, sample: Sample) -> float:
     """A soft over-long penalty: 0.0 up to the budget (tag `length_budget`, 4000 characters by default), then falling
     linearly to -1.0 over a quarter of the budget; -1.0 beyond.
@@ -32,6 +33,7 @@ def length(completion: str, sample: Sample) -> float:
     return max(-1.0, min(0.0, (budget - len(completion)) / (budget / 4)))
 
 
+@best_score(0.0)
 def cosine(completion: str, sample: Sample) -> float:
     """A penalty in [-1, 0] from the first character on: (cos(π · characters / budget) - 1) / 2, and -1.0 from the
     budget on, so that it never rises again.

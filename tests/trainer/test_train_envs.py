@@ -219,18 +219,18 @@ def test_metrics_are_those_of_the_plays(runs: dict[str, Seen], context: str) -> 
         expected = {
             "env/turns": len(turns) / 8,
             "env/valid": fmean(t.valid for t in turns),
-            "env/cut": fmean(r.ended == "turns" for r in own),
+            "env/truncated": fmean(r.ended == "turns" for r in own),
             "env/errors": 0.0,
             "length/turn_mean": sum(r.tokens for r in own) / len(turns),
-            "play/won": fmean(r.scores["won"] or 0.0 for r in own),
-            "play/steps": len(turns) / 8,
+            "episode/won": fmean(r.scores["won"] or 0.0 for r in own),
+            "episode/steps": len(turns) / 8,
             "reward/mean": fmean(r.reward for r in own),
         }
         assert {name: found[name] for name in expected} == pytest.approx(expected)
         assert found["sampler_gap/max"] < 1e-4
         assert not any(name.startswith("groups/solved") for name in found)
     assert "reward/mean" not in metrics[2]  # gold earned nothing that was sampled
-    assert metrics[2]["env/cut"] == 0.0
+    assert metrics[2]["env/truncated"] == 0.0
 
 
 def test_both_contexts_begin_alike(runs: dict[str, Seen]) -> None:

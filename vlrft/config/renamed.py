@@ -23,7 +23,10 @@ CONFIG_KEYS: Mapping[str, str] = {
 }
 """Dotted paths from the root of a config. A key below `task`, `rollout` or `update` is renamed in every stage, too."""
 
-METRICS: Mapping[str, str] = {}
+METRICS: Mapping[str, str] = {
+    "env/cut": "env/truncated",
+    "play/": "episode/",
+}
 """Names of metrics as they appear in `metrics.jsonl`, such as `groups/mixed`; one that ends in `/` is a prefix."""
 
 RUN_FILES = (

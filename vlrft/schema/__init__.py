@@ -22,7 +22,16 @@ from vlrft.schema.rollout import (
     Turn,
 )
 from vlrft.schema.sample import IMAGE, Message, Sample, Slot
-from vlrft.schema.task import Metric, Record, RecordCompleter, Resize, Reward, Score, Task
+from vlrft.schema.task import (
+    Metric,
+    Record,
+    RecordCompleter,
+    Resize,
+    Reward,
+    Score,
+    Task,
+    best_score,
+)
 
 __all__ = [
     "ENVIRONMENT",
@@ -52,4 +61,5 @@ __all__ = [
     "TrainingRow",
     "Turn",
     "VlrftError",
+    "best_score",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from vlrft.schema.env import Env
 from vlrft.schema.rollout import Turn
@@ -22,11 +22,24 @@ Score = float | None | Mapping[str, float | None]
 class Reward(Protocol):
     """A verifiable reward: the score of one completion.
 
-    0.0 for a wrong or unreadable answer; None when the reward does not apply to this sample. Raises DataError for an
-    unreadable *gold* answer.
+    0.0 for a wrong or unreadable answer, 1.0 for the best one (see `best_score`); None when the reward does not apply to
+    this sample. Raises DataError for an unreadable *gold* answer.
     """
 
     def __call__(self, completion: str, sample: Sample) -> Score: ...
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def best_score(value: float) -> Callable[[Function], Function]:
+    """Decorator that states the highest score of a reward function, or of each of its parts, where that is not 1.0."""
+
+    def mark(function: Function) -> Function:
+        function.best_score = value  # type: ignore[attr-defined]
+        return function
+
+    return mark
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,6 +48,11 @@ class WeightedReward:
     on_error: Literal["raise", "zero"] = "raise"
     strings: bool | None = None
 
+    @property
+    def best_score(self) -> float:
+        """The highest score that the function gives, as `vlrft.schema.best_score` states it; 1.0 where it does not."""
+        return float(getattr(self.function, "best_score", 1.0))
+
     @cached_property
     def signature(self) -> RewardSignature:
         """Raises PluginError for a function that is no reward."""

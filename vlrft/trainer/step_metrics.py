@@ -1,4 +1,4 @@
-"""What a step reports about its rollouts, its advantages and its time."""
+"""Metrics of a step: its rewards, groups, advantages, lengths, episodes, speed, time and memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import torch
 
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.schema import Group
+from vlrft.schema import Group, Rollout
 from vlrft.scoring.rewards import WeightedReward
 from vlrft.selection.collect import Collected
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
 
+ROUNDING = 1e-6  # by which a score may miss its best
+
 
 class Timer:
-    """Seconds of each named part of a step."""
+    """Seconds of each named part of a step. `with timer("rollout"): …` times a part, which is also a phase."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter()
@@ -36,68 +38,96 @@ class Timer:
 
 @phase("metrics")
 def step_metrics(
-    found: Collected,
+    collected: Collected,
     advantages: Sequence[RowAdvantages],
     batches: Sequence[Batch],
-    figures: Mapping[str, float],
+    update_metrics: Mapping[str, float],
     rewards: Sequence[WeightedReward],
     timer: Timer,
     ranks: Ranks = ALONE,
 ) -> dict[str, float]:
-    """Everything a line of metrics.jsonl holds, in a fixed order; of all ranks together."""
-    taught = [row for group in advantages for own in group for row in own if len(row)]
-    played = [r for g in found.sampled for r in g.rollouts]
-    given = bool(played) and all(r.origin == "injected" for r in played)
+    """The metrics of a line of metrics.jsonl in a fixed order, of all ranks together."""
+    rows = [row for group in advantages for rollout in group for row in rollout if len(row)]
+    rollouts = _rollouts(collected.sampled)
+    demonstrations = bool(rollouts) and all(r.origin == "injected" for r in rollouts)
     return {
-        **figures,
-        **({} if given else _group_metrics(found, rewards)),
-        "advantage/min": min((float(a.min()) for a in taught), default=0.0),
-        "advantage/max": max((float(a.max()) for a in taught), default=0.0),
-        **_length_metrics(found.sampled),
-        **_play_metrics(found.sampled),
-        **_cost_metrics(found, batches, timer, ranks),
+        **update_metrics,
+        **({} if demonstrations else _group_metrics(collected, rewards)),
+        "advantage/min": min((float(a.min()) for a in rows), default=0.0),
+        "advantage/max": max((float(a.max()) for a in rows), default=0.0),
+        **_length_metrics(rollouts),
+        **_episode_metrics(rollouts),
+        **_cost_metrics(rollouts, batches, timer, ranks),
     }
 
 
-def _group_metrics(found: Collected, named: Sequence[WeightedReward]) -> dict[str, float]:
-    """How many groups teach, and what they earned where any is left."""
-    taught = {"groups/valid_share": found.valid_share, "groups/attempts": found.attempts}
-    return {**_reward_metrics(found.sampled, named), **taught} if found.sampled else taught
+def _rollouts(groups: Sequence[Group]) -> list[Rollout]:
+    return [rollout for group in groups for rollout in group.rollouts]
 
 
-def _reward_metrics(groups: Sequence[Group], named: Sequence[WeightedReward]) -> dict[str, float]:
-    """Statistics over every rollout that was sampled, and the share of groups that are all or none solved."""
-    weights = {r.name: r.weight for r in named}
-    rollouts = [r for g in groups for r in g.rollouts]
-    rewards = np.array([r.reward for r in rollouts])
-    out = {"reward/mean": float(rewards.mean()), "reward/std": float(rewards.std())}
+def _group_metrics(collected: Collected, rewards: Sequence[WeightedReward]) -> dict[str, float]:
+    """The share of valid groups, and statistics over all sampled groups where there are any."""
+    groups = {"groups/valid_share": collected.valid_share, "groups/attempts": collected.attempts}
+    if not collected.sampled:
+        return groups
+    return {
+        **_reward_metrics(_rollouts(collected.sampled), rewards),
+        **_solved_metrics(collected.sampled, rewards),
+        **groups,
+    }
+
+
+def _reward_metrics(
+    rollouts: Sequence[Rollout], rewards: Sequence[WeightedReward]
+) -> dict[str, float]:
+    """Statistics of the reward and the mean of each score, `reward/NAME` of a reward and `episode/NAME` of an
+    environment."""
+    totals = np.array([r.reward for r in rollouts])
+    metrics = {"reward/mean": float(totals.mean()), "reward/std": float(totals.std())}
+    names = {reward.name for reward in rewards}
     for name in sorted({name for r in rollouts for name in r.scores}):
         values = [v for r in rollouts if (v := r.scores.get(name)) is not None]
-        kind = "reward" if name.split("/")[0] in weights else "play"  # of the environment
+        source = "reward" if _reward_name(name) in names else "episode"
         if values:
-            out[f"{kind}/{name}"] = float(np.mean(values))
+            metrics[f"{source}/{name}"] = float(np.mean(values))
+    for name in (reward.name for reward in rewards if reward.on_error == "zero"):
+        metrics[f"reward/{name}/errors"] = float(sum(name in r.errors for r in rollouts))
+    return metrics
 
-    for name in (r.name for r in named if r.on_error == "zero"):
-        out[f"reward/{name}/errors"] = float(sum(name in r.errors for r in rollouts))
 
-    def solved(group: Group) -> list[bool]:
-        return [
-            r.reward
-            >= sum(weights.get(k.split("/")[0], 0.0) for k, v in r.scores.items() if v is not None)
-            - 1e-6
-            for r in group.rollouts
+def _reward_name(score: str) -> str:
+    """The reward that gives a score: `NAME` or `NAME/PART`."""
+    return score.split("/")[0]
+
+
+def _solved_metrics(groups: Sequence[Group], rewards: Sequence[WeightedReward]) -> dict[str, float]:
+    """The shares of groups in which all rollouts, or none, have the best score of each reward that applies.
+
+    Empty where the best score is not known: an environment's, or one that is exceeded.
+    """
+    best = {reward.name: reward.best_score for reward in rewards if reward.weight > 0}
+    gaps = [
+        [
+            [
+                value - best[_reward_name(name)]
+                for name, value in rollout.scores.items()
+                if value is not None and _reward_name(name) in best
+            ]
+            for rollout in group.rollouts
         ]
+        for group in groups
+    ]
+    exceeded = any(gap > ROUNDING for group in gaps for rollout in group for gap in rollout)
+    if not best or exceeded:
+        return {}
+    solved = [[all(gap >= -ROUNDING for gap in rollout) for rollout in group] for group in gaps]
+    return {
+        "groups/solved_all": float(np.mean([all(group) for group in solved])),
+        "groups/solved_none": float(np.mean([not any(group) for group in solved])),
+    }
 
-    if not weights:  # what an environment pays has no known best
-        return out
-    marks = [solved(g) for g in groups]
-    out["groups/solved_all"] = float(np.mean([all(m) for m in marks]))
-    out["groups/solved_none"] = float(np.mean([not any(m) for m in marks]))
-    return out
 
-
-def _length_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    rollouts = [r for g in groups for r in g.rollouts]
+def _length_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     lengths = [r.tokens for r in rollouts]
     if not lengths:
         return {}
@@ -108,26 +138,25 @@ def _length_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def _play_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Of plays with an environment: turns, how they ended, and what was said that was no action."""
-    plays = [r for g in groups for r in g.rollouts if r.turns]
-    if not plays:
+def _episode_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """The turns of episodes, the share of turns with a readable action, and the share of episodes that a limit ended."""
+    episodes = [r for r in rollouts if r.turns]
+    if not episodes:
         return {}
-    turns = [t for r in plays for t in r.turns]
+    turns = [t for r in episodes for t in r.turns]
     return {
-        "env/turns": len(turns) / len(plays),
+        "env/turns": len(turns) / len(episodes),
         "env/valid": float(np.mean([t.valid for t in turns])),
-        "env/cut": float(np.mean([r.ended in ("turns", "tokens") for r in plays])),
-        "length/turn_mean": sum(r.tokens for r in plays) / len(turns),
+        "env/truncated": float(np.mean([r.ended in ("turns", "tokens") for r in episodes])),
+        "length/turn_mean": sum(r.tokens for r in episodes) / len(turns),
     }
 
 
 def _cost_metrics(
-    found: Collected, batches: Sequence[Batch], timer: Timer, ranks: Ranks
+    rollouts: Sequence[Rollout], batches: Sequence[Batch], timer: Timer, ranks: Ranks
 ) -> dict[str, float]:
     seconds = timer.seconds
-    rollouts = [r for g in found.sampled for r in g.rollouts if r.origin != "injected"]
-    sampled = sum(r.tokens for r in rollouts)
+    sampled = sum(r.tokens for r in rollouts if r.origin != "injected")
     trained = ranks.sum_count(sum(b.tokens for b in batches))
     if torch.cuda.is_available():
         peak = torch.cuda.max_memory_allocated()

@@ -57,7 +57,8 @@ def run(tmp_path: Path) -> Path:
     (tmp_path / "images").mkdir()
     noise_image(28, 28).save(tmp_path / "images" / "x.png")
     write(
-        tmp_path / "metrics.jsonl", [{"stage": "gpg", "step": 1, "env/valid": 0.5, "play/won": 0.5}]
+        tmp_path / "metrics.jsonl",
+        [{"stage": "gpg", "step": 1, "env/valid": 0.5, "episode/won": 0.5}],
     )
     write(tmp_path / "rollouts.jsonl", [rollout(1.0), rollout(0.0)])
     write(tmp_path / "evals.jsonl", [record(1.0), record(0.0)])

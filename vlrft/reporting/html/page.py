@@ -26,7 +26,7 @@ CHARTS = {
     "length/mean": "Completion length (tokens)",
     "env/turns": "Turns of an episode",
     "env/valid": "Share of turns with a readable action",
-    "env/cut": "Share of episodes cut at a limit",
+    "env/truncated": "Share of episodes cut at a limit",
     "length/turn_mean": "Length of a turn (tokens)",
     "sampler_gap/mean": "Sampler/trainer gap (log-prob)",
 }
@@ -110,7 +110,7 @@ def charts(data: RunData) -> list[Chart]:
             if (s := e["scores"].get(name)) is not None
         ]
         out.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
-    prefixes = {"reward/": "Reward: ", "play/": "Episodes: "}
+    prefixes = {"reward/": "Reward: ", "episode/": "Episodes: "}
     extra = {
         key: title + key.removeprefix(prefix)
         for prefix, title in prefixes.items()
