@@ -104,7 +104,7 @@ def dots(
     return parts
 
 
-def paired(
+def paired_gain(
     own: dict[str, dict[int, Row]], read: MetricValue
 ) -> tuple[dict[str, list[float]], float]:
     """Differences to the first arm, a number a seed that has both; and that arm's mean."""
@@ -169,7 +169,7 @@ def picture(rows: list[Row]) -> str:
             style = f'fill="{COLOURS[i]}"'
             parts.append(text(LABELS - 12, top + LINE * (i + 0.5) + 4, name, "end", style))
         for x, figure in zip(columns, ("final accuracy", second), strict=False):
-            values, level = paired(own, FIGURES[figure])
+            values, level = paired_gain(own, FIGURES[figure])
             limits = LIMITS.get((comparison, figure))
             parts += dots(values, level, limits, x, top, f"{figure}, less the first arm's")
         parts += curves(by_arm, OVER_TRAINING[comparison], columns[2], top)

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from vlrft.evaluation.bootstrap import paired
+from vlrft.evaluation.bootstrap import paired_gain
 
 HERE = Path(__file__).parent
 METHODS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gmpo"]}
@@ -67,7 +67,7 @@ def row(name: str, method: str, seed: int, run: Path) -> Row:
     summary = json.loads((run / "summary.json").read_text())
     values = [json.loads(line)["values"] for line in (run / "values.jsonl").open()]
     steps = [json.loads(line) for line in (run / "metrics.jsonl").open()]
-    gain, interval = paired(values[0]["success"], values[-1]["success"])
+    gain, interval = paired_gain(values[0]["success"], values[-1]["success"])
     shown = ("reward/mean", "env/turns", "env/valid", "length/turn_mean", "time/step_s")
     ends = {k: [mean(s[k] for s in part) for part in (steps[:5], steps[-5:])] for k in shown}
     return {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vlrft.evaluation.bootstrap import bootstrap, paired
+from vlrft.evaluation.bootstrap import bootstrap, paired_gain
 
 
 def test_the_bootstrap_interval_is_the_normal_one_for_many_records() -> None:
@@ -25,7 +25,7 @@ def test_an_aggregate_other_than_the_mean_is_resampled_too() -> None:
 def test_pairs_make_the_interval_of_a_difference_narrower() -> None:
     before = [float(i % 2) for i in range(400)]
     after = [1.0 if i % 10 == 0 else b for i, b in enumerate(before)]
-    gain, (low, high) = paired(before, after)
+    gain, (low, high) = paired_gain(before, after)
     assert gain == pytest.approx(0.1)
     assert 0.05 < low < 0.1 < high < 0.15
 
@@ -48,8 +48,8 @@ def test_a_mean_given_as_an_aggregate_says_the_same() -> None:
 
 def test_no_change_has_no_gain_and_a_change_everywhere_is_certain() -> None:
     values = [0.0, 1.0, 0.5]
-    assert paired(values, values) == (0.0, (0.0, 0.0))
-    gain, interval = paired(values, [v + 0.25 for v in values])
+    assert paired_gain(values, values) == (0.0, (0.0, 0.0))
+    gain, interval = paired_gain(values, [v + 0.25 for v in values])
     assert gain == pytest.approx(0.25)
     assert interval == pytest.approx((0.25, 0.25))
 
@@ -57,12 +57,12 @@ def test_no_change_has_no_gain_and_a_change_everywhere_is_certain() -> None:
 def test_a_gain_turns_its_sign_with_the_order() -> None:
     generator = np.random.default_rng(3)
     before, after = generator.uniform(size=(2, 80)).tolist()
-    gain, (low, high) = paired(before, after)
-    back, (lower, higher) = paired(after, before)
+    gain, (low, high) = paired_gain(before, after)
+    back, (lower, higher) = paired_gain(after, before)
     assert back == pytest.approx(-gain)
     assert (lower, higher) == pytest.approx((-high, -low))
 
 
 def test_records_that_do_not_pair_are_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
-        paired([0.0], [1.0, 0.0, 1.0])
+        paired_gain([0.0], [1.0, 0.0, 1.0])

@@ -1,4 +1,4 @@
-"""Bootstrap intervals: how sure a figure of an evaluation is."""
+"""Bootstrap confidence intervals of an evaluation's metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 RESAMPLES = 1000
 LEVEL = 0.95
-SEED = 0  # a report made twice from the same records says the same
+SEED = 0  # a report made twice from the same records is the same
 
 Interval = tuple[float, float]
 
@@ -17,30 +17,31 @@ Interval = tuple[float, float]
 def bootstrap(
     values: Sequence[float], aggregate: Callable[[Sequence[int]], float] | None = None
 ) -> Interval:
-    """95 % percentile interval of the mean (or of `aggregate` of places) over resampled items (Efron 1979)."""
+    """The 95 % percentile interval of the mean over resampled items (Efron 1979). `aggregate`: computes another statistic
+    from the indices of the items."""
     data = np.asarray(values, dtype=np.float64)
-    draws = resampled(len(data))
+    resamples = draw_resamples(len(data))
     if aggregate is None:
-        figures = np.array([data[row].mean() for row in draws])
+        statistics = np.array([data[indices].mean() for indices in resamples])
     else:
-        figures = np.array([aggregate(row.tolist()) for row in draws])
-    return _percentiles(figures)
+        statistics = np.array([aggregate(indices.tolist()) for indices in resamples])
+    return _percentiles(statistics)
 
 
-def resampled(items: int) -> Iterator[NDArray[np.int64]]:
-    """The places that each of the resamples draws, the same for equal numbers of items."""
+def draw_resamples(items: int) -> Iterator[NDArray[np.int64]]:
+    """The indices of each resample; they are the same for equal numbers of items."""
     generator = np.random.default_rng(SEED)
     for _ in range(RESAMPLES):
         yield generator.integers(0, items, size=items)
 
 
-def paired(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval]:
-    """Mean of after − before over the same records in the same order, and its 95 % interval."""
+def paired_gain(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval]:
+    """The mean of after − before over the same items in the same order, and its 95 % interval."""
     differences = [b - a for a, b in zip(before, after, strict=True)]
     return float(np.mean(differences)), bootstrap(differences)
 
 
-def _percentiles(figures: NDArray[np.float64]) -> Interval:
+def _percentiles(statistics: NDArray[np.float64]) -> Interval:
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(figures, [tail, 1 - tail])
+    low, high = np.quantile(statistics, [tail, 1 - tail])
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""Two sets of records of the same samples: what changed, and how sure that is. No torch."""
+"""Comparison of two evaluations of the same samples, with confidence intervals and significance. No torch."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import comb
 from statistics import fmean
 
-from vlrft.evaluation.bootstrap import Interval, paired
+from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import DataError, Record
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One row: all samples, or those of one kind."""
+    """One row of a comparison: all samples, or those with one value of a tag."""
 
     name: str
     n: int
@@ -22,35 +22,37 @@ class Comparison:
     after: float
     gain: float
     ci: Interval  # 95 %, paired bootstrap over samples
-    gained: int  # wrong before, right after
-    lost: int
+    gained: int  # samples that were wrong before and are right after
+    lost: int  # samples that were right before and are wrong after
     p: float  # McNemar's exact two-sided test
 
 
 def compare(
     before: Sequence[Record], after: Sequence[Record], grader: str, threshold: float, tag: str
 ) -> list[Comparison]:
-    """All samples first, then each value of the tag. A sample is right when its mean grade reaches the threshold.
+    """Compares all samples, then those with each value of the tag. A sample is right when its mean grade reaches the
+    threshold.
 
-    Raises DataError when the samples are not the same ones, or a record lacks the grade.
+    Raises DataError where the samples differ, or where a record has no grade of this grader.
     """
     old, new = _by_id(before, grader), _by_id(after, grader)
     if old.keys() != new.keys():
-        only = sorted(old.keys() ^ new.keys())
+        unmatched = sorted(old.keys() ^ new.keys())
         raise DataError(
-            f"{len(only)} samples are in one of the two only, such as {only[0]!r}; compare evaluations of the same samples"
+            f"{len(unmatched)} samples are in one of the two only, such as {unmatched[0]!r}; compare evaluations of the same samples"
         )
-    kinds = {r.id: r.tags.get(tag, "") for r in before}
+    values = {r.id: r.tags.get(tag, "") for r in before}
     rows = [_row("all", list(old), old, new, threshold)]
-    names = [name for name in dict.fromkeys(kinds.values()) if name]
+    names = [name for name in dict.fromkeys(values.values()) if name]
     if len(names) > 1:
         for name in names:
-            rows.append(_row(name, [i for i in old if kinds[i] == name], old, new, threshold))
+            rows.append(_row(name, [i for i in old if values[i] == name], old, new, threshold))
     return rows
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """The chance of a split at least as uneven among the changed, were both directions as likely (McNemar 1947, exact)."""
+    """McNemar's exact two-sided p-value (1947): the probability of a split of the changed samples that is at least as uneven,
+    if gains and losses are equally likely."""
     n, fewer = gained + lost, min(gained, lost)
     if n == 0:
         return 1.0
@@ -66,7 +68,7 @@ def _row(
     threshold: float,
 ) -> Comparison:
     before, after = [old[i] for i in ids], [new[i] for i in ids]
-    gain, ci = paired(before, after)
+    gain, ci = paired_gain(before, after)
     pairs = [
         (reaches_threshold(b, threshold), reaches_threshold(a, threshold))
         for b, a in zip(before, after, strict=True)
@@ -86,13 +88,13 @@ def _row(
 
 
 def _by_id(records: Sequence[Record], grader: str) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    grades: dict[str, list[float]] = {}
     for record in records:
         if grader not in record.grades:
             raise DataError(
                 f"sample {record.id}: no {grader} grade; grade it with vlrft score or eval"
             )
-        found.setdefault(record.id, []).append(record.grades[grader])
-    if not found:
+        grades.setdefault(record.id, []).append(record.grades[grader])
+    if not grades:
         raise DataError("there are no records to compare")
-    return {name: fmean(grades) for name, grades in found.items()}
+    return {name: fmean(values) for name, values in grades.items()}

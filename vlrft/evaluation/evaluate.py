@@ -1,4 +1,4 @@
-"""Samples -> records -> figures. Playing and grading are those of training; decoding is greedy unless answers are many."""
+"""Samples -> graded records -> metrics. Samples are played and scored as in training."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from vlrft.schema import (
 )
 from vlrft.scoring.graders import STRICT
 
-EVAL_CHUNK = 128  # samples whose pixels are held at once
+EVAL_CHUNK = 128  # samples that are played at a time, which bounds the pixels in memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricValue:
-    """One score of an evaluation with what it rests on."""
+    """The value of one metric with its counts and its 95 % interval."""
 
     correct: int
     n: int
     score: float
     ci: Interval
-    values: tuple[float, ...]  # an item each, in the order of the samples
+    values: tuple[float, ...]  # of each item, in the order of the samples
     threshold: float = 1.0
     share: bool = True
 
@@ -56,12 +56,11 @@ class MetricValue:
         )
 
     def to_json(self) -> dict[str, Any]:
-        kind = {} if self.share else {"share": False}
-        known = {"correct": self.correct, "n": self.n, "score": self.score, "ci": list(self.ci)}
-        return known | kind
+        content = {"correct": self.correct, "n": self.n, "score": self.score, "ci": list(self.ci)}
+        return content if self.share else {**content, "share": False}
 
     def __str__(self) -> str:
-        """`n correct / n  score [interval]`, a share in percent."""
+        """`correct/n  score [low, high]`, a share in percent."""
         if not self.share:
             return f"{self.score:.3f} [{self.ci[0]:.3f}, {self.ci[1]:.3f}] over {self.n}"
         low, high = (100 * v for v in self.ci)
@@ -70,7 +69,7 @@ class MetricValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The figures of one task and split by each of its graders, and every record behind them."""
+    """The metrics of one task and split by each of its graders, and the records they are computed from."""
 
     graded: Mapping[
         str, Mapping[str, MetricValue]
@@ -79,27 +78,27 @@ class Evaluation:
 
     @property
     def scores(self) -> dict[str, MetricValue]:
-        """Every figure; those of another grader than the strict one carry its name."""
+        """Every metric by its name; for another grader than the strict one, the name includes the grader."""
         return {
-            name if grader == STRICT else f"{name} ({grader})": figure
-            for grader, figures in self.graded.items()
-            for name, figure in figures.items()
+            name if grader == STRICT else f"{name} ({grader})": value
+            for grader, metrics in self.graded.items()
+            for name, value in metrics.items()
         }
 
     @property
     def mean(self) -> float:
-        """Unweighted mean of the strict scores: what "best checkpoint" means."""
-        return fmean(f.score for f in self.graded[STRICT].values() if f.share)
+        """The unweighted mean of the strict grader's metrics that are shares. The best checkpoint has the highest."""
+        return fmean(value.score for value in self.graded[STRICT].values() if value.share)
 
     def to_json(self) -> dict[str, Any]:
-        """The figures without the values behind them."""
-        return {name: f.to_json() for name, f in self.scores.items()}
+        """The metrics without the values of single items."""
+        return {name: value.to_json() for name, value in self.scores.items()}
 
 
 def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
-    """The task's figures of graded records, by each grader that applies to them.
+    """The task's metrics of graded records, by each grader that applies to them.
 
-    Raises DataError when there is nothing to measure, and for a grader that applies to some records only.
+    Raises DataError where there is nothing to measure, and for a grader that applies to some of the records only.
     """
     graded: dict[str, dict[str, MetricValue]] = {}
     for grader in task.graders:
@@ -110,8 +109,8 @@ def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
             raise DataError(
                 f"sample {without[0]}: no reward of the {grader} grader applies; check the task's graders and tags"
             )
-        found = (task.metrics or accuracy_metrics)(records, grader)
-        graded[grader] = {name: MetricValue.of(m) for name, m in found.items() if m.values}
+        metrics = (task.metrics or accuracy_metrics)(records, grader)
+        graded[grader] = {name: MetricValue.of(m) for name, m in metrics.items() if m.values}
         if not graded[grader]:
             raise DataError(
                 f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
@@ -124,9 +123,9 @@ def evaluate(
     samples: Sequence[Sample],
     play: Callable[[Sequence[Sample]], Sequence[Group]],
 ) -> Evaluation:
-    """Plays every sample and measures. `play` returns a scored group a sample, in order.
+    """Plays and grades every sample and computes the metrics. `play` returns one scored group a sample, in order.
 
-    Raises DataError when there is nothing to evaluate.
+    Raises DataError where there is nothing to evaluate.
     """
     if not len(samples):
         raise DataError(
@@ -143,42 +142,42 @@ def grade_samples(
     play: Callable[[Sequence[Sample]], Sequence[Group]],
     skip: Collection[int] = (),
 ) -> Iterator[list[Record]]:
-    """The records of a bounded number of samples at a time; samples at the places to skip are not played."""
-    places = [i for i in range(len(samples)) if i not in skip]
-    for start in range(0, len(places), EVAL_CHUNK):
-        chunk = [samples[i] for i in places[start : start + EVAL_CHUNK]]
+    """Yields the records of `EVAL_CHUNK` samples at a time. `skip`: indices of samples that are not played."""
+    indices = [i for i in range(len(samples)) if i not in skip]
+    for start in range(0, len(indices), EVAL_CHUNK):
+        chunk = [samples[i] for i in indices[start : start + EVAL_CHUNK]]
         records = [
             grade_rollout(loaded, sample, r)
             for sample, group in zip(chunk, play(chunk), strict=True)
             for r in group.rollouts
         ]
-        yield list(loaded.completed(chunk, records))
+        yield list(loaded.complete_records(chunk, records))
 
 
-def grade_rollout(loaded: LoadedTask, sample: Sample, played: Rollout) -> Record:
-    """One play, graded. One whose environment failed has no more than what was scored until then; the rest is 0.
+def grade_rollout(loaded: LoadedTask, sample: Sample, rollout: Rollout) -> Record:
+    """The record of one rollout. Where its environment failed, scores that it has not given yet are 0.0.
 
-    Raises DataError where an environment that did not fail lacks one of the task's `env_scores`.
+    Raises DataError where an environment did not fail and did not give one of the task's `env_scores`.
     """
-    named = loaded.task.env_scores
-    scores = dict.fromkeys(named, 0.0) if ENVIRONMENT in played.errors else {}
-    if absent := [name for name in named if name not in scores and name not in played.scores]:
+    required = loaded.task.env_scores
+    defaults = dict.fromkeys(required, 0.0) if ENVIRONMENT in rollout.errors else {}
+    if missing := [n for n in required if n not in defaults and n not in rollout.scores]:
         raise DataError(
-            f"sample {sample.id}: its environment gave no score {absent[0]!r}, which is among the env_scores of task "
+            f"sample {sample.id}: its environment gave no score {missing[0]!r}, which is among the env_scores of task "
             f"{loaded.task.name}: each of its steps must give it, for any may be the last"
         )
-    said = [(piece.text, piece.turn) for piece in played.sampled_pieces if piece.turn is not None]
+    turns = [(piece.text, piece.turn) for piece in rollout.sampled_pieces if piece.turn is not None]
     return loaded.graders.record(
         sample,
-        played.text,
-        scores={**scores, **played.scores},
-        errors=played.errors,
-        truncated=played.truncated,
-        turns=tuple(said),
+        rollout.text,
+        scores={**defaults, **rollout.scores},
+        errors=rollout.errors,
+        truncated=rollout.truncated,
+        turns=tuple(turns),
     )
 
 
 def mean_score(scores: Mapping[str, float | None]) -> float:
-    """Mean of the scores that apply: what "worst" and "best" records mean."""
-    known = [value for value in scores.values() if value is not None]
-    return fmean(known) if known else 0.0
+    """The mean of the scores that apply, 0.0 where none does; it orders records from worst to best."""
+    values = [value for value in scores.values() if value is not None]
+    return fmean(values) if values else 0.0

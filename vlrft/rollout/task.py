@@ -1,4 +1,4 @@
-"""A task bound to the options, the split and the rewards that a config chose. No torch."""
+"""A task loaded with the options, the split and the rewards of a config. No torch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
 from vlrft.workers.worker import Workers
 
-CORPUS_PLAYS = 32  # whose texts a tokenizer is made of; each takes an environment
+CORPUS_EPISODES = 32  # gold answers in environments that a tokenizer is built from
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTask:
-    """What playing and grading a task takes."""
+    """A task with its samples, rewards, environments and graders: all that playing and grading it needs."""
 
     task: Task
     samples: Sequence[Sample]
@@ -33,8 +33,8 @@ class LoadedTask:
     resize: Resize | None = None
     complete: RecordCompleter | None = None
     env: EnvConfig = field(default_factory=EnvConfig)
-    reference: str = ""  # that other processes find the task by
-    hosts: EnvRegistry = field(default_factory=EnvRegistry)  # those of the run
+    reference: str = ""  # the name or path by which worker processes load the task
+    hosts: EnvRegistry = field(default_factory=EnvRegistry)  # of the run
 
     @cached_property
     def graders(self) -> Graders:
@@ -42,7 +42,7 @@ class LoadedTask:
 
     @cached_property
     def host(self) -> Host:
-        """Where its environments are; without one of its own, a single turn."""
+        """The host of its environments. A task without an environment has episodes of a single turn."""
         return self.hosts.host_for(
             self.task,
             workers=self.env.workers,
@@ -51,36 +51,38 @@ class LoadedTask:
         )
 
     def close(self) -> None:
-        """Ends the processes of its rewards and its environments."""
+        """Ends the worker processes of its rewards and environments."""
         self.hosts.shutdown()
         for reward in self.rewards:
             if reward.workers is not None:
                 reward.workers.close()
 
     def head(self, limit: int | None) -> Sequence[Sample]:
-        """The first `limit` samples; all when None. Each is made when it is asked for."""
+        """The first `limit` samples, all with None. Each is made when it is read."""
         return LazySamples(self.samples.__getitem__, range(len(self.samples))[:limit])
 
-    def completed(self, samples: Sequence[Sample], records: Sequence[Record]) -> Sequence[Record]:
-        """The records as they are measured and kept."""
+    def complete_records(
+        self, samples: Sequence[Sample], records: Sequence[Record]
+    ) -> Sequence[Record]:
+        """The records as the task completes them, before metrics are computed and the records are written."""
         return self.complete(samples, records) if self.complete is not None else records
 
-    def refuse_other_resize(self, own: Resize | None) -> None:
-        """Raises ConfigError where answers are in pixels of images as another processor than the policy's resizes them;
-        `own`: how that one does, None where it does otherwise."""
-        if self.resize is None or self.resize == own:
+    def refuse_other_resize(self, resize: Resize | None) -> None:
+        """Raises ConfigError where answers are in pixels of resized images, and the policy's image processor resizes
+        differently. `resize`: how it does, None for a processor of another kind."""
+        if self.resize is None or self.resize == resize:
             return
         raise ConfigError(
             [
                 f"task {self.task.name}: its answers are in pixels of images resized to {self.resize}, but the "
-                f"policy's processor resizes to {own or 'sizes of another kind'}; set policy.min_pixels and "
+                f"policy's processor resizes to {resize or 'sizes of another kind'}; set policy.min_pixels and "
                 "policy.max_pixels, or the task's options, to the same"
             ]
         )
 
     def refuse_unreadable_gold_answers(self) -> None:
-        """Raises DataError for gold answers that the strict grader cannot read, before anything is paid for: the data of
-        a pack that reads rows are looked at whole."""
+        """Raises DataError for gold answers that the strict grader cannot read, before a run spends time on them. Checks
+        all samples of a task that reads prepared rows, and none of other tasks."""
         if not isinstance(self.samples, RowSamples):
             return
         mistakes: list[str] = []
@@ -97,19 +99,20 @@ class LoadedTask:
             )
 
     def text(self, samples: int) -> Iterator[str]:
-        """What the first samples say and what their gold answers are, for the tokenizer of a built policy; of a task with
-        an environment, what is said in gold's plays of a few of them."""
-        few = samples if self.task.env is None else min(samples, CORPUS_PLAYS)
+        """Texts of the first samples and of their gold answers, from which the tokenizer of a new policy is built. In an
+        environment: the observations and turns of a few gold answers."""
+        few = samples if self.task.env is None else min(samples, CORPUS_EPISODES)
         for sample in islice(iter(self.samples), few):
-            said = gold_turns(self.task, sample)
-            for seen in walk(sample, said, self.host)[0]:
-                for message in seen.messages:
+            turns = gold_turns(self.task, sample)
+            for observation in walk(sample, turns, self.host)[0]:
+                for message in observation.messages:
                     yield from (part for part in message.content if isinstance(part, str))
-            yield from said
+            yield from turns
 
 
 def load_task(config: TaskConfig, split: str) -> LoadedTask:
-    """The task's samples of one split. Raises DataError when there are none, ConfigError for a wrong split."""
+    """Loads one split of the task that a config names. Raises DataError where the split has no samples, ConfigError for an
+    unknown split."""
     task = find_task(config.name)
     if split not in task.splits:
         raise ConfigError(
@@ -131,26 +134,28 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
     )
 
 
-def load_rewards(chosen: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:
-    """The rewards with their names and weights. Raises PluginError for an unknown one, ConfigError for two of one name."""
-    found = tuple(_named(name, config) for name, config in chosen.items())
-    names = [reward.name for reward in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(
-            [f"task.rewards: two rewards are named {n}; rename one of the functions" for n in twice]
-        )
-    return found
+def load_rewards(configs: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:
+    """The reward functions of a config's `task.rewards`, with their names and weights.
+
+    Raises PluginError for an unknown reward, ConfigError for two with the same name.
+    """
+    rewards = tuple(_load_reward(reference, config) for reference, config in configs.items())
+    names = [reward.name for reward in rewards]
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        mistake = "task.rewards: two rewards are named {}; rename one of the functions"
+        raise ConfigError([mistake.format(name) for name in duplicates])
+    return rewards
 
 
-def _named(name: str, config: float | RewardConfig) -> WeightedReward:
+def _load_reward(reference: str, config: float | RewardConfig) -> WeightedReward:
     if not isinstance(config, RewardConfig):
         config = RewardConfig(weight=config)
     return WeightedReward(
-        name=reward_title(name),
+        name=reward_title(reference),
         weight=config.weight,
-        function=find_reward(name),
-        reference=reward_reference(name),
+        function=find_reward(reference),
+        reference=reward_reference(reference),
         workers=Workers(config.workers) if config.workers else None,
         time_limit=config.time_limit or TIME_LIMIT,
         on_error=config.on_error,

@@ -1,4 +1,4 @@
-"""One step's groups: draw prompts, play them, go on until the keep rule has enough."""
+"""The groups of a step: prompts are drawn and played until the group filter keeps enough."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from vlrft.selection.group_filters import Keep, is_valid
 from vlrft.selection.prompt_sampler import PromptSampler
 
 Play = Callable[[Sequence[Sample], int], Sequence[Group]]
-"""(samples, attempt) -> a group each, without those that a failed environment took."""
+"""(samples, attempt) -> one group a sample, without those that a failed environment excludes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """The groups a step trains on, and what it took to get them."""
+    """The groups that a step trains on, and all that were sampled for them."""
 
     groups: tuple[Group, ...]
-    sampled: tuple[Group, ...]  # of every attempt, the discarded ones included
+    sampled: tuple[Group, ...]  # of every attempt, including those that are not kept
     attempts: int
 
     @property
     def valid_share(self) -> float:
-        """Share of valid groups among all that were sampled: how much the prompts still teach. 0 where none is left."""
+        """The share of sampled groups whose rewards differ; 0 where there is no group."""
         return sum(map(is_valid, self.sampled)) / max(len(self.sampled), 1)
 
 
 def collect(prompts: PromptSampler, play: Play, keep: Keep, size: int) -> Collected:
-    """Plays `size` fresh prompts an attempt until `keep` has enough or its attempts are used up."""
+    """Plays `size` new prompts an attempt until `keep` has enough groups or its attempts are used up."""
     sampled: list[Group] = []
     attempts = 0
     while attempts < keep.max_attempts:
@@ -36,5 +36,5 @@ def collect(prompts: PromptSampler, play: Play, keep: Keep, size: int) -> Collec
         attempts += 1
         if keep.enough(sum(map(is_valid, sampled)), size):
             break
-    chosen = keep.choose(sampled, size)
-    return Collected(groups=tuple(chosen), sampled=tuple(sampled), attempts=attempts)
+    groups = tuple(keep.choose(sampled, size))
+    return Collected(groups=groups, sampled=tuple(sampled), attempts=attempts)

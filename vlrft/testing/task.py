@@ -74,7 +74,7 @@ class TaskConformance:
         records = [
             self.loaded.graders.record(sample, gold_text(task, sample)) for sample in self.samples
         ]
-        complete = self.loaded.completed(self.samples, records)
+        complete = self.loaded.complete_records(self.samples, records)
         metrics = task.metrics(complete, STRICT)
         assert all(isinstance(metric, Metric) for metric in metrics.values())
         if self.has_headline:

@@ -109,7 +109,7 @@ def completed(loaded: LoadedTask, records: Sequence[Record]) -> Sequence[Record]
     for start in range(0, len(places), EVAL_CHUNK):
         chunk = [own[k] for k in places[start : start + EVAL_CHUNK]]
         spots = [k for sample in chunk for k in answers[sample.id]]
-        found = loaded.completed(chunk, [records[k] for k in spots])
+        found = loaded.complete_records(chunk, [records[k] for k in spots])
         for k, record in zip(spots, found, strict=True):
             done[k] = record
     return done

@@ -11,7 +11,7 @@ import yaml
 
 from vlrft.config.renamed import migrate_metrics
 from vlrft.data.jsonl import whole_lines
-from vlrft.evaluation.bootstrap import Interval, paired
+from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.schema import DataError
 
 JsonRow = dict[str, Any]
@@ -94,7 +94,7 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
             now = values_by_key.get(_evaluation_key(e), {}).get(name)
             pair = None
             if before is not None and now is not None and len(before) == len(now):
-                pair = paired(before, now)
+                pair = paired_gain(before, now)
             before = now
             lines.append(
                 MetricLine(
