@@ -58,12 +58,12 @@ def test_the_page_has_the_blocks_that_are_run_here() -> None:
     assert set(BLOCKS) == {"guess.py", "guess.yaml"}
 
 
-def test_its_gold_plays_earn_full_marks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_demonstrations_earn_full_marks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command("./guess.py")) == 0
-    told = capsys.readouterr().out
-    assert "train: 24 of 24 gold answers earn full marks" in told
-    assert "test: 6 of 6 gold answers earn full marks" in told
-    assert "Find my number. It is from 1 to 30." in told
+    output = capsys.readouterr().out
+    assert "train: 24 of 24 gold answers earn full marks" in output
+    assert "test: 6 of 6 gold answers earn full marks" in output
+    assert "Find my number. It is from 1 to 30." in output
 
 
 @pytest.mark.parametrize("context", ["rebuilt", "growing"])
@@ -71,10 +71,10 @@ def test_it_trains_and_is_evaluated(context: str, capsys: pytest.CaptureFixture[
     chosen = f"options.context={context}"
     assert main([*command("guess.yaml"), *SHORT, f"task.{chosen}", "task.env.workers=1"]) == 0
     run = "runs/guess"
-    given, played = lines(f"{run}/metrics.jsonl")
-    assert (given["stage"], played["stage"]) == ("sft", "gigpo")
-    assert played["env/errors"] == 0
-    assert 1 <= played["env/turns"] <= 5
+    sft, gigpo = lines(f"{run}/metrics.jsonl")
+    assert (sft["stage"], gigpo["stage"]) == ("sft", "gigpo")
+    assert gigpo["env/errors"] == 0
+    assert 1 <= gigpo["env/turns"] <= 5
     rows = [r for r in lines(f"{run}/rollouts.jsonl") if r["stage"] == "sft"]
     assert all(r["turns"][-1]["reward"] == 1.0 for r in rows)
     later = [turn["shown"] for r in rows for turn in r["turns"][1:]]
@@ -83,20 +83,20 @@ def test_it_trains_and_is_evaluated(context: str, capsys: pytest.CaptureFixture[
     turns = [t for r in lines(f"{run}/rollouts.jsonl") for t in r["turns"]]
     assert {t["reward"] for t in turns if not t["valid"]} <= {-0.1}
     assert main([*command("eval"), chosen, "--limit", "2"]) == 0
-    found = json.loads(Path("out/guess.json").read_text())
-    assert list(found["strict"]["metrics"]) == ["success", "turns"]
+    results = json.loads(Path("out/guess.json").read_text())
+    assert list(results["strict"]["metrics"]) == ["success", "turns"]
     assert all(r["turns"] for r in lines("out/guess.records.jsonl"))
     assert "success" in capsys.readouterr().out
 
 
-def test_what_gold_says_narrows_what_the_environment_shows() -> None:
+def test_gold_answers_narrow_the_range_that_the_environment_shows() -> None:
     page: Any = load_file(Path("guess.py"))
     (sample,) = [s for s in page.load("train", page.Options()) if s.answer == 22]
     env = page.Guess(sample)
     assert env.start().anchor == (1, 30)
     steps = [env.step(text) for text in page.gold(sample)]
-    seen = [s.observation.anchor for s in steps[:-1]]
-    assert seen == [(16, 30), (16, 22), (20, 22), (22, 22)]
+    anchors = [s.observation.anchor for s in steps[:-1]]
+    assert anchors == [(16, 30), (16, 22), (20, 22), (22, 22)]
     assert steps[-1].done
     assert steps[-1].scores == {"won": 1.0, "turns": 5.0}
     other = page.Guess(sample)
@@ -116,33 +116,33 @@ task = replace(task, env=Breaking)
 """
 
 
-def breaks(here: Path, how: str) -> None:
-    """The page's environment, of which one play fails in its second turn."""
-    made = "from dataclasses import replace\n" + BLOCKS["guess.py"] + BREAKING.replace("HOW", how)
-    (here / "guess.py").write_text(made)
+def write_breaking_task(here: Path, how: str) -> None:
+    """Writes the page's task with an environment of which one episode fails in its second turn."""
+    text = "from dataclasses import replace\n" + BLOCKS["guess.py"] + BREAKING.replace("HOW", how)
+    (here / "guess.py").write_text(text)
 
 
 @pytest.mark.parametrize("on_error", ["raise", "keep"])
-def test_an_evaluation_counts_a_failed_play_as_one_unless_it_is_to_raise(
+def test_an_evaluation_counts_a_failed_episode_as_failed_unless_on_error_is_raise(
     here: Path, on_error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    breaks(here, "raise KeyError('gone')")
-    brief = "stages=[{algorithm: sft, steps: 1, prompts_per_step: 1}]"
-    given = (*SHORT[4:], f"task.env.on_error={on_error}", brief)
-    wanted = load_config("guess.yaml", given)
+    write_breaking_task(here, "raise KeyError('gone')")
+    one_stage = "stages=[{algorithm: sft, steps: 1, prompts_per_step: 1}]"
+    overrides = (*SHORT[4:], f"task.env.on_error={on_error}", one_stage)
+    config = load_config("guess.yaml", overrides)
     if on_error == "raise":
         with pytest.raises(EnvError, match=r"sample guess/test/10: .*KeyError: 'gone'.* in turn 2"):
-            train(wanted, out=here / "run")
+            train(config, out=here / "run")
         return
-    train(wanted, out=here / "run")
+    train(config, out=here / "run")
     failed = [r for r in lines("run/evals.jsonl") if r["id"] == "guess/test/10"]
     assert [r["grades"]["strict"] for r in failed] == [0.0, 0.0]
     assert all("gone" in r["errors"]["environment"] for r in failed)
     assert "sample guess/test/10" in capsys.readouterr().err
 
 
-def test_a_worker_brings_back_what_lived_beside_a_play_that_took_it_down(here: Path) -> None:
-    breaks(here, "import os; os._exit(3)")
+def test_environments_next_to_one_that_killed_its_worker_are_started_again(here: Path) -> None:
+    write_breaking_task(here, "import os; os._exit(3)")
     task = find_task("./guess.py")
     bad, good = (s for s in task.load("test", task.options()) if s.answer in (10, 20))
     host = EnvPool(f"{here}/guess.py:task", 1)
@@ -154,13 +154,12 @@ def test_a_worker_brings_back_what_lived_beside_a_play_that_took_it_down(here: P
     assert answers[second].observation.anchor == (16, 22)
 
 
-def test_the_names_that_the_page_gives_exist() -> None:
+def test_the_settings_and_names_of_the_page_exist() -> None:
     table = PAGE.partition("## task.env")[2].partition("\n## ")[0]
-    named = re.findall(r"^\| `(\w+)", table, re.M)
-    assert set(named) == {f.name for f in fields(EnvConfig)}
-    defaults = dict(re.findall(r"^\| `(\w+): ([^`]+)`", table, re.M))
-    given = {name: str(getattr(EnvConfig(), name)) for name in defaults}
-    assert defaults == given
+    names = re.findall(r"^\| `(\w+)", table, re.M)
+    assert set(names) == {f.name for f in fields(EnvConfig)}
+    printed = dict(re.findall(r"^\| `(\w+): ([^`]+)`", table, re.M))
+    assert printed == {name: str(getattr(EnvConfig(), name)) for name in printed}
     assert {"gigpo", "standardised_turns"} <= ESTIMATORS.keys()
     assert {"centre", "scale", "add_step", "each_turn"} <= STEPS.keys()
     steps = re.search(r"advantage: (\[\{step.*?\}\])`", PAGE)

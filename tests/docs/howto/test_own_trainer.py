@@ -38,12 +38,12 @@ def test_ten_lines() -> None:
     assert gradient[left["mask"]].all()
 
 
-def test_needs_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_needs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     run("needs.py")
-    told = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
-    assert told["gpg"] == []
-    assert told["gmpo"] == ["old"]
-    assert told["dpo"] == ["reference"]
+    needs = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    assert needs["gpg"] == []
+    assert needs["gmpo"] == ["old"]
+    assert needs["dpo"] == ["reference"]
 
 
 @pytest.mark.parametrize("method", ["gpg", "gmpo", "grpo", "gvpo"])
@@ -57,11 +57,13 @@ def test_the_toy_loop_learns(method: str) -> None:
 def test_a_step_in_parts_has_the_gradient_of_the_whole() -> None:
     left = run("in_parts.py")
     model = left["model"]
-    found = [p.grad.clone() for p in model.parameters()]
+    gradients = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
-    own = left["logprobs"](slice(0, 8))
-    whole: Any = policy_loss("gvpo", logprobs=own, old_logprobs=own.detach(), **left["step"]).loss
+    logprobs = left["logprobs"](slice(0, 8))
+    whole: Any = policy_loss(
+        "gvpo", logprobs=logprobs, old_logprobs=logprobs.detach(), **left["step"]
+    ).loss
     whole.backward()
-    for parameter, gradient in zip(model.parameters(), found, strict=True):
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
         assert gradient.any()
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-12, atol=0)

@@ -11,7 +11,7 @@ from vlrft.algorithms import ALGORITHMS
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def made() -> str:
+def generate() -> str:
     spec = importlib.util.spec_from_file_location("algorithms_page", DOCS / "algorithms.py")
     assert spec is not None
     assert spec.loader is not None
@@ -22,16 +22,16 @@ def made() -> str:
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert (DOCS / "reference" / "algorithms.md").read_text(encoding="utf-8") == made(), (
-        "run python docs/algorithms.py"
+    assert (DOCS / "reference" / "algorithms.md").read_text(encoding="utf-8") == generate(), (
+        "run `make docs`"
     )
 
 
-def test_every_method_stands_there_with_an_equation_and_no_link_is_dead() -> None:
-    page = made()
+def test_every_algorithm_has_an_equation_and_no_link_is_dead() -> None:
+    page = generate()
     anchors = {h.lower().replace(" ", "-") for h in re.findall(r"^#+ (.*)$", page, re.M)}
-    for name, method in ALGORITHMS.items():
-        assert f"### {name}\n\n{method.doc}" in page
-        section = page.split(f"### Objective {type(method.objective).__name__}\n")[1]
+    for name, algorithm in ALGORITHMS.items():
+        assert f"### {name}\n\n{algorithm.doc}" in page
+        section = page.split(f"### Objective {type(algorithm.objective).__name__}\n")[1]
         assert "```text\n" in section.split("\n### ")[0], f"{name}: its objective has no equation"
     assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= anchors
