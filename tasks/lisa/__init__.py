@@ -1,8 +1,8 @@
 """LISA's reasoning grounding: the box of what an instruction asks for (ReasonSeg, Visual-RFT's setting).
 
 Raw form: ReasonSeg's folders `train/`, `val/` and `test/` of pictures, each with a json of polygons
-(`shapes`: label, points) and instructions (`text`). The released training prompt is the user's alone;
-the released evaluation adds a system prompt and a full stop.
+(`shapes`: label, points) and instructions (`text`). The released training prompt has
+a user message only; the released evaluation adds a system prompt and a full stop.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def _messages(row: Row, options: Options, unit: str) -> tuple[Message, ...]:
 
 
 def resize(options: Options) -> Resize | None:
-    """Boxes in pixels of the resized picture are the policy's only where its processor resizes alike."""
+    """The resizing of boxes in pixels of the resized picture, which the policy's image processor must do too."""
     if options.boxes != "resized":
         return None
     return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
 
 
 def gold(sample: Sample) -> str:
-    """The gold box as the model's family writes it."""
+    """The gold box in the unit of `options.boxes`."""
     box: Box = sample.answer
     if "frame" in sample.info:
         box = round_box(rescale(box, (1000, 1000), sample.info["frame"]))

@@ -1,4 +1,4 @@
-"""Figures of grounding: by boxes, and by masks where the records hold polygons."""
+"""Metrics of grounding: of boxes, and of masks where the records have polygons."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .overlaps import overlaps
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """mIoU, Acc@0.5 and Acc@0.7 of the boxes; beside the strict ones gIoU (the mean IoU of masks) and
-    cIoU (all intersections over all unions)."""
-    found = {
+    """mIoU, Acc@0.5 and Acc@0.7 of the boxes; of the strict grader also gIoU (the mean IoU of masks) and cIoU (all
+    intersections over all unions)."""
+    result = {
         "mIoU": accuracy(records, grader, threshold=0.5),
         "Acc@0.5": share_above(records, grader, 0.5),
         "Acc@0.7": share_above(records, grader, 0.7),
     }
     if grader != "strict" or not all("shapes" in r.info for r in records):
-        return found
+        return result
     by_id: dict[str, list[Record]] = {}
     for record in records:
         by_id.setdefault(record.id, []).append(record)
-    pairs = [overlaps(own) for own in by_id.values()]
+    pairs = [overlaps(answers) for answers in by_id.values()]
 
     def cumulative(places: Sequence[int]) -> float:
         union = sum(outer for p in places for _, outer in pairs[p])
         return sum(inner for p in places for inner, _ in pairs[p]) / union if union else 0.0
 
-    ious = tuple(fmean(i / u if u else 0.0 for i, u in own) for own in pairs)
+    ious = tuple(fmean(i / u if u else 0.0 for i, u in answers) for answers in pairs)
     trials = max(map(len, pairs), default=1)
-    found["gIoU"] = Metric(values=ious, threshold=0.5, trials=trials)
-    found["cIoU"] = Metric(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
-    return found
+    result["gIoU"] = Metric(values=ious, threshold=0.5, trials=trials)
+    result["cIoU"] = Metric(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
+    return result

@@ -1,4 +1,4 @@
-"""An answer's box as a mask, and how many pixels it shares with the target: filled, or what a SAM model makes of it."""
+"""The pixels that an answer and its target share: the answer's box is filled, or a SAM model makes a mask of it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .polygons import paint
 from .rows import RECTANGLE, Options
 
 Overlap = tuple[int, int]  # pixels of the intersection and of the union
-KEPT = "overlap"  # in a record's info, where finding it took more than the record
+STORED = "overlap"  # key of a record's info, where a SAM model made the mask
 
 
 def overlaps(records: Sequence[Record]) -> list[Overlap]:
-    """Of each answer to one sample, the box filled, unless the records keep what a model made of it."""
-    if all(KEPT in r.info for r in records):
-        return [(int(r.info[KEPT][0]), int(r.info[KEPT][1])) for r in records]
+    """The overlap of each answer to one sample: of the filled box, or the one stored in the record."""
+    if all(STORED in r.info for r in records):
+        return [(int(r.info[STORED][0]), int(r.info[STORED][1])) for r in records]
     target, size = _target(records[0]), records[0].info["size"]
-    boxes = [_said(r) for r in records]
+    boxes = [_answer_box(r) for r in records]
     return [overlap(None if box is None else fill_box(box, size), target) for box in boxes]
 
 
 def complete(options: Options) -> RecordCompleter | None:
-    """Keeps in each record the overlap of the mask that a SAM model makes of its box; None where boxes are filled,
-    which takes neither a model nor the picture. Raises ConfigError for what is no SAM model."""
+    """Stores in each record the overlap of the mask that a SAM model makes of its box; None where boxes are filled, which
+    takes neither a model nor the picture. Raises ConfigError for a source that is no SAM model."""
     if options.masks == RECTANGLE:
         return None
     from vlrft.vision.sam import Segmenter
@@ -37,34 +37,34 @@ def complete(options: Options) -> RecordCompleter | None:
 
     def by_model(samples: Sequence[Sample], records: Sequence[Record]) -> Sequence[Record]:
         images = {s.id: s.images[0] for s in samples}
-        boxed: dict[str, list[tuple[int, Box]]] = {}  # sample -> places of its records with a box
-        for place, record in enumerate(records):
-            if (box := _said(record)) is not None:
-                boxed.setdefault(record.id, []).append((place, box))
-        asked = [(images[name], [box for _, box in own]) for name, own in boxed.items()]
-        found: dict[int, Overlap] = {}
-        for own, masks in zip(boxed.values(), segmenter.masks(asked), strict=True):
-            target = _target(records[own[0][0]])
-            for (place, _), mask in zip(own, masks, strict=True):
-                found[place] = overlap(mask.astype("uint8"), target)
+        boxes: dict[str, list[tuple[int, Box]]] = {}  # sample -> its records' indices and boxes
+        for index, record in enumerate(records):
+            if (box := _answer_box(record)) is not None:
+                boxes.setdefault(record.id, []).append((index, box))
+        prompts = [(images[name], [box for _, box in pairs]) for name, pairs in boxes.items()]
+        by_index: dict[int, Overlap] = {}
+        for pairs, masks in zip(boxes.values(), segmenter.masks(prompts), strict=True):
+            target = _target(records[pairs[0][0]])
+            for (index, _), mask in zip(pairs, masks, strict=True):
+                by_index[index] = overlap(mask.astype("uint8"), target)
         return [
-            _with(record, found.get(place) or overlap(None, _target(record)))
-            for place, record in enumerate(records)
+            _store(record, by_index.get(index) or overlap(None, _target(record)))
+            for index, record in enumerate(records)
         ]
 
     return by_model
 
 
-def _with(record: Record, found: Overlap) -> Record:
-    return replace(record, info={**record.info, KEPT: list(found)})
+def _store(record: Record, pixels: Overlap) -> Record:
+    return replace(record, info={**record.info, STORED: list(pixels)})
 
 
 def _target(record: Record) -> Mask:
     return paint(record.info["shapes"], record.info["size"])
 
 
-def _said(record: Record) -> Box | None:
-    """The answer's box in pixels of the picture; None for none or one that is not proper."""
+def _answer_box(record: Record) -> Box | None:
+    """The answer's box in pixels of the picture; None when it has none or an improper one."""
     size = record.info["size"]
     frame = record.info.get("frame", (THOUSAND, THOUSAND))
     answer = read_answer(record.output)

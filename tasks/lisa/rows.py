@@ -24,30 +24,28 @@ FARTHEST = 1e6  # pixels; also refuses what is not finite
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the data are, which box is right, and how boxes are written."""
+    """Where the data are, which box is the gold answer, and how boxes are written."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     data: str | None = None
-    """ReasonSeg's folder or zip (`train/`, `val/`, `test/`: pictures and json); it has no home on the
-    hub."""
+    """ReasonSeg's folder or zip (`train/`, `val/`, `test/`: pictures and json); the hub does not have it."""
     prompt: Literal["clean", "released"] = "clean"
     box: Literal["target", "first_shape"] = "target"
-    """target: around the whole target mask. first_shape: around the first polygon alone, whatever it
-    is labelled, in truncated thousandths, as released."""
+    """target: around the whole target mask. first_shape: around the first polygon only, whatever its label, in truncated
+    thousandths, as released."""
     instructions: Literal["first", "all"] = "first"
-    """Of the test and val splits; training takes each of a picture's. A prepared folder holds those that
-    it was prepared with."""
+    """Of the test and val splits; training takes all instructions of a picture. A prepared folder has those that it was
+    prepared with."""
     boxes: Literal["thousandths", "resized"] = "thousandths"
-    """What Qwen2-VL writes, or Qwen2.5-VL: pixels of the image as its processor resizes it, within the
-    two bounds below, which must be the policy's. The clean prompt says which; the released one never
-    does."""
+    """thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it, as Qwen2.5-VL writes
+    them; the two bounds below must be the policy's. The clean prompt says which, the released one does not."""
     min_pixels: int = 3136
     max_pixels: int = 401408
 
     masks: str = RECTANGLE
     """How gIoU and cIoU make a mask of a box: `rectangle` fills it; the hub id or the folder of a SAM model, such as
-    facebook/sam-vit-huge, asks that model for what the box encloses, as the published figures do."""
+    facebook/sam-vit-huge, segments the object in the box, as for the published figures."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels:
@@ -58,17 +56,17 @@ class Options:
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """One row an instruction."""
+    """One row for each instruction."""
     names = source.names()
     pictures = {n.rpartition(".")[0]: n for n in names if n.lower().endswith(PICTURES)}
-    own = [n for n in names if n.endswith(".json") and split in PurePosixPath(n).parts[:-1]]
-    if not own:
+    annotations = [n for n in names if n.endswith(".json") and split in PurePosixPath(n).parts[:-1]]
+    if not annotations:
         raise DataError(f"{source.label}: no folder {split}/ with json files of polygons")
-    for name in own:
+    for name in annotations:
         where = f"{split}/{PurePosixPath(name).stem}"
         try:
-            found = _picture(source, pictures, name)
-            shapes, texts, info = _annotation(source, name, found)
+            picture = _picture(source, pictures, name)
+            shapes, texts, info = _annotation(source, name, picture)
         except DataError as e:
             yield Defect(id=where, reason="incomplete row", detail=str(e))
             continue
@@ -79,7 +77,7 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
                 id=f"{where}/{k}",
                 question=text,
                 answer=info["target"],
-                pictures=(found,),
+                pictures=(picture,),
                 tags={"answer": "box"},
                 info={"split": split, "shapes": shapes, **info},
             )
@@ -88,14 +86,14 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
 def _picture(source: Source, pictures: Mapping[str, str], name: str) -> Picture:
     place = pictures.get(name.removesuffix(".json"))
     if place is None:
-        raise DataError(f"no picture beside {name}")
+        raise DataError(f"no picture for {name}")
     return Picture(name=place, read=lambda: read_file(source, place))
 
 
 def _annotation(
-    source: Source, name: str, found: Picture
+    source: Source, name: str, picture: Picture
 ) -> tuple[list[dict[str, Any]], list[str], dict[str, Any]]:
-    """Its polygons, its instructions, and the boxes around them in pixels."""
+    """The polygons, the instructions, and the picture's size with the boxes in pixels."""
     content = read_file(source, name)
     try:
         cells: Any = json.loads(_text(content))
@@ -115,7 +113,7 @@ def _annotation(
         raise DataError(f"{name}: no instruction")
     if not within:
         raise DataError(f"{name}: a polygon's point is no place of a picture")
-    size = _size(found)
+    size = _size(picture)
     target = bounding_box(paint(shapes, size))
     if target is None:
         raise DataError(f"{name}: no target: its polygons are empty, flags or ignored")
@@ -130,17 +128,17 @@ def _annotation(
 def _text(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
-    except UnicodeDecodeError:  # some of its files are
+    except UnicodeDecodeError:  # some of ReasonSeg's files are in it
         return content.decode("cp1252", errors="replace")
 
 
-def _size(found: Picture) -> tuple[int, int]:
-    """Width and height as the picture is shown, from its header."""
+def _size(picture: Picture) -> tuple[int, int]:
+    """Width and height of the upright picture, from its header."""
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(found.read())) as image:
+        with Image.open(io.BytesIO(picture.read())) as image:
             turned = image.getexif().get(ORIENTATION) in SIDEWAYS
             return (image.height, image.width) if turned else image.size
-    except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
-        raise DataError(f"{found.name}: no picture ({type(e).__name__})") from e
+    except Exception as e:  # decoders raise OSError, SyntaxError, struct.error, …
+        raise DataError(f"{picture.name}: no picture ({type(e).__name__})") from e

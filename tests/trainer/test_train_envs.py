@@ -275,7 +275,7 @@ def test_gold_plays_are_played_once_while_there_is_room(
         return found
 
     def kept_if_first(self: ByteCache[Group], key: str, value: Group, size: int) -> None:
-        if not self._kept:
+        if not self._entries:
             put(self, key, value, size)
 
     put = ByteCache.put

@@ -1,4 +1,4 @@
-"""Boxes to masks through a SAM model: what transformers itself makes of them, and one line for what is no such model."""
+"""Boxes to masks through a SAM model: equal to transformers' own, and one line of error for any other model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_masks_are_those_of_transformers(folder: str) -> None:
-    """Pictures wide, high and larger than the model's, more of them than a batch, with one box and several."""
+    """Wide and high pictures, and ones larger than the model's; more than a batch, with one box and with several."""
     pictures = [noise_image(50, 40), noise_image(30, 60), noise_image(200, 90)] * 2
     boxes: list[list[Box]] = [
         [(1.0, 2.0, 30.0, 30.0)],
@@ -32,16 +32,16 @@ def test_masks_are_those_of_transformers(folder: str) -> None:
     ] * 2
     assert len(pictures) > BATCH
     segmenter = Segmenter(folder, device="cpu")
-    found = list(segmenter.masks(list(zip(pictures, boxes, strict=True))))
-    assert [m.shape for m in found[:3]] == [(1, 40, 50), (3, 60, 30), (2, 90, 200)]
-    for picture, own, masks in zip(pictures, boxes, found, strict=True):
+    predicted = list(segmenter.masks(list(zip(pictures, boxes, strict=True))))
+    assert [m.shape for m in predicted[:3]] == [(1, 40, 50), (3, 60, 30), (2, 90, 200)]
+    for picture, picture_boxes, masks in zip(pictures, boxes, predicted, strict=True):
         assert masks.dtype == np.bool_
-        np.testing.assert_array_equal(masks, masks_of(picture, [*own]))
-    assert any(0 < m.mean() < 1 for m in found)
+        np.testing.assert_array_equal(masks, masks_of(picture, [*picture_boxes]))
+    assert any(0 < m.mean() < 1 for m in predicted)
     assert list(segmenter.masks([])) == []
 
 
-def test_the_weights_are_loaded_once_and_not_before_they_are_needed(
+def test_the_weights_are_loaded_once_on_first_use(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers import SamModel
@@ -49,11 +49,11 @@ def test_the_weights_are_loaded_once_and_not_before_they_are_needed(
     loads: list[str] = []
     real: Any = SamModel.from_pretrained
 
-    def counted(source: str, **known: object) -> object:
+    def count_load(source: str, **options: object) -> object:
         loads.append(source)
-        return real(source, **known)
+        return real(source, **options)
 
-    monkeypatch.setattr(SamModel, "from_pretrained", counted)
+    monkeypatch.setattr(SamModel, "from_pretrained", count_load)
     segmenter = Segmenter(folder, device="cpu")
     assert loads == []
     for _ in range(2):
@@ -66,11 +66,11 @@ def one_line(caught: pytest.ExceptionInfo[ConfigError]) -> str:
     return str(caught.value)
 
 
-def test_a_folder_of_another_model_is_told_in_a_line(tiny: Tiny, tmp_path: Path) -> None:
+def test_another_model_is_one_line_of_error(tiny: Tiny, tmp_path: Path) -> None:
     tiny("qwen2_vl").save(tmp_path / "policy")
     with pytest.raises(ConfigError) as caught:
         Segmenter(str(tmp_path / "policy"))
-    assert "policy: no SAM model, its kind is qwen2_vl; use one such as" in one_line(caught)
+    assert "policy: no SAM model, its model_type is qwen2_vl; use one such as" in one_line(caught)
     (tmp_path / "empty").mkdir()
     for name in ("empty", "nowhere"):
         with pytest.raises(ConfigError) as caught:
@@ -78,14 +78,14 @@ def test_a_folder_of_another_model_is_told_in_a_line(tiny: Tiny, tmp_path: Path)
         assert f"{name}: no SAM model can be loaded from it" in one_line(caught)
 
 
-def test_a_folder_that_is_not_whole_is_told_in_a_line(tmp_path: Path) -> None:
-    asked = [(noise_image(20, 20), [(0.0, 0.0, 9.0, 9.0)])]
+def test_an_incomplete_folder_is_one_line_of_error(tmp_path: Path) -> None:
+    prompts = [(noise_image(20, 20), [(0.0, 0.0, 9.0, 9.0)])]
     for name in ("model.safetensors", "processor_config.json"):
         folder = Path(save(tmp_path / name.split(".")[0]))
         (folder / name).unlink()
         segmenter = Segmenter(str(folder), device="cpu")
         with pytest.raises(ConfigError) as caught:
-            list(segmenter.masks(asked))
+            list(segmenter.masks(prompts))
         assert "no SAM model can be loaded from it" in one_line(caught)
     folder = Path(save(tmp_path / "other"))
     config = json.loads((folder / "config.json").read_text())
@@ -94,4 +94,4 @@ def test_a_folder_that_is_not_whole_is_told_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"other: \d+ weights are missing, such as vision_encoder"
     ):
-        list(Segmenter(str(folder), device="cpu").masks(asked))
+        list(Segmenter(str(folder), device="cpu").masks(prompts))

@@ -1,5 +1,4 @@
-"""The decoder of a causal language model with its embeddings, positions and images, alike for text-only and multimodal
-models."""
+"""A causal language model as embedding, positions, decoder and head; text-only and multimodal models have one interface."""
 
 from __future__ import annotations
 
@@ -22,7 +21,9 @@ from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
 
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
-DENSE = {"flex_attention": "sdpa"}  # an attention that takes no dense mask -> one that does
+DENSE = {
+    "flex_attention": "sdpa"
+}  # attention that takes no dense mask -> the one used with dense masks
 SPARE_POSITIONS = (
     64  # positions are computed in multiples of it, so that few longer rows need new ones
 )
@@ -30,7 +31,7 @@ SPARE_POSITIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PromptImages:
-    """The images of several prompts, each distinct one once. Axis F: image tokens of the prompts, in order."""
+    """The distinct images of several prompts. Axis F: the image tokens of the prompts, in order."""
 
     distinct: tuple[Pixels, ...]
     order: Int[
@@ -40,7 +41,7 @@ class PromptImages:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderInputs:
-    """Embedded prompts. `extra`: further arguments of the decoder's forward, of families whose images need some."""
+    """Embedded prompts. `extra`: further arguments of the decoder's forward, from `VisionFamily.decoder_arguments`."""
 
     embeds: Float[Tensor, "B L H"]
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -213,7 +214,7 @@ class Backbone:
         return positions[:, :length]
 
     def model_inputs(self, ids: Int[Tensor, "B T"], images: Sequence[Pixels]) -> dict[str, Tensor]:
-        """The arguments for images of transformers' own forward and `generate()`."""
+        """The image arguments of transformers' forward and `generate()`."""
         if self.vision is None or not images:
             return {}
         return self.vision.model_inputs(ids == self.image_token_id, images)
@@ -224,7 +225,7 @@ def _check_places(places: int, prompt: Prompt, name: str) -> None:
     if places != features:
         raise DataError(
             f"{name}: {places} image tokens in the prompt, but its {len(prompt.images)} images have "
-            f"{features} features; render it with the policy's own chat"
+            f"{features} features; render it with this policy's chat"
         )
 
 

@@ -1,4 +1,4 @@
-"""A store that holds what was used last, within so many bytes."""
+"""A least-recently-used cache with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ T = TypeVar("T")
 
 
 class ByteCache(Generic[T]):
-    """Values by key; the one that was not used for longest goes when they are larger than `limit` bytes together."""
+    """Values by key, at most `limit` bytes together; the least recently used value is dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
-        self._kept: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[T, int]] = OrderedDict()
 
     def get(self, key: str) -> T | None:
-        if key not in self._kept:
+        if key not in self._entries:
             return None
-        self._kept.move_to_end(key)
-        return self._kept[key][0]
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
 
     def put(self, key: str, value: T, size: int) -> None:
-        """`size` in bytes. A value larger than all the room is not kept."""
-        self.bytes += size - self._kept.pop(key, (value, 0))[1]
-        self._kept[key] = value, size
+        """Keeps a value of `size` bytes, unless it is larger than the limit."""
+        self.bytes += size - self._entries.pop(key, (value, 0))[1]
+        self._entries[key] = value, size
         while self.bytes > self.limit:
-            _, (_, dropped) = self._kept.popitem(last=False)
+            _, (_, dropped) = self._entries.popitem(last=False)
             self.bytes -= dropped

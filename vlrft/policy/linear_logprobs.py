@@ -1,4 +1,4 @@
-"""Hidden states -> log-probs and entropies of given tokens, without ever holding all logits."""
+"""Hidden states -> log-probs and entropies of given tokens, without all logits in memory at once."""
 
 from __future__ import annotations
 
@@ -21,33 +21,31 @@ def linear_logprobs(
     temperature: float,
     entropy_gradient: bool = False,
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Log-probs and entropies of `targets`, logits a chunk at a time and none of them kept.
-
-    The entropy has a gradient only when asked for. What the backward pass needs of the logits is made again.
-    """
+    """Log-probs and entropies of `targets`. Logits are computed a chunk at a time, none are kept, and the backward pass
+    computes them again. The entropy has a gradient only with `entropy_gradient`."""
     size = chunk_rows(len(banned), gpu=states.is_cuda)
     if type(head) is nn.Linear and head.bias is None and not entropy_gradient:
-        found: tuple[Tensor, Tensor] = _LinearLogprobs.apply(
+        pair: tuple[Tensor, Tensor] = _LinearLogprobs.apply(
             states, head.weight, targets, banned, temperature, size
         )
-        return found
+        return pair
 
-    def scores(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        return logprobs_of_logits(head(part), wanted, banned, temperature, entropy_gradient)
+    def of_chunk(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return logprobs_of_logits(head(states), targets, banned, temperature, entropy_gradient)
 
     if len(targets) <= size:
-        return scores(states, targets)
+        return of_chunk(states, targets)
     pairs = zip(torch.split(states, size), torch.split(targets, size), strict=True)
-    chunks = [checkpoint(scores, part, wanted, use_reentrant=False) for part, wanted in pairs]
+    chunks = [checkpoint(of_chunk, *pair, use_reentrant=False) for pair in pairs]
     logprobs, entropy = zip(*chunks, strict=True)
     return torch.cat(logprobs), torch.cat(entropy)
 
 
 class _LinearLogprobs(torch.autograd.Function):
-    """Of a head that is a plain matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
+    """The same for a head that is a matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
 
-    Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) made again a chunk at a time. Buffers are
-    worked on in place, and W's gradient is summed in one.
+    Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) computed again a chunk at a time. Buffers are
+    changed in place, and W's gradient is accumulated in one of them.
     """
 
     @staticmethod
@@ -82,8 +80,8 @@ class _LinearLogprobs(torch.autograd.Function):
         for rows in _chunks(len(targets), ctx.size):
             z = _scaled(F.linear(states[rows], weight), banned, ctx.temperature)
             of_z = z.sub_(total[rows, None]).exp_().mul_(-outer[rows, None])
-            own = outer[rows].masked_fill(banned[targets[rows]], 0.0)
-            of_z.scatter_add_(1, targets[rows, None], own[:, None])
+            of_target = outer[rows].masked_fill(banned[targets[rows]], 0.0)
+            of_z.scatter_add_(1, targets[rows, None], of_target[:, None])
             of_logits = of_z.to(states.dtype)
             if of_states is not None:
                 torch.mm(of_logits, weight, out=of_states[rows])
@@ -97,7 +95,7 @@ def _chunks(count: int, size: int) -> list[slice]:
 
 
 def _scaled(logits: Tensor, banned: Tensor, temperature: float) -> Tensor:
-    """z = logits / τ in float32 at least, −inf at banned tokens; a buffer of its own."""
+    """z = logits / τ in float32 at least, −inf at banned tokens, in a new buffer."""
     kind = torch.promote_types(logits.dtype, torch.float32)
     return logits.to(kind).div_(temperature).masked_fill_(banned, -torch.inf)
 
@@ -110,10 +108,7 @@ def logprobs_of_logits(
     entropy_gradient: bool = False,
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """log-softmax(logits / temperature) without the banned tokens, at `targets`, and its entropy, which has a gradient
-    only when `entropy_gradient`.
-
-    In float32 at least; a banned target has -inf.
-    """
+    only with `entropy_gradient`. Float32 at least; a banned target has -inf."""
     if logits.dtype != torch.float64:
         logits = logits.float()
     logits = (logits / temperature).masked_fill(banned, -torch.inf)

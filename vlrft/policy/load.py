@@ -1,4 +1,4 @@
-"""A policy from a hub id, a folder or a build config: model, chat and what the config asks of them."""
+"""Loads a policy from a hub id or a folder, or builds a small one, with the frozen parts and adapters of the config."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vlrft.policy.trainable import add_lora, freeze
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor, prepare_torchvision
 
-PARTS_ATTEND = {
+ATTENTION_BY_PART = {  # of those that do not serve every part of a model
     "flash_attention_2": {
         "": "sdpa",
         "text_config": "sdpa",
@@ -37,9 +37,9 @@ PARTS_ATTEND = {
 def load_policy(
     config: PolicyConfig, *, corpus: Iterable[str] = (), seed: int = 0, device: str = "cpu"
 ) -> Policy:
-    """The policy in training mode. `corpus` and `seed` make a built policy's tokenizer and weights.
+    """The policy in training mode. A built policy's tokenizer is trained on `corpus`, its weights are drawn with `seed`.
 
-    Raises ConfigError for a config that cannot be had: no such model, no weights, an unknown name to freeze.
+    Raises ConfigError for a model that is missing, incomplete or not supported, and for unknown names to freeze.
     """
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: give one of model (a hub id or a folder) and build"])
@@ -80,27 +80,27 @@ def load_policy(
 
 
 def checkpoint_activations(model: Any) -> None:
-    """Layers are recomputed in the backward pass. Only while training, and never with a cache: the layers drop it."""
+    """Makes the layers recompute their activations in the backward pass. For training only: such layers drop a KV cache."""
     enable = getattr(model, "activation_checkpointing_enable", None)
     (enable or model.gradient_checkpointing_enable)()
 
 
 def _attention(config: PolicyConfig, device: str) -> Any:
-    """FlashAttention takes no block mask: it serves the vision tower, the packed decoder runs sdpa."""
+    """The attention of each part of the model: FlashAttention takes no block mask, so the packed decoder uses sdpa."""
     if config.attention == "flex_attention" and device == "cpu":
         raise ConfigError(["policy.attention: flex_attention cannot train on a CPU; use sdpa"])
     text_only = config.build is not None and all_families()[config.build.family].vision is None
     if config.attention == "flash_attention_2" and text_only:
         raise ConfigError(["policy.attention: flash_attention_2 is for vision towers; use sdpa"])
-    return PARTS_ATTEND.get(config.attention, config.attention)
+    return ATTENTION_BY_PART.get(config.attention, config.attention)
 
 
 def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily | None) -> Chat:
     from transformers import PROCESSOR_MAPPING
 
     config: Any = model.config
-    known: Any = PROCESSOR_MAPPING
-    named = processor is not None and type(config) in known
+    classes: Any = PROCESSOR_MAPPING
+    has_class = processor is not None and type(config) in classes
     ends = getattr(model.generation_config, "eos_token_id", None)
     return Chat(
         tokenizer,
@@ -108,5 +108,5 @@ def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily
         vision,
         vocab_size=config.get_text_config().vocab_size,
         end_ids=ends if isinstance(ends, list) else [] if ends is None else [ends],
-        processor_class=known[type(config)].__name__ if named else None,
+        processor_class=classes[type(config)].__name__ if has_class else None,
     )

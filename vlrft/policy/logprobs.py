@@ -1,6 +1,7 @@
-"""Log-probs of given tokens under a policy: the packed forward that training uses, and the plain one it must equal.
+"""Log-probs of given tokens under a policy: the packed forward of training, and transformers' plain forward that it must
+equal.
 
-One definition for both and for the sampler: log-softmax(logits / temperature) with banned tokens masked out.
+Both and the sampler define them alike: log-softmax(logits / temperature) with banned tokens masked out.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from vlrft.schema.errors import SelfCheckError
 from vlrft.tracing.phases import phase
 
 BOUNDS = {torch.float64: 1e-8, torch.float32: 1e-4}
-HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: single tokens differ by some hundredths between two orders of work
+HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: another order of summation changes a log-prob by some hundredths
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLogprobs:
-    """`logprobs[b, t] = log π(row b's token t | prompt, tokens before t)`; 0 where it was not asked for."""
+    """`logprobs[b, t] = log π(row b's token t | prompt, tokens before t)`; 0 where `mask` is false."""
 
     logprobs: Float[Tensor, "B T"]  # float32 at least
     entropy: Float[Tensor, "B T"]  # of the same distribution, in nats
@@ -44,32 +45,32 @@ def packed_logprobs(
     fillers: Sequence[PackItem] = (),
     scorer: Callable[..., tuple[Tensor, Tensor]] | None = None,
 ) -> TokenLogprobs:
-    """Log-probs of the items' rows, in order, at the positions of `mask` [B T]; on the policy's device. Items `fillers`
-    are run with them and not scored. `scorer`: what an engine has wrapped the policy's own in.
+    """Log-probs of the items' rows, in order, where `mask` [B T] is true; on the policy's device. `fillers` are run with
+    the items, without results. `scorer`: an engine's wrapper of the policy's scorer.
 
-    Each prompt is run once, each distinct image encoded once. Differentiable in the policy's weights; right under
-    activation checkpointing, for there is no cache. Raises DataError for prompts whose images do not fit,
-    ValueError for a mask that does not fit the rows.
+    Each prompt is run once and each distinct image is encoded once. Differentiable in the policy's weights, also under
+    activation checkpointing, as there is no KV cache. Raises DataError for prompts whose image tokens do not fit their
+    images, ValueError for a mask that does not fit the rows.
     """
     rows, width = mask.shape
     if fillers:
         extra = sum(len(item.rows) for item in fillers)
         mask = nn.functional.pad(mask, (0, max(1 - width, 0), 0, extra))
-    everything = [*items, *fillers]
-    packed = pack(everything, mask, policy.backbone, pad_id=policy.chat.pad_id).to(policy.device)
+    pad_id = policy.chat.pad_id
+    packed = pack([*items, *fillers], mask, policy.backbone, pad_id=pad_id).to(policy.device)
     with policy.in_use():
         run = scorer or policy.scorer
         logprobs, entropy = run(packed, policy.banned, temperature, entropy_gradient)
-    found = _spread(logprobs, entropy, packed.slots, mask.shape)
+    scattered = _scatter(logprobs, entropy, packed.slots, mask.shape)
     return TokenLogprobs(
-        logprobs=found.logprobs[:rows, :width], entropy=found.entropy[:rows, :width]
+        logprobs=scattered.logprobs[:rows, :width], entropy=scattered.entropy[:rows, :width]
     )
 
 
 def replicated_logprobs(
     policy: Policy, items: Sequence[PackItem], *, mask: Bool[Tensor, "B T"], temperature: float
 ) -> TokenLogprobs:
-    """The same by transformers' own forward, a whole row for each completion: the standard to be held to."""
+    """The same by transformers' own forward, one unpacked row for each completion: the reference implementation."""
     rows = [item.unpack(k) for item in items for k in range(len(item.rows))]
     starts = [len(item.prompt.ids) for item in items for _ in item.rows]
     ids = torch.full((len(rows), max(len(row.ids) for row in rows)), policy.chat.pad_id)
@@ -81,12 +82,12 @@ def replicated_logprobs(
     with policy.in_use():
         logits = policy.model(**inputs, use_cache=False).logits
     slots = mask.cpu().flatten().nonzero()[:, 0]
-    own, t = slots // mask.shape[1], slots % mask.shape[1]
-    at = torch.tensor(starts)[own] + t
-    targets = ids[own, at].to(policy.device)
-    picked = logits[own.to(policy.device), at.to(policy.device) - 1]
-    found = logprobs_of_logits(picked, targets, policy.banned, temperature)
-    return _spread(*found, slots.to(policy.device), mask.shape)
+    row_of, token_of = slots // mask.shape[1], slots % mask.shape[1]
+    at = torch.tensor(starts)[row_of] + token_of
+    targets = ids[row_of, at].to(policy.device)
+    selected = logits[row_of.to(policy.device), at.to(policy.device) - 1]
+    values = logprobs_of_logits(selected, targets, policy.banned, temperature)
+    return _scatter(*values, slots.to(policy.device), mask.shape)
 
 
 def model_inputs(
@@ -109,17 +110,18 @@ def self_check(
 ) -> float:
     """The largest difference between packed and replicated log-probs, without dropout and without gradients.
 
-    Raises SelfCheckError beyond 1e-4 (float32; float64 1e-8, half precision 0.25), naming the row by `names` [B].
+    Raises SelfCheckError, with the row's name of `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
+    precision 0.25).
     """
     bound = BOUNDS.get(policy.dtype, HALF_BOUND)
     worst = 0.0
     with torch.no_grad(), _no_dropout(policy.model):
-        found = packed_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
+        packed = packed_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
         for rows, part in _parts(items, len(policy.banned)):
             expected = replicated_logprobs(
                 policy, part, mask=mask[rows], temperature=temperature
             ).logprobs
-            gaps = (found[rows] - expected).abs().amax(1)
+            gaps = (packed[rows] - expected).abs().amax(1)
             gap, row = float(gaps.max()), int(gaps.argmax())
             worst = max(worst, gap)
             if not gap <= bound:
@@ -131,8 +133,8 @@ def self_check(
     return worst
 
 
-def _spread(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size) -> TokenLogprobs:
-    """The scored tokens' values at their places of [B T]; exactly 0 elsewhere."""
+def _scatter(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size) -> TokenLogprobs:
+    """The values at their slots of [B T]; exactly 0 elsewhere."""
     empty = logprobs.new_zeros(shape.numel())
     return TokenLogprobs(
         logprobs=empty.index_put((slots,), logprobs).view(shape),
@@ -143,9 +145,9 @@ def _spread(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size)
 def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[slice, list[PackItem]]]:
     """Single rows with their prompts, as many at once as `replicated_rows` allows."""
     rows = [
-        PackItem(prompt=item.prompt, rows=(own,), images=item.images[k : k + 1])
+        PackItem(prompt=item.prompt, rows=(row,), images=item.images[k : k + 1])
         for item in items
-        for k, own in enumerate(item.rows)
+        for k, row in enumerate(item.rows)
     ]
     lengths = [len(row.prompt.ids) + len(row.rows[0]) for row in rows]
     size = replicated_rows(vocab, max(lengths))
@@ -156,7 +158,7 @@ def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[slice, list[
 
 @contextmanager
 def _no_dropout(model: nn.Module) -> Iterator[None]:
-    """Dropout layers off; all else, such as activation checkpointing, stays as in training."""
+    """A context without dropout; everything else, such as activation checkpointing, is as in training."""
     active = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.training]
     for module in active:
         module.eval()

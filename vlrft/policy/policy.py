@@ -1,4 +1,4 @@
-"""A model with its chat: log-probs, references and saved weights."""
+"""A policy: a causal language model with its chat, its weights and its reference."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ class Policy:
     """A model with its chat. `model` is a transformers causal model, or a peft model around one."""
 
     def __init__(
-        self, model: Any, chat: Chat, *, adapters: bool = True, sharing: Policy | None = None
+        self, model: Any, chat: Chat, *, adapters: bool = True, owner: Policy | None = None
     ) -> None:
-        """`adapters`: whether LoRA adapters, if there are any, take part. `sharing`: the policy of the same model."""
+        """`adapters`: whether LoRA adapters, if the model has any, are applied. `owner`: the policy whose model it is,
+        for a reference that shares it."""
         self.model = model
         self.chat = chat
         self.adapters = adapters
-        self.sharing = sharing
-        self.rank_sync: RankSync = Unsynchronised()  # of sampling
+        self.owner = owner
+        self.rank_sync: RankSync = Unsynchronised()  # while sampling
         self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
 
     @property
@@ -43,8 +44,8 @@ class Policy:
 
     @property
     def dtype(self) -> torch.dtype:
-        found: torch.dtype = next(self.model.parameters()).dtype
-        return found
+        dtype: torch.dtype = next(self.model.parameters()).dtype
+        return dtype
 
     @property
     def has_lora(self) -> bool:
@@ -52,33 +53,33 @@ class Policy:
 
     @property
     def backbone(self) -> Backbone:
-        return self._own_backbone if self._wrapped is None else self._wrapped.backbone
+        return self._new_backbone if self._wrapped_owner is None else self._wrapped_owner.backbone
 
     @property
     def scorer(self) -> Scorer:
-        return self._own_scorer if self._wrapped is None else self._wrapped.scorer
+        return self._new_scorer if self._wrapped_owner is None else self._wrapped_owner.scorer
 
     @cached_property
-    def _own_backbone(self) -> Backbone:
+    def _new_backbone(self) -> Backbone:
         vision = vision_family(without_adapters(self.model))
         trained = vision is not None and any(map(vision.is_vision, self.trained_names))
         return Backbone(self.model, frozen_vision=not trained)
 
     @cached_property
-    def _own_scorer(self) -> Scorer:
+    def _new_scorer(self) -> Scorer:
         return Scorer(self.model, self.backbone)
 
     @property
-    def _wrapped(self) -> Policy | None:
-        """The other policy of this model, where an engine has wrapped its scorer: then it serves both."""
-        other = self.sharing
-        return None if other is None or other.backbone.keeps_features else other
+    def _wrapped_owner(self) -> Policy | None:
+        """The owner of the model while an engine wraps its scorer, which then serves both policies; else None."""
+        owner = self.owner
+        return None if owner is None or owner.backbone.keeps_features else owner
 
     @cached_property
     def banned(self) -> Bool[Tensor, " V"]:
-        """True for the tokens that are never sampled and have no probability."""
-        if self._wrapped is not None:
-            return self._wrapped.banned
+        """True for tokens that are never sampled and have probability 0."""
+        if self._wrapped_owner is not None:
+            return self._wrapped_owner.banned
         vocab = self.backbone.head.weight.shape[0]
         flags = torch.zeros(vocab, dtype=torch.bool)
         flags[[i for i in self.chat.banned_ids if i < vocab]] = True
@@ -90,7 +91,7 @@ class Policy:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Within it the model's forward is this policy's: a LoRA reference shares its model, adapters off."""
+        """A context in which the model computes this policy: adapters are off for a LoRA reference, which shares its model."""
         if self.has_lora and not self.adapters:
             with self.model.disable_adapter():
                 yield
@@ -98,9 +99,9 @@ class Policy:
             yield
 
     def reference(self) -> Policy:
-        """The present weights, frozen. With LoRA: the model without its adapters, which costs no memory."""
+        """A policy with the present weights, frozen. With LoRA it is the same model without adapters, which takes no memory."""
         if self.has_lora:
-            reference = Policy(self.model, self.chat, adapters=False, sharing=self)
+            reference = Policy(self.model, self.chat, adapters=False, owner=self)
             reference.trained_names = ()
             return reference
         reference = Policy(copy.deepcopy(self.model), self.chat)
@@ -108,41 +109,43 @@ class Policy:
         return reference
 
     def trained_weights(self) -> dict[str, Tensor]:
-        """The tensors that training changes, by name (detached, shared)."""
+        """The tensors that training changes, by name (detached, not copied)."""
         named = dict(self.model.named_parameters())
         return {name: named[name].detach() for name in self.trained_names}
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """All parameters by the model's names (detached, shared), LoRA merged into a copy. Nothing is computed before
-        the first one is read."""
+        """All parameters with their names (detached, not copied); with LoRA those of a merged copy. Nothing is computed
+        before the first one is read."""
         model = merge_adapters(self.model) if self.has_lora else self.model
         for name, parameter in model.named_parameters():
             yield name, parameter.detach()
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copies the tensors that `trained_weights` gave. Raises ConfigError when the names differ."""
-        own = self.trained_weights()
-        if own.keys() != weights.keys():
-            odd = sorted(own.keys() ^ weights.keys())
+        """Copies tensors that `trained_weights` returned. Raises ConfigError when the names differ."""
+        trained = self.trained_weights()
+        if different := sorted(trained.keys() ^ weights.keys()):
             raise ConfigError(
                 [
-                    f"{odd[0]}: in the checkpoint or in the policy, not in both; policy.* must be as it was"
+                    f"{different[0]}: in the checkpoint or in the policy, but not in both; use the policy.* settings of "
+                    "the run that wrote the checkpoint"
                 ]
             )
-        for name, tensor in own.items():
+        for name, tensor in trained.items():
             tensor.copy_(weights[name])
 
     def move_towards(self, other: Policy, share: float) -> None:
-        """Goes the given share of the way to another policy of the same shape."""
-        goal = other.trained_weights()
+        """Moves the trained weights by `share` of the distance to another policy's, of the same shapes."""
+        target = other.trained_weights()
         for name, tensor in self.trained_weights().items():
-            tensor.lerp_(goal[name], share)
+            tensor.lerp_(target[name], share)
 
     def save(self, path: Path) -> None:
-        """A folder that AutoModelForImageTextToText (text: AutoModelForCausalLM) and AutoProcessor (AutoTokenizer)
-        load. LoRA is merged in; the adapters are besides in `path/adapter`."""
+        """Writes a folder that AutoModelForImageTextToText and AutoProcessor load (text only: AutoModelForCausalLM and
+        AutoTokenizer). LoRA is merged in; the adapters are also written, to `path/adapter`."""
         path.mkdir(parents=True, exist_ok=True)
-        if self.device.type == "cpu":  # transformers asks DeepSpeed, which looks for GPUs aloud
+        if (
+            self.device.type == "cpu"
+        ):  # transformers imports DeepSpeed, which prints about missing GPUs
             os.environ.setdefault("DS_ACCELERATOR", "cpu")
         model = merge_adapters(self.model) if self.has_lora else self.model
         model.save_pretrained(path)

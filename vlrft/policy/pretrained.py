@@ -1,4 +1,4 @@
-"""Weights and tokenizer of a hub id or a folder, with an error a line long when they cannot be had."""
+"""Loads model weights and a tokenizer from a hub id or a folder; each failure is a ConfigError of one line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vlrft.vision.processor import prepare_torchvision
 def load_model(
     source: str, *, dtype: torch.dtype, attention: Any, trust_remote_code: bool = False
 ) -> Any:
-    """A causal language model, seeing or text-only, from safetensors (pickled weights are refused).
+    """A causal language model, multimodal or text-only, from safetensors (pickled weights are refused).
 
-    Raises ConfigError for a missing path, a folder without weights, an architecture that is not supported.
+    Raises ConfigError for a missing path, a folder without weights, and a model that is not supported.
     """
     prepare_torchvision()
     import transformers
@@ -30,7 +30,9 @@ def load_model(
         )
         auto = _auto_class(config, trust_remote_code)
         if auto is None:
-            raise _not_supported(source, config, "it is no causal language model of transformers")
+            raise _not_supported(
+                source, config, "transformers does not load it as a causal language model"
+            )
         model, report = auto.from_pretrained(
             source,
             dtype=dtype,
@@ -50,35 +52,36 @@ def load_model(
         )
     multimodal = auto is transformers.AutoModelForImageTextToText
     if multimodal != (vision_family(model) is not None):
-        reason = mismatches(model) if multimodal else "it is loaded as a text-only model"
+        reason = mismatches(model) if multimodal else "transformers loads it as a text-only model"
         raise _not_supported(source, config, reason)
-    if not getattr(model, "_supports_attention_backend", False):  # which sampling replaces
-        raise _not_supported(source, config, "its attention cannot be replaced")
+    if not getattr(model, "_supports_attention_backend", False):
+        reason = "its attention function cannot be replaced, as sampling needs it"
+        raise _not_supported(source, config, reason)
     if not _attends_fully(config.get_text_config()):
         raise _not_supported(
-            source, config, "some of its layers attend to a part of the tokens only"
+            source, config, "some of its layers do not attend to all earlier tokens"
         )
     return model
 
 
 def _attends_fully(config: Any) -> bool:
-    """Whether every layer may attend to all that is before a token: the packed forward makes the mask itself."""
+    """Whether every layer attends to all earlier tokens, as the masks of the packed forward assume."""
     kinds = getattr(config, "layer_types", None)
-    if kinds is None:  # such as Mistral's: one window for all layers
+    if kinds is None:  # as in Mistral: one window for all layers
         return getattr(config, "sliding_window", None) is None
     return set(kinds) == {"full_attention"}
 
 
 def _auto_class(config: Any, trust_remote_code: bool) -> Any:
-    """The class that loads a seeing or a text-only causal model of this kind; None when there is none."""
+    """The auto class of transformers that loads the model; None for a model that is no causal language model."""
     import transformers
 
     remote = (getattr(config, "auto_map", None) or {}) if trust_remote_code else {}
-    for name, known in (
+    for name, mapping in (
         ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
         ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
     ):
-        if type(config) in known or name in remote:
+        if type(config) in mapping or name in remote:
             return getattr(transformers, name)
     return None
 
@@ -120,6 +123,6 @@ def _not_supported(source: str, config: Any, reason: str) -> ConfigError:
 
 
 def _unusable(source: str, error: Exception) -> ConfigError:
-    """The first line of what transformers has to say."""
+    """An error with the first line of transformers' message."""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return ConfigError([f"policy.model={source}: cannot be loaded: {reason}"])

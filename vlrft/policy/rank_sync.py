@@ -1,9 +1,9 @@
-"""When a policy's modules run while it samples: at once, or where ranks hold sharded weights, on all of them together."""
+"""When a policy's modules run during sampling: at once or, where the weights are sharded, on all ranks together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from PIL import Image
 
@@ -13,64 +13,63 @@ from vlrft.schema import IMAGE, Message, Prompt
 
 T = TypeVar("T")
 RunFiller = Callable[[bool], object]
-"""Runs a short prompt through the modules, with an image or without, for nothing but its calls."""
-SIDE = 56  # pixels of its image: a few patches of any vision tower
+"""Runs a short prompt, with an image or without, through the modules; the result is discarded."""
+SIDE = 56  # pixels a side of its image: a few patches of any vision tower
 
 
-def filler_prompt(chat: Chat, with_images: bool) -> Prompt:
-    """What a rank without work runs while others have some."""
-    message = Message(role="user", content=(IMAGE,) if with_images else ("",))
-    images = [Image.new("RGB", (SIDE, SIDE))] if with_images else []
-    return chat.render((message,), images, name="what ranks without work run")
+def filler_prompt(chat: Chat, with_image: bool) -> Prompt:
+    """The prompt that a rank without work runs while other ranks work."""
+    message = Message(role="user", content=(IMAGE,) if with_image else ("",))
+    images = [Image.new("RGB", (SIDE, SIDE))] if with_image else []
+    return chat.render((message,), images, name="filler prompt")
 
 
-@runtime_checkable
 class RankSync(Protocol):
-    """`work` calls the embedding, the vision tower where it `with_images`, the decoder and the head, once each and in this order."""
+    """`work` calls the embedding, with images the vision tower, the decoder and the head, once each and in this order."""
 
     def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
-        """What `work` gives."""
+        """The result of `work`."""
         ...
 
     def finish(self, run_filler: RunFiller) -> None:
-        """This rank has nothing more to run; comes back when none of them has."""
+        """Called when this rank has no more work; returns when no rank has."""
         ...
 
 
 class Unsynchronised:
-    """Each rank holds all weights, and runs what it likes."""
+    """Every rank has all weights and runs its work at once."""
 
     def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
         return work()
 
     def finish(self, run_filler: RunFiller) -> None:
-        """Nobody waits."""
+        """No rank waits."""
 
 
 class RoundRobin:
-    """Round by round: what any rank wants to run all run, those that want something else a short prompt.
+    """Work in rounds: all ranks run the same modules, those without such work a filler prompt.
 
-    A round has two halves at the most, one without images and one with them, so that each rank goes on in each round.
+    A round has at most two halves, one without images and one with them, so that each rank's work is done in each round.
     """
 
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
 
     def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
-        found: list[T] = []
-        for half in self._wanted(text=not with_images, images=with_images):
+        results: list[T] = []
+        for half in self._halves(text=not with_images, images=with_images):
             if half == with_images:
-                found.append(work())
+                results.append(work())
             else:
                 run_filler(half)
-        return found[0]
+        return results[0]
 
     def finish(self, run_filler: RunFiller) -> None:
-        while halves := self._wanted(text=False, images=False):
+        while halves := self._halves(text=False, images=False):
             for half in halves:
                 run_filler(half)
 
-    def _wanted(self, *, text: bool, images: bool) -> list[bool]:
-        """The halves of the next round; True: with images."""
+    def _halves(self, *, text: bool, images: bool) -> list[bool]:
+        """The halves of the next round, where this rank has work with `text` alone or with `images`; True: with images."""
         counts = self.ranks.sum_each(text, images)
         return [half for half, count in zip((False, True), counts, strict=True) if count]

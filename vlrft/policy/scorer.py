@@ -1,4 +1,4 @@
-"""The forward pass of training as one module."""
+"""The forward pass of training, as one module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vlrft.policy.packing import Packed
 
 
 class Scorer(nn.Module):
-    """Vision tower, packed decoder and log-probs as one module call, so that sharding hooks see one forward."""
+    """Vision tower, packed decoder and log-probs in one `forward`, so that the hooks of sharded weights see one module call."""
 
     def __init__(self, model: nn.Module, backbone: Backbone) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Scorer(nn.Module):
         temperature: float,
         entropy_gradient: bool,
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        """Log-prob and entropy of each scored token."""
+        """Log-probs and entropies of `packed.targets`."""
         inputs = self.backbone.embed(packed.ids, packed.images)
         states = self.backbone.packed_hidden_states(inputs, packed.positions, packed.segments)
         states = states.flatten(0, 1)[packed.hidden]

@@ -1,4 +1,4 @@
-"""Pictures as every part of vlrft sees them: upright by their EXIF tag, transparency on white, RGB."""
+"""Images in the one form that vlrft works with: upright by their EXIF tag, transparency on white, RGB."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from vlrft.schema import DataError
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-LOCKS = tuple(Lock() for _ in range(64))  # each image has one: a file is read by one thread alone
-MAX_PIXELS = 100_000_000  # a larger picture is more likely a bomb than a question
+LOCKS = tuple(
+    Lock() for _ in range(64)
+)  # an image's file is read under one of them, by one thread at a time
+MAX_PIXELS = 100_000_000  # a larger image is probably a decompression bomb
 
 
 def open_image(content: bytes, name: str) -> PilImage:
-    """An encoded picture (PNG, JPEG, …). Raises DataError naming it when it cannot be read whole."""
+    """Decodes an image (PNG, JPEG, …). Raises DataError with `name` when it cannot be decoded completely."""
     try:
-        found = Image.open(io.BytesIO(content))
-    except Exception as e:  # UnidentifiedImageError, DecompressionBombError, and what plugins raise
-        raise DataError(f"{name} cannot be read: not a picture ({type(e).__name__})") from None
-    return upright_rgb(found, name)
+        image = Image.open(io.BytesIO(content))
+    except (
+        Exception
+    ) as e:  # UnidentifiedImageError, DecompressionBombError, and others of Pillow's plugins
+        raise DataError(f"{name} cannot be read: not an image ({type(e).__name__})") from None
+    return upright_rgb(image, name)
 
 
 def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
-    """RGB as a viewer shows it: turned as its EXIF tag says, transparency on white. Raises DataError naming it."""
+    """The image in RGB as a viewer shows it: turned by its EXIF tag, transparency on white. Raises DataError with `where`."""
     try:
         if 0 in image.size:
             raise ValueError(f"it has {image.width} x {image.height} pixels")
@@ -36,7 +40,7 @@ def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
         with LOCKS[id(image) % len(LOCKS)]:
             image.load()
         return _on_white(ImageOps.exif_transpose(image))
-    except Exception as e:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
+    except Exception as e:  # decoders raise OSError, SyntaxError, struct.error, …
         name = getattr(image, "filename", "")
         why = str(e) or type(e).__name__
         raise DataError(f"{where}{f' ({name})' if name else ''} cannot be read: {why}") from None

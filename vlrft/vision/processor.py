@@ -1,9 +1,9 @@
-"""The one door to torchvision and to image processors. The core works in each of torchvision's three states.
+"""Imports of torchvision and of image processors, which work in each of torchvision's three states.
 
 - healthy: transformers uses it;
-- repaired: a CUDA build beside a CPU-only torch, which would fail at import and take transformers' model classes along;
-- absent: transformers falls back to the PIL image processor. There is no video processor then, so what loads a whole
-  processor (`AutoProcessor`) fails for these models; an image processor and a tokenizer are all that is needed here.
+- repaired: a CUDA build next to a CPU-only torch, whose import would fail and with it that of transformers' model classes;
+- absent: transformers falls back to the PIL image processor. There is no video processor then, so
+  `AutoProcessor` fails for these models; vlrft loads the image processor and the tokenizer only.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, Literal
 
 import torch
 
-# What declares torchvision's operators, up to 0.28 and from 0.29. One that is missed here would be taken for broken, and
-# its operators declared twice, which ends the process.
+# The libraries that declare torchvision's operators, up to 0.28 and from 0.29. Were one missing here, a healthy torchvision
+# would be taken for broken, and its operators declared twice, which ends the process.
 LIBRARIES = ("_C.so", "_C_stable.so")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Torchvision:
-    """How torchvision is installed. `declared` keeps the repair alive: its operators die with it."""
+    """The state of torchvision. `declared` holds the operators of a repair, which exist as long as it does."""
 
     state: Literal["healthy", "repaired", "absent"]
     declared: torch.library.Library | None = None
@@ -32,10 +32,10 @@ class Torchvision:
 
 @cache
 def prepare_torchvision() -> Torchvision:
-    """Makes torchvision importable where it is installed; to be called before transformers imports image code.
+    """Makes an installed torchvision importable; call it before transformers imports image code.
 
     torchvision registers fakes of `nms` and `qnms` at import and fails when its C++ library, which declares the two,
-    needs CUDA libraries that are not there. Declaring their schemas first is enough for all that is pure Python.
+    needs CUDA libraries that are missing. Declaring their schemas first is enough for everything in pure Python.
     """
     if "torchvision" in sys.modules:
         return Torchvision(state="healthy")
@@ -61,7 +61,7 @@ def _loads(library: Path) -> bool:
 
 
 def load_image_processor(source: str, *, trust_remote_code: bool = False) -> Any:
-    """The image processor of a hub id or a folder, whatever torchvision's state."""
+    """The image processor of a hub id or a folder, in any state of torchvision."""
     prepare_torchvision()
     from transformers import AutoImageProcessor
 

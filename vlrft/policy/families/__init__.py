@@ -1,8 +1,8 @@
 """Model families: everything that depends on the kind of model, one file a family.
 
-A file of this folder is named as `policy.build.family` names it and holds FAMILY, a `Family`; a file put here is found.
-Files that several families share begin with an underscore. Text-only models need no file: one whose layers all have full
-attention is trained as it is, and a file only says how a small one is built.
+A file defines FAMILY, a `Family`, and its name is the value of `policy.build.family`; a new file is found automatically.
+Names of modules that families share begin with an underscore. A text-only model needs a file only to build a small one:
+any causal language model whose layers have full attention can be trained.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from vlrft.schema import Pixels, Resize
 
 @runtime_checkable
 class VisionFamily(Protocol):
-    """The vision part of a family. `model` is always transformers' causal model, without adapters around it.
+    """The vision part of a family. `model` is transformers' causal model, never a peft model around it.
 
     Axes: A rotary axes, B rows, L positions, F features of images.
     """
 
     axes: int  # A
-    image_token: str  # the special token that a prompt repeats for each feature of an image
-    image_text: str  # an image in a prompt that no chat template renders, with one image token
-    markup: tuple[str, ...]  # special tokens that the models write in answers
+    image_token: str  # the special token of which a prompt has one for each feature of an image
+    image_text: str  # stands for an image in a prompt without chat template; has one image token
+    markup: tuple[str, ...]  # special tokens that answers may contain
 
     def mismatch(self, model: Any) -> str | None:
-        """Why this family does not describe the model, in a few words; None when it does."""
+        """Why this family does not fit the model, in a few words; None when it fits."""
         ...
 
     # --- the image processor ---
 
     def build_processor(self) -> Any:
-        """The family's image processor with its defaults, whatever torchvision's state."""
+        """The family's image processor with its defaults, with or without torchvision."""
         ...
 
     def set_pixel_bounds(self, processor: Any, low: int | None, high: int | None) -> None:
-        """Sets the bounds between which the processor scales an image's area, in pixels; None leaves one as it is."""
+        """Sets the bounds of an image's area after resizing, in pixels; None leaves a bound unchanged."""
         ...
 
     def resize(self, processor: Any) -> Resize | None:
-        """How the processor resizes images; None for one of another kind."""
+        """How the processor resizes images; None for a processor that does not resize like this family's."""
         ...
 
     def process(self, processor: Any, image: Image, key: str) -> Pixels:
-        """An RGB image as the model takes it. Raises ValueError for one that the processor refuses."""
+        """The model's input for an RGB image. Raises ValueError for an image that the processor refuses."""
         ...
 
     # --- the model ---
@@ -82,26 +82,26 @@ class VisionFamily(Protocol):
     def decoder_arguments(
         self, features: ImageFeatures, places: Bool[Tensor, "B L"]
     ) -> dict[str, Any]:
-        """Arguments that the decoder's forward takes besides embeddings, positions and mask. `features`: one for each
-        of the image tokens at `places`, in order."""
+        """Further arguments of the decoder's forward, in addition to embeddings, positions and mask. `places`: the image
+        tokens; `features`: one for each of them, in order."""
         ...
 
     def positions(
         self, model: Any, places: Bool[np.ndarray, " L"], images: Sequence[Pixels]
     ) -> Int[Tensor, "A L"]:
-        """Rotary positions of a row whose image tokens are at `places` (CPU)."""
+        """Rotary positions of a row whose image tokens are at `places`, on the CPU."""
         ...
 
     def model_inputs(
         self, places: Bool[Tensor, "B L"], images: Sequence[Pixels]
     ) -> dict[str, Tensor]:
-        """The arguments for images of transformers' own forward and `generate()`."""
+        """The image arguments of transformers' forward and `generate()`."""
         ...
 
     # --- the memory plan ---
 
     def tower_shape(self, model: Any) -> VisionShape:
-        """The tower's sizes, with everything trained."""
+        """The tower's sizes; the defaults for the rest."""
         ...
 
     def most_patches(self, tokens: int, pixels: int | None) -> int:
@@ -135,12 +135,12 @@ def vision_families() -> dict[str, VisionFamily]:
 
 
 def vision_family(model: Any) -> VisionFamily | None:
-    """The vision part of a transformers causal model's family; None for a text-only model."""
+    """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one."""
     matching = (f for f in vision_families().values() if f.mismatch(model) is None)
     return next(matching, None)
 
 
 def mismatches(model: Any) -> str:
-    """Why no family describes a multimodal model."""
+    """Why no family fits a multimodal model."""
     reasons = [family.mismatch(model) for family in vision_families().values()]
     return "; ".join(dict.fromkeys(filter(None, reasons)))

@@ -89,7 +89,7 @@ def text_settings(config: BuildConfig, tokenizer: Any) -> dict[str, Any]:
 
 
 def mistakes(config: BuildConfig) -> list[str]:
-    """Sizes that do not divide as the three models need it."""
+    """The rules for sizes that the config breaks."""
     head = config.hidden_size // config.heads
     vision_head = config.vision_width // config.vision_heads
     smallest = BYTES + len(SPECIAL_TOKENS)

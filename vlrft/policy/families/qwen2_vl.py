@@ -1,4 +1,4 @@
-"""Qwen2-VL, and every model of transformers that takes images in its way, such as Qwen2.5-VL."""
+"""Qwen2-VL, and the models of transformers that take images in the same way, such as Qwen2.5-VL."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ VISION_MLP_RATIO = 2
 
 
 class QwenVision:
-    """Images as Qwen2-VL takes them: features replace the embeddings of `<|image_pad|>`, positions have three axes (time,
-    height, width), and nothing of an image enters a later layer."""
+    """Features replace the embeddings of `<|image_pad|>`, positions have three axes (time, height, width), and later decoder
+    layers get no features."""
 
     axes = 3
     image_token = IMAGE_PAD
