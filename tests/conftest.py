@@ -1,4 +1,4 @@
-"""Fixtures that several parts of the suite share."""
+"""Fixtures of the whole suite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tiny = Callable[[Family], Policy]
 
 @pytest.fixture(scope="session")
 def tiny() -> Tiny:
-    """A tiny policy of a family, built once a session; tests leave its weights as they are."""
+    """A tiny policy of a family, built once a session; tests must not change its weights."""
 
     @cache
     def make(family: Family) -> Policy:

@@ -45,7 +45,7 @@ class Options:
 
     masks: str = RECTANGLE
     """How gIoU and cIoU make a mask of a box: `rectangle` fills it; the hub id or the folder of a SAM model, such as
-    facebook/sam-vit-huge, segments the object in the box, as for the published figures."""
+    facebook/sam-vit-huge, segments the object in the box, as for the published results."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels:

@@ -1,4 +1,4 @@
-"""Small stand-ins that tests share."""
+"""Samples, groups, images and tiny policies for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, 
 
 
 def sample(name: str, answer: object = None, /, **tags: str) -> Sample:
-    """A text-only sample that asks its own name."""
+    """A text-only sample whose question is its name."""
     return Sample(
         id=name,
         messages=(Message(role="user", content=(name,)),),
@@ -35,12 +35,12 @@ def group(
             rows=(
                 TrainingRow(
                     prompt=Prompt(ids=tuple(name.encode())),
-                    pieces=(Piece(ids=tuple(own), text="", logprobs=(-1.0,) * len(own)),),
+                    pieces=(Piece(ids=tuple(row), text="", logprobs=(-1.0,) * len(row)),),
                 ),
             ),
             reward=reward,
         )
-        for reward, own in zip(rewards, ids, strict=True)
+        for reward, row in zip(rewards, ids, strict=True)
     )
     return Group(sample=asked, rollouts=rollouts)
 
@@ -50,7 +50,7 @@ CORPUS = ("Which digit is this? <answer>7</answer>", "How many 3s are there? <an
 
 
 def tiny_config(family: Family, **settings: Any) -> PolicyConfig:
-    """A policy of some ten thousand weights."""
+    """The config of a policy of some ten thousand weights."""
     build = BuildConfig(
         family=family,
         hidden_size=64,
@@ -76,7 +76,7 @@ def ask(*content: str | Slot) -> tuple[Message, ...]:
 
 
 def group_of(chat: Chat, question: str, rewards: Sequence[float], answers: Sequence[str]) -> Group:
-    """A group of given answers to a text question, as a policy's chat writes them; "" is an empty completion."""
+    """A group of answers to a text question, rendered by the chat; "" is an empty completion."""
     asked = sample(question)
     prompt = chat.render(asked.messages)
     rollouts = tuple(

@@ -13,15 +13,15 @@ SIDE = 64  # pixels of the model's picture, 16 patches
 
 @cache
 def tiny_sam() -> tuple[Any, Any]:
-    """The model and its processor, as transformers has them."""
+    """The model and its processor, of transformers."""
     from transformers import SamConfig, SamImageProcessorPil, SamModel, SamProcessor
 
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "mlp_dim": 16}
-    whole = {"image_size": SIDE, "patch_size": 16}
+    sizes = {"image_size": SIDE, "patch_size": 16}
     vision = {"output_channels": 16, "window_size": 2, "global_attn_indexes": [0]}
     config = SamConfig(
-        vision_config={**small, **whole, **vision, "num_pos_feats": 8},
-        prompt_encoder_config={"hidden_size": 16, **whole, "mask_input_channels": 4},
+        vision_config={**small, **sizes, **vision, "num_pos_feats": 8},
+        prompt_encoder_config={"hidden_size": 16, **sizes, "mask_input_channels": 4},
         mask_decoder_config={**small, "iou_head_hidden_dim": 16},
     )
     with torch.random.fork_rng(devices=[]):
@@ -39,7 +39,7 @@ def tiny_sam() -> tuple[Any, Any]:
 
 
 def save(folder: Path) -> str:
-    """Its folder, as the hub has one."""
+    """Saves the model as on the hub; returns the folder."""
     model, processor = tiny_sam()
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -48,14 +48,14 @@ def save(folder: Path) -> str:
 
 @torch.no_grad()
 def masks_of(image: Any, boxes: list[tuple[float, ...]]) -> Any:
-    """[boxes, height, width] by transformers alone, one picture at a time."""
+    """The masks [boxes, height, width] by transformers alone, one picture at a time."""
     model, processor = tiny_sam()
-    given = processor(images=image, input_boxes=[list(map(list, boxes))], return_tensors="pt")
-    given["input_boxes"] = given["input_boxes"].float()
-    sizes = given["original_sizes"], given["reshaped_input_sizes"]
-    said = model(
-        pixel_values=given["pixel_values"],
-        input_boxes=given["input_boxes"],
+    inputs = processor(images=image, input_boxes=[list(map(list, boxes))], return_tensors="pt")
+    inputs["input_boxes"] = inputs["input_boxes"].float()
+    resizing = inputs["original_sizes"], inputs["reshaped_input_sizes"]
+    output = model(
+        pixel_values=inputs["pixel_values"],
+        input_boxes=inputs["input_boxes"],
         multimask_output=False,
     )
-    return processor.post_process_masks(said.pred_masks, *sizes)[0][:, 0].numpy()
+    return processor.post_process_masks(output.pred_masks, *resizing)[0][:, 0].numpy()

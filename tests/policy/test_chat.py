@@ -17,7 +17,7 @@ from vlrft.schema import IMAGE, DataError, Message
 from vlrft.vision.images import upright_rgb
 
 
-def test_rendering_is_the_model_familys_own_format(tiny: Tiny) -> None:
+def test_a_prompt_is_in_the_format_of_the_family(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     prompt = chat.render(ask(IMAGE, "Which digit is this?"), [noise_image(112, 112)])
     text = chat.tokenizer.decode(prompt.ids)
@@ -42,7 +42,7 @@ def test_a_system_message_and_earlier_turns_are_kept(tiny: Tiny) -> None:
     )
 
 
-def test_a_plain_message_stands_as_it_is_for_base_models(tiny: Tiny) -> None:
+def test_a_plain_message_is_rendered_unchanged_for_base_models(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     asked = Message(role="plain", content=(IMAGE, "User: a? \nAssistant: <think>\n"))
     prompt = chat.render((asked,), [noise_image(112, 112)])
@@ -53,7 +53,7 @@ def test_a_plain_message_stands_as_it_is_for_base_models(tiny: Tiny) -> None:
         chat.render((asked, *ask("more")), [noise_image(112, 112)])
 
 
-def test_pixels_and_places_of_several_images_of_different_sizes(tiny: Tiny) -> None:
+def test_pixels_and_image_tokens_of_several_images_of_different_sizes(tiny: Tiny) -> None:
     chat = tiny("qwen2_5_vl").chat
     wide, small = noise_image(224, 84, 1), noise_image(56, 56, 2)
     prompt = chat.render(ask(IMAGE, "and", IMAGE), [wide, small])
@@ -74,17 +74,17 @@ def test_an_image_is_processed_once_for_each_content(tiny: Tiny) -> None:
     assert chat.render(ask(IMAGE), [same_bytes]).images[0].key != first.images[0].key
 
 
-def test_an_image_that_somebody_holds_is_not_processed_again(tiny: Tiny) -> None:
+def test_an_image_whose_pixels_are_still_referenced_is_not_processed_again(tiny: Tiny) -> None:
     whole = tiny("qwen2_vl").chat
     chat = Chat(whole.tokenizer, whole.image_processor, whole.vision, cache_bytes=0)
-    held = chat.process_image(noise_image(84, 84, 5))
-    assert chat.process_image(noise_image(84, 84, 5)) is held
-    gone = weakref.ref(held)
-    del held
-    assert gone() is None  # the chat keeps nothing beyond its bytes
+    pixels = chat.process_image(noise_image(84, 84, 5))
+    assert chat.process_image(noise_image(84, 84, 5)) is pixels
+    reference = weakref.ref(pixels)
+    del pixels
+    assert reference() is None  # the chat keeps no more than its cache
 
 
-def test_transparency_lies_on_white_and_exif_turns_the_image() -> None:
+def test_transparency_becomes_white_and_exif_turns_the_image() -> None:
     clear = Image.new("RGBA", (2, 2), (255, 0, 0, 0))
     assert upright_rgb(clear).getpixel((0, 0)) == (255, 255, 255)
     half = Image.new("LA", (2, 2), (0, 128))
@@ -104,7 +104,7 @@ def test_transparency_lies_on_white_and_exif_turns_the_image() -> None:
     assert np.array_equal(np.array(upright_rgb(grey))[..., 0], np.array(grey))
 
 
-def test_bad_input_is_named(tiny: Tiny) -> None:
+def test_errors_name_the_sample(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     with pytest.raises(DataError, match="s/1: 1 image slots in the messages, but 0 images"):
         chat.render(ask(IMAGE, "?"), name="s/1")
@@ -118,7 +118,7 @@ def test_bad_input_is_named(tiny: Tiny) -> None:
         tiny("qwen2").chat.render(ask(IMAGE), [noise_image(56, 56)])
 
 
-def test_an_unreadable_image_is_named(tiny: Tiny) -> None:
+def test_an_error_names_an_unreadable_image(tiny: Tiny) -> None:
     file = io.BytesIO()
     noise_image(64, 64).save(file, "PNG")
     broken = Image.open(io.BytesIO(file.getvalue()[:2000]))
@@ -128,7 +128,7 @@ def test_an_unreadable_image_is_named(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(("mode", "size"), [("RGB", (0, 5)), ("La", (9, 9))])
-def test_an_image_that_cannot_be_shown_is_named(
+def test_an_error_names_an_image_that_cannot_be_decoded(
     tiny: Tiny, mode: str, size: tuple[int, int]
 ) -> None:
     with pytest.raises(DataError, match="s/5: image 0 cannot be read: "):
@@ -153,7 +153,7 @@ def test_banned_end_and_answer_tokens(tiny: Tiny) -> None:
     assert len(chat.tokenizer.encode("42")) == 2  # digits one by one
 
 
-def test_what_follows_is_what_the_template_writes_behind_an_answer(tiny: Tiny) -> None:
+def test_follow_gives_the_text_of_the_template_after_an_answer(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     id_of = chat.tokenizer.convert_tokens_to_ids
     ended = chat.answer_ids("left")
@@ -163,7 +163,7 @@ def test_what_follows_is_what_the_template_writes_behind_an_answer(tiny: Tiny) -
         "<|im_start|>assistant\n"
     )
     assert [image.grid for image in added.images] == [(1, 4, 4)]
-    # any token that ends an answer stands for the end of the turn, and no more than one
+    # any token that ends an answer also ends the turn, and only one is written
     other = chat.follow((*ended[:-1], id_of("<|endoftext|>")), ask("and now?"))
     same = chat.follow(ended, ask("and now?"))
     cut = chat.follow(ended[:-1], ask("and now?"))
@@ -171,7 +171,7 @@ def test_what_follows_is_what_the_template_writes_behind_an_answer(tiny: Tiny) -
     assert cut.ids == (chat.end_id, *same.ids) == chat.follow((), ask("and now?")).ids
 
 
-def test_several_messages_may_follow(tiny: Tiny) -> None:
+def test_several_messages_can_follow(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     more = (
         Message(role="user", content=("a",)),
@@ -184,7 +184,7 @@ def test_several_messages_may_follow(tiny: Tiny) -> None:
     )
 
 
-def test_a_plain_message_follows_as_it_stands(tiny: Tiny) -> None:
+def test_a_plain_message_follows_unchanged(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     plain = Message(role="plain", content=(IMAGE, " now?\nAnswer:"))
     added = chat.follow(chat.answer_ids("x"), (plain,), [noise_image(56, 56)])
@@ -195,7 +195,7 @@ def test_a_plain_message_follows_as_it_stands(tiny: Tiny) -> None:
         chat.follow((), (plain, *ask("more")), [noise_image(56, 56)])
 
 
-def test_the_same_messages_begin_and_follow_differently(tiny: Tiny) -> None:
+def test_the_same_messages_are_rendered_differently_at_the_start_and_later(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     begun = chat.render(ask("once more"))
     followed = chat.follow((chat.end_id,), ask("once more"))
@@ -203,7 +203,7 @@ def test_the_same_messages_begin_and_follow_differently(tiny: Tiny) -> None:
     assert begun.ids[-len(followed.ids) + 1 :] == followed.ids[1:]  # but for the line's end
 
 
-def test_bad_input_that_follows_is_named(tiny: Tiny) -> None:
+def test_errors_name_the_sample_in_later_turns_too(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     with pytest.raises(DataError, match="s/1: 1 image slots in the messages, but 0 images"):
         chat.follow((), ask(IMAGE), name="s/1")

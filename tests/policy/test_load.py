@@ -41,8 +41,8 @@ def logprobs(policy: Policy) -> torch.Tensor:
         return packed_logprobs(policy, [item], mask=mask, temperature=1.0).logprobs
 
 
-def stirred(policy: Policy) -> Policy:
-    """With adapters that do something: a fresh one is the identity."""
+def with_random_adapters(policy: Policy) -> Policy:
+    """The policy after its adapters got random values: new ones compute the identity."""
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if "lora_B" in name:
@@ -65,8 +65,8 @@ def test_a_saved_policy_loads_with_plain_transformers_and_here(
     policy.save(tmp_path)
     auto = AutoModelForCausalLM if family == "qwen2" else AutoModelForImageTextToText
     plain = auto.from_pretrained(tmp_path)
-    own = policy.model.state_dict()
-    assert all(torch.equal(own[name], tensor) for name, tensor in plain.state_dict().items())
+    weights = policy.model.state_dict()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in plain.state_dict().items())
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.get_vocab() == policy.chat.tokenizer.get_vocab()
     assert tokenizer.chat_template == policy.chat.tokenizer.chat_template
@@ -99,9 +99,9 @@ def test_pixel_bounds_reach_the_processor() -> None:
     )
     grids = [policy.chat.render(ask(IMAGE), [noise_image(s, s)]).images[0].grid for s in (56, 400)]
     assert grids == [(1, 8, 8), (1, 12, 12)]
-    own = Resize(min_pixels=112 * 112, max_pixels=168 * 168, factor=28)
-    assert policy.chat.resize == own
-    assert [resized_size(s, s, **asdict(own)) for s in (56, 400)] == [(112, 112), (168, 168)]
+    expected = Resize(min_pixels=112 * 112, max_pixels=168 * 168, factor=28)
+    assert policy.chat.resize == expected
+    assert [resized_size(s, s, **asdict(expected)) for s in (56, 400)] == [(112, 112), (168, 168)]
     other = SimpleNamespace(size={"height": 1}, patch_size=14, merge_size=2)
     assert QWEN_VISION.resize(other) is None
 
@@ -139,7 +139,7 @@ def test_parts_are_frozen_by_name(names: tuple[str, ...], frozen: set[str]) -> N
     assert not fixed & set(policy.trained_weights())
 
 
-def test_freezing_what_is_not_there_is_an_error() -> None:
+def test_freezing_a_part_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"policy\.freeze: 'visoin' matches no parameter"):
         load_policy(tiny_config("qwen2_vl", freeze=("visoin",)), corpus=CORPUS)
     with pytest.raises(ConfigError, match="'vision' matches no parameter"):
@@ -150,7 +150,7 @@ def test_freezing_what_is_not_there_is_an_error() -> None:
 
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2"])
 def test_lora_saves_merged_weights_and_its_adapters(tmp_path: Path, family: Family) -> None:
-    policy = stirred(load_policy(tiny_config(family, lora=LORA), corpus=CORPUS))
+    policy = with_random_adapters(load_policy(tiny_config(family, lora=LORA), corpus=CORPUS))
     assert all("lora_" in name for name in policy.trained_weights())
     bits = {n: p.clone() for n, p in policy.model.named_parameters()}
     before = logprobs(policy)
@@ -163,9 +163,9 @@ def test_lora_saves_merged_weights_and_its_adapters(tmp_path: Path, family: Fami
     assert not torch.allclose(logprobs(policy.reference()), before, atol=1e-3)
 
 
-def test_loras_reference_is_the_model_without_adapters() -> None:
+def test_the_reference_of_a_lora_policy_is_its_model_without_adapters() -> None:
     plain = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS)
-    policy = stirred(load_policy(tiny_config("qwen2_vl", lora=LORA), corpus=CORPUS))
+    policy = with_random_adapters(load_policy(tiny_config("qwen2_vl", lora=LORA), corpus=CORPUS))
     reference = policy.reference()
     assert reference.model is policy.model
     assert torch.equal(logprobs(reference), logprobs(plain))
@@ -173,7 +173,7 @@ def test_loras_reference_is_the_model_without_adapters() -> None:
     assert not torch.equal(logprobs(policy), logprobs(plain))
 
 
-def test_a_reference_stays_when_the_policy_moves() -> None:
+def test_a_reference_does_not_change_with_the_policy() -> None:
     policy = load_policy(tiny_config("qwen2"), corpus=CORPUS)
     reference = policy.reference()
     before = logprobs(policy)
@@ -186,7 +186,7 @@ def test_a_reference_stays_when_the_policy_moves() -> None:
     assert reference.trained_weights().keys() == policy.trained_weights().keys()
 
 
-def test_trained_weights_go_out_and_in_bit_by_bit() -> None:
+def test_trained_weights_are_copied_bit_by_bit() -> None:
     one = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
     two = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=1)
     two.load_weights(one.trained_weights())
@@ -198,7 +198,7 @@ def test_trained_weights_go_out_and_in_bit_by_bit() -> None:
         frozen.load_weights(one.trained_weights())
 
 
-def test_models_that_cannot_be_had(tiny: Tiny, tmp_path: Path) -> None:
+def test_models_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
     def error(**settings: object) -> str:
         with pytest.raises(ConfigError) as caught:
             load_policy(PolicyConfig(**settings))  # type: ignore[arg-type]
@@ -224,14 +224,14 @@ def test_models_that_cannot_be_had(tiny: Tiny, tmp_path: Path) -> None:
     assert "cannot be loaded" in error(model=str(tmp_path))
 
 
-def test_flash_attention_that_is_not_installed_is_a_line() -> None:
+def test_missing_flash_attention_is_one_line_of_error() -> None:
     if find_spec("flash_attn") is not None:
         pytest.skip("flash_attn is installed")
     with pytest.raises(ConfigError, match=r"^policy.attention=flash_attention_2: .*FlashAttention"):
         load_policy(tiny_config("qwen2_vl", attention="flash_attention_2"), corpus=CORPUS)
 
 
-def test_flex_attention_is_refused_where_it_cannot_train() -> None:
+def test_flex_attention_is_refused_on_a_cpu() -> None:
     with pytest.raises(
         ConfigError, match=r"^policy.attention: flex_attention cannot train on a CPU"
     ):
@@ -259,7 +259,7 @@ def test_a_model_with_a_sliding_window_is_refused(tiny: Tiny, tmp_path: Path) ->
                 load_policy(PolicyConfig(model=str(tmp_path)))
 
 
-def test_missing_weights_are_not_made_up(tiny: Tiny, tmp_path: Path) -> None:
+def test_missing_weights_are_an_error(tiny: Tiny, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     tiny("qwen2").save(tmp_path)
@@ -273,7 +273,7 @@ def test_missing_weights_are_not_made_up(tiny: Tiny, tmp_path: Path) -> None:
         load_policy(PolicyConfig(model=str(tmp_path)))
 
 
-def test_a_tokenizer_without_chat_template(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_tokenizer_without_chat_template_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     tiny("qwen2").save(tmp_path)
     (tmp_path / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="no chat template"):

@@ -1,6 +1,6 @@
-"""Packed against replicated: log-probs and gradients.
+"""Packed against replicated log-probs and gradients.
 
-Bounds are float32's: log-probs of size 10 carry errors of some 1e-6 a forward of another order of summation.
+Tolerances are float32's: with another order of summation a log-prob of size 10 changes by some 1e-6.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Score = Callable[..., TokenLogprobs]
 
 
 def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
-    """Ragged groups over prompts of one image, none, two (one shared) and one of another size; masks with holes."""
+    """Groups of different sizes over prompts with one image, none, two (one shared) and one of another size; masks with gaps."""
     random = np.random.default_rng(0)
     chat = policy.chat
     square = noise_image(112, 112, 1)
@@ -65,32 +65,35 @@ def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
     mask = torch.zeros(len(rows), 10, dtype=torch.bool)
     for b, row in enumerate(rows):
         mask[b, : len(row)] = True
-    mask[1, 3:5] = False  # tokens that an environment put in
+    mask[1, 3:5] = False  # tokens that an environment inserted
     mask[3] = False  # a row without any action
     if not policy.backbone.multimodal:
         return items, mask
-    grown, own = growing_item(policy, square)
-    width = max(own.shape[1], mask.shape[1])
-    both = [torch.nn.functional.pad(m, (0, width - m.shape[1])) for m in (mask, own)]
-    return [*items, grown], torch.cat(both)
+    growing, growing_mask = growing_item(policy, square)
+    width = max(growing_mask.shape[1], mask.shape[1])
+    both = [torch.nn.functional.pad(m, (0, width - m.shape[1])) for m in (mask, growing_mask)]
+    return [*items, growing], torch.cat(both)
 
 
 def growing_item(policy: Policy, square: Image) -> tuple[PackItem, Tensor]:
-    """Three rows of several turns behind one prompt with an image: the environment shows other images in two of them."""
+    """Three rows of several turns after one prompt with an image; in two the environment shows more images."""
     chat, wide = policy.chat, noise_image(112, 56, 4)
-    said = chat.answer_ids("7")
+    answer = chat.answer_ids("7")
     prompt = chat.render(ask(IMAGE, "Go on"), [square])
     shown = [
-        [chat.follow(said, ask(IMAGE, "?"), [wide]), chat.follow(said, ask("No", IMAGE), [square])],
-        [chat.follow(said, ask("Yes"), [])],
-        [chat.follow(said, ask(IMAGE, IMAGE), [square, wide])],
+        [
+            chat.follow(answer, ask(IMAGE, "?"), [wide]),
+            chat.follow(answer, ask("No", IMAGE), [square]),
+        ],
+        [chat.follow(answer, ask("Yes"), [])],
+        [chat.follow(answer, ask(IMAGE, IMAGE), [square, wide])],
     ]
     rows, masks = [], []
     for turns in shown:
-        ids, actions = list(said), [True] * len(said)
+        ids, actions = list(answer), [True] * len(answer)
         for turn in turns:
-            ids += [*turn.ids, *said]
-            actions += [False] * len(turn.ids) + [True] * len(said)
+            ids += [*turn.ids, *answer]
+            actions += [False] * len(turn.ids) + [True] * len(answer)
         rows.append(tuple(ids))
         masks.append(actions)
     mask = torch.zeros(len(rows), max(map(len, masks)), dtype=torch.bool)
@@ -101,23 +104,23 @@ def growing_item(policy: Policy, square: Image) -> tuple[PackItem, Tensor]:
 
 
 def rows_through(head: nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows are multiplied by the head's weight from now on, by calls; in the module or not."""
-    found: list[int] = []
+    """The number of rows that each later call multiplies by the head's weight, inside the head's module or not."""
+    rows: list[int] = []
     linear: Any = nn.functional.linear
 
-    def counted(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def count_rows(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if weight.data_ptr() == head.get_parameter("weight").data_ptr():
-            found.append(len(states))
+            rows.append(len(states))
         product: Tensor = linear(states, weight, bias)
         return product
 
-    monkeypatch.setattr(nn.functional, "linear", counted)
-    return found
+    monkeypatch.setattr(nn.functional, "linear", count_rows)
+    return rows
 
 
 def images_of(item: PackItem) -> list[Pixels]:
-    """The prompt's, and those of its rows."""
-    return [*item.prompt.images, *(image for own in item.images for image in own)]
+    """The images of the prompt and of its rows."""
+    return [*item.prompt.images, *(image for row in item.images for image in row)]
 
 
 def with_gradients(score: Score, policy: Policy) -> tuple[TokenLogprobs, dict[str, Tensor]]:
@@ -176,12 +179,12 @@ def test_a_frozen_tower_encodes_an_image_once_and_changes_nothing(family: Family
     assert_equal(policy)
 
 
-def test_a_tower_whose_projector_is_trained_is_no_frozen_one() -> None:
+def test_features_are_not_kept_while_the_projector_is_trained() -> None:
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision",)), corpus=CORPUS)
     assert_equal(policy)
 
 
-def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kept_features_of_a_frozen_tower_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backbone, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
@@ -193,7 +196,7 @@ def test_a_frozen_towers_features_are_bounded(monkeypatch: pytest.MonkeyPatch) -
 def test_flex_attention_gives_the_same_log_probs(
     tiny: Tiny, family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without gradients, which it has not on a CPU; and not compiled, which takes a minute."""
+    """Without gradients, which a CPU does not have for it, and not compiled, which takes a minute."""
     monkeypatch.setattr(
         "transformers.integrations.flex_attention.compile_friendly_flex_attention",
         lambda q, k, v, training, **rest: flex_attention(q, k, v, **rest),
@@ -205,9 +208,9 @@ def test_flex_attention_gives_the_same_log_probs(
         expected = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
         sampled = HfEngine(policy).generate(requests, Sampling(max_tokens=4))
         with attending(policy.backbone.decoder.config, "flex_attention"):
-            found = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
+            logprobs = packed_logprobs(policy, items, mask=mask, temperature=0.7).logprobs
             again = HfEngine(policy).generate(requests, Sampling(max_tokens=4))
-    assert float((found - expected).abs().max()) <= TOLERANCE
+    assert float((logprobs - expected).abs().max()) <= TOLERANCE
     assert again == sampled
 
 
@@ -218,7 +221,7 @@ def test_packed_equals_replicated_with_lora(family: Family, checkpointing: bool)
     policy = load_policy(config, corpus=CORPUS)
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
-            if "lora_B" in name:  # zero at first: the adapters would do nothing
+            if "lora_B" in name:  # initially zero: the adapters would have no effect
                 parameter.normal_(0, 0.05, generator=torch.Generator().manual_seed(0))
     assert_equal(policy)
 
@@ -250,9 +253,9 @@ def test_packed_equals_replicated_for_another_text_architecture(tiny: Tiny, tmp_
     item = PackItem(prompt=request.prompt, rows=tuple(piece.ids for piece in pieces))
     mask = torch.ones(3, 6, dtype=torch.bool)
     with torch.no_grad():
-        found = packed_logprobs(policy, [item], mask=mask, temperature=1.0).logprobs
+        packed = packed_logprobs(policy, [item], mask=mask, temperature=1.0).logprobs
     sampled = torch.tensor([piece.logprobs for piece in pieces])
-    assert float((found - sampled).abs().max()) <= TOLERANCE
+    assert float((packed - sampled).abs().max()) <= TOLERANCE
 
 
 def test_packed_equals_replicated_with_eager_attention() -> None:
@@ -275,7 +278,7 @@ def test_float64_stays_float64(attention: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2"])
-def test_what_is_not_asked_for_is_zero_and_has_no_gradient(tiny: Tiny, family: Family) -> None:
+def test_tokens_outside_the_mask_are_zero_without_gradient(tiny: Tiny, family: Family) -> None:
     policy = tiny(family)
     items, mask = mixed_items(policy)
     scores = packed_logprobs(policy, items, mask=mask, temperature=1.0)
@@ -287,7 +290,7 @@ def test_what_is_not_asked_for_is_zero_and_has_no_gradient(tiny: Tiny, family: F
     assert gradient is None or not gradient.any()
 
 
-def test_each_image_is_encoded_once_and_each_prompt_run_once(
+def test_each_image_is_encoded_once_and_each_prompt_is_run_once(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = tiny("qwen2_vl")
@@ -323,23 +326,23 @@ def test_chunks_change_neither_values_nor_gradients(monkeypatch: pytest.MonkeyPa
 
     def run() -> tuple[Tensor, Tensor, list[Tensor]]:
         logprobs, entropy = linear_logprobs(head, states, targets, banned, 0.5)
-        found = torch.autograd.grad((logprobs * torch.arange(23)).sum(), [states, head.weight])
-        return logprobs, entropy, list(found)
+        gradients = torch.autograd.grad((logprobs * torch.arange(23)).sum(), [states, head.weight])
+        return logprobs, entropy, list(gradients)
 
     whole = run()
     sizes = rows_through(head, monkeypatch)
     monkeypatch.setattr(limits, "CHUNK_LOGITS", 250)
     parts = run()
-    assert sizes == 2 * [5, 5, 5, 5, 3]  # once forward, and once more on the way back
+    assert sizes == 2 * [5, 5, 5, 5, 3]  # once in the forward pass and again in the backward pass
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("trained", [("states",), ("weight",), ("states", "weight")])
-def test_its_own_backward_pass_is_autograds(
+def test_the_custom_backward_pass_equals_autograds(
     trained: tuple[str, ...], bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A head without a bias has one of our own; what is not trained gets no gradient."""
+    """A head without bias has a custom backward pass; frozen tensors get no gradient."""
     random = torch.Generator().manual_seed(0)
     head = nn.Linear(8, 50, bias=bias, dtype=torch.float64)
     states = torch.randn(23, 8, generator=random, dtype=torch.float64)
@@ -350,13 +353,13 @@ def test_its_own_backward_pass_is_autograds(
         tensor.requires_grad_(name in trained)
     weights = torch.randn(23, generator=random, dtype=torch.float64)
     monkeypatch.setattr(limits, "CHUNK_LOGITS", 300)
-    found, entropy = linear_logprobs(head, states, targets, banned, 0.7)
+    logprobs, entropy = linear_logprobs(head, states, targets, banned, 0.7)
     expected, plain = logprobs_of_logits(head(states), targets, banned, 0.7)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(logprobs, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(entropy, plain, rtol=0, atol=1e-12)
-    own = torch.autograd.grad((found * weights).sum(), inputs)
-    theirs = torch.autograd.grad((expected * weights).sum(), inputs)
-    torch.testing.assert_close(own, theirs, rtol=0, atol=1e-12)
+    custom = torch.autograd.grad((logprobs * weights).sum(), inputs)
+    automatic = torch.autograd.grad((expected * weights).sum(), inputs)
+    torch.testing.assert_close(custom, automatic, rtol=0, atol=1e-12)
     assert not entropy.requires_grad
 
 
@@ -364,15 +367,15 @@ def test_no_logits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     head = nn.Linear(8, 5000, bias=False)
     states = torch.randn(64, 8, requires_grad=True)
     targets = torch.zeros(64, dtype=torch.long)
-    kept: list[int] = []
+    saved: list[int] = []
 
     def keep(tensor: Tensor) -> Tensor:
-        kept.append(tensor.numel())
+        saved.append(tensor.numel())
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         linear_logprobs(head, states, targets, torch.zeros(5000, dtype=torch.bool), 1.0)
-    assert sum(kept) <= states.numel() + head.weight.numel() + 5000 + 2 * 64
+    assert sum(saved) <= states.numel() + head.weight.numel() + 5000 + 2 * 64
 
 
 def test_log_probs_by_hand() -> None:
@@ -411,18 +414,18 @@ def test_self_check_holds_with_dropout_and_leaves_the_modules_as_they_were() -> 
     assert [m.training for m in policy.model.modules()] == before
 
 
-def test_self_check_in_parts_is_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_check_may_run_in_parts(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = tiny("qwen2_5_vl")
     items, mask = mixed_items(policy)
     calls: list[int] = []
     real: Any = replicated_logprobs
 
-    def counted(policy: Policy, items: Any, **kw: Any) -> TokenLogprobs:
+    def count_items(policy: Policy, items: Any, **kw: Any) -> TokenLogprobs:
         calls.append(len(items))
         scores: TokenLogprobs = real(policy, items, **kw)
         return scores
 
-    monkeypatch.setattr("vlrft.policy.logprobs.replicated_logprobs", counted)
+    monkeypatch.setattr("vlrft.policy.logprobs.replicated_logprobs", count_items)
     monkeypatch.setattr(limits, "REPLICATED_LOGITS", 300 * 320)
     assert self_check(policy, items, mask=mask, temperature=1.0) <= TOLERANCE
     assert len(calls) > 2
@@ -430,7 +433,7 @@ def test_self_check_in_parts_is_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyP
 
 
 @torch.no_grad()
-def test_order_and_company_of_the_items_change_nothing(tiny: Tiny) -> None:
+def test_the_order_and_number_of_items_change_nothing(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     items, mask = mixed_items(policy)
     together = packed_logprobs(policy, items, mask=mask, temperature=1.0).logprobs
@@ -450,9 +453,7 @@ def test_order_and_company_of_the_items_change_nothing(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 2**20])
-def test_the_entropy_has_a_gradient_when_asked_for(
-    monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
+def test_the_entropy_has_a_gradient_on_request(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr(limits, "CHUNK_LOGITS", chunk)
     torch.manual_seed(0)
     head = nn.Linear(4, 7, bias=False).double()
@@ -460,10 +461,10 @@ def test_the_entropy_has_a_gradient_when_asked_for(
     banned = torch.tensor([False, True, False, False, False, True, False])
     targets = torch.tensor([0, 2, 3, 4, 6])
     _, entropy = linear_logprobs(head, states, targets, banned, 0.5, entropy_gradient=True)
-    (found,) = torch.autograd.grad(entropy.sum(), states)
+    (gradient,) = torch.autograd.grad(entropy.sum(), states)
     logits = (head(states) / 0.5)[:, ~banned]
     expected = torch.distributions.Categorical(logits=logits).entropy()  # type: ignore[no-untyped-call]
     (wanted,) = torch.autograd.grad(expected.sum(), states)
     torch.testing.assert_close(entropy, expected)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradient, wanted)
     assert not linear_logprobs(head, states, targets, banned, 0.5)[1].requires_grad

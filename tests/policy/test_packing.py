@@ -16,7 +16,7 @@ def mask_of(*rows: str) -> torch.Tensor:
     return torch.tensor([[c == "x" for c in row] for row in rows])
 
 
-def test_a_prefix_is_laid_once_and_each_row_continues_it(tiny: Tiny) -> None:
+def test_a_prompt_is_packed_once_and_each_row_continues_it(tiny: Tiny) -> None:
     items = [
         PackItem(prompt=Prompt(ids=(1, 2, 3)), rows=((10, 11, 12), (20,), (30, 31))),
         PackItem(prompt=Prompt(ids=(4,)), rows=((40, 41),)),
@@ -26,20 +26,20 @@ def test_a_prefix_is_laid_once_and_each_row_continues_it(tiny: Tiny) -> None:
     assert packed.segments.tolist() == [[0, 0, 0, 1, 1, 3], [0, 1, -1, -1, -1, -1]]
     assert packed.positions[0, 0].tolist() == [0, 1, 2, 3, 4, 3]
     assert packed.positions[0, 1, :2].tolist() == [0, 1]
-    # scored tokens, the places of the states before them, and where the results go in [B=4 T=3]
+    # wanted tokens, the states that predict them, and the slots of the results in [B=4 T=3]
     assert packed.targets.tolist() == [10, 11, 12, 20, 31, 40, 41]
     assert packed.hidden.tolist() == [2, 3, 4, 2, 5, 6, 7]
     assert packed.slots.tolist() == [0, 1, 2, 3, 7, 9, 10]
 
 
-def test_tokens_behind_the_last_scored_one_are_not_fed(tiny: Tiny) -> None:
+def test_tokens_after_the_last_wanted_one_are_not_run(tiny: Tiny) -> None:
     items = [PackItem(prompt=Prompt(ids=(1, 2)), rows=((10, 11, 12, 13), (20, 21)))]
     packed = pack(items, mask_of(".x..", "...."), tiny("qwen2").backbone, pad_id=0)
     assert packed.ids.tolist() == [[1, 2, 10]]
     assert packed.targets.tolist() == [11]
 
 
-def test_the_mask_lets_a_token_see_the_prompt_and_its_own_row_only() -> None:
+def test_a_token_attends_to_the_prompt_and_to_its_own_row_only() -> None:
     allowed = block_mask(torch.tensor([[0, 0, 1, 1, 2, -1]]))[0]
     assert allowed.int().tolist() == [
         [1, 0, 0, 0, 0, 0],
@@ -51,19 +51,19 @@ def test_the_mask_lets_a_token_see_the_prompt_and_its_own_row_only() -> None:
     ]
 
 
-def test_positions_are_the_models_own_of_the_unpacked_row(tiny: Tiny) -> None:
+def test_positions_are_those_of_the_model_for_the_unpacked_row(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     prompt = policy.chat.render(
         ask(IMAGE, "and", IMAGE), [noise_image(224, 84), noise_image(56, 56)]
     )
-    own = (5, 6, 7, 8)
+    completion = (5, 6, 7, 8)
     packed = pack(
-        [PackItem(prompt=prompt, rows=(own, own))],
+        [PackItem(prompt=prompt, rows=(completion, completion))],
         mask_of("xxxx", "xxxx"),
         policy.backbone,
         pad_id=0,
     )
-    ids = torch.tensor([[*prompt.ids, *own[:-1]]])
+    ids = torch.tensor([[*prompt.ids, *completion[:-1]]])
     expected, _ = policy.model.model.get_rope_index(
         ids,
         mm_token_type_ids=(ids == policy.backbone.image_token_id).int(),
@@ -77,7 +77,7 @@ def test_positions_are_the_models_own_of_the_unpacked_row(tiny: Tiny) -> None:
         assert torch.equal(row, expected[:, 0])
 
 
-def test_images_are_taken_once_for_each_content(tiny: Tiny) -> None:
+def test_images_of_equal_content_are_collected_once(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     same, other = noise_image(56, 56, 1), noise_image(84, 56, 2)
     prompts = [
@@ -89,7 +89,7 @@ def test_images_are_taken_once_for_each_content(tiny: Tiny) -> None:
     assert images.order.tolist() == [*range(4), *range(4, 10), *range(4)]
 
 
-def test_what_does_not_fit_is_refused(tiny: Tiny) -> None:
+def test_masks_and_images_that_do_not_fit_are_refused(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     item = PackItem(prompt=Prompt(ids=(1, 2)), rows=((10,), (20, 21)))
     with pytest.raises(ValueError, match=r"mask \(1, 2\) for 2 rows"):

@@ -1,4 +1,4 @@
-"""The real tokenizer gives the real ids, and the real processor the real number of image tokens."""
+"""The real tokenizer gives the released ids, and the real image processor the released number of image tokens."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_ids_are_the_released_ones() -> None:
     assert tokenizer.convert_tokens_to_ids(list(SPECIAL_TOKENS)) == [*range(151643, 151657)]
 
 
-def test_text_of_any_script_comes_back() -> None:
+def test_text_of_any_script_is_restored() -> None:
     tokenizer = qwen_tokenizer()
     text = "∠ABC = 30°，求 8√{3} 米 \\boxed{x^2}\n\n\tØ 🙂"
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_a_prompt_is_the_released_templates() -> None:
+def test_a_prompt_is_that_of_the_released_template() -> None:
     assert render(picture(112, 112)) == (
         "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
         "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Hello world<|im_end|>\n"

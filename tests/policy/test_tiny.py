@@ -1,4 +1,4 @@
-"""Policies made from a config."""
+"""Small policies built from a config."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.schema.errors import ConfigError
 
 
-def test_the_seed_and_the_corpus_make_the_weights_and_nothing_else_does(tiny: Tiny) -> None:
+def test_seed_and_corpus_decide_the_weights(tiny: Tiny) -> None:
     torch.manual_seed(123)
     before = torch.get_rng_state()
     again = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
@@ -53,7 +53,7 @@ def test_the_tokenizer_is_the_same_in_another_process() -> None:
     )
 
 
-def test_the_tokenizer_is_bounded_lossless_and_ends_with_qwens_special_tokens() -> None:
+def test_the_tokenizer_is_bounded_and_lossless_and_ends_with_the_special_tokens() -> None:
     tokenizer = build_tokenizer(BuildConfig(vocab_size=290), ["the cat sat on the mat " * 9])
     assert len(tokenizer) == 290
     assert (
@@ -84,7 +84,7 @@ def test_the_default_build_has_about_a_million_weights() -> None:
     assert 0.9e6 < sum(p.numel() for p in policy.model.parameters()) < 1.2e6
 
 
-def test_sizes_that_do_not_divide_are_all_named() -> None:
+def test_all_sizes_that_do_not_divide_are_reported() -> None:
     build = BuildConfig(hidden_size=100, heads=3, kv_heads=2, vision_width=50, vocab_size=100)
     with pytest.raises(ConfigError) as caught:
         build_model(build, build_tokenizer(BuildConfig(vocab_size=300), []), 0, "sdpa")

@@ -1,4 +1,4 @@
-"""LISA: ReasonSeg's raw form, gold boxes, prompts word for word, and the figures by hand."""
+"""LISA: ReasonSeg's raw form, gold boxes, prompts word for word, and metrics by hand."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def ready(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def checked(given: dict[str, object]) -> object:
-    options = find_task("lisa").options
-    return TypeAdapter(options).validate_python(given)
+def validate(options: dict[str, object]) -> object:
+    kind = find_task("lisa").options
+    return TypeAdapter(kind).validate_python(options)
 
 
-def by_id(found: Sequence[Sample]) -> dict[str, Sample]:
-    return {sample.id: sample for sample in found}
+def by_id(loaded: Sequence[Sample]) -> dict[str, Sample]:
+    return {sample.id: sample for sample in loaded}
 
 
 def test_pictures_without_a_target_or_an_instruction_are_listed(data: Path, tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_pictures_without_a_target_or_an_instruction_are_listed(data: Path, tmp_
         "test": {},
     }
     lines = (tmp_path / "out/train.defects.jsonl").read_text(encoding="utf-8").splitlines()
-    told = {row["id"]: row["detail"] for row in map(json.loads, lines)}
-    assert "no target: its polygons are empty, flags or ignored" in told["train/100_4"]
-    assert "no instruction" in told["train/100_5"]
+    details = {row["id"]: row["detail"] for row in map(json.loads, lines)}
+    assert "no target: its polygons are empty, flags or ignored" in details["train/100_4"]
+    assert "no instruction" in details["train/100_5"]
     with pytest.raises(DataError, match="2 of 7 rows of the train split cannot be used"):
         load_samples("lisa", "train", data)
 
@@ -88,11 +88,11 @@ def test_training_takes_each_instruction_and_a_test_the_first_or_all(
 
 def test_the_gold_box_is_around_the_whole_target(data: Path) -> None:
     """Edges are part of a polygon: 100 … 300 are 201 pixels."""
-    samples = by_id(load_samples("lisa", "test", data))
-    assert samples["test/7_1/0"].answer == (156, 117, 470, 588)  # 156.25, 117.1, 470.3, 587.8
-    assert samples["test/7_2/0"].answer == (625, 117, 783, 354)
-    assert samples["test/7_4/0"].answer == (188, 117, 783, 354)  # both parts
-    pixels = [round_box(rescale(s.answer, (1000, 1000), (640, 427))) for s in samples.values()]
+    loaded = by_id(load_samples("lisa", "test", data))
+    assert loaded["test/7_1/0"].answer == (156, 117, 470, 588)  # 156.25, 117.1, 470.3, 587.8
+    assert loaded["test/7_2/0"].answer == (625, 117, 783, 354)
+    assert loaded["test/7_4/0"].answer == (188, 117, 783, 354)  # both parts
+    pixels = [round_box(rescale(s.answer, (1000, 1000), (640, 427))) for s in loaded.values()]
     assert pixels == [(100, 50, 301, 251), (400, 50, 501, 151), (100, 50, 301, 251), (120, 50, 501, 151)]  # fmt: skip
 
 
@@ -112,23 +112,23 @@ def test_the_released_gold_box_is_around_the_first_shape_whatever_it_is(
     )
 
 
-def test_flags_are_no_target_and_ignored_parts_neither(ready: Path) -> None:
-    samples = by_id(load_samples("lisa", "train", ready))["train/100_3/0"]
+def test_flags_and_ignored_parts_are_no_target(ready: Path) -> None:
+    flagged = by_id(load_samples("lisa", "train", ready))["train/100_3/0"]
     exact = "<answer>(156,117),(470,588)</answer>"
-    record = Graders.of(find_task("lisa")).record(samples, exact)
-    figures = compute_metrics(find_task("lisa"), [record]).graded["strict"]
-    assert figures["gIoU"].score == figures["cIoU"].score == 1.0
+    record = Graders.of(find_task("lisa")).record(flagged, exact)
+    metrics = compute_metrics(find_task("lisa"), [record]).graded["strict"]
+    assert metrics["gIoU"].score == metrics["cIoU"].score == 1.0
 
 
-def test_a_picture_that_lies_on_its_side_is_measured_upright(tmp_path: Path) -> None:
+def test_the_size_of_a_turned_picture_is_that_of_the_upright_one(tmp_path: Path) -> None:
     upright = photograph().resize((640, 427))
     for name, content in (("lying", turn_sideways(upright)), ("upright", encode(upright, "JPEG"))):
         write_bytes(tmp_path / f"test/{name}.jpg", content)
         write_json(tmp_path / f"test/{name}.json", annotation(shape("target", BESIDE)))
-    lying, standing = load_samples("lisa", "test", tmp_path)
-    assert lying.images[0].size == standing.images[0].size == (640, 427)
-    assert lying.info["size"] == [640, 427]
-    assert lying.answer == standing.answer == (625, 117, 783, 354)
+    turned_sample, upright_sample = load_samples("lisa", "test", tmp_path)
+    assert turned_sample.images[0].size == upright_sample.images[0].size == (640, 427)
+    assert turned_sample.info["size"] == [640, 427]
+    assert turned_sample.answer == upright_sample.answer == (625, 117, 783, 354)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_picture_that_lies_on_its_side_is_measured_upright(tmp_path: Path) -> 
         ([1], "no ReasonSeg annotation"),
     ],
 )
-def test_annotations_that_cannot_be_used_say_why(
+def test_an_unusable_annotation_is_reported_with_a_reason(
     tmp_path: Path, cells: object, detail: str
 ) -> None:
     write_bytes(tmp_path / "raw/test/a.png", encode(photograph().resize((640, 427))))
@@ -159,7 +159,7 @@ def test_annotations_that_cannot_be_used_say_why(
         load_samples("lisa", "test", tmp_path / "raw")
 
 
-def test_pictures_that_cannot_be_used_say_why(data: Path, tmp_path: Path) -> None:
+def test_an_unusable_picture_is_reported_with_a_reason(data: Path, tmp_path: Path) -> None:
     whole = encode(photograph().resize((64, 42)), "JPEG")
     cells = annotation(shape("target", [[1, 1], [9, 1], [9, 9]]))
     contents = {"cut": whole[: len(whole) // 2], "good": whole, "none": None, "text": b"no"}
@@ -177,7 +177,7 @@ def test_pictures_that_cannot_be_used_say_why(data: Path, tmp_path: Path) -> Non
     with pytest.raises(DataError, match="no folder train/ with json files"):
         load_samples("lisa", "train", tmp_path / "raw")
     with pytest.raises(DataError, match="is not on the hub"):
-        find_task("lisa").load("train", checked({}))
+        find_task("lisa").load("train", validate({}))
 
 
 @needs_qwen
@@ -220,7 +220,7 @@ def test_the_clean_prompt_says_the_unit(
 
 
 @needs_qwen
-def test_the_frame_is_what_the_policy_sees(data: Path) -> None:
+def test_the_frame_is_the_size_of_the_resized_picture(data: Path) -> None:
     """640 x 427: 23 x 15 tokens of 28 x 28 pixels; within 100352 pixels, 13 x 9."""
     plain = load_samples("lisa", "test", data, boxes="resized")[0]
     assert (plain.info["frame"], image_tokens(plain, RELEASED_PIXELS)) == ((644, 420), 23 * 15)
@@ -233,9 +233,9 @@ def test_the_frame_is_what_the_policy_sees(data: Path) -> None:
 @pytest.mark.parametrize("prompt", ["clean", "released"])
 def test_gold_answers_earn_full_marks(ready: Path, box: str, boxes: str, prompt: str) -> None:
     for split, count in (("train", 5), ("val", 4), ("test", 4)):
-        samples = load_samples("lisa", split, ready, box=box, boxes=boxes, prompt=prompt)
-        assert len(samples) == count
-        assert_gold_earns_all("lisa", samples)
+        loaded = load_samples("lisa", split, ready, box=box, boxes=boxes, prompt=prompt)
+        assert len(loaded) == count
+        assert_gold_earns_all("lisa", loaded)
 
 
 def test_an_answer_in_pixels_of_the_frame_gets_the_same_overlap(data: Path) -> None:
@@ -249,47 +249,47 @@ def test_an_answer_in_pixels_of_the_frame_gets_the_same_overlap(data: Path) -> N
     assert reward(half[0], there) == reward(half[1], here) == 0.5
     assert reward(half[0], here) != 0.5
     graders = Graders.of(task)
-    figures = [
+    metrics = [
         compute_metrics(task, [graders.record(s, text)]).graded["strict"]["gIoU"].score
         for s, text in zip((there, here), half, strict=True)
     ]
     # 156 … 313 thousandths are the pixels 100 … 199; 100 … 201.5 of 644 begin at 99.4, a pixel earlier
-    assert figures == [100 / 201, 100 / 202]
+    assert metrics == [100 / 201, 100 / 202]
     outside = "<answer>(100,49),(645,247)</answer>"  # past the frame, within a thousand
     assert reward(outside, here) == 0.0
 
 
-def records(data: Path, said: Sequence[str]) -> list[Record]:
+def records(data: Path, answers: Sequence[str]) -> list[Record]:
     graders = Graders.of(find_task("lisa"))
-    samples = load_samples("lisa", "test", data)
-    return [graders.record(s, text) for s, text in zip(samples, said, strict=True)]
+    loaded = load_samples("lisa", "test", data)
+    return [graders.record(s, text) for s, text in zip(loaded, answers, strict=True)]
 
 
-def test_strict_figures_by_hand(data: Path) -> None:
-    said = [
+def test_strict_metrics_by_hand(data: Path) -> None:
+    answers = [
         "<answer>(156,117),(470,588)</answer>",  # the gold box
         "<think>(1,2),(3,4)</think><answer>(625,117),(704,354)</answer>",  # its left half
         "no box",
         "<answer>(0,0),(1000,1000)</answer>",
     ]
-    figures = compute_metrics(find_task("lisa"), records(data, said)).graded["strict"]
-    assert list(figures) == ["mIoU", "Acc@0.5", "Acc@0.7", "gIoU", "cIoU"]
+    metrics = compute_metrics(find_task("lisa"), records(data, answers)).graded["strict"]
+    assert list(metrics) == ["mIoU", "Acc@0.5", "Acc@0.7", "gIoU", "cIoU"]
     share = (783 - 188) * (354 - 117) / 1_000_000  # the gold box of the whole picture
-    assert figures["mIoU"].values == pytest.approx((1.0, 0.5, 0.0, share))
-    assert figures["mIoU"].score == pytest.approx((1.5 + share) / 4)
-    assert (figures["mIoU"].correct, figures["mIoU"].n) == (2, 4)
-    assert figures["Acc@0.5"].values == (1.0, 1.0, 0.0, 0.0)
-    assert figures["Acc@0.7"].values == (1.0, 0.0, 0.0, 0.0)
+    assert metrics["mIoU"].values == pytest.approx((1.0, 0.5, 0.0, share))
+    assert metrics["mIoU"].score == pytest.approx((1.5 + share) / 4)
+    assert (metrics["mIoU"].correct, metrics["mIoU"].n) == (2, 4)
+    assert metrics["Acc@0.5"].values == (1.0, 1.0, 0.0, 0.0)
+    assert metrics["Acc@0.7"].values == (1.0, 0.0, 0.0, 0.0)
     square, beside, within, whole = 201 * 201, 101 * 101, 41 * 41, 640 * 427
     half = 51 * 101  # 625 … 704 thousandths are 400 … 450.56 pixels
     inside = [square, half, 0, within + beside]
     union = [square, beside, square - within, whole]  # without what is ignored
-    assert figures["gIoU"].values == tuple(i / u for i, u in zip(inside, union, strict=True))
-    assert figures["cIoU"].score == sum(inside) / sum(union)
+    assert metrics["gIoU"].values == tuple(i / u for i, u in zip(inside, union, strict=True))
+    assert metrics["cIoU"].score == sum(inside) / sum(union)
 
 
 def test_several_answers_to_a_sample_are_one_item(data: Path) -> None:
-    found = records(
+    first = records(
         data,
         [
             "<answer>(156,117),(470,588)</answer>",
@@ -298,25 +298,25 @@ def test_several_answers_to_a_sample_are_one_item(data: Path) -> None:
             "",
         ],
     )
-    again = records(data, ["", "<answer>(625,117),(783,354)</answer>", "", ""])
-    figures = compute_metrics(find_task("lisa"), [*found, *again]).graded["strict"]
-    for name in figures:
-        assert figures[name].values == (0.5, 1.0, 0.0, 0.0), name
-        assert (figures[name].correct, figures[name].n) == (3, 8), name
+    second = records(data, ["", "<answer>(625,117),(783,354)</answer>", "", ""])
+    metrics = compute_metrics(find_task("lisa"), [*first, *second]).graded["strict"]
+    for name in metrics:
+        assert metrics[name].values == (0.5, 1.0, 0.0, 0.0), name
+        assert (metrics[name].correct, metrics[name].n) == (3, 8), name
     square, beside, within = 201 * 201, 101 * 101, 41 * 41
     union = 2 * (square + beside + (square - within) + within + beside)
-    assert figures["cIoU"].score == (square + 2 * beside) / union
+    assert metrics["cIoU"].score == (square + 2 * beside) / union
 
 
 def test_the_official_grader_reads_the_first_box_against_the_first_shape(data: Path) -> None:
-    said = [
+    answers = [
         "<answer>(156,117),(470,588)</answer>",
         "<think>(0,0),(10,10)</think><answer>(625,117),(783,354)</answer>",  # of the thinking
         "(156,117),(470,588)",  # no tag
         "<answer>(187,163),(250,257)</answer>",  # one of two parts
     ]
-    found = records(data, said)
-    official = compute_metrics(find_task("lisa"), found).graded["official"]
+    graded = records(data, answers)
+    official = compute_metrics(find_task("lisa"), graded).graded["official"]
     assert list(official) == ["mIoU", "Acc@0.5", "Acc@0.7"]
     right, bottom = 300 / 640, 250 / 427
     left, top = 100 / 640, 50 / 427
@@ -324,17 +324,17 @@ def test_the_official_grader_reads_the_first_box_against_the_first_shape(data: P
     square = gold / (0.314 * 0.471 + 1e-6)  # the gold box lies within the answer
     part = [120 / 640, 70 / 427, 160 / 640, 110 / 427]
     shared = (0.25 - part[0]) * (0.257 - part[1])
-    own = (part[2] - part[0]) * (part[3] - part[1])
-    small = shared / (0.063 * 0.094 + own - shared + 1e-6)
+    area = (part[2] - part[0]) * (part[3] - part[1])
+    small = shared / (0.063 * 0.094 + area - shared + 1e-6)
     assert official["mIoU"].values == pytest.approx((square, 0.0, square, small))
     assert 0.95 < small < 0.99 < square + 0.01
-    strict = compute_metrics(find_task("lisa"), found).graded["strict"]
+    strict = compute_metrics(find_task("lisa"), graded).graded["strict"]
     part_of_both = 62 * 94 / (63 * 94 + 595 * 237 - 62 * 94)
     assert strict["mIoU"].values == pytest.approx((1.0, 1.0, 0.0, part_of_both))
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("options", "message"),
     [
         ({"box": "last"}, "'target' or 'first_shape'"),
         ({"boxes": "pixels"}, "'thousandths' or 'resized'"),
@@ -346,12 +346,12 @@ def test_the_official_grader_reads_the_first_box_against_the_first_shape(data: P
         ({"min_pixels": 1000, "max_pixels": 999}, "max_pixels"),
     ],
 )
-def test_options_that_do_not_exist_are_refused(given: dict[str, object], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        checked(given)
+def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate(options)
 
 
-def test_a_picture_too_long_for_the_processor_is_told(tmp_path: Path) -> None:
+def test_a_picture_too_long_for_the_processor_is_an_error(tmp_path: Path) -> None:
     write_bytes(tmp_path / "test/long.png", encode(photograph().resize((2010, 10))))
     cells = annotation(shape("target", [[100, 1], [900, 1], [900, 9], [100, 9]]))
     write_json(tmp_path / "test/long.json", cells)

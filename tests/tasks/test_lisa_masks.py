@@ -33,7 +33,7 @@ def sam(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def scored(raw: Path, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """The figures and the records of what is said twice of each picture."""
+    """The metrics and the records of two answers to each picture."""
     rows = [
         {"id": f"test/7_{k}/0", "output": f"<answer>{box}</answer>"}
         for turn in (BOXES, BOXES[::-1])
@@ -52,7 +52,7 @@ def scored(raw: Path, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], lis
 
 
 def by_transformers(raw: Path, row: dict[str, Any]) -> list[int]:
-    """The overlap of a record as it has to be, of the picture and the box alone."""
+    """The overlap of a record, computed from the picture and the box by transformers alone."""
     from PIL import Image
 
     name = row["id"].split("/")[1]
@@ -68,28 +68,28 @@ def by_transformers(raw: Path, row: dict[str, Any]) -> list[int]:
     return list(overlap(mask.astype("uint8"), target))
 
 
-def test_the_figures_rest_on_the_masks_of_the_model(
+def test_metrics_are_computed_from_the_masks_of_the_model(
     raw: Path, sam: str, scored: Callable[..., Any]
 ) -> None:
     filled, plain = scored()
-    figures, records = scored(f"options.masks={sam}")
+    metrics, records = scored(f"options.masks={sam}")
     expected = [by_transformers(raw, row) for row in records]
     assert [r["output"] for r in records] == [r["output"] for r in plain]
     assert [r["info"]["overlap"] for r in records] == expected
     ious = [i / u for i, u in expected]
-    assert figures["gIoU"]["score"] == pytest.approx(sum(ious) / len(ious))
+    assert metrics["gIoU"]["score"] == pytest.approx(sum(ious) / len(ious))
     inner, outer = map(sum, zip(*expected, strict=True))
-    assert figures["cIoU"]["score"] == pytest.approx(inner / outer)
-    assert figures["gIoU"]["score"] != filled["gIoU"]["score"]
+    assert metrics["cIoU"]["score"] == pytest.approx(inner / outer)
+    assert metrics["gIoU"]["score"] != filled["gIoU"]["score"]
     for name in ("mIoU", "Acc@0.5", "Acc@0.7"):  # of boxes, whatever their masks
-        assert figures[name] == filled[name]
+        assert metrics[name] == filled[name]
     assert all("overlap" not in r["info"] for r in plain)
 
 
-def test_an_evaluation_keeps_the_overlaps_with_the_answers(
+def test_an_evaluation_stores_the_overlaps_with_the_answers(
     raw: Path, sam: str, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tiny policy says no box: the union is the target, kept with each answer."""
+    """The tiny policy answers without a box: the union, stored with each answer, is the target."""
     tiny("qwen2_vl").save(tmp_path / "model")
     out = tmp_path / "e.json"
     command = ["eval", "--model", str(tmp_path / "model"), "--task", "lisa", "--split", "test"]
@@ -104,30 +104,30 @@ def test_an_evaluation_keeps_the_overlaps_with_the_answers(
     assert json.loads(out.read_text())["strict"]["metrics"]["cIoU"]["score"] == 0.0
 
 
-def test_filled_boxes_take_no_picture(
+def test_filled_boxes_need_no_picture(
     scored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a picture was opened")
 
     monkeypatch.setattr(vlrft.data.dataset, "open_image", refuse)
-    figures, records = scored()
+    metrics, records = scored()
     assert len(records) == 2 * len(BOXES)
-    assert 0 < figures["cIoU"]["score"] < 1
+    assert 0 < metrics["cIoU"]["score"] < 1
 
 
-def test_what_is_no_sam_model_is_told_before_anything_is_read(
+def test_a_source_that_is_no_sam_model_is_an_error_before_anything_is_read(
     raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "test/7_1/0", "output": ""}\n')
     command = ["score", "lisa", "--predictions", str(tmp_path / "p.jsonl"), "--data", str(raw)]
     assert main([*command, f"options.masks={tmp_path}"]) == 2
-    told = capsys.readouterr().err.strip().splitlines()
-    assert len(told) == 1
-    assert "no SAM model can be loaded from it" in told[0]
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert "no SAM model can be loaded from it" in lines[0]
 
 
-def test_the_pack_and_its_figures_load_without_torch() -> None:
+def test_the_pack_and_its_metrics_load_without_torch() -> None:
     code = (
         "import sys, vlrft.tasks.lisa; print('torch' in sys.modules, 'transformers' in sys.modules)"
     )

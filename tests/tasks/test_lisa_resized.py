@@ -1,4 +1,4 @@
-"""LISA's boxes in pixels of the resized picture: whose they must be, and which grader cannot read them."""
+"""LISA's boxes in pixels of the resized picture: the policy must resize alike, and one grader cannot read them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_a_run_whose_policy_resizes_otherwise_is_refused(raw: Path, tmp_path: Pa
         assert part in str(caught.value)
     assert not (tmp_path / "run").exists()
     run(raw, tmp_path / "run", *pixels, "policy.min_pixels=3136", "policy.max_pixels=100352")
-    run(raw, tmp_path / "run")  # thousandths are anybody's
+    run(raw, tmp_path / "run")  # thousandths suit any policy
 
 
-def test_so_is_an_evaluation(
+def test_an_evaluation_whose_policy_resizes_otherwise_is_refused(
     raw: Path, tmp_path: Path, tiny: Tiny, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny("qwen2_5_vl").save(tmp_path / "model")
@@ -80,20 +80,20 @@ def test_the_released_graders_do_not_take_pixels_for_thousandths(raw: Path) -> N
     assert visual_rft(gold_text(find_task("lisa"), there), there) == 2.0
 
 
-def test_scoring_answers_in_pixels_gives_strict_figures_alone(
+def test_answers_in_pixels_have_strict_metrics_only(
     raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = tmp_path / "p.jsonl"
+    predictions = tmp_path / "p.jsonl"
     rows = [
         {"id": f"test/7_{k}/0", "output": f"<answer>{box}</answer>"}
         for k, box in enumerate(GOLD, 1)
     ]
-    given.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    predictions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     out = tmp_path / "o.json"
-    command = ["score", "lisa", "--predictions", str(given), "--data", str(raw), *RESIZED]
+    command = ["score", "lisa", "--predictions", str(predictions), "--data", str(raw), *RESIZED]
     assert main([*command, "--json", str(out)]) == 0
-    content = json.loads(out.read_text())
-    assert (content["strict"]["score"], "official" in content) == (1.0, False)
+    scores = json.loads(out.read_text())
+    assert (scores["strict"]["score"], "official" in scores) == (1.0, False)
     assert "no figures by it" in capsys.readouterr().err
     assert main([*command, "--grader", "official"]) == 1
     assert "no figures by the official grader" in capsys.readouterr().err

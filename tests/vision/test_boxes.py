@@ -1,4 +1,4 @@
-"""Overlap of boxes and the way between pixels and thousandths."""
+"""Overlap of boxes, and conversion between pixels and thousandths."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def test_thousandths_of_width_and_height() -> None:
 
 
 @given(st.integers(1, 1000), st.integers(1, 1000), st.data())
-def test_pixels_survive_the_way_there_and_back(
-    width: int, height: int, data: st.DataObject
-) -> None:
+def test_pixels_survive_a_round_trip(width: int, height: int, data: st.DataObject) -> None:
     xs, ys = st.integers(0, width), st.integers(0, height)
     box = data.draw(st.tuples(xs, ys, xs, ys))
     thousandths = to_thousandths(box, width, height)
@@ -89,8 +87,8 @@ def test_giou_by_hand() -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl"])
-def test_the_resized_size_is_the_processors_own(family: str) -> None:
-    """200 sizes: boxes in the frame that the real resizing gives come back to the pixel."""
+def test_the_resized_size_is_that_of_the_image_processor(family: str) -> None:
+    """200 sizes; boxes in the frame of the real resizing are restored to the pixel."""
     module = importlib.import_module("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
     rng = random.Random(family)
     for _ in range(200):

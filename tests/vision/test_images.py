@@ -12,7 +12,7 @@ from vlrft.schema import DataError
 from vlrft.vision.images import upright_rgb
 
 
-def test_an_image_that_is_not_read_yet_is_read_by_one_thread_alone(
+def test_an_image_file_is_read_by_one_thread_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inside: list[int] = []
@@ -22,7 +22,7 @@ def test_an_image_that_is_not_read_yet_is_read_by_one_thread_alone(
         if "read" not in image.info:
             inside.append(1)
             most.append(len(inside))
-            time.sleep(0.01)  # in which another thread could come upon it
+            time.sleep(0.01)  # another thread could read it meanwhile
             inside.pop()
             image.info["read"] = True
 
@@ -33,7 +33,7 @@ def test_an_image_that_is_not_read_yet_is_read_by_one_thread_alone(
     assert most == [1]
 
 
-def test_a_reader_without_words_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_message_is_named_by_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(image: Any) -> None:
         raise AssertionError
 

@@ -30,10 +30,10 @@ def test_the_bounding_box_is_the_box_of_a_filled_one() -> None:
         ((99, 49, 200, 200), 1),
     ],
 )
-def test_a_rectangle_is_the_pixels_whose_centres_it_holds(box: Box, pixels: int) -> None:
-    found = fill_box(box, SIZE)
-    assert found.shape == (50, 100)
-    assert found.sum() == pixels
+def test_a_filled_box_is_the_pixels_whose_centres_it_contains(box: Box, pixels: int) -> None:
+    mask = fill_box(box, SIZE)
+    assert mask.shape == (50, 100)
+    assert mask.sum() == pixels
 
 
 def test_overlap_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""The three states of torchvision; each needs a process of its own."""
+"""The three states of torchvision, each in a new process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ print(state)
 
 
 def run(code: str, folder: Path) -> str:
-    """What a fresh process prints that finds packages in `folder` first."""
+    """The output of a new process that finds packages in `folder` first."""
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -63,19 +63,19 @@ def install(folder: Path, code: str, name: str, library: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_cuda_build_beside_a_cpu_torch_becomes_importable(tmp_path: Path, name: str) -> None:
+def test_a_cuda_build_next_to_a_cpu_torch_becomes_importable(tmp_path: Path, name: str) -> None:
     install(tmp_path, TORCHVISION, name, b"needs libcudart")
     assert run(PROBE, tmp_path) == "repaired"
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_healthy_build_is_left_alone(tmp_path: Path, name: str) -> None:
-    found = next(Path(str(safetensors.__file__)).parent.glob("*.so"))  # any library that loads
-    install(tmp_path, HEALTHY + TORCHVISION, name, found.read_bytes())
+def test_a_healthy_build_is_not_changed(tmp_path: Path, name: str) -> None:
+    library = next(Path(str(safetensors.__file__)).parent.glob("*.so"))  # any library that loads
+    install(tmp_path, HEALTHY + TORCHVISION, name, library.read_bytes())
     assert run(PROBE, tmp_path) == "healthy"
 
 
-def test_without_torchvision_the_pil_processor_serves(tmp_path: Path) -> None:
+def test_without_torchvision_the_pil_processor_is_used(tmp_path: Path) -> None:
     assert run(HIDDEN + PROBE, tmp_path) == "absent"
     code = (
         "from vlrft.policy.families.qwen2_vl import QWEN_VISION\n"

@@ -34,7 +34,7 @@ class VisionFamily(Protocol):
 
     axes: int  # A
     image_token: str  # the special token of which a prompt has one for each feature of an image
-    image_text: str  # stands for an image in a prompt without chat template; has one image token
+    image_text: str  # an image in a prompt without chat template; contains one image token
     markup: tuple[str, ...]  # special tokens that answers may contain
 
     def mismatch(self, model: Any) -> str | None:
