@@ -190,7 +190,7 @@ def test_stored_outputs_are_scored_besides(
     assert main(check(folder, "choice", *more)) == 0
     told = capsys.readouterr()
     assert "stored outputs: 12, mean 0.167, 0 errors" in told.out
-    assert "1 outputs are of no sample" in told.err
+    assert "1 outputs belong to no sample" in told.err
     assert main(check(folder, f"{folder}/bad.py:always", *more)) == 1
     assert main(check(folder, "choice", "--predictions", str(stored), "--split", "test")) == 1
     assert "none of its 13 ids is a sample of this split; try --split" in capsys.readouterr().err

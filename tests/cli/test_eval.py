@@ -1,4 +1,4 @@
-"""vlrft eval: both graders, several answers, going on where it was stopped."""
+"""vlrft eval: both graders, several answers, and continuing an interrupted evaluation."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(
         file.write(f'{lone}{{"id": "unfini')
     capsys.readouterr()
     assert evaluate("two", *decoding) == 0
-    assert f"going on behind {2 * each} answers" in capsys.readouterr().err
+    assert f"resuming, {2 * each} answers already done" in capsys.readouterr().err
     whole = rows(tmp_path / "whole.records.jsonl")
     assert rows(records) == whole
     assert len(whole) == 5 * each
@@ -99,7 +99,7 @@ def test_other_settings_do_not_go_on_and_a_finished_one_stays(
         patch.setattr(command, "grade_samples", stop_after(1))
         assert evaluate("out") == 1
     assert evaluate("out", "rollout.max_tokens=7") == 2
-    assert "was begun with other settings" in capsys.readouterr().err
+    assert "was started with other settings" in capsys.readouterr().err
     assert evaluate("out", "rollout.max_tokens=7", "--overwrite") == 0
     assert len(rows(tmp_path / "out.records.jsonl")) == 5
     assert evaluate("out") == 2

@@ -45,7 +45,7 @@ def test_a_new_task_passes_its_check_and_trains_with_the_config_it_names(
     assert main(["check", "./packs/colours.py"]) == 0
     assert "3 of 3 gold answers earn full marks" in capsys.readouterr().out
     text = (here / "packs" / "colours.py").read_text()
-    config = yaml.safe_load(text.partition("holds\n")[2].partition('"""')[0])
+    config = yaml.safe_load(text.partition("contains\n")[2].partition('"""')[0])
     config["task"] = "./packs/colours.py"
     for stage in config["stages"]:
         stage["steps"] = 1
@@ -60,7 +60,7 @@ def test_nothing_is_overwritten_unasked(
 ) -> None:
     (here / "mine.py").write_text("precious = 1\n")
     assert main(["new", kind, "mine"]) == 2
-    assert "vlrft: mine.py exists; use --overwrite, another name or another --out\n" in (
+    assert "vlrft: mine.py exists; use --overwrite or another name or --out\n" in (
         capsys.readouterr().err
     )
     assert (here / "mine.py").read_text() == "precious = 1\n"
@@ -71,12 +71,12 @@ def test_nothing_is_overwritten_unasked(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("my-reward", "is no name for a Python file and function; use one such as my_reward"),
-        ("terse.py", "use one such as terse"),
-        ("2much", "is no name for a Python file and function; use one\n"),
-        ("class", "is no name"),
-        ("../up", "is no name"),
-        ("random", "would hide Python's own random"),
+        ("my-reward", "cannot name a Python file and function; use another such as my_reward"),
+        ("terse.py", "use another such as terse"),
+        ("2much", "cannot name a Python file and function; use another\n"),
+        ("class", "cannot name"),
+        ("../up", "cannot name"),
+        ("random", "would hide Python's module random"),
     ],
 )
 def test_a_bad_name_is_a_one_line_error(

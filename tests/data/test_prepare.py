@@ -102,7 +102,7 @@ def test_prepare_lists_every_row_that_is_left_out(
     assert sum(manifest["splits"]["test"]["defects"].values()) == 5
     assert len(list(Path("ready/images").iterdir())) == 1
     assert main(["data", "prepare", TASK, "--from", "raw", "--out", "ready"]) == 0
-    assert "is prepared already" in capsys.readouterr().out
+    assert "already prepared" in capsys.readouterr().out
     Path("ready/test.jsonl.part").write_text("the rest of an interrupted run\n")
     again = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
     assert main([*again, "--overwrite"]) == 0
@@ -263,7 +263,7 @@ def test_stored_outputs_may_bring_their_gold_answers(
     [
         ('{"id": "test/0"}', 'p.jsonl, row 1: expected {"id": …, "output": text}'),
         ('{"id": "test/0", "output": 3}', "row 1: expected"),
-        ('{"id": "test/99", "output": ""}', "row 1: the data have no sample 'test/99'"),
+        ('{"id": "test/99", "output": ""}', "row 1: no sample 'test/99' in the data"),
         ('{"id": "test/0", "output": "", "answer": ""}', "gold answer '' is not an option"),
         ("nothing", "p.jsonl, line 1: not JSON"),
     ],

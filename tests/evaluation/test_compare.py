@@ -57,7 +57,7 @@ def test_the_command_prints_and_writes_a_row_a_kind(
     command = ["compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
     assert main([*command, "--json", str(tmp_path / "out.json")]) == 0
     shown = capsys.readouterr().out
-    assert "strict (right from 1)" in shown
+    assert "strict (correct: a grade of at least 1)" in shown
     assert [line.split()[0] for line in shown.splitlines()[2:]] == ["all", "x", "y"]
     found = json.loads((tmp_path / "out.json").read_text())["strict"]
     assert [(row["name"], row["gain"]) for row in found] == [("all", 0.5), ("x", 1.0), ("y", 0.0)]

@@ -147,7 +147,7 @@ def test_the_target_starts_outside_of_its_goal_receptacle() -> None:
         (["--count", "train=1,train=2"], "train is given twice"),
         (["--count", "train=1", "--count", "valid_seen=2, train=2"], "train is given twice"),
         ([], "task alfworld makes its data: say how much, as in --count train=200"),
-        (["--count", "train=1", "--split", "train"], "--split: does not go with --count"),
+        (["--count", "train=1", "--split", "train"], "--split: cannot be combined with --count"),
     ],
 )
 def test_wrong_arguments_give_an_error_of_one_line(

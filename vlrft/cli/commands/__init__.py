@@ -1,1 +1,1 @@
-"""One module a command, each with `run(args)`; imported only when it is called."""
+"""The commands, a module each, with `run(args)`. A module is imported when its command is run."""

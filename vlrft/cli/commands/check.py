@@ -32,62 +32,63 @@ def run(args: argparse.Namespace) -> int:
         for line in wrong[:10]:
             print(f"  {line}", file=sys.stderr)
         if number == 0:
-            show(loaded)
+            show_prompt(loaded)
     return 1 if failures else 0
 
 
 def mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
-    """A line for each sample whose gold answer is not worth what it should be."""
+    """A line for each sample whose gold answer earns less than full marks."""
     for sample in samples:
         try:
             if loaded.task.env is not None:
-                yield from unfinished(loaded, sample)
+                yield from episode_mistakes(loaded, sample)
                 continue
             text = gold_text(loaded.task, sample)
             scores = score(gold_rollout(sample, text), loaded.rewards).scores
         except DataError as e:
             yield str(e)
             continue
-        poor = {k: v for k, v in scores.items() if v is not None and v < 1}
-        if poor or not any(v is not None for v in scores.values()):
-            yield f"sample {sample.id}: the gold answer {text!r} earns {poor or 'nothing'}"
+        low = {k: v for k, v in scores.items() if v is not None and v < 1}
+        if low or not any(v is not None for v in scores.values()):
+            yield f"sample {sample.id}: the gold answer {text!r} earns {low or 'nothing'}"
 
 
-def unfinished(loaded: LoadedTask, sample: Sample) -> Iterator[str]:
-    """A line when the gold play does not end with full marks. Raises DataError where its environment fails."""
-    said, grade = grade_gold_answer(loaded.task, loaded.graders, sample, loaded.host)
+def episode_mistakes(loaded: LoadedTask, sample: Sample) -> Iterator[str]:
+    """A line if the gold episode earns less than full marks. Raises DataError if its environment fails."""
+    turns, grade = grade_gold_answer(loaded.task, loaded.graders, sample, loaded.host)
     if not reaches_threshold(grade, 1.0):
-        yield f"sample {sample.id}: the gold play of {len(said)} turns earns {grade:g}"
+        yield f"sample {sample.id}: the gold episode of {len(turns)} turns earns {grade:g}"
 
 
 def gold_rollout(sample: Sample, text: str) -> Rollout:
+    """A rollout whose completion is the text, without token ids."""
     row = TrainingRow(prompt=Prompt(ids=()), pieces=(Piece(ids=(), text=text, finish="stop"),))
     return Rollout(sample=sample, rows=(row,), origin="injected")
 
 
-def show(loaded: LoadedTask) -> None:
-    """The first sample as a policy reads it: the rendered prompt of a small policy, and its lengths.
+def show_prompt(loaded: LoadedTask) -> None:
+    """Prints the first sample as a policy reads it: the rendered prompt of a small policy, and its lengths.
 
     Without torch, the messages as the pack gives them.
     """
     sample = loaded.samples[0]
-    said = gold_turns(loaded.task, sample)
-    seen = walk(sample, said, loaded.host)[0][0]
+    answers = gold_turns(loaded.task, sample)
+    observation = walk(sample, answers, loaded.host)[0][0]
     if find_spec("torch") is None:
-        for message in seen.messages:
+        for message in observation.messages:
             parts = (part if isinstance(part, str) else "<image>" for part in message.content)
             print(f"{message.role}: {''.join(parts)}")
-        print(f"images: {len(seen.images)}; their tokens are counted where torch is installed")
-        print("\n".join(f"gold: {text}" for text in said))
+        print(f"images: {len(observation.images)}; install torch to count their tokens")
+        print("\n".join(f"gold: {text}" for text in answers))
         return
     from vlrft.policy.load import load_policy
 
     policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=loaded.text(64))
-    prompt = policy.chat.render(seen.messages, seen.images, name=sample.id)
-    places = [image.tokens for image in prompt.images]
+    prompt = policy.chat.render(observation.messages, observation.images, name=sample.id)
+    image_tokens = [image.tokens for image in prompt.images]
     text = policy.chat.tokenizer.decode(prompt.ids)
     token = str(policy.chat.image_token)
     print(re.sub(f"(?:{re.escape(token)})+", f"{token} …", text).strip())
-    sizes = [f"{image.width} × {image.height}" for image in seen.images]
-    print(f"prompt: {len(prompt.ids)} tokens; images: {sizes or 'none'}, {places} tokens")
-    print("\n".join(f"gold: {text}" for text in said))
+    sizes = [f"{image.width} × {image.height}" for image in observation.images]
+    print(f"prompt: {len(prompt.ids)} tokens; images: {sizes or 'none'}, {image_tokens} tokens")
+    print("\n".join(f"gold: {text}" for text in answers))

@@ -1,4 +1,4 @@
-"""vlrft check reward: what a policy would find out about a reward, before it does."""
+"""vlrft check reward: ways in which a policy could game a reward, found before training."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
     (reward,) = load_rewards({args.reward: RewardConfig(completions=args.completions)})
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:
-        samples, outputs = stored(args.predictions, loaded, samples)
-    probed = Prober(reward, golds_of(loaded, samples), args.time_limit).run(outputs)
-    verdict = Verdict(probed)
+        samples, outputs = read_outputs(args.predictions, loaded, samples)
+    prober = Prober(reward, gold_completions(loaded, samples), args.time_limit)
+    verdict = Verdict(prober.run(outputs))
     if args.json:
         about = {"task": loaded.task.name, "split": split}
         print(json.dumps({**about, **verdict.to_json()}, indent=1))
@@ -44,39 +44,42 @@ def run(args: argparse.Namespace) -> int:
     return 1 if verdict.flaws else 0
 
 
-def golds_of(loaded: LoadedTask, samples: Sequence[Sample]) -> GoldCompletions:
-    """Raises DataError for a task without gold answers."""
+def gold_completions(loaded: LoadedTask, samples: Sequence[Sample]) -> GoldCompletions:
+    """The gold completions of the samples, with their answers. Raises DataError for a task without gold answers."""
     extract = loaded.task.extract or read_answer
     texts = [gold_text(loaded.task, sample) for sample in samples]
-    read = [extract(text) for text in texts]
-    answers = [a if a and a in text else text for a, text in zip(read, texts, strict=True)]
+    extracted = [extract(text) for text in texts]
+    answers = [a if a and a in text else text for a, text in zip(extracted, texts, strict=True)]
     return GoldCompletions(samples=samples, texts=texts, answers=answers)
 
 
-def stored(
+def read_outputs(
     path: Path, loaded: LoadedTask, samples: list[Sample]
 ) -> tuple[list[Sample], list[tuple[int, str]]]:
-    """The samples with those of the stored outputs added, and the outputs by the samples' places."""
+    """The samples, with those that the stored outputs answer appended, and each output with the index of its sample.
+
+    Raises DataError when no output is of a sample of this split.
+    """
     rows = [(str(row["id"]), str(row["output"])) for row in read_predictions(path)]
-    wanted = {name for name, _ in rows} - {sample.id for sample in samples}
-    more = (loaded.samples[k] for k in range(len(samples), len(loaded.samples)) if wanted)
-    samples = [*samples, *(sample for sample in more if sample.id in wanted)]
-    places = {sample.id: k for k, sample in enumerate(samples)}
-    known = [(places[name], text) for name, text in rows if name in places]
-    if not known:
+    missing = {name for name, _ in rows} - {sample.id for sample in samples}
+    others = (loaded.samples[k] for k in range(len(samples), len(loaded.samples)) if missing)
+    samples = [*samples, *(sample for sample in others if sample.id in missing)]
+    indices = {sample.id: k for k, sample in enumerate(samples)}
+    outputs = [(indices[name], text) for name, text in rows if name in indices]
+    if not outputs:
         raise DataError(
             f"{path}: none of its {len(rows)} ids is a sample of this split; try --split"
         )
-    if len(known) < len(rows):
+    if len(outputs) < len(rows):
         print(
-            f"vlrft: {len(rows) - len(known)} outputs are of no sample of this split",
+            f"vlrft: {len(rows) - len(outputs)} outputs belong to no sample of this split",
             file=sys.stderr,
         )
-    return samples, known
+    return samples, outputs
 
 
 def report(verdict: Verdict) -> list[str]:
-    """Figures, a line a probe, notes and flaws."""
+    """The printed report: ranges and latency, a line for each probe, notes and flaws."""
     probed, latency = verdict.probed, verdict.latency()
     lines = [
         f"applies to {len(verdict.gold_scores)} of {probed.samples} samples; scores from {verdict.low:.2f} to "
@@ -91,12 +94,12 @@ def report(verdict: Verdict) -> list[str]:
         mean = "   -" if row.mean is None else f"{row.mean:.2f}"
         line = f"{row.probe:{width}}  {mean:>5}  {row.full:7.1%}  {row.errors or '':>6}"
         lines.append(line.rstrip())
-    stored = verdict.outputs()
-    if stored:
-        mean = "-" if stored["mean"] is None else f"{stored['mean']:.3f}"
+    outputs = verdict.outputs()
+    if outputs:
+        mean = "-" if outputs["mean"] is None else f"{outputs['mean']:.3f}"
         lines += [
             "",
-            f"stored outputs: {stored['outputs']}, mean {mean}, {stored['errors']} errors",
+            f"stored outputs: {outputs['outputs']}, mean {mean}, {outputs['errors']} errors",
         ]
     lines += ["", *(f"note: {note}" for note in verdict.notes)]
     lines += [f"flaw: {flaw}" for flaw in verdict.flaws] or ["no flaw found"]

@@ -1,4 +1,4 @@
-"""vlrft compare A B: paired, on the same samples."""
+"""vlrft compare BEFORE AFTER: two evaluations of the same samples, paired by sample."""
 
 from __future__ import annotations
 
@@ -8,60 +8,64 @@ import json
 from pathlib import Path
 from typing import Any
 
+from vlrft.cli.outputs import refuse_existing
 from vlrft.data.jsonl import replace
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records
 from vlrft.schema import DataError, Record
-from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.json is not None and args.json.exists() and not args.overwrite:
-        raise ConfigError([f"{args.json} exists; use --overwrite or another --json"])
-    before, known = read(args.before)
+    refuse_existing(args.json, "--json", overwrite=args.overwrite)
+    before, results = read(args.before)
     after, _ = read(args.after)
     graders = [g for g in ("strict", "official") if g in before[0].grades and g in after[0].grades]
-    chosen = graders if args.grader == "both" else [args.grader]
-    if not chosen:
+    if args.grader != "both":
+        graders = [args.grader]
+    if not graders:
         raise DataError(f"{args.before} and {args.after} have no grader in common")
-    found: dict[str, list[Comparison]] = {}
-    for grader in chosen:
-        threshold = (
-            known.get(grader, {}).get("threshold", 1.0)
-            if args.threshold is None
-            else args.threshold
-        )
-        found[grader] = compare(before, after, grader, threshold, args.by)
-        print(f"{grader} (right from {threshold:g})")
-        print("\n".join(lines(found[grader])))
+    comparisons: dict[str, list[Comparison]] = {}
+    for grader in graders:
+        threshold = args.threshold
+        if threshold is None:
+            threshold = results.get(grader, {}).get("threshold", 1.0)
+        comparisons[grader] = compare(before, after, grader, threshold, args.by)
+        print(f"{grader} (correct: a grade of at least {threshold:g})")
+        print("\n".join(lines(comparisons[grader])))
     if args.json is not None:
-        tree = {g: [dataclasses.asdict(row) for row in rows] for g, rows in found.items()}
+        tree = {g: [dataclasses.asdict(row) for row in rows] for g, rows in comparisons.items()}
         replace(args.json, (json.dumps(tree, indent=1) + "\n").encode())
 
 
 def read(path: Path) -> tuple[list[Record], dict[str, Any]]:
-    """The records of an evaluation's JSON, or a file of records. Raises DataError."""
+    """The records of an evaluation, and its results where they are at hand. `path`: its JSON, or its records.
+
+    Raises DataError.
+    """
     if not path.is_file():
-        raise DataError(f"{path}: no such file; give what vlrft eval or score wrote with --json")
-    known: dict[str, Any] = {}
-    records = path
+        raise DataError(
+            f"{path}: no such file; give one that vlrft eval or score wrote with --json"
+        )
+    results: dict[str, Any] = {}
+    records_file = path
     if path.suffix == ".json":
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if "records" not in known:
+        results = json.loads(path.read_text(encoding="utf-8"))
+        if "records" not in results:
             raise DataError(
-                f"{path}: names no records; give what vlrft eval or score wrote with --json"
+                f"{path}: no result of an evaluation; give a file that vlrft eval or score wrote with --json"
             )
-        named = Path(known["records"])
-        records = named if named.is_file() else path.with_name(named.name)
-    if not records.is_file():
-        raise DataError(f"{path}: its records {records} are not there")
-    found = read_records(records)
-    if not found:
-        raise DataError(f"{records}: holds no records")
-    return found, known
+        named = Path(results["records"])
+        records_file = named if named.is_file() else path.with_name(named.name)
+    if not records_file.is_file():
+        raise DataError(f"{path}: its records {records_file} do not exist")
+    records = read_records(records_file)
+    if not records:
+        raise DataError(f"{records_file}: has no records")
+    return records, results
 
 
 def lines(rows: list[Comparison]) -> list[str]:
+    """The printed table, columns aligned."""
     width = max(len(r.name) for r in rows)
     head = f"{'':{width}}      n  before   after    gain  95 % interval       gained  lost  p (McNemar)"
     body = [

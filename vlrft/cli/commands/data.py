@@ -1,12 +1,12 @@
-"""vlrft data: prepare PACK writes validated rows once; show PACK says what there is."""
+"""vlrft data: `prepare TASK` writes validated rows into a folder, once; `show TASK` describes the samples."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from vlrft.cli.outputs import refuse_existing
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
 from vlrft.envs import build_host
@@ -42,16 +42,16 @@ def run_prepare(args: argparse.Namespace) -> None:
     if args.out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
     overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
-    options = task_options(task, task_config(args.task, overrides).options)
+    options = parse_options(task, task_config(args.task, overrides).options)
     done = 0
     for split in args.split or task.splits:
         if (args.out / f"{split}.jsonl").exists() and not args.overwrite:
-            print(f"{split}: is prepared already (--overwrite makes it anew)")
+            print(f"{split}: already prepared (--overwrite prepares it again)")
             done += 1
             continue
         source = task.load.source(split, options)
         try:
-            found = prepare(
+            prepared = prepare(
                 task.load.rows(source, split, options),
                 task=task.name,
                 split=split,
@@ -66,42 +66,45 @@ def run_prepare(args: argparse.Namespace) -> None:
             print(f"{split}: not prepared: {e}", file=sys.stderr)
             continue
         done += 1
-        again = f", {found.resumed} of them by an earlier call" if found.resumed else ""
-        print(f"{split}: {found.rows} rows{again}")
-        for reason, count in found.defects.items():
+        again = f", {prepared.resumed} of them by an earlier call" if prepared.resumed else ""
+        print(f"{split}: {prepared.rows} rows{again}")
+        for reason, count in prepared.defects.items():
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
     if not done:
         raise DataError(f"task {task.name}: no split could be prepared")
 
 
 def run_generate(task: Task, args: argparse.Namespace) -> None:
-    given = {"--from": args.where, "--split": args.split, "--overwrite": args.overwrite}
-    if unused := [flag for flag, value in given.items() if value]:
-        raise ConfigError([f"{unused[0]}: does not go with --count; {task.name} makes its data"])
+    options = {"--from": args.where, "--split": args.split, "--overwrite": args.overwrite}
+    if unused := [flag for flag, value in options.items() if value]:
+        raise ConfigError(
+            [f"{unused[0]}: cannot be combined with --count; {task.name} makes its data"]
+        )
     for line in generate(task, args.count, args.seed, args.out):
         print(line, flush=True)
 
 
 def gold_check(task: Task, options: object) -> Callable[[Row], str | None]:
-    """What keeps a row's gold answer from full marks by the strict grader."""
+    """Checks a row: None if the strict grader gives its gold answer full marks, otherwise the reason."""
     graders = Graders.of(task)
     load, host = task.load, build_host(task, workers=0, time_limit=None, reference="")
     assert isinstance(load, Dataset)
 
     def check(row: Row) -> str | None:
         try:
-            said, grade = grade_gold_answer(task, graders, load.sample(row, options), host)
+            turns, grade = grade_gold_answer(task, graders, load.sample(row, options), host)
         except DataError as e:
             return str(e)
-        return None if reaches_threshold(grade, 1.0) else f"{' / '.join(said)!r} earns {grade:g}"
+        return None if reaches_threshold(grade, 1.0) else f"{' / '.join(turns)!r} earns {grade:g}"
 
     return check
 
 
-def task_options(task: Task, given: dict[str, object]) -> object:
+def parse_options(task: Task, options: dict[str, object]) -> object:
+    """The task's options as an instance of its dataclass."""
     from pydantic import TypeAdapter
 
-    return TypeAdapter(task.options).validate_python(given)
+    return TypeAdapter(task.options).validate_python(options)
 
 
 def run_show(args: argparse.Namespace) -> None:
@@ -127,11 +130,6 @@ def run_show(args: argparse.Namespace) -> None:
     if not sheets:
         raise DataError(f"task {config.name}: no split could be loaded")
     if args.html is not None:
-        write(args.html, overwrite=args.overwrite)
+        refuse_existing(args.html, "--html", overwrite=args.overwrite)
         write_sheet(args.html, config.name, sheets)
         print(f"contact sheet: {args.html}")
-
-
-def write(path: Path, *, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise ConfigError([f"{path} exists; use --overwrite or another --html"])

@@ -1,4 +1,4 @@
-"""vlrft doctor: what is installed, and with a config what its run would hold."""
+"""vlrft doctor: installed packages and devices, and the planned peak memory of a config's run."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from importlib.util import find_spec
 from vlrft.schema.errors import ConfigError
 
 CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
-EXTRAS = {  # extra -> its package, and what it is for
+EXTRAS = {  # extra -> its package and its use
     "digits": ("scikit-learn", "the pack that needs no download"),
-    "data": ("datasets", "data sets of the hub, parquet"),
-    "math": ("math-verify", "mathematical answers beyond numbers"),
+    "data": ("datasets", "data sets on the hub, parquet files"),
+    "math": ("math-verify", "formulas as answers"),
     "text": ("sacrebleu", "BLEU"),
     "peft": ("peft", "LoRA"),
-    "trl": ("trl", "our methods in TRL's GRPOTrainer"),
-    "deepspeed": ("deepspeed", "many ranks, sharded"),
+    "trl": ("trl", "vlrft's algorithms in TRL's GRPOTrainer"),
+    "deepspeed": ("deepspeed", "weights and optimiser sharded over ranks"),
     "alfworld": ("alfworld", "agents in ALFWorld's games"),
     "tensorboard": ("tensorboard", "curves in TensorBoard"),
     "wandb": ("wandb", "Weights & Biases"),
     "trackio": ("trackio", "trackio"),
 }
-TORCHVISION = "faster image processing"  # no extra installs it: it has to match the build of torch
+TORCHVISION = "faster image processing"  # not an extra, as its build has to match that of torch
 
 
 def run(args: argparse.Namespace) -> int:
     if args.ranks < 1:
-        raise ConfigError([f"--ranks: {args.ranks}; at least 1"])
+        raise ConfigError([f"--ranks: {args.ranks}; expected at least 1"])
     print(f"python        {platform.python_version()} on {platform.system()} {platform.machine()}")
     missing = [name for name in CORE if _version(name) is None]
     for name in CORE:

@@ -1,4 +1,4 @@
-"""vlrft eval: a checkpoint answers a split and is graded; what a stopped evaluation had done is not done again."""
+"""vlrft eval: a model answers a split and is graded. An interrupted evaluation continues where it stopped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from vlrft.cli.outputs import refuse_existing
 from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, eval_config, load_config
-from vlrft.data.jsonl import replace as write_whole
+from vlrft.data.jsonl import replace as replace_file
 from vlrft.data.jsonl import whole_lines
 from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
@@ -28,13 +29,12 @@ from vlrft.schema.errors import ConfigError
 
 def run(args: argparse.Namespace) -> None:
     out: Path | None = args.json
-    if out is not None and out.exists() and not args.overwrite:
-        raise ConfigError([f"{out} exists; use --overwrite or another --json"])
+    refuse_existing(out, "--json", overwrite=args.overwrite)
     task, model, rollout, decoding = settings(args)
-    begun = None
+    partial = None
     if out is not None:
-        told = dump_sections(task=task, policy=model, rollout=rollout, eval=decoding)
-        begun = AnsweredRecords(out, told, anew=args.overwrite)
+        settings_text = dump_sections(task=task, policy=model, rollout=rollout, eval=decoding)
+        partial = PartialRecords(out, settings_text, restart=args.overwrite)
 
     from transformers.utils import logging as transformers_logging
 
@@ -59,29 +59,29 @@ def run(args: argparse.Namespace) -> None:
     def play(chunk: Sequence[Sample]) -> list[Group]:
         return play_evaluation(loaded, chunk, engine, policy.chat, rollout, decoding)
 
-    records = begun.records(decoding.answers) if begun is not None else []
+    records = partial.read(decoding.answers) if partial is not None else []
     if records:
-        print(f"vlrft: going on behind {len(records)} answers", file=sys.stderr)
+        print(f"vlrft: resuming, {len(records)} answers already done", file=sys.stderr)
     total = len(samples) * decoding.answers
     for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
         records += chunk
-        if begun is not None:
-            write_records(begun.path, chunk)
+        if partial is not None:
+            write_records(partial.path, chunk)
         print(f"{len(records)} of {total} answers", file=sys.stderr)
-    found = compute_metrics(loaded.task, records)
-    graders = tuple(found.graded)
-    for line in missing_metrics(loaded.task, found):
+    evaluation = compute_metrics(loaded.task, records)
+    graders = tuple(evaluation.graded)
+    for line in missing_metrics(loaded.task, evaluation):
         print(f"vlrft: {line}", file=sys.stderr)
-    print("\n".join(table(found, graders)))
+    print("\n".join(table(evaluation, graders)))
     if out is not None:
         about = {"task": task.name, "split": decoding.split, "model": args.model}
-        write_results(out, found, graders, **about)
+        write_results(out, evaluation, graders, **about)
 
 
 def settings(
     args: argparse.Namespace,
 ) -> tuple[TaskConfig, PolicyConfig, RolloutConfig, EvalConfig]:
-    """From a task's name, or from a config; what the command line says goes first. Raises ConfigError."""
+    """The settings of a task by name or of a config; options of the command line take precedence. Raises ConfigError."""
     if args.task is not None:
         task, model, rollout, decoding = eval_config(args.task, args.model, args.overrides)
     else:
@@ -93,31 +93,33 @@ def settings(
     return task, model, rollout, replace(decoding, split=split, limit=limit)
 
 
-class AnsweredRecords:
-    """The records of an evaluation that may have been stopped, and the settings that they were made with."""
+class PartialRecords:
+    """The records of an evaluation that may have been interrupted, and the file with its settings."""
 
-    def __init__(self, out: Path, settings: str, *, anew: bool) -> None:
+    def __init__(self, out: Path, settings: str, *, restart: bool) -> None:
+        """`restart`: removes older records. Raises ConfigError for records of other settings, or an unwritable folder."""
         self.path = records_path(out)
-        kept = out.with_name(f"{out.stem}.settings.yaml")
-        if anew or out.exists():
+        settings_file = out.with_name(f"{out.stem}.settings.yaml")
+        if restart or out.exists():
             self.path.unlink(missing_ok=True)
-        old = kept.read_text(encoding="utf-8") if kept.exists() else None
+        old = settings_file.read_text(encoding="utf-8") if settings_file.exists() else None
         if self.path.exists() and old != settings:
             raise ConfigError(
                 [
-                    f"{self.path} was begun with other settings (see {kept}); use --overwrite or another --json"
+                    f"{self.path} was started with other settings (see {settings_file}); "
+                    "use --overwrite or another --json"
                 ]
             )
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(settings, encoding="utf-8")
+            settings_file.write_text(settings, encoding="utf-8")
         except OSError as e:
             raise ConfigError([f"{out}: cannot be written ({e.strerror})"]) from None
 
-    def records(self, answers: int) -> list[Record]:
-        """Those of whole samples; the file holds no others from then on."""
+    def read(self, answers: int) -> list[Record]:
+        """The records of all complete samples, `answers` each; removes those of an incomplete one from the file."""
         if not self.path.exists():
             return []
         lines = [line + b"\n" for line, _ in whole_lines(self.path)]
-        write_whole(self.path, b"".join(lines[: len(lines) // answers * answers]))
+        replace_file(self.path, b"".join(lines[: len(lines) // answers * answers]))
         return read_records(self.path)

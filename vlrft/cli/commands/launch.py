@@ -1,4 +1,4 @@
-"""vlrft launch"""
+"""vlrft launch: `vlrft train` in several processes of this machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from vlrft.schema.errors import ConfigError
 
 def run(args: argparse.Namespace) -> int:
     if args.ranks < 1:
-        raise ConfigError([f"--ranks: {args.ranks}; at least 1"])
-    load_config(args.config, args.overrides)  # its mistakes are told once
+        raise ConfigError([f"--ranks: {args.ranks}; expected at least 1"])
+    load_config(
+        args.config, args.overrides
+    )  # so that a mistake is reported once, not by every rank
     from vlrft.distributed.launcher import launch
 
-    given = [args.config, *args.overrides]
-    given += ["--out", str(args.out)] if args.out else []
-    given += [f"--{name}" for name in ("resume", "overwrite", "debug") if getattr(args, name)]
-    return launch(["train", *given], args.ranks)
+    command = ["train", args.config, *args.overrides]
+    command += ["--out", str(args.out)] if args.out else []
+    command += [f"--{name}" for name in ("resume", "overwrite", "debug") if getattr(args, name)]
+    return launch(command, args.ranks)

@@ -1,4 +1,4 @@
-"""vlrft list"""
+"""vlrft list: the names of tasks, rewards, algorithms or configs, with a line on each."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 from vlrft.config.shipped import shipped_configs
 from vlrft.plugins.find import find_reward, find_task, reward_names, task_names
 
-DOC_WIDTH = 120  # characters of what a reward says of itself
+DOC_WIDTH = 120  # characters of a reward's description
 Entries = Mapping[str, Mapping[str, Any]]
 
 
 def run(args: argparse.Namespace) -> None:
     makers = {"tasks": tasks, "rewards": rewards, "algorithms": algorithms, "configs": configs}
     kinds = [args.kind] if args.kind else ["tasks", "rewards"]  # algorithms need torch
-    found = {kind: makers[kind]() for kind in kinds}
+    listing = {kind: makers[kind]() for kind in kinds}
     if args.json:
-        print(json.dumps(found if args.kind is None else found[args.kind], indent=1))
+        print(json.dumps(listing if args.kind is None else listing[args.kind], indent=1))
         return
-    for kind, entries in found.items():
+    for kind, entries in listing.items():
         if kind == "configs":
             print("\n".join(table(entries)))
             continue
@@ -52,31 +52,31 @@ def algorithms() -> Entries:
 
 
 def configs() -> Entries:
-    """What each shipped config trains, and what its paper reports."""
+    """The task, model and stages of each shipped config, and the results that its paper reports."""
     from vlrft.config.load import load_config
 
     out: dict[str, dict[str, Any]] = {}
     for name, path in shipped_configs().items():
         config = load_config(path)
         model, build = config.policy.model, config.policy.build
-        told = config.published
+        published = config.published
         out[name] = {
             "task": config.task.name,
             "model": model or (f"built {build.family}" if build else ""),
             "algorithm": " + ".join(str(s.name) for s in config.stages),
-            "paper": "" if told is None else told.source,
-            "published": {} if told is None else told.scores,
+            "paper": "" if published is None else published.source,
+            "published": {} if published is None else published.scores,
         }
     return out
 
 
 def table(entries: Entries) -> list[str]:
-    """A line a config, columns aligned."""
+    """A line for each config, columns aligned."""
     head = ("config", "task", "model", "stages", "paper", "published (%)")
     rows: list[tuple[str, ...]] = [head]
     for name, e in entries.items():
-        figures = ", ".join(f"{k} {v:g}" for k, v in e["published"].items())
-        rows.append((name, e["task"], e["model"], e["algorithm"], e["paper"], figures))
+        published = ", ".join(f"{k} {v:g}" for k, v in e["published"].items())
+        rows.append((name, e["task"], e["model"], e["algorithm"], e["paper"], published))
     widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -85,8 +85,8 @@ def table(entries: Entries) -> list[str]:
 
 
 def _reward_doc(name: str) -> str:
-    """What the reward is: the first line of its file; of one among several in a file, its own."""
+    """The first paragraph on a reward: in its file's docstring, or for a variant in its own."""
     function = find_reward(name)
-    own = function if "." in name else inspect.getmodule(function)
-    first = (inspect.getdoc(own) or "").partition("\n\n")[0]
-    return shorten(first, DOC_WIDTH, placeholder=" …")
+    documented = function if "." in name else inspect.getmodule(function)
+    paragraph = (inspect.getdoc(documented) or "").partition("\n\n")[0]
+    return shorten(paragraph, DOC_WIDTH, placeholder=" …")

@@ -8,6 +8,7 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+from vlrft.cli.outputs import refuse_existing
 from vlrft.schema.errors import ConfigError
 
 NEXT = {
@@ -17,10 +18,10 @@ NEXT = {
 
 
 def run(args: argparse.Namespace) -> None:
-    name, kind = checked(args.name), args.kind
+    name, kind = args.name, args.kind
+    refuse_bad_name(name)
     path: Path = args.out / f"{name}.py"
-    if path.exists() and not args.overwrite:
-        raise ConfigError([f"{path} exists; use --overwrite, another name or another --out"])
+    refuse_existing(path, "name or --out", overwrite=args.overwrite)
     template = (files("vlrft.cli") / "templates" / f"{kind}.py").read_text(encoding="utf-8")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,12 +32,11 @@ def run(args: argparse.Namespace) -> None:
     print(f"wrote {shown}; next: {NEXT[kind].format(path=shown)}")
 
 
-def checked(name: str) -> str:
-    """The name of a file and of what stands in it. Raises ConfigError."""
+def refuse_bad_name(name: str) -> None:
+    """Raises ConfigError for a name that cannot be both a file's and a function's, or that hides a standard module."""
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
-        near = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.removesuffix(".py"))
-        hint = f" such as {near}" if near.isidentifier() and not keyword.iskeyword(near) else ""
-        raise ConfigError([f"{name!r} is no name for a Python file and function; use one{hint}"])
+        fixed = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.removesuffix(".py"))
+        hint = f" such as {fixed}" if fixed.isidentifier() and not keyword.iskeyword(fixed) else ""
+        raise ConfigError([f"{name!r} cannot name a Python file and function; use another{hint}"])
     if name in sys.stdlib_module_names:
-        raise ConfigError([f"{name}.py would hide Python's own {name}; use another name"])
-    return name
+        raise ConfigError([f"{name}.py would hide Python's module {name}; use another name"])

@@ -1,4 +1,4 @@
-"""vlrft report"""
+"""vlrft report: the report of a run, written again."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""vlrft score: grades stored outputs, of any model, without loading one."""
+"""vlrft score: stored outputs of any model, graded without running a model."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vlrft.cli.outputs import refuse_existing
 from vlrft.config.load import task_config
 from vlrft.data import RowSamples, open_source
 from vlrft.evaluation.evaluate import EVAL_CHUNK, compute_metrics
@@ -32,31 +33,32 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(
             [f"task {task.name} has no {unknown[0]} grader; it has {', '.join(task.graders)}"]
         )
-    if args.json is not None and args.json.exists() and not args.overwrite:
-        raise ConfigError([f"{args.json} exists; use --overwrite or another --json"])
+    refuse_existing(args.json, "--json", overwrite=args.overwrite)
     rows = list(read_predictions(args.predictions))
-    loaded = bound_task(args, rows)
-    samples = samples_of(loaded, rows) if loaded is not None else {}
+    loaded = load_if_needed(args, rows)
+    samples = select_samples(loaded, rows) if loaded is not None else {}
     records: Sequence[Record] = tuple(grade(task, rows, samples, args.predictions))
     if loaded is not None:
-        records = completed(loaded, records)
-    found = compute_metrics(task, records)
-    for line in missing_metrics(task, found):
+        records = complete(loaded, records)
+    evaluation = compute_metrics(task, records)
+    for line in missing_metrics(task, evaluation):
         print(f"vlrft: {line}", file=sys.stderr)
-    graders = tuple(g for g in graders if g in found.graded)
+    graders = tuple(g for g in graders if g in evaluation.graded)
     if not graders:
-        raise DataError(f"{args.predictions}: no figures by the {args.grader} grader")
-    print("\n".join(table(found, graders)))
+        raise DataError(
+            f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
+        )
+    print("\n".join(table(evaluation, graders)))
     if args.json is not None:
         path = records_path(args.json)
         path.unlink(missing_ok=True)
         write_records(path, records)
         about = {"task": task.name, "split": args.split, "predictions": str(args.predictions)}
-        write_results(args.json, found, graders, **about)
+        write_results(args.json, evaluation, graders, **about)
 
 
 def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Rows `{"id", "output"}`, with `answer` (or `ground_truth`) and `tags` where the pack's data are not at hand.
+    """The rows `{"id", "output"}`; for samples that are not loaded also `answer` (or `ground_truth`) and `tags`.
 
     Raises DataError.
     """
@@ -66,14 +68,14 @@ def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
         wrong = [k for k in ("id", "output") if not isinstance(row.get(k), str | int)]
         if wrong or not isinstance(row["output"], str):
             raise DataError(
-                f'{path}, row {number}: expected {{"id": …, "output": text}}, found {str(dict(row))[:80]}'
+                f'{path}, row {number}: expected {{"id": …, "output": text}}, got {str(dict(row))[:80]}'
             )
         gold = {"answer": row["ground_truth"]} if "ground_truth" in row else {}
         yield {**gold, **row}
 
 
-def bound_task(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> LoadedTask | None:
-    """The pack with its samples; None when every row brings its own gold answer and no data are named."""
+def load_if_needed(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> LoadedTask | None:
+    """The task with its samples; None when every row has its own gold answer and --data is not given."""
     overrides = list(args.overrides)
     if args.data is not None:
         overrides.append(f"options.data={args.data}")
@@ -82,42 +84,43 @@ def bound_task(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> Loade
     return load_task(task_config(args.task, overrides), args.split)
 
 
-def samples_of(loaded: LoadedTask, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
-    """Those that rows are about, by id."""
-    wanted = {str(row["id"]) for row in rows}
-    found: dict[str, Sample] = {}
-    own = loaded.samples
-    for sample in own.without_images() if isinstance(own, RowSamples) else own:
-        if sample.id in wanted:
-            found[sample.id] = sample
-    if absent := len(loaded.samples) - len(found):
+def select_samples(loaded: LoadedTask, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
+    """The samples that the rows answer, by id."""
+    ids = {str(row["id"]) for row in rows}
+    samples = {sample.id: sample for sample in without_images(loaded) if sample.id in ids}
+    if absent := len(loaded.samples) - len(samples):
         print(f"vlrft: {absent} of {len(loaded.samples)} samples have no output", file=sys.stderr)
-    return found
+    return samples
 
 
-def completed(loaded: LoadedTask, records: Sequence[Record]) -> Sequence[Record]:
-    """The records as `vlrft eval` completes them, of a bounded number of samples at a time; pictures are opened only
-    where the task needs them for it."""
+def without_images(loaded: LoadedTask) -> Iterable[Sample]:
+    """The samples, without opening their images where that is possible."""
+    samples = loaded.samples
+    return samples.without_images() if isinstance(samples, RowSamples) else samples
+
+
+def complete(loaded: LoadedTask, records: Sequence[Record]) -> Sequence[Record]:
+    """The records completed as in `vlrft eval`, some samples at a time, so that few images are open at once."""
     if loaded.complete is None:
         return records
-    answers: dict[str, list[int]] = {}
+    records_of: dict[str, list[int]] = {}  # sample id -> indices of its records
     for k, record in enumerate(records):
-        answers.setdefault(record.id, []).append(k)
-    own, done = loaded.samples, list(records)
-    light = own.without_images() if isinstance(own, RowSamples) else own
-    places = [k for k, sample in enumerate(light) if sample.id in answers]
-    for start in range(0, len(places), EVAL_CHUNK):
-        chunk = [own[k] for k in places[start : start + EVAL_CHUNK]]
-        spots = [k for sample in chunk for k in answers[sample.id]]
-        found = loaded.complete_records(chunk, [records[k] for k in spots])
-        for k, record in zip(spots, found, strict=True):
-            done[k] = record
-    return done
+        records_of.setdefault(record.id, []).append(k)
+    completed = list(records)
+    answered = [k for k, sample in enumerate(without_images(loaded)) if sample.id in records_of]
+    for start in range(0, len(answered), EVAL_CHUNK):
+        chunk = [loaded.samples[k] for k in answered[start : start + EVAL_CHUNK]]
+        indices = [k for sample in chunk for k in records_of[sample.id]]
+        parts = loaded.complete_records(chunk, [records[k] for k in indices])
+        for k, record in zip(indices, parts, strict=True):
+            completed[k] = record
+    return completed
 
 
 def grade(
-    task: Task, rows: list[Mapping[str, Any]], samples: Mapping[str, Sample], where: Path
+    task: Task, rows: list[Mapping[str, Any]], samples: Mapping[str, Sample], path: Path
 ) -> Iterator[Record]:
+    """A record for each row. `path`: of the rows. Raises DataError for a row without sample and gold answer."""
     graders = Graders.of(task)
     for number, row in enumerate(rows, 1):
         name = str(row["id"])
@@ -125,7 +128,7 @@ def grade(
         if sample is None:
             if "answer" not in row:
                 raise DataError(
-                    f'{where}, row {number}: the data have no sample {name!r}; give its gold as "answer"'
+                    f'{path}, row {number}: no sample {name!r} in the data; give its gold answer as "answer"'
                 )
             tags: Mapping[str, str] = row.get("tags") or {}
             info: Mapping[str, Any] = row.get("info") or {}

@@ -1,4 +1,4 @@
-"""vlrft train"""
+"""vlrft train: a run from one config, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(args: argparse.Namespace) -> None:
     from vlrft.reporting.html.page import summary_table
     from vlrft.trainer.train import train
 
-    transformers_logging.disable_progress_bar()  # of saving a model: the run has a progress line of its own
+    transformers_logging.disable_progress_bar()  # it would break the run's own progress line
     out = args.out or Path("runs") / Path(args.config).stem
     train(config, out=out, resume=args.resume, overwrite=args.overwrite)
     if rank_from_environment():

@@ -13,10 +13,10 @@ from vlrft.schema import DataError, Sample
 
 
 def my_reward(completion: str, sample: Sample) -> float | None:
-    """0.0, 0.5 or 1.0; None (not applicable) where the gold answer is no text.
+    """0.0, 0.5 or 1.0; None (not applicable) if the gold answer is not a text.
 
-    0.0 for another answer, none, two or one without the tag. Raises DataError for an empty gold answer: a broken gold
-    answer must stop a run, not pay.
+    0.0 for a wrong answer, no answer, two answers, or one without the tag. Raises DataError for an empty gold answer: a
+    broken gold answer must stop the run instead of being rewarded.
 
     >>> sample = Sample(id="colours/1", messages=(), answer="Prussian blue")
     >>> my_reward("<think>It is dark.</think><answer>Prussian blue</answer>", sample)

@@ -5,7 +5,7 @@ Check it, then train on it:
     vlrft check ./my_task.py
     vlrft train my_task.yaml
 
-where my_task.yaml holds
+where my_task.yaml contains
 
     task: ./my_task.py
     policy: {build: {family: qwen2}}
@@ -31,7 +31,7 @@ ROWS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a config may set: `task: {name: ./my_task.py, options: {hint: …}}`."""
+    """The keys that a config may set: `task: {name: ./my_task.py, options: {hint: …}}`."""
 
     hint: str = "Answer with one word in <answer>…</answer>."
 
@@ -49,12 +49,12 @@ def load(split: str, options: Any) -> list[Sample]:
 
 
 def gold(sample: Sample) -> str:
-    """The completion that earns full marks; what `sft` teaches."""
+    """The completion that earns full marks, and that `sft` trains on."""
     return f"<answer>{sample.answer}</answer>"
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """The figures of an evaluation; the first is the headline."""
+    """The metrics of an evaluation; the first is the headline."""
     return {"accuracy": accuracy(records, grader)}
 
 
