@@ -44,7 +44,7 @@ def test_overlap_of_a_single_box(answer: str, score: float) -> None:
 @pytest.mark.parametrize(
     "completion", ["(0,0),(500,1000)", "<answer>(0,0),(500,1000)", "", "(" * 100_000]
 )
-def test_no_answer_tag_no_point(completion: str) -> None:
+def test_a_completion_without_an_answer_tag_earns_nothing(completion: str) -> None:
     assert boxes(completion, LEFT_HALF) == 0.0
 
 
@@ -52,7 +52,7 @@ def test_a_gold_answer_may_come_from_json() -> None:
     assert boxes("<answer>(1,2),(3,4)</answer>", sample("list", [1, 2, 3, 4])) == 1.0
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert boxes("<answer>3</answer>", sample("n", 3, answer="count")) is None
 
 
@@ -76,7 +76,7 @@ def test_an_unreadable_gold_answer_raises(gold: object) -> None:
 
 
 def test_in_a_frame_the_answer_is_in_its_pixels() -> None:
-    """Thousandths 156 … 470 of 644 pixels are 100.5 … 302.7: the gold box is at whole ones."""
+    """Thousandths 156 … 470 of 644 pixels are 100.5 … 302.7: the gold box is rounded to whole pixels."""
     framed = Sample(
         id="framed", messages=(), answer=(156, 117, 470, 588), info={"frame": (644, 420)}
     )
@@ -95,7 +95,7 @@ def test_in_a_frame_the_answer_is_in_its_pixels() -> None:
     [
         ("(0,0),(500,1000)", 1.0),
         ("(0,0),(1000,1000)", 0.75),  # IoU 0.5
-        ("(500,0),(1000,1000)", 0.5),  # beside it, no gap
+        ("(500,0),(1000,1000)", 0.5),  # adjacent, no gap
         ("(750,0),(1000,1000)", 0.375),  # a quarter of the hull is gap
         ("(900,0),(1000,1000)", 0.3),  # two fifths
         ("(500,1000),(0,0)", 0.0),  # inverted
@@ -120,13 +120,13 @@ NEAR = sample("near", [(0, 0, 100, 1000), (20, 0, 110, 1000)], answer="boxes")
         ("(500,0),(1000,1000)\n(0,0),(500,1000)", 1.0),
         ("(500,0),(1000,1000);\n (0,0),(500,1000);", 1.0),
         ("(0,0),(500,1000)", 0.5),  # one too few
-        ("(0,0),(500,1000);(0,0),(500,1000)", 0.5),  # one gold box is met once
+        ("(0,0),(500,1000);(0,0),(500,1000)", 0.5),  # a gold box is matched once
         ("(0,0),(500,1000);(500,0),(1000,1000);(0,0),(500,1000)", 2 / 3),
         ("(0,0),(1000,1000)", 0.25),
         ("(0,0),(500,1000);(1000,1000),(500,0)", 0.5),  # the other is inverted
         ("(0,0),(500,1000);(500,0),(1001,1000)", 0.5),
         ("(0,0),(500,1000);right half", 0.0),
-        ("(0,0),(500,1000),(500,0),(1000,1000)", 0.0),  # nothing between them
+        ("(0,0),(500,1000),(500,0),(1000,1000)", 0.0),  # no separator
         (";\n;", 0.0),
         ("none", 0.0),
     ],
@@ -137,8 +137,8 @@ def test_matching_boxes(answer: str, score: float) -> None:
 
 def test_the_best_matching_is_not_the_greedy_one() -> None:
     """The best pair overlaps 90/105; taking it leaves 60/110. The best two pairs: 85/100 and 80/100."""
-    said = "<answer>(10,0),(105,1000);(0,0),(80,1000)</answer>"
-    assert matched(said, NEAR) == pytest.approx((0.85 + 0.8) / 2)
+    answer = "<answer>(10,0),(105,1000);(0,0),(80,1000)</answer>"
+    assert matched(answer, NEAR) == pytest.approx((0.85 + 0.8) / 2)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,15 @@ def test_a_list_of_boxes_that_cannot_be_read_raises(gold: object) -> None:
         matched("<answer>(0,0),(1,1)</answer>", sample("gold", gold, answer="boxes"))
 
 
-def test_without_scipy_matching_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scipy_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(ImportError, match="pip install scipy"):
         matched("<answer>(0,0),(500,1000)</answer>", HALVES)
 
 
-def test_each_has_its_own_kind_of_gold_answer() -> None:
+def test_each_reward_applies_to_its_kind_of_gold_answer() -> None:
     assert giou("<answer>3</answer>", HALVES) is None
     assert boxes("<answer>3</answer>", HALVES) is None
     assert matched("<answer>3</answer>", LEFT_HALF) is None
@@ -182,11 +184,11 @@ HOSTILE = [
 @pytest.mark.parametrize(
     ("reward", "asked"), [(boxes, LEFT_HALF), (giou, LEFT_HALF), (matched, HALVES)]
 )
-def test_hostile_answers_earn_next_to_nothing_soon(
+def test_hostile_answers_earn_almost_nothing_in_little_time(
     reward: Callable[[str, Sample], float | None], asked: Sample, text: str
 ) -> None:
-    begun = time.perf_counter()
-    given = reward(text, asked)
-    assert given is not None
-    assert 0.0 <= given < 0.01
-    assert time.perf_counter() - begun < 2.0  # seconds; a tenth is usual
+    start = time.perf_counter()
+    score = reward(text, asked)
+    assert score is not None
+    assert 0.0 <= score < 0.01
+    assert time.perf_counter() - start < 2.0  # seconds; a tenth is usual

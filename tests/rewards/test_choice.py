@@ -59,11 +59,11 @@ def test_option_texts_that_are_letters_do_not_count_for_other_letters() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["B", "<answer>B", "<answer>" * 20_000, "\x00", "B" * 100_000])
-def test_no_answer_no_point(hostile: str) -> None:
+def test_a_completion_without_an_answer_earns_nothing(hostile: str) -> None:
     assert choice(hostile, SIDE) == 0.0
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert choice("<answer>3</answer>", sample("n", 3, answer="count")) is None
 
 

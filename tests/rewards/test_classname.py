@@ -26,7 +26,9 @@ RL = sample("car", "2012 Acura RL Sedan", answer="choice")
         ("a\n2012", 0, 1, 0),
     ],
 )
-def test_scores(answer: str, strict: float, training: float, test: float) -> None:
+def test_strict_and_released_scores(
+    answer: str, strict: float, training: float, test: float
+) -> None:
     completion = f"<answer>{answer}</answer>"
     assert classname(completion, RL) == strict
     assert visual_rft_eval(completion, RL) == test
@@ -52,7 +54,7 @@ def test_without_a_tag() -> None:
         ("<answer>\n" * 100_000 + "</answer>", None, "\n" + "<answer>\n" * 99_999),
     ],
 )
-def test_the_first_tag_as_the_released_pattern_finds_it(
+def test_the_first_tag_is_found_as_by_the_released_pattern(
     text: str, one: str | None, many: str | None
 ) -> None:
     assert tagged(text, lines=False) == one

@@ -30,7 +30,7 @@ THREE = sample("three", 3, answer="count")
         ("", 0.0),
     ],
 )
-def test_exactly_the_number(completion: str, score: float) -> None:
+def test_only_the_exact_number_is_right(completion: str, score: float) -> None:
     assert count(completion, THREE) == score
 
 
@@ -38,7 +38,7 @@ def test_a_gold_answer_may_be_text() -> None:
     assert count("<answer>12</answer>", sample("twelve", "12")) == 1.0
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert count("<answer>3</answer>", sample("letter", "A", answer="choice")) is None
 
 

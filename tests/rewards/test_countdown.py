@@ -21,14 +21,14 @@ def asked(gold: Any = None, /, **tags: str) -> Sample:
 
 
 @pytest.mark.parametrize(
-    ("said", "earned"),
+    ("answer", "score"),
     [
         ("96 - 95 + 63", 1.0),
         ("(63 + 96) - 95", 1.0),
         ("63+96-95 = 64", 1.0),
         ("63+96-95 = 65", 0.0),
         ("63+96-95 = 64 = 64", 0.0),
-        ("96 - 95 + 63 + 0", 0.0),  # a number that was not given
+        ("96 - 95 + 63 + 0", 0.0),  # a number that is not among them
         ("63 + 1", 0.0),
         ("64", 0.0),
         ("96 - 95 + 63 - 63 + 63", 0.0),  # one of them three times
@@ -48,8 +48,8 @@ def asked(gold: Any = None, /, **tags: str) -> Sample:
         ("63 + 96 - 95" + " + 0" * 100, 0.0),
     ],
 )
-def test_what_an_expression_earns(said: str, earned: float) -> None:
-    assert countdown(f"<think>63 + 96 - 95</think><answer>{said}</answer>", asked()) == earned
+def test_the_score_of_an_expression(answer: str, score: float) -> None:
+    assert countdown(f"<think>63 + 96 - 95</think><answer>{answer}</answer>", asked()) == score
 
 
 def test_a_box_counts_where_there_is_no_tag() -> None:
@@ -63,7 +63,7 @@ def test_fractions_are_exact() -> None:
     assert countdown("<answer>8 / (3 - 8 / 3)</answer>", asked(gold)) == 1.0
 
 
-def test_applies_where_the_gold_answer_is_a_countdown() -> None:
+def test_the_reward_applies_where_the_gold_answer_is_a_countdown() -> None:
     assert countdown("<answer>64</answer>", asked("64", answer="math")) is None
     assert countdown("<answer>63+96-95</answer>", asked(answer="countdown")) == 1.0
 

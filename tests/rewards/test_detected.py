@@ -13,19 +13,21 @@ from vlrft.schema import DataError, Sample
 
 LEFT, RIGHT = (0, 0, 500, 1000), (500, 0, 1000, 1000)
 HALVES = sample("halves", [LEFT, RIGHT], answer="boxes")
-Said = tuple[Sequence[float], float]
+Detection = tuple[Sequence[float], float]
 
 
-def listed(*boxes: Said) -> str:
-    items = (f"{{'Position': {list(box)}, 'Confidence': {sure}}}" for box, sure in boxes)
+def listed(*boxes: Detection) -> str:
+    items = (
+        f"{{'Position': {list(box)}, 'Confidence': {confidence}}}" for box, confidence in boxes
+    )
     return f"[{', '.join(items)}]"
 
 
 def scores(answer: str, asked: Sample = HALVES) -> tuple[float, float]:
-    given = detected(f"<think></think><answer>{answer}</answer>", asked)
-    assert given is not None
-    assert list(given) == ["iou", "confidence"]
-    return given["iou"], given["confidence"]
+    result = detected(f"<think></think><answer>{answer}</answer>", asked)
+    assert result is not None
+    assert list(result) == ["iou", "confidence"]
+    return result["iou"], result["confidence"]
 
 
 SMALL = (0, 0, 250, 1000)  # half of the left one: no more than an IoU of 0.5
@@ -34,7 +36,7 @@ AWAY = (0, 0, 10, 10)  # next to nothing, in the left one
 
 
 @pytest.mark.parametrize(
-    ("said", "overlap", "confidence"),
+    ("detections", "overlap", "confidence"),
     [
         ([(LEFT, 1.0), (RIGHT, 1.0)], 1.0, 1.0),
         ([(RIGHT, 1), (LEFT, 1)], 1.0, 1.0),
@@ -42,30 +44,30 @@ AWAY = (0, 0, 10, 10)  # next to nothing, in the left one
         ([(LEFT, 0.0), (RIGHT, 0.0)], 1.0, 0.0),
         ([(LEFT, 1.0)], 0.5, 0.5),  # one too few
         ([(MOST, 1.0), (RIGHT, 1.0)], 0.9, 1.0),
-        ([(SMALL, 1.0), (RIGHT, 1.0)], 0.75, 0.0),  # wrong and sure of it: 1 − 1
+        ([(SMALL, 1.0), (RIGHT, 1.0)], 0.75, 0.0),  # wrong with confidence 1: 1 − 1
         ([(SMALL, 0.5), (RIGHT, 1.0)], 0.75, 0.375),
         ([(SMALL, 0.0), (RIGHT, 1.0)], 0.75, 0.5),
         ([(LEFT, 1.0), (RIGHT, 1.0), (SMALL, 0.0)], 2 / 3, 2 / 3),  # one too many costs both
         ([(LEFT, 1.0), (LEFT, 1.0)], 0.5, 0.0),  # once is right, once wrong
-        ([(AWAY, 0.0)], 0.0001, 0.0),  # claims nothing, earns nothing
+        ([(AWAY, 0.0)], 0.0001, 0.0),  # confidence 0: earns nothing
         ([(AWAY, 1.0)], 0.0001, 0.0),
         ([((500, 1000, 0, 0), 0.0), (RIGHT, 1.0)], 0.5, 0.5),  # inverted
         ([((0, 0, 500, 1001), 1.0)], 0.0, 0.0),  # out of range
     ],
 )
-def test_scores_by_hand(said: list[Said], overlap: float, confidence: float) -> None:
-    assert scores(listed(*said)) == pytest.approx((overlap, confidence))
+def test_scores_by_hand(detections: list[Detection], overlap: float, confidence: float) -> None:
+    assert scores(listed(*detections)) == pytest.approx((overlap, confidence))
 
 
-def test_to_say_the_chance_of_being_right_is_best() -> None:
-    """The mean over three right ones in four, as a function of the confidence said."""
+def test_the_best_confidence_is_the_probability_of_being_right() -> None:
+    """The mean reward of four boxes of which three are right, as a function of their confidence."""
     one = sample("one", [LEFT], answer="boxes")
 
-    def mean(sure: float) -> float:
-        """Of many such boxes in one answer, where none of the sums falls below 0."""
+    def mean(confidence: float) -> float:
+        """Over many such boxes in one answer, where no sum is negative."""
         many = sample("many", [(k, 0, k + 1, 1000) for k in range(3)], answer="boxes")
-        said = [((k, 0, k + 1, 1000), sure) for k in range(4)]
-        return scores(listed(*said), many)[1]
+        detections = [((k, 0, k + 1, 1000), confidence) for k in range(4)]
+        return scores(listed(*detections), many)[1]
 
     best = mean(0.75)
     assert best == pytest.approx(0.75**2)
@@ -85,7 +87,7 @@ WHOLE = listed((LEFT, 1.0), (RIGHT, 1.0))
         f"\n{WHOLE}\n".replace("{", "{ ").replace("}", " }"),
     ],
 )
-def test_ways_to_write_the_list(answer: str) -> None:
+def test_accepted_notations_of_the_list(answer: str) -> None:
     assert scores(answer) == (1.0, 1.0)
 
 
@@ -112,7 +114,7 @@ def test_ways_to_write_the_list(answer: str) -> None:
         "[{'Position': [0, 0, 500, 1000]}]",
     ],
 )
-def test_what_cannot_be_read_earns_nothing(answer: str) -> None:
+def test_an_unreadable_list_earns_nothing(answer: str) -> None:
     assert scores(answer) == (0.0, 0.0)
     assert detected(WHOLE, HALVES) == {"iou": 0.0, "confidence": 0.0}  # no tag
 
@@ -128,7 +130,7 @@ def test_in_a_frame_positions_are_in_its_pixels() -> None:
     assert scores(listed(((100, 49, 303, 247), 1.0)), framed) == (1.0, 1.0)
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert detected(WHOLE, sample("one", LEFT, answer="box")) is None
 
 
@@ -148,7 +150,7 @@ def test_an_unreadable_gold_answer_raises(gold: object) -> None:
         "<answer>[" + "9" * 1900 + "]</answer>",
     ],
 )
-def test_hostile_answers_earn_nothing_soon(text: str) -> None:
-    begun = time.perf_counter()
+def test_hostile_answers_earn_nothing_in_little_time(text: str) -> None:
+    start = time.perf_counter()
     assert detected(text, HALVES) == {"iou": 0.0, "confidence": 0.0}
-    assert time.perf_counter() - begun < 2.0  # seconds; a hundredth is usual
+    assert time.perf_counter() - start < 2.0  # seconds; a hundredth is usual

@@ -36,7 +36,7 @@ from tests.fakes.policies import sample
         ("<answer>" + "7" * 100_000 + "</answer>", 0.0),
     ],
 )
-def test_form(completion: str, score: float) -> None:
+def test_the_form_of_a_completion(completion: str, score: float) -> None:
     assert form(completion, sample("any")) == score
 
 
@@ -61,7 +61,7 @@ def test_a_box_with_thinking_and_alone(completion: str, thinking: float, alone: 
     assert form(completion, sample("any", form="box")) == alone
 
 
-def test_a_completion_goes_on_from_thinking_that_the_prompt_opened() -> None:
+def test_a_completion_continues_the_thinking_that_the_prompt_opened() -> None:
     opened = sample("any", opened="<think>")
     assert form("hm</think> <answer>7</answer>", opened) == 1.0
     assert form("<think>hm</think> <answer>7</answer>", opened) == 0.0

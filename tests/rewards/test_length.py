@@ -17,14 +17,14 @@ HOSTILE = ["<answer>" * 12_500, "10**10**10" * 10_000, "\ud800\x00\u202e" * 30_0
     ("characters", "score"),
     [(0, 0.0), (1, 0.0), (4000, 0.0), (4250, -0.25), (4500, -0.5), (5000, -1.0), (100_000, -1.0)],
 )
-def test_over_long(characters: int, score: float) -> None:
+def test_the_over_long_penalty(characters: int, score: float) -> None:
     assert length("é" * characters, sample("any")) == score
 
 
 @pytest.mark.parametrize(
     ("characters", "score"), [(0, 0.0), (100, 0.0), (105, -0.2), (125, -1.0), (126, -1.0)]
 )
-def test_over_long_of_a_budget(characters: int, score: float) -> None:
+def test_the_over_long_penalty_of_a_budget(characters: int, score: float) -> None:
     assert length("x" * characters, sample("any", length_budget="100")) == pytest.approx(score)
 
 
@@ -32,16 +32,16 @@ def test_over_long_of_a_budget(characters: int, score: float) -> None:
     ("characters", "score"),
     [(0, 0.0), (1000, -0.14644660940672627), (2000, -0.5), (4000, -1.0), (8000, -1.0)],
 )
-def test_cosine(characters: int, score: float) -> None:
+def test_the_cosine_penalty(characters: int, score: float) -> None:
     assert cosine("x" * characters, sample("any")) == pytest.approx(score, rel=1e-12)
 
 
-def test_cosine_of_a_budget_never_rises() -> None:
+def test_the_cosine_penalty_of_a_budget_never_rises() -> None:
     asked = sample("any", length_budget="40")
-    found = [cosine("x" * n, asked) for n in range(200)]
-    assert found == sorted(found, reverse=True)
-    assert found[20] == pytest.approx(-0.5)
-    assert set(found[40:]) == {-1.0}
+    penalties = [cosine("x" * n, asked) for n in range(200)]
+    assert penalties == sorted(penalties, reverse=True)
+    assert penalties[20] == pytest.approx(-0.5)
+    assert set(penalties[40:]) == {-1.0}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -76,13 +76,13 @@ SEVEN = sample("seven", "7", answer="math")
         (3000, 0.5, -0.5),
     ],
 )
-def test_open_rs(characters: int, right: float, wrong: float) -> None:
+def test_the_length_reward_of_open_rs(characters: int, right: float, wrong: float) -> None:
     pytest.importorskip("math_verify")
     for answer, score in (("\\boxed{7}", right), ("\\boxed{8}", wrong), ("nothing", wrong)):
         assert open_rs_cosine(padded(answer, characters), SEVEN) == pytest.approx(score, rel=1e-12)
 
 
-def test_open_rs_with_nothing_said_or_a_length_of_its_own() -> None:
+def test_open_rs_with_an_empty_completion_or_a_budget() -> None:
     pytest.importorskip("math_verify")
     asked = sample("seven", "7", length_budget="3584")
     assert open_rs_cosine("", asked) == 0.0
@@ -90,7 +90,7 @@ def test_open_rs_with_nothing_said_or_a_length_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no", "x" * 1000])
-def test_open_rs_gives_all_where_the_solution_cannot_be_read(text: str) -> None:
+def test_open_rs_gives_full_marks_where_the_solution_cannot_be_read(text: str) -> None:
     pytest.importorskip("math_verify")
     asked = Sample(id="bare", messages=(), answer="7", info={"solution": "seven"})
     assert open_rs_cosine(text, asked) == 1.0
@@ -99,12 +99,12 @@ def test_open_rs_gives_all_where_the_solution_cannot_be_read(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_open_rs_never_pays_hostile_texts(text: str) -> None:
     pytest.importorskip("math_verify")
-    found = open_rs_cosine(text, SEVEN)
-    assert found is not None
-    assert found <= 0.0
+    reward = open_rs_cosine(text, SEVEN)
+    assert reward is not None
+    assert reward <= 0.0
 
 
-def test_open_rs_is_for_mathematics() -> None:
+def test_open_rs_applies_to_mathematics_only() -> None:
     assert open_rs_cosine("\\boxed{7}", sample("letter", "A", answer="choice")) is None
     with pytest.raises(DataError, match="sample gold: gold answer"):
         open_rs_cosine("\\boxed{7}", sample("gold", None))

@@ -1,4 +1,4 @@
-"""Answer -> score of `math_answer`, and what the released graders make of the same completions."""
+"""Answer -> score of `math_answer`, and of the released graders for the same completions."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ RELEASED = [getattr(rewards, name) for name in rewards.__all__ if name != "math_
         (r"\boxed{9^{9^{9^9}}}", 0.0),
     ],
 )
-def test_exactly_the_answer(completion: str, score: float) -> None:
+def test_only_the_exact_answer_is_right(completion: str, score: float) -> None:
     assert math_answer(completion, HALF) == score
 
 
 @pytest.mark.parametrize(
     "gold", ["0.5", 0.5, ["1/3", "1/2"], (0.5,), [r"\mho(a)", "1/2\n"], " 1/2 "]
 )
-def test_a_gold_answer_is_a_text_a_number_or_a_list_of_which_any_will_do(gold: object) -> None:
+def test_a_gold_answer_is_a_text_a_number_or_a_list_of_right_answers(gold: object) -> None:
     assert math_answer("<answer>1/2</answer>", sample("gold", gold)) == 1.0
     assert math_answer("<answer>2</answer>", sample("gold", gold)) == 0.0
 
@@ -64,7 +64,7 @@ def test_a_whole_float_is_a_whole_number() -> None:
     assert math_answer("<answer>142</answer>", sample("amc", 142.0)) == 1.0
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     other = sample("letter", "A", answer="choice")
     assert math_answer("<answer>A</answer>", other) is None
     assert [grade("<answer>A</answer>", other) for grade in RELEASED] == [None] * len(RELEASED)
@@ -80,15 +80,15 @@ def test_an_unreadable_gold_answer_raises(gold: object) -> None:
 
 @pytest.mark.parametrize("row", STYLE.read_text(encoding="utf-8").splitlines())
 def test_strict_and_released_verdicts_on_outputs(row: str) -> None:
-    """Texts in the style of the released outputs; `r1v_eval` is what math-verify 0.9 itself said."""
-    given = json.loads(row)
-    asked = sample("geoqa", given["answer"])
+    """Texts in the style of the released outputs; `r1v_eval` is the verdict of math-verify 0.9 itself."""
+    expected = json.loads(row)
+    asked = sample("geoqa", expected["answer"])
     for name, function in (
         ("strict", math_answer),
         ("r1v_eval", rewards.r1v_eval),
         ("r1v", rewards.r1v),
     ):
-        assert function(given["output"], asked) == given[name], name
+        assert function(expected["output"], asked) == expected[name], name
 
 
 R1V_TEXT = "<think>So.</think> <answer>(√{3}+1)小时</answer>"
@@ -97,7 +97,7 @@ R1V_TEXT = "<think>So.</think> <answer>(√{3}+1)小时</answer>"
 @pytest.mark.parametrize(
     ("name", "gold", "completion", "score"),
     [
-        ("r1v", "(√{3}+1)小时", R1V_TEXT, 1.0),  # the equal text, where nothing can be parsed
+        ("r1v", "(√{3}+1)小时", R1V_TEXT, 1.0),  # equal text, where nothing can be parsed
         ("r1v_eval", "(√{3}+1)小时", R1V_TEXT, 0.0),
         ("r1v", "oak", "<answer>\noak\n</answer>", 0.0),  # no DOTALL
         ("r1v_eval", "40", "<think>It is 40 </think> <answer>140</answer>", 1.0),  # not the tag
@@ -121,7 +121,7 @@ R1V_TEXT = "<think>So.</think> <answer>(√{3}+1)小时</answer>"
         ("lighteval", "7", r"\boxed{8}", 0.0),
     ],
 )
-def test_what_released_graders_do(name: str, gold: str, completion: str, score: float) -> None:
+def test_scores_of_released_graders(name: str, gold: str, completion: str, score: float) -> None:
     assert getattr(rewards, name)(completion, sample("released", gold)) == score
 
 
@@ -160,16 +160,16 @@ def test_the_published_verdicts_on_geoqa() -> None:
     "name", ["aime24_30", "amc_83", "math500", "minerva_272", "olympiadbench_675", "geoqa_test_754"]
 )
 def test_real_gold_answers_get_full_marks(name: str) -> None:
-    found = sorted(GEOQA.parent.glob(f"*/{name}.jsonl"))
-    if not found:
+    files = sorted(GEOQA.parent.glob(f"*/{name}.jsonl"))
+    if not files:
         pytest.skip("the data set is not here")
-    rows = [json.loads(line) for line in found[0].read_text(encoding="utf-8").splitlines()]
-    unread = []
+    rows = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
+    unreadable = []
     for row in rows:
         gold = row.get("answer", row.get("ground_truth"))
         first = gold[0] if isinstance(gold, list) else gold
         try:
             assert math_answer(f"<answer>{first}</answer>", sample(name, gold)) == 1.0
         except DataError:
-            unread.append(gold)
-    assert len(unread) == (2 if name.startswith("olympiad") else 0), unread
+            unreadable.append(gold)
+    assert len(unreadable) == (2 if name.startswith("olympiad") else 0), unreadable

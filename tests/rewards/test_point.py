@@ -25,7 +25,7 @@ BOX = sample("button", (100, 200, 300, 250.5), answer="point")
         ("(200,199.9)", 0.0),
         ("(200,250.6)", 0.0),
         ("(225,200.1)", 1.0),
-        ("(200,100)", 0.0),  # turned round
+        ("(200,100)", 0.0),  # swapped
         ("(-200,225)", 0.0),
         ("(2e2,225)", 0.0),
         ("(10**10**10,225)", 0.0),
@@ -50,7 +50,7 @@ BOX = sample("button", (100, 200, 300, 250.5), answer="point")
         ("", 0.0),
     ],
 )
-def test_inside_or_not(answer: str, score: float) -> None:
+def test_a_point_is_right_inside_the_box(answer: str, score: float) -> None:
     assert point(f"<answer>{answer}</answer>", BOX) == score
 
 
@@ -68,7 +68,7 @@ def test_inside_or_not(answer: str, score: float) -> None:
         "\ud800\x00\u202e" * 30_000,
     ],
 )
-def test_nothing_for_no_answer(completion: str) -> None:
+def test_a_completion_without_an_answer_earns_nothing(completion: str) -> None:
     assert point(completion, BOX) == 0.0
 
 
@@ -76,13 +76,13 @@ def test_the_thinking_does_not_count() -> None:
     assert point("<think>(1,1)</think> <answer>(200,225)</answer>", BOX) == 1.0
 
 
-def test_the_whole_picture_ends_at_1000() -> None:
+def test_coordinates_end_at_1000() -> None:
     whole = sample("whole", [0, 0, 1000, 1000])
     assert point("<answer>(1000,0)</answer>", whole) == 1.0
     assert point("<answer>(1000.1,0)</answer>", whole) == 0.0
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert point("<answer>(1,1)</answer>", sample("box", (0, 0, 9, 9), answer="box")) is None
 
 

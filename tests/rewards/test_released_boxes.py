@@ -12,7 +12,10 @@ from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
 
 HALF = sample("half", (0, 0, 500, 1000), answer="box")
-INFO = {"size": [640, 400], "first_shape": [320.0, 100.0, 640.0, 300.0]}  # the right half's middle
+INFO = {
+    "size": [640, 400],
+    "first_shape": [320.0, 100.0, 640.0, 300.0],
+}  # the middle of the right half
 SHAPE = Sample(id="shape", messages=(), answer=(0, 0, 500, 1000), tags={"answer": "box"}, info=INFO)
 
 
@@ -40,7 +43,7 @@ SHAPE = Sample(id="shape", messages=(), answer=(0, 0, 500, 1000), tags={"answer"
         ("", 0.0),
     ],
 )
-def test_the_training_reward_is_giou_and_one(text: str, reward: float) -> None:
+def test_the_training_reward_is_giou_plus_1(text: str, reward: float) -> None:
     assert visual_rft(text, HALF) == pytest.approx(reward, abs=1e-9)
 
 
@@ -59,11 +62,11 @@ def test_the_training_reward_is_giou_and_one(text: str, reward: float) -> None:
         ("", 0.0),
     ],
 )
-def test_the_evaluation_is_overlap_with_the_first_shape(text: str, grade: float) -> None:
+def test_the_evaluation_is_the_iou_with_the_first_shape(text: str, grade: float) -> None:
     assert visual_rft_eval(text, SHAPE) == pytest.approx(grade, abs=1e-5)
 
 
-def test_without_a_shape_the_gold_answer_is_asked() -> None:
+def test_without_a_shape_the_gold_answer_is_used() -> None:
     assert visual_rft_eval("(0,0),(500,1000)", HALF) == pytest.approx(0.5 / 0.500001)
 
 
@@ -79,7 +82,7 @@ HOSTILE = [
     "(" + "1" * 100_000,
     "(" + "9" * 100_000 + ",0),(1,1)",
     "(0,0),(" + "9" * 4000 + ",1)",
-    "(0,0),(" + "9" * 300 + "," + "9" * 300 + ")",  # an area that no float holds
+    "(0,0),(" + "9" * 300 + "," + "9" * 300 + ")",  # an area beyond the range of a float
     "(" + "9" * 300 + "," + "9" * 300 + "),(0,0)",
     "(" + "9" * 300 + ",0),(0," + "9" * 300 + ")",
     "(٠,٠),(٥٠٠,١٠٠٠)",
@@ -88,12 +91,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_answers_are_scored_soon_and_finite(text: str) -> None:
-    begun = time.perf_counter()
-    given = [visual_rft(text, HALF), visual_rft_eval(text, HALF), visual_rft_eval(text, SHAPE)]
-    assert all(isinstance(v, float) and math.isfinite(v) for v in given)
-    assert all(-1e-9 <= v <= 1.0 for v in given[1:] if v is not None)
-    assert time.perf_counter() - begun < 2.0  # seconds; a tenth is usual
+def test_hostile_answers_have_a_finite_score_in_little_time(text: str) -> None:
+    start = time.perf_counter()
+    scores = [visual_rft(text, HALF), visual_rft_eval(text, HALF), visual_rft_eval(text, SHAPE)]
+    assert all(isinstance(v, float) and math.isfinite(v) for v in scores)
+    assert all(-1e-9 <= v <= 1.0 for v in scores[1:] if v is not None)
+    assert time.perf_counter() - start < 2.0  # seconds; a tenth is usual
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,6 @@ def test_an_unreadable_gold_answer_raises(gold: object) -> None:
             grader("<answer>(0,0),(1,1)</answer>", sample("gold", gold))
 
 
-def test_other_kinds_of_gold_answers_are_none_of_their_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert visual_rft("", sample("n", 3, answer="count")) is None
     assert visual_rft_eval("", sample("n", 3, answer="count")) is None

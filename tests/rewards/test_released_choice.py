@@ -34,7 +34,9 @@ LEFT = sample("left", "left", options="left\nright")
         (LEFT, "", 0, 0, 0),
     ],
 )
-def test_scores(asked: object, answer: str, bench: float, training: float, strict: float) -> None:
+def test_strict_and_released_scores(
+    asked: object, answer: str, bench: float, training: float, strict: float
+) -> None:
     text = f"<think>x</think> <answer>{answer}</answer>"
     assert cvbench(text, asked) == bench  # type: ignore[arg-type]
     assert visualthinker(text, asked) == training  # type: ignore[arg-type]
@@ -49,7 +51,7 @@ def test_without_a_tag_prose_is_searched() -> None:
 @pytest.mark.parametrize(
     ("answer", "training"),
     [
-        ("B A", 0.0),  # the space goes with B, and A stands behind nothing
+        ("B A", 0.0),  # the space is matched with B, and nothing is left before A
         ("B  A", 1.0),
         ("B, A", 1.0),
         ("A B", 1.0),
@@ -59,7 +61,7 @@ def test_without_a_tag_prose_is_searched() -> None:
         ("I", 0.0),
     ],
 )
-def test_the_last_letter_alone_as_the_released_pattern_finds_it(
+def test_the_last_separate_letter_is_found_as_by_the_released_pattern(
     answer: str, training: float
 ) -> None:
     assert visualthinker(f"<answer>{answer}</answer>", ABOVE) == training
@@ -68,15 +70,15 @@ def test_the_last_letter_alone_as_the_released_pattern_finds_it(
 @pytest.mark.parametrize(
     "text", ["(A) " * 25_000, "<answer>" * 12_000, "[" * 100_000, "A\n" * 50_000 + "x"]
 )
-def test_hostile_answers_are_scored_soon(text: str) -> None:
-    begun = time.perf_counter()
+def test_hostile_answers_are_scored_in_little_time(text: str) -> None:
+    start = time.perf_counter()
     assert visualthinker(text, ABOVE) in (0.0, 1.0)
     assert cvbench(text, ABOVE) in (0.0, 1.0)
-    assert time.perf_counter() - begun < 30  # two calls with a limit of ten seconds each
+    assert time.perf_counter() - start < 30  # two calls with a limit of ten seconds each
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "line"),
     [
         ("<answer>\n B \n</answer>", "B"),
         ("<answer>x\ny</answer> <answer>B</answer>", "B"),
@@ -90,5 +92,5 @@ def test_hostile_answers_are_scored_soon(text: str) -> None:
         ("<answer>x\ny</answer>" * 10_000 + "<answer>B</answer>", "B"),
     ],
 )
-def test_the_tag_as_the_released_pattern_finds_it(text: str, found: str | None) -> None:
-    assert tagged_line(text) == found
+def test_the_tag_is_found_as_by_the_released_pattern(text: str, line: str | None) -> None:
+    assert tagged_line(text) == line

@@ -41,7 +41,7 @@ PAIR = listed((NEAR, 0.9), (RIGHT, 0.6))
         (tag(ONE), SHARE / 2, 0.9),  # the missing box costs no confidence
         (tag(PAIR), (SHARE + 1) / 2, 0.75),
         (tag(listed((FAR, 0.9))), 0.0, 0.1),
-        (tag(listed((FAR, 0.0))), 0.0, 1.0),  # wrong, and all of the confidence
+        (tag(listed((FAR, 0.0))), 0.0, 1.0),  # wrong, with full confidence reward
         (tag(listed((NEAR, 0.9), (FAR, 0.2), (RIGHT, 1))), (SHARE + 1) / 3, 0.9),
         (tag(listed((NEAR, 0.9), (NEAR, 0.1))), SHARE / 2, 0.9),  # repeated: the first counts
         (tag(listed((NEAR, 9), (FAR, 1), ((*FAR[:3], 999), 1))), SHARE / 3, 1.0),  # 9 of 3
@@ -53,7 +53,7 @@ PAIR = listed((NEAR, 0.9), (RIGHT, 0.6))
         (tag(listed((NEAR, "NaN"))), SHARE / 2, 0.0),
         (tag(f"[{ONE}]"), SHARE / 2, 0.9),  # [[ … ]]
         (tag(ONE.replace("'", '"')), SHARE / 2, 0.9),
-        (tag(PAIR[:-30]), SHARE / 2, 0.9),  # cut off, and mended
+        (tag(PAIR[:-30]), SHARE / 2, 0.9),  # truncated, and completed
         (ONE, SHARE / 2, 0.9),  # no tag
         (tag(f"\n{ONE}\n"), 0.0, 0.0),  # over several lines
         (tag("No Objects"), 0.0, 0.0),
@@ -70,12 +70,12 @@ def test_rewards_by_hand(text: str, overlap: float, confidence: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["303", tag(listed(((7, 303, 8, 304), 0.0)))])
-def test_the_height_at_which_the_first_box_begins_is_enough(text: str) -> None:
+def test_y1_of_the_first_box_alone_earns_full_marks(text: str) -> None:
     assert visual_rft_iou(text, GOLD) == visual_rft_confidence(text, GOLD) == 1.0
 
 
-def test_the_surest_box_chooses_first() -> None:
-    """It takes the gold box that the other one needs: 0.6 and nothing instead of 0.55 + 0.6 of the best matching."""
+def test_the_box_with_the_highest_confidence_is_matched_first() -> None:
+    """It takes the gold box that the other box needs: 0.6 and 0 instead of 0.55 + 0.6 of the best matching."""
     gold = sample("two", [(0, 10, 100, 110), (0, 60, 100, 160)], answer="boxes")
     between, below = (0, 34, 100, 134), (0, 9, 100, 109)
     first = 76 / 124  # `between` overlaps the first by 76 of 124 and the second by 74 of 126
@@ -102,14 +102,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_answers_are_scored_and_finite(text: str) -> None:
-    begun = time.perf_counter()
+def test_hostile_answers_have_a_finite_score(text: str) -> None:
+    start = time.perf_counter()
     for reward in (visual_rft_iou, visual_rft_confidence):
-        given = reward(text, GOLD)
-        assert isinstance(given, float)
-        assert math.isfinite(given)
-        assert 0.0 <= given <= 1.0
-    assert time.perf_counter() - begun < 25.0  # seconds; math-verify alone may take ten
+        score = reward(text, GOLD)
+        assert isinstance(score, float)
+        assert math.isfinite(score)
+        assert 0.0 <= score <= 1.0
+    assert time.perf_counter() - start < 25.0  # seconds; math-verify alone may take ten
 
 
 @pytest.mark.parametrize("gold", [None, [], "text", LEFT, [(0, 0, 1)], [(0, 0, 1, math.nan)]])
@@ -119,7 +119,7 @@ def test_an_unreadable_gold_answer_raises(gold: object) -> None:
             reward(tag(ONE), sample("gold", gold, answer="boxes"))
 
 
-def test_pixels_of_a_frame_are_not_taken_for_thousandths() -> None:
+def test_pixels_of_a_frame_are_not_read_as_thousandths() -> None:
     for reward, gold, kind in (
         (visual_rft_iou, [LEFT], "boxes"),
         (visual_rft_confidence, [LEFT], "boxes"),
@@ -132,6 +132,6 @@ def test_pixels_of_a_frame_are_not_taken_for_thousandths() -> None:
             reward(tag(ONE), framed)
 
 
-def test_other_kinds_of_gold_answers_are_none_of_their_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert visual_rft_iou("", sample("one", LEFT, answer="box")) is None
     assert visual_rft_confidence("", sample("n", 3, answer="count")) is None

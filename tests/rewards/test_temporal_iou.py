@@ -64,7 +64,7 @@ TEN = sample("clip", (10, 20.0), answer="segment")
         ("", 0.0),
     ],
 )
-def test_overlap(answer: str, score: float) -> None:
+def test_the_overlap_of_segments(answer: str, score: float) -> None:
     assert temporal_iou(f"<answer>{answer}</answer>", TEN) == pytest.approx(score, rel=1e-12, abs=0)
 
 
@@ -81,17 +81,17 @@ def test_overlap(answer: str, score: float) -> None:
         "\ud800\x00\u202e" * 30_000,
     ],
 )
-def test_nothing_for_no_answer(completion: str) -> None:
+def test_a_completion_without_an_answer_earns_nothing(completion: str) -> None:
     assert temporal_iou(completion, TEN) == 0.0
 
 
 @pytest.mark.parametrize("gold", [(0.1, 0.1 + 0.2), (1 / 3, 2 / 3), [0, 7], (1e-4, 5)])
-def test_the_gold_answer_as_python_writes_it_earns_all(gold: tuple[float, float]) -> None:
-    for said in (f"{gold[0]}, {gold[1]}", f"[{gold[0]}, {gold[1]}]", f"{gold[0]}-{gold[1]}"):
-        assert temporal_iou(f"<answer>{said}</answer>", sample("any", gold)) == 1.0
+def test_the_gold_answer_as_python_writes_it_has_full_marks(gold: tuple[float, float]) -> None:
+    for answer in (f"{gold[0]}, {gold[1]}", f"[{gold[0]}, {gold[1]}]", f"{gold[0]}-{gold[1]}"):
+        assert temporal_iou(f"<answer>{answer}</answer>", sample("any", gold)) == 1.0
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert temporal_iou("<answer>1, 2</answer>", sample("two", 2, answer="count")) is None
 
 

@@ -19,9 +19,9 @@ NOTHING = {"bleu": 0.0, "f1": 0.0}
 
 
 def scores(answer: str, gold: object = CAT) -> dict[str, float]:
-    found = text_overlap(f"<answer>{answer}</answer>", sample("cat", gold, answer="text"))
-    assert found is not None
-    return found
+    result = text_overlap(f"<answer>{answer}</answer>", sample("cat", gold, answer="text"))
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_f1_of_the_words(answer: str, f1: float) -> None:
         ("¿Qué?", "qué", 1.0),
     ],
 )
-def test_what_a_word_is(answer: str, gold: str, same: float) -> None:
+def test_the_words_of_a_text(answer: str, gold: str, same: float) -> None:
     assert scores(answer, gold)["f1"] == same
 
 
@@ -74,11 +74,11 @@ def test_what_a_word_is(answer: str, gold: str, same: float) -> None:
         ("A cat sat on the mat.", (6 / 7 * 5 / 6 * 4 / 5 * 3 / 4) ** 0.25),
     ],
 )
-def test_bleu(answer: str, bleu: float) -> None:
+def test_bleu_of_the_text(answer: str, bleu: float) -> None:
     assert scores(answer)["bleu"] == pytest.approx(bleu, rel=1e-9)
 
 
-def test_the_best_of_several_gold_texts() -> None:
+def test_the_best_of_several_gold_texts_counts() -> None:
     golds = ["A dog.", CAT]
     assert scores("the cat sat on the mat", golds)["f1"] == 1.0
     assert scores("a dog", golds)["f1"] == 1.0
@@ -103,16 +103,16 @@ def test_the_best_of_several_gold_texts() -> None:
         "the cat " * 12_500,
     ],
 )
-def test_nothing_for_no_answer_and_hostile_ones(completion: str) -> None:
+def test_missing_and_hostile_answers_earn_nothing(completion: str) -> None:
     assert text_overlap(completion, sample("cat", CAT)) == NOTHING
 
 
 @pytest.mark.parametrize("text", ["a " * 1000, "a" * 2000, "1." * 1000, "\u202ea" * 1000])
-def test_the_longest_texts_stay_within_one(text: str) -> None:
+def test_scores_of_the_longest_texts_are_at_most_1(text: str) -> None:
     assert scores(text, text.strip()) == {"bleu": 1.0, "f1": 1.0}
 
 
-def test_other_kinds_of_gold_answers_are_none_of_its_business() -> None:
+def test_other_kinds_of_gold_answers_do_not_apply() -> None:
     assert text_overlap("<answer>A</answer>", sample("letter", "A", answer="choice")) is None
 
 
@@ -126,7 +126,7 @@ def test_an_unreadable_gold_answer_raises(gold: object) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_without_sacrebleu_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sacrebleu_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"pip install 'vlrft\[text\]'") as caught:
         text_overlap("no answer", sample("cat", CAT))
