@@ -1,4 +1,4 @@
-"""Overrides and schedules of a bundle, and how methods are found."""
+"""Overrides and schedules of an algorithm, and how algorithms are found."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.schema.errors import ConfigError
 
 
-def test_a_number_may_move_over_the_stage() -> None:
-    moving = find_algorithm(
+def test_a_setting_may_change_over_the_stage() -> None:
+    scheduled = find_algorithm(
         {
             "name": "grpo",
             "regularize": {"kl": {"from": 0.0, "to": 0.2, "share": 0.5}, "entropy": 0.01},
             "objective": {"clip_high": {"from": 0.4, "to": 0.2, "shape": "cosine"}},
         }
     )
-    kl = [moving.at(done).regularize.kl for done in (0.0, 0.25, 0.5, 1.0)]
+    kl = [scheduled.at(done).regularize.kl for done in (0.0, 0.25, 0.5, 1.0)]
     assert kl == pytest.approx([0.0, 0.1, 0.2, 0.2])
-    assert moving.at(0.5).regularize.entropy == 0.01
+    assert scheduled.at(0.5).regularize.entropy == 0.01
     clip = [
-        cast(ClippedRatio, moving.at(done).objective).clip_high for done in (0.0, 0.25, 0.5, 1.0)
+        cast(ClippedRatio, scheduled.at(done).objective).clip_high for done in (0.0, 0.25, 0.5, 1.0)
     ]
     assert clip == pytest.approx([0.4, 0.3 + 0.1 * 0.5**0.5, 0.3, 0.2])
 
 
-def test_what_a_schedule_needs_at_either_end_is_computed_all_along() -> None:
+def test_the_needs_of_both_ends_of_a_schedule_hold_all_along() -> None:
     rising = find_algorithm({"name": "gpg", "regularize": {"kl": {"from": 0.0, "to": 0.1}}})
     assert rising.regularize.kl == 0.0
     assert rising.needs.ref_logprobs
@@ -40,7 +40,7 @@ def test_what_a_schedule_needs_at_either_end_is_computed_all_along() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "line"),
     [
         ({"regularize": {"kll": 1}}, "algorithm.regularize.kll: unknown key; did you mean kl?"),
         ({"regularize": {"kl": -1}}, "algorithm.regularize.kl: input should be greater than"),
@@ -55,24 +55,24 @@ def test_what_a_schedule_needs_at_either_end_is_computed_all_along() -> None:
         ({"speed": 1}, "algorithm.speed: unknown key; allowed: advantage, reduction, objective"),
     ],
 )
-def test_mistakes_are_told_with_their_place(changes: dict[str, object], told: str) -> None:
+def test_mistakes_are_reported_under_their_key(changes: dict[str, object], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         find_algorithm({"name": "grpo", **changes})
-    assert any(told in mistake for mistake in caught.value.mistakes), caught.value.mistakes
+    assert any(line in mistake for mistake in caught.value.mistakes), caught.value.mistakes
 
 
-def test_all_mistakes_come_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         find_algorithm({"name": "grpo", "regularize": {"kl": -1}, "reduction": "mean", "speed": 1})
     assert len(caught.value.mistakes) == 3
 
 
-def test_a_schedule_stays_where_it_arrives() -> None:
-    held = Schedule(**{"from": 1.0, "to": 3.0, "share": 0.25})  # type: ignore[arg-type]
-    assert [held.at(x) for x in (0.0, 0.125, 0.25, 0.9)] == [1.0, 2.0, 3.0, 3.0]
+def test_a_schedule_stays_at_its_end() -> None:
+    schedule = Schedule(**{"from": 1.0, "to": 3.0, "share": 0.25})  # type: ignore[arg-type]
+    assert [schedule.at(x) for x in (0.0, 0.125, 0.25, 0.9)] == [1.0, 2.0, 3.0, 3.0]
 
 
-def test_a_method_file_is_found_and_a_name_stands_once(
+def test_an_algorithms_file_is_found_and_a_name_is_used_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (
@@ -83,5 +83,5 @@ def test_a_method_file_is_found_and_a_name_stands_once(
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
     assert "brand_new" in load_algorithms()
     (tmp_path / "zzz_twice.py").write_text(text.format("gpg"))
-    with pytest.raises(ValueError, match=r"zzz_twice\.py: a method 'gpg' exists already"):
+    with pytest.raises(ValueError, match=r"zzz_twice\.py: another file has 'gpg' already"):
         load_algorithms()

@@ -1,4 +1,4 @@
-"""Advantages in the one-call core: from rows of other people's trainers, the same as from our own groups."""
+"""Advantages of `policy_loss`, from rows of another trainer, equal those from groups."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LENGTH = 6
 BY_TURN = {
     "gigpo_turns",
     "standardised_turns",
-}  # here a row is one turn; of the groups one row has two
+}  # a row is one turn here, but the groups have a row of two
 GREEDY = [0.5, 0.25]
 WEIGHTS = {"choice": 1.0, "format": 0.5}
 
 
 def groups() -> list[Group]:
-    """Ragged groups of rollouts with one or two turns; the environment speaks in between in some."""
+    """Ragged groups of rollouts with one or two turns; some have environment text in between."""
     turns: list[list[list[list[int]]]] = [
         [[[2], [3, 2, 1]], [[4]], [[1, 1, 1], [2]]],
         [[[5]], [[2], [2]]],
@@ -37,19 +37,19 @@ def groups() -> list[Group]:
         [(0.25, 1.0), (1.0, 0.0)],
     ]
     out: list[Group] = []
-    for k, (rollouts, given) in enumerate(zip(turns, scores, strict=True)):
-        asked = sample(f"s{k}", kind="abc"[k])
+    for k, (rollouts, group_scores) in enumerate(zip(turns, scores, strict=True)):
+        one = sample(f"s{k}", kind="abc"[k])
         out.append(
             Group(
-                sample=asked,
+                sample=one,
                 rollouts=tuple(
                     Rollout(
-                        sample=asked,
-                        rows=tuple(_row(lengths) for lengths in own),
+                        sample=one,
+                        rows=tuple(_row(lengths) for lengths in row_lengths),
                         reward=choice + 0.5 * (tidy or 0.0),
                         scores={"choice": choice, "format": tidy},
                     )
-                    for own, (choice, tidy) in zip(rollouts, given, strict=True)
+                    for row_lengths, (choice, tidy) in zip(rollouts, group_scores, strict=True)
                 ),
             )
         )
@@ -62,7 +62,7 @@ def _row(lengths: list[int]) -> TrainingRow:
 
 
 def as_rows() -> dict[str, Any]:
-    """The same step as a foreign trainer holds it: everything by row."""
+    """The same step as another trainer has it: every value by row."""
     rows = [
         (s, g, i, r)
         for i, (g, r) in enumerate((g, r) for g, group in enumerate(groups()) for r in group.rollouts)
@@ -98,38 +98,38 @@ def test_rows_and_groups_give_the_same_advantages(
 ) -> None:
     algorithm = override(PLAIN, {"advantage": name})
     monkeypatch.setitem(ALGORITHMS, "plain", PLAIN)
-    given = estimate_rows(
+    advantages = estimate_rows(
         groups(), algorithm.estimator, weights=WEIGHTS, max_tokens=LENGTH, greedy=GREEDY
     )
     whole = override(algorithm, {"regularize": {"kl": 0.1}})  # no row is left out
-    batch = make_batch(groups(), given, whole, temperature=1.0, max_tokens=LENGTH).loss
-    found = policy_loss("plain", **as_rows(), advantage=name).advantages
+    batch = make_batch(groups(), advantages, whole, temperature=1.0, max_tokens=LENGTH).loss
+    result = policy_loss("plain", **as_rows(), advantage=name).advantages
     width = batch.mask.shape[1]
-    assert torch.equal(found[:, :width].to(torch.float64), batch.advantages)
+    assert torch.equal(result[:, :width].to(torch.float64), batch.advantages)
     assert torch.equal(as_rows()["mask"][:, :width], batch.mask)
-    assert not found[~as_rows()["mask"]].any()
+    assert not result[~as_rows()["mask"]].any()
 
 
 def test_a_rollout_counts_once_however_many_rows_it_has() -> None:
-    found = policy_loss("gpg", **as_rows()).advantages
+    result = policy_loss("gpg", **as_rows()).advantages
     rewards = [g.rewards for g in groups()]
     first = rewards[0][0] - sum(rewards[0]) / 3
-    assert found[0, :2].tolist() == pytest.approx([first] * 2)
-    assert found[1, :4].tolist() == pytest.approx([first, first, first, 0.0])
+    assert result[0, :2].tolist() == pytest.approx([first] * 2)
+    assert result[1, :4].tolist() == pytest.approx([first, first, first, 0.0])
 
 
-def test_what_an_estimator_lacks_is_named() -> None:
+def test_a_value_that_an_estimator_lacks_is_named() -> None:
     rows = as_rows()
     rows["extras"] = {}
     with pytest.raises(ValueError, match=r"gpg needs extras=\{'greedy_rewards'"):
         policy_loss("gpg", **rows, advantage="remax")
-    with pytest.raises(ValueError, match="advantage dapo: overlong needs the configured longest"):
+    with pytest.raises(ValueError, match="advantage dapo: overlong: needs the configured longest"):
         policy_loss("gpg", **rows, advantage="dapo")
-    given = torch.ones(len(rows["rewards"]))
-    assert float(policy_loss("gpg", **rows, advantage="remax", advantages=given).loss) != 0
+    ones = torch.ones(len(rows["rewards"]))
+    assert float(policy_loss("gpg", **rows, advantage="remax", advantages=ones).loss) != 0
 
 
-def test_more_group_keys_and_answers_that_were_cut() -> None:
+def test_further_group_keys_and_truncated_answers() -> None:
     rows = {
         "logprobs": torch.full((4, 1), -1.0),
         "rewards": [1.0, 0.0, 0.0, 0.0],
@@ -139,12 +139,12 @@ def test_more_group_keys_and_answers_that_were_cut() -> None:
         "truncated": torch.tensor([False, False, True, False]),
     }
     steps = [{"step": "centre", "key": "variant"}, {"step": "mute_truncated"}]
-    found = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
-    assert found[:, 0].tolist() == [0.5, 0.0, 0.0, 0.0]
+    result = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
+    assert result[:, 0].tolist() == [0.5, 0.0, 0.0, 0.0]
 
 
 def test_turns_are_compared_within_their_group() -> None:
-    """In rows' order: two rollouts of two turns, then another group that began at the same observation."""
+    """In order of rows: two rollouts of two turns, then another group that answers the same observation."""
     rows = {
         "logprobs": torch.full((5, 1), -1.0, dtype=torch.float64),
         "rewards": [1.0, 1.0, 1.0, 1.0, 0.0],
@@ -154,5 +154,5 @@ def test_turns_are_compared_within_their_group() -> None:
         "extras": {"step_rewards": [0.0, 1.0, 1.0, 0.0, 0.0], "anchors": [7, 8, 7, 9, 7]},
     }
     steps = ["centre", {"step": "add_step", "scale": False, "discount": 0.5}]
-    found = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
-    assert found[:, 0].tolist() == [-0.25, 0.0, 0.25, 0.0, 0.0]
+    result = policy_loss("gpg", **rows, advantage=steps).advantages  # type: ignore[arg-type]
+    assert result[:, 0].tolist() == [-0.25, 0.0, 0.25, 0.0, 0.0]

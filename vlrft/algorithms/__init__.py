@@ -1,4 +1,4 @@
-"""Methods by name, and the loss core in one call."""
+"""Algorithms by name, and the loss core in one call."""
 
 from vlrft.algorithms.algorithm import Algorithm
 from vlrft.algorithms.find import ALGORITHMS, find_algorithm, override

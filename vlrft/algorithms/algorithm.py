@@ -1,4 +1,4 @@
-"""A method: the named bundle of what turns groups into a loss."""
+"""An algorithm: a name and the parts that turn groups into a loss."""
 
 from __future__ import annotations
 
@@ -21,34 +21,35 @@ from vlrft.selection.rollout_filters import Selector
 from vlrft.tracing.phases import phase
 
 COMPUTES = {
-    "old_logprobs": "those under the policy that sampled (free with one update a batch)",
-    "ref_logprobs": "those under the reference policy",
-    "entropy": "the entropy's gradient",
-    "group_stats": "statistics of whole groups (a pass without gradients when a group is split)",
-    "zero_signal_groups": "groups whose rewards do not differ, too",
+    "old_logprobs": "old log-probs (free with one update per batch)",
+    "ref_logprobs": "reference log-probs",
+    "entropy": "the gradient of the entropy",
+    "group_stats": "statistics of whole groups (one more pass, without gradients, when a group is split)",
+    "zero_signal_groups": "also groups of equal rewards",
 }
 
 
 @strict
 class Reference:
-    """The policy that a KL term or GVPO's `initial` is measured from; with LoRA `frozen` is the model without adapters."""
+    """The reference policy of a KL term or of GVPO: the policy at the start of the stage, unless `update` changes it. With
+    LoRA it is the model without its adapters."""
 
     update: Literal["never", "ema", "reset"] = "never"
-    """ema: after each step it goes the share 1 − decay of the way to the policy; reset: every so many steps it becomes
-    the policy."""
+    """ema: after each step, reference ← decay · reference + (1 − decay) · policy; reset: a copy of the policy every
+    `every` steps."""
     decay: UnitInterval = 0.99
     every: PositiveInt = 100
 
 
 @strict
 class Schedule:
-    """A number that moves over a stage: `{from: 0.2, to: 0.0, shape: cosine}`."""
+    """A setting that changes over a stage: `{from: 0.2, to: 0.0, shape: cosine}`."""
 
     start: Annotated[float, Field(alias="from")]
     to: float
     shape: Literal["linear", "cosine"] = "linear"
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """It arrives after this share of the stage's steps and stays."""
+    """The share of the stage's steps after which it has reached `to` and stays."""
 
     def at(self, done: float) -> float:
         """The value when the share `done` of the stage's steps is done."""
@@ -60,7 +61,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """Advantage estimator, objective, reduction, keep rule, regularisers; what `vlrft list algorithms` prints."""
+    """Advantage estimator, objective, reduction, keep rule, regularisers; `vlrft list algorithms` prints them."""
 
     name: str
     doc: str
@@ -70,24 +71,24 @@ class Algorithm:
     reduction: Reduction = "sequence"
     keep: Keep = field(default_factory=KeepAll)
     select: Selector | None = None
-    """Which rollouts of a kept group are trained on; None: all."""
+    """Selects the rollouts of a kept group to train on; None: all."""
     replay: Replay | None = None
-    """Rollouts of earlier policies beside the fresh ones; None: none."""
+    """Adds rollouts of earlier policies to the fresh ones; None: none."""
     regularize: Regularizer = field(default_factory=Regularizer)
     reference: Reference = field(default_factory=Reference)
     answers: Literal["sampled", "gold"] = "sampled"
     notes: str = ""
     schedules: Mapping[str, Schedule] = field(default_factory=dict[str, Schedule])
-    """`part.key` -> how it moves; made by `override` from a number that was given as a mapping."""
+    """`part.key` -> its schedule; `override` makes it from a setting that is a mapping with `from`."""
 
     @property
     def estimator(self) -> Estimator:
-        """What `advantage` names, or puts together."""
+        """The estimator that `advantage` names or lists the steps of."""
         return find_estimator(self.advantage)
 
     @property
     def needs(self) -> Needs:
-        """What the loop must compute, over the whole of every schedule."""
+        """Everything that the loop must compute at any point of the schedules."""
         needs = Needs()
         for done in (0.0, 1.0) if self.schedules else (0.0,):
             now = self.at(done)
@@ -95,7 +96,7 @@ class Algorithm:
         return needs
 
     def at(self, done: float) -> Algorithm:
-        """The bundle when the share `done` of the stage's steps is done; schedules have become numbers."""
+        """The algorithm when the share `done` of the stage's steps is done, with a number in place of each schedule."""
         parts: dict[str, Any] = {}
         for path, schedule in self.schedules.items():
             part, key = path.split(".")
@@ -105,19 +106,19 @@ class Algorithm:
 
     @phase("loss")
     def loss(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> tuple[Tensor, Terms]:
-        """The share of the step's loss that the given rows contribute, and the terms behind it."""
-        own = guard(logprobs, batch.mask, "log-probs")
+        """The rows' part of the step's loss [], and the terms that it is the reduction of."""
+        guarded = guard(logprobs, batch.mask, "log-probs")
         if batch.entropy is not None:
             batch = replace(batch, entropy=guard(batch.entropy, batch.mask, "entropy"))
-        terms = self.regularize(self.objective(own, batch), own, batch)
+        terms = self.regularize(self.objective(guarded, batch), guarded, batch)
         return reduce(terms, batch, self.reduction), terms
 
     def describe(self) -> dict[str, str]:
-        """What a person wants to know before choosing the method."""
+        """Everything that helps to choose the algorithm, by title; empty entries are left out."""
         needs = [words for name, words in COMPUTES.items() if getattr(self.needs, name)]
         if self.estimator.greedy:
-            needs.append("a greedy answer a prompt")
-        found = {
+            needs.append("a greedy answer per prompt")
+        entries = {
             "doc": self.doc,
             "paper": self.paper,
             "advantage": f"{self.estimator.name}: {self.estimator.equation or self.estimator.doc}",
@@ -132,4 +133,4 @@ class Algorithm:
             "computes": "; ".join(["log-probs of the action tokens", *needs]),
             "notes": self.notes,
         }
-        return {key: value for key, value in found.items() if value}
+        return {key: value for key, value in entries.items() if value}

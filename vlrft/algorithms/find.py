@@ -1,7 +1,7 @@
-"""Methods by name, and parts of them overridden.
+"""Algorithms by name, and overrides of their parts.
 
-A method of your own: a frozen dataclass with `needs` and `__call__` (see `objectives/`), and an `Algorithm` that names
-it, in a file that the config points at (`algorithm: ./mine.py:mine`) or in a file of `methods/`.
+An algorithm of your own: a frozen dataclass with `needs` and `__call__` (see `objectives/`), and an `Algorithm` with it as
+its objective, in a file that the config points at (`algorithm: ./mine.py:mine`) or in a new file of `methods/`.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from vlrft.selection.rollout_filters import SELECTORS
 
 ALGORITHMS: Mapping[str, Algorithm] = load_algorithms()
 _PARTS = ("objective", "regularize", "reference")  # merged key by key
-_FAMILIES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merged key by key
+_CHOICES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merged key by key
     "keep": KEEPS,
     "select": SELECTORS,
     "replay": {"fifo": Replay},
 }
 _REDUCTIONS = get_args(Reduction)
-_KEYS = ("advantage", "reduction", *_PARTS, *_FAMILIES)
+_KEYS = ("advantage", "reduction", *_PARTS, *_CHOICES)
 
 
 def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
-    """A bundle by name, `package.module:attribute` or `./file.py:attribute`; a mapping overrides parts of it.
+    """An algorithm by name, `package.module:attribute` or `./file.py:attribute`; a mapping overrides parts of it.
 
     `{"name": "grpo", "regularize": {"kl": 0.0}, "reduction": "token"}`; a number may be a schedule,
     `{"kl": {"from": 0.1, "to": 0.0}}`. Raises ConfigError with all mistakes at once.
     """
     if isinstance(choice, str):
         return _by_name(choice)
-    given = dict(choice)
-    name = given.pop("name", None)
+    changes = dict(choice)
+    name = changes.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(["algorithm: a mapping needs a `name`, such as {name: gpg, …}"])
-    return override(_by_name(name), given)
+    return override(_by_name(name), changes)
 
 
 def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
-    """The bundle with some of its keys set."""
+    """A copy of the algorithm with some of its keys changed. Raises ConfigError with all mistakes."""
     mistakes = [f"algorithm.{k}: {unknown_key(k, _KEYS)}" for k in changes if k not in _KEYS]
     parts: dict[str, Any] = {}
     schedules = dict(algorithm.schedules)
@@ -56,19 +56,19 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
         try:
             if key in _PARTS:
                 where = f"algorithm.{key}"
-                fixed, moving = _split(value, where)
-                for name, schedule in moving.items():
+                constants, scheduled = _split(value, where)
+                for name, schedule in scheduled.items():
                     for end in (schedule.at(0.0), schedule.at(1.0)):
-                        change(getattr(algorithm, key), {**fixed, name: end}, where)
-                    fixed[name] = schedule.at(0.0)
-                parts[key] = change(getattr(algorithm, key), fixed, where)
-                schedules |= {f"{key}.{name}": schedule for name, schedule in moving.items()}
-            elif key in _FAMILIES:
+                        change(getattr(algorithm, key), {**constants, name: end}, where)
+                    constants[name] = schedule.at(0.0)
+                parts[key] = change(getattr(algorithm, key), constants, where)
+                schedules |= {f"{key}.{name}": schedule for name, schedule in scheduled.items()}
+            elif key in _CHOICES:
                 parts[key] = None
                 if value is not None or key == "keep":
                     present = getattr(algorithm, key)
                     parts[key] = choose(
-                        value, _FAMILIES[key], at=f"algorithm.{key}", default=present
+                        value, _CHOICES[key], at=f"algorithm.{key}", default=present
                     )
             elif key == "reduction" and value not in _REDUCTIONS:
                 mistakes.append(f"algorithm.{key}: {unknown_name('name', value, _REDUCTIONS)}")
@@ -91,14 +91,14 @@ def _by_name(name: str) -> Algorithm:
 
 
 def _split(value: Any, where: str) -> tuple[Any, dict[str, Schedule]]:
-    """The settings of a part that stand still, and those that are schedules: mappings with a `from`."""
+    """The constant settings of a part, and its schedules: the mappings with a `from`."""
     if not isinstance(value, Mapping):
         return value, {}
-    fixed: dict[str, Any] = {}
-    moving: dict[str, Schedule] = {}
-    for name, given in value.items():
-        if isinstance(given, Mapping) and "from" in given:
-            moving[name] = configure(Schedule, given, f"{where}.{name}")
+    constants: dict[str, Any] = {}
+    schedules: dict[str, Schedule] = {}
+    for name, setting in value.items():
+        if isinstance(setting, Mapping) and "from" in setting:
+            schedules[name] = configure(Schedule, setting, f"{where}.{name}")
         else:
-            fixed[name] = given
-    return fixed, moving
+            constants[name] = setting
+    return constants, schedules

@@ -1,4 +1,4 @@
-"""The loss core in one call, for trainers that are not ours and for tests."""
+"""The loss core in one call, for other trainers and for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vlrft.schema import RewardError
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyLoss:
-    """What `policy_loss` returns."""
+    """Result of `policy_loss`: the loss, the advantages that it used, and metrics."""
 
     loss: Float[Tensor, ""]
     advantages: Float[Tensor, "B T"]
@@ -49,12 +49,12 @@ def policy_loss(
     extras: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> PolicyLoss:
-    """The loss of one whole optimiser step, for trainers that are not ours.
+    """The loss of one whole optimiser step, for other trainers.
 
-    One row is one sequence; `group` says which prompt a row answers, `rollout` which rollout it belongs to (a row each
-    unless given), `rewards` its rollout's reward. Differentiable in `logprobs`; float64 stays float64. `overrides` are
+    One row is one sequence. `group` [B] is the index of the prompt that a row answers, `rollout` [B] that of its rollout
+    (default: one row each), `rewards` [B] the reward of its rollout. Differentiable in `logprobs`; float64 stays float64. `overrides` are
     the config's keys (`advantage="standardised"`, `regularize={"kl": 0.0}`, `reduction="token"`); `extras` holds what
-    single methods need (`length`: the configured longest completion, for the reduction `constant`; `entropy` [B T] of the
+    single algorithms need (`length`: the configured longest completion, for the reduction `constant`; `entropy` [B T] of the
     tokens' distributions with its gradient, for an entropy bonus; `replayed` [B], rollouts of an earlier policy;
     `greedy_rewards` [B], of a greedy answer to the row's sample; `scores` {name: [B]} and `weights` {name: number}, for
     an estimator that reads the reward's components; `keys` {name: [B]}, for one with more group keys; `step_rewards` [B],
@@ -68,7 +68,7 @@ def policy_loss(
     needs = algorithm.needs
     if needs.old_logprobs and old_logprobs is None:
         raise ValueError(
-            f"{name} needs old_logprobs [B T]; for one update a batch: logprobs.detach()"
+            f"{name} needs old_logprobs [B T]; with one update per batch: logprobs.detach()"
         )
     if needs.ref_logprobs and ref_logprobs is None:
         raise ValueError(f"{name} needs ref_logprobs [B T], or regularize={{'kl': 0.0}}")
@@ -82,22 +82,22 @@ def policy_loss(
         raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
     device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
     rows = len(logprobs)
-    group_index = _dense(group, rows)
-    rollout_index = _dense(range(rows) if rollout is None else rollout, rows)
-    reward = _numbers(rewards)
+    group_index = _dense_labels(group, rows)
+    rollout_index = _dense_labels(range(rows) if rollout is None else rollout, rows)
+    reward = _to_floats(rewards)
     if not np.isfinite(reward).all():
         raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
     if advantages is None:
-        advantages = _estimated(
+        advantages = _estimate(
             algorithm.estimator, reward, group_index, rollout_index, mask, truncated, extras
         )
-    given = advantages.detach().to(device, wide)
-    spread = (given[:, None] if given.dim() == 1 else given).expand(mask.shape) * mask
+    values = advantages.detach().to(device, wide)
+    spread = (values[:, None] if values.dim() == 1 else values).expand(mask.shape) * mask
     groups = int(group_index.max(initial=-1)) + 1
     valid = valid_groups(reward, group_index, groups)
 
-    def frozen(values: Tensor | None, what: str) -> Tensor | None:
-        return None if values is None else guard(values.detach(), mask, what).to(wide)
+    def detached(values: Tensor | None, name: str) -> Tensor | None:
+        return None if values is None else guard(values.detach(), mask, name).to(wide)
 
     batch = make_loss_batch(
         mask=mask,
@@ -106,9 +106,9 @@ def policy_loss(
         rollout=torch.as_tensor(rollout_index, device=device),
         valid=tuple(map(bool, valid)),
         max_tokens=int(extras.get("length", 0)),
-        sampled_logprobs=frozen(sampled_logprobs, "sampled_logprobs"),
-        old_logprobs=frozen(old_logprobs, "old_logprobs"),
-        ref_logprobs=frozen(ref_logprobs, "ref_logprobs"),
+        sampled_logprobs=detached(sampled_logprobs, "sampled_logprobs"),
+        old_logprobs=detached(old_logprobs, "old_logprobs"),
+        ref_logprobs=detached(ref_logprobs, "ref_logprobs"),
         entropy=extras.get("entropy"),
         replayed=extras.get("replayed"),
     )
@@ -120,7 +120,7 @@ def policy_loss(
     return PolicyLoss(loss=loss, advantages=spread, metrics=metrics)
 
 
-def _estimated(
+def _estimate(
     estimator: Estimator,
     reward: Floats,
     group: Ints,
@@ -129,7 +129,7 @@ def _estimated(
     truncated: Tensor | None,
     extras: Mapping[str, Any],
 ) -> Float[Tensor, "B T"]:
-    """The estimator's advantages, from what is given for each row."""
+    """The estimator's advantages [B T], from values by row."""
     rows = len(reward)
     _, first, counts = np.unique(rollout, return_index=True, return_counts=True)
     turn_tokens = mask.sum(1).cpu().numpy().astype(np.int64)
@@ -138,40 +138,42 @@ def _estimated(
     places = np.empty(rows, dtype=np.int64)
     places[order] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
     greedy = extras.get("greedy_rewards")
-    plays = EstimatorInput(
+    inputs = EstimatorInput(
         values=reward[first],
-        keys={k: _dense(v, rows)[first] for k, v in extras.get("keys", {}).items()}
+        keys={k: _dense_labels(v, rows)[first] for k, v in extras.get("keys", {}).items()}
         | {"sample": group[first]},
-        scores={k: _numbers(v)[first] for k, v in extras.get("scores", {}).items()},
+        scores={k: _to_floats(v)[first] for k, v in extras.get("scores", {}).items()},
         weights=dict(extras.get("weights", {})),
         rollouts=rollout,
         turn_tokens=turn_tokens,
         tokens=np.bincount(rollout, weights=turn_tokens).astype(np.int64),
         truncated=np.bincount(rollout, weights=cut) > 0,
         max_tokens=int(extras.get("length", 0)),
-        greedy=None if greedy is None else _numbers(greedy)[first],
-        step_rewards=_numbers(extras.get("step_rewards", np.zeros(rows))),
-        penalties=_numbers(extras.get("penalties", np.zeros(rows))),
-        anchors=_dense(group * rows + _dense(extras.get("anchors", range(rows)), rows), rows),
+        greedy=None if greedy is None else _to_floats(greedy)[first],
+        step_rewards=_to_floats(extras.get("step_rewards", np.zeros(rows))),
+        penalties=_to_floats(extras.get("penalties", np.zeros(rows))),
+        anchors=_dense_labels(
+            group * rows + _dense_labels(extras.get("anchors", range(rows)), rows), rows
+        ),
         places=places,
         episodes=rollout,
     )
     spread = torch.zeros(mask.shape, dtype=torch.float64)
-    for b, own in enumerate(estimate_advantages(plays, estimator)):
-        spread[b, mask[b].cpu()] = torch.from_numpy(own)
+    for b, row in enumerate(estimate_advantages(inputs, estimator)):
+        spread[b, mask[b].cpu()] = torch.from_numpy(row)
     return spread
 
 
-def _numbers(values: Any) -> Floats:
-    given = values.detach().double().cpu() if isinstance(values, Tensor) else values
-    return np.asarray(given, dtype=np.float64)
+def _to_floats(values: Any) -> Floats:
+    plain = values.detach().double().cpu() if isinstance(values, Tensor) else values
+    return np.asarray(plain, dtype=np.float64)
 
 
-def _dense(index: Any, rows: int) -> Ints:
-    """Any integer labels [B] as 0 … n−1 in order of first appearance."""
+def _dense_labels(index: Any, rows: int) -> Ints:
+    """Integer labels [B] as 0 … n−1 in order of first appearance. Raises ValueError for another number of rows."""
     labels = np.asarray(torch.as_tensor(index).cpu() if not isinstance(index, range) else index)
     if labels.shape != (rows,):
-        raise ValueError(f"expected one index a row, [{rows}], got {list(labels.shape)}")
+        raise ValueError(f"expected one index per row, [{rows}], got {list(labels.shape)}")
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))
     return np.asarray(order[inverse], dtype=np.int64)

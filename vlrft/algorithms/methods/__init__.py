@@ -1,4 +1,4 @@
-"""One file a family of methods. Each holds METHODS, a tuple of Algorithm; a file put here is found."""
+"""The shipped algorithms, one file per family. Each file has ALGORITHMS, a tuple of Algorithm; new files are found."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from vlrft.algorithms.algorithm import Algorithm
 
 
 def load_algorithms() -> Mapping[str, Algorithm]:
-    """Every method of this folder by name, in order of file. Raises ValueError for a name that stands twice."""
-    found: dict[str, Algorithm] = {}
-    for module in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
-        methods: tuple[Algorithm, ...] = importlib.import_module(
-            f"{__name__}.{module.name}"
-        ).ALGORITHMS
-        for method in methods:
-            if method.name in found:
-                raise ValueError(f"{module.name}.py: a method {method.name!r} exists already")
-            found[method.name] = method
-    return found
+    """Every algorithm of this folder by name, in order of file. Raises ValueError for a name that two files use."""
+    by_name: dict[str, Algorithm] = {}
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        algorithms: tuple[Algorithm, ...] = module.ALGORITHMS
+        for algorithm in algorithms:
+            if algorithm.name in by_name:
+                raise ValueError(f"{info.name}.py: another file has {algorithm.name!r} already")
+            by_name[algorithm.name] = algorithm
+    return by_name

@@ -13,6 +13,6 @@ ALGORITHMS = (
         objective=ClippedRatio(),
         advantage="centred",
         reduction="constant",
-        notes="The sum over tokens is divided by the configured longest completion, never by what a batch holds; no KL penalty.",
+        notes="The sum over tokens is divided by the configured longest completion, not by the tokens of the batch; no KL penalty.",
     ),
 )

@@ -11,13 +11,13 @@ _PAPER = "arXiv 2505.10978"
 ALGORITHMS = (
     Algorithm(
         name="gigpo",
-        doc="GRPO over episodes, and over the steps of a group's episodes that began at the same observation.",
+        doc="GRPO over episodes, and over the steps of a group's episodes that answer the same observation.",
         paper=f"{_PAPER}, Eq. 3-9",
         objective=ClippedRatio(),
         advantage="gigpo",
         reduction="token",
         regularize=Regularizer(kl=0.01),
-        notes="For tasks with an environment; where plays have one turn it is GRPO.",
+        notes="For tasks with an environment; with episodes of one turn it is GRPO.",
     ),
     Algorithm(
         name="gigpo_released",

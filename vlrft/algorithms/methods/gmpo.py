@@ -8,7 +8,7 @@ from vlrft.objectives.gmpo import Gmpo
 ALGORITHMS = (
     Algorithm(
         name="gmpo",
-        doc="The geometric mean of an answer's clipped token ratios, one term an answer; no KL penalty.",
+        doc="The geometric mean of an answer's clipped token ratios, one term per answer; no KL penalty.",
         paper="arXiv 2507.20673, Algorithm 1",
         objective=Gmpo(),
         advantage="standardised",

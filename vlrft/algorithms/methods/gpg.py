@@ -11,7 +11,7 @@ _PAPER = "arXiv 2504.02546"
 ALGORITHMS = (
     Algorithm(
         name="gpg",
-        doc="Policy gradient on centred rewards; groups that teach nothing are resampled and do not dilute the step.",
+        doc="Policy gradient on centred rewards; groups of equal rewards are resampled and do not dilute the step.",
         paper=f"{_PAPER}, Eq. 5-8, Algorithm 1",
         objective=Gpg(),
         reduction="group",

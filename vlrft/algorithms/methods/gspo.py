@@ -8,7 +8,7 @@ from vlrft.objectives.gspo import Gspo
 ALGORITHMS = (
     Algorithm(
         name="gspo",
-        doc="One length-normalised importance ratio an answer, clipped as a whole within a very narrow range.",
+        doc="One length-normalised importance ratio per answer, clipped as a whole within a very narrow range.",
         paper="arXiv 2507.18071, Eq. 5-7",
         objective=Gspo(),
         advantage="standardised",

@@ -12,7 +12,7 @@ ALGORITHMS = (
         paper="arXiv 2504.19599, Eq. 9",
         objective=Gvpo(),
         reduction="group_sum",
-        notes="With reference: old and one update a batch its two regularising terms cancel: set updates_per_batch to 2 "
+        notes="With reference: old and one update per batch its two regularising terms cancel: set updates_per_batch to 2 "
         "or more. Top-p and top-k take away the full support that its theorem asks for.",
     ),
 )

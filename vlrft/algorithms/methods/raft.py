@@ -9,11 +9,11 @@ from vlrft.selection.rollout_filters import Positives
 ALGORITHMS = (
     Algorithm(
         name="raft",
-        doc="Maximum likelihood of the policy's own right answers, each weighed by its reward.",
+        doc="Maximum likelihood of the policy's correct answers, each weighted by its reward.",
         paper="arXiv 2304.06767; arXiv 2504.11343",
         objective=PolicyGradient(),
         advantage="reward",
         select=Positives(),
-        notes="An answer is right when its reward is at least select.threshold; the mean is over the right ones only.",
+        notes="An answer is correct when its reward is at least select.threshold; the mean is over correct answers only.",
     ),
 )

@@ -13,6 +13,6 @@ ALGORITHMS = (
         objective=ClippedRatio(),
         advantage="remax",
         reduction="token",
-        notes="With one update a batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped. Works with one answer a sample.",
+        notes="With one update per batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped. Works with one answer per sample.",
     ),
 )

@@ -13,6 +13,6 @@ ALGORITHMS = (
         objective=ClippedRatio(),
         advantage="rloo",
         reduction="token",
-        notes="With one update a batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped. A group of one answer is an error.",
+        notes="With one update per batch of rollouts the ratio is 1 and the gradient that of −log π · A; with several it is clipped. A group of one answer is an error.",
     ),
 )
