@@ -19,7 +19,7 @@ from vlrft.policy.load import load_policy
 from vlrft.schema.errors import ConfigError
 
 pytest.importorskip("trl")
-pytestmark = pytest.mark.filterwarnings("default")  # of packages that are not ours
+pytestmark = pytest.mark.filterwarnings("default")  # other packages warn
 
 from datasets import Dataset  # noqa: E402
 from transformers import TrainerCallback  # noqa: E402
@@ -37,10 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     policy = load_policy(tiny_config("qwen2"), corpus=CORPUS, seed=0)
     model: Any = policy.model
     model.generation_config.eos_token_id = [*range(60), *model.generation_config.eos_token_id]
-    where = tmp_path_factory.mktemp("tiny")
-    model.save_pretrained(where)
-    policy.chat.tokenizer.save_pretrained(where)
-    return where
+    path = tmp_path_factory.mktemp("tiny")
+    model.save_pretrained(path)
+    policy.chat.tokenizer.save_pretrained(path)
+    return path
 
 
 def parity(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
@@ -56,31 +56,31 @@ class Gradients(TrainerCallback):  # type: ignore[misc]
     """Keeps each optimiser step's gradient."""
 
     def __init__(self) -> None:
-        self.found: list[dict[str, Tensor]] = []
+        self.steps: list[dict[str, Tensor]] = []
 
     def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
-        self.found.append({n: p.grad.clone() for n, p in model.named_parameters()})
+        self.steps.append({n: p.grad.clone() for n, p in model.named_parameters()})
 
 
-class Watched(VlrftGRPOTrainer):
-    """Keeps what each micro-batch was scored with, in the order of the answers."""
+class Recorder(VlrftGRPOTrainer):
+    """Keeps the inputs of each micro-batch's loss, by the index of the completion."""
 
-    def __init__(self, **given: Any) -> None:
-        self.seen: dict[int, dict[str, Tensor]] = {}
-        super().__init__(**given)
+    def __init__(self, **arguments: Any) -> None:
+        self.recorded: dict[int, dict[str, Tensor]] = {}
+        super().__init__(**arguments)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         logprobs, _ = self._score(model, inputs)
-        kept = {"mask": inputs["completion_mask"].bool(), "logprobs": logprobs.detach()}
+        values = {"mask": inputs["completion_mask"].bool(), "logprobs": logprobs.detach()}
         for name in ("old_per_token_logps", "ref_per_token_logps"):
             if inputs.get(name) is not None:
-                kept[name[:3]] = inputs[name]
+                values[name[:3]] = inputs[name]
         for i, n in enumerate(inputs["row"].tolist()):
-            self.seen[n] = {name: values[i] for name, values in kept.items()}
+            self.recorded[n] = {name: value[i] for name, value in values.items()}
         return super()._compute_loss(model, inputs)
 
-    def whole(self, name: str) -> Tensor:
-        return torch.stack([self.seen[n][name] for n in range(ANSWERS)])
+    def stack(self, name: str) -> Tensor:
+        return torch.stack([self.recorded[n][name] for n in range(ANSWERS)])
 
 
 def trained(
@@ -92,7 +92,7 @@ def trained(
     ranks: int = 1,
     steps: int = 1,
     **more: Any,
-) -> Watched:
+) -> Recorder:
     """The trainer after its steps of SGD; two prompts, four answers each."""
     settings: dict[str, Any] = {
         "output_dir": str(out),
@@ -115,46 +115,46 @@ def trained(
         "seed": 1,
         "reward_weights": [1.0, 0.5],
     }
-    given: dict[str, Any] = {"reward_funcs": [parity, size]}
+    arguments: dict[str, Any] = {"reward_funcs": [parity, size]}
     for name in ("reward_funcs", "eval_dataset", "rollout_func"):
         if name in more:
-            given[name] = more.pop(name)
-    settings["reward_weights"] = settings["reward_weights"][: len(given["reward_funcs"])]
+            arguments[name] = more.pop(name)
+    settings["reward_weights"] = settings["reward_weights"][: len(arguments["reward_funcs"])]
     gradients = Gradients()
-    trainer = Watched(
+    trainer = Recorder(
         algorithm=algorithm,
         model=str(folder),
         args=GRPOConfig(**settings | more),
         train_dataset=Dataset.from_list([{"prompt": f"How many {i}s"} for i in range(4)]),
         callbacks=[gradients],
-        **given,
+        **arguments,
     )
     trainer.train()
-    trainer.gradients = gradients.found
+    trainer.gradients = gradients.steps
     return trainer
 
 
-def of_policy_loss(trainer: Watched, algorithm: Choice) -> float:
-    """The same step by the function, from what the trainer scored its last micro-batches with."""
+def of_policy_loss(trainer: Recorder, algorithm: Choice) -> float:
+    """The loss of the trainer's last step, by `policy_loss` over the recorded inputs."""
     choice = {"name": algorithm} if isinstance(algorithm, str) else dict(algorithm)
-    given = [[row[k] for row in trainer._scores] for k in range(2)]
-    now = trainer.whole("logprobs")
-    found = policy_loss(
+    scores = [[row[k] for row in trainer._scores] for k in range(2)]
+    now = trainer.stack("logprobs")
+    result = policy_loss(
         choice.pop("name"),
         logprobs=now,
-        rewards=[p + 0.5 * (0.0 if s != s else s) for p, s in zip(*given, strict=True)],
+        rewards=[p + 0.5 * (0.0 if s != s else s) for p, s in zip(*scores, strict=True)],
         group=[n // GROUP for n in range(ANSWERS)],
-        mask=trainer.whole("mask"),
-        old_logprobs=trainer.whole("old") if "old" in trainer.seen[0] else now,
-        ref_logprobs=trainer.whole("ref") if "ref" in trainer.seen[0] else None,
+        mask=trainer.stack("mask"),
+        old_logprobs=trainer.stack("old") if "old" in trainer.recorded[0] else now,
+        ref_logprobs=trainer.stack("ref") if "ref" in trainer.recorded[0] else None,
         extras={
             "length": LENGTH,
-            "scores": {"parity": given[0], "size": given[1]},
+            "scores": {"parity": scores[0], "size": scores[1]},
             "weights": {"parity": 1.0, "size": 0.5},
         },
         **choice,
     )
-    return float(found.loss)
+    return float(result.loss)
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
@@ -163,7 +163,7 @@ def weights(folder: Path) -> dict[str, Tensor]:
     return dict(AutoModelForCausalLM.from_pretrained(folder).named_parameters())
 
 
-def logged(trainer: Watched, name: str) -> list[float]:
+def logged(trainer: Recorder, name: str) -> list[float]:
     return [entry[name] for entry in trainer.state.log_history if name in entry]
 
 
@@ -173,8 +173,8 @@ def test_three_steps_change_the_weights(folder: Path, tmp_path: Path, algorithm:
     before = weights(folder)
     after = dict(trainer.model.named_parameters())
     assert all(bool(torch.isfinite(p).all()) for p in after.values())
-    moved = [n for n in before if not torch.equal(before[n], after[n].detach())]
-    assert len(moved) == len(before)
+    changed = [n for n in before if not torch.equal(before[n], after[n].detach())]
+    assert len(changed) == len(before)
     assert len(logged(trainer, "loss")) == 3
 
 
@@ -196,21 +196,21 @@ def test_the_loss_is_policy_loss_and_accumulation_changes_nothing(
 ) -> None:
     whole = trained(folder, tmp_path / "1", algorithm)
     (once,) = whole.gradients
-    mask = whole.whole("mask")
+    mask = whole.stack("mask")
     assert len(set(mask.sum(1).tolist())) > 2
     expected = of_policy_loss(whole, algorithm)
     assert logged(whole, "loss") == pytest.approx([expected], rel=1e-4, abs=1e-6)
     assert max(float(g.abs().max()) for g in once.values()) > 1e-3
     for accumulate in (2, 4):
         parts = trained(folder, tmp_path / str(accumulate), algorithm, accumulate=accumulate)
-        assert torch.equal(parts.whole("mask"), mask)
+        assert torch.equal(parts.stack("mask"), mask)
         (summed,) = parts.gradients
         for name, gradient in once.items():
             torch.testing.assert_close(summed[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "gmpo", "gvpo"])
-def test_a_second_update_on_the_same_answers_knows_the_first_policy(
+def test_a_second_update_on_the_same_completions_uses_the_old_log_probs(
     folder: Path, tmp_path: Path, algorithm: str
 ) -> None:
     runs = [
@@ -218,14 +218,14 @@ def test_a_second_update_on_the_same_answers_knows_the_first_policy(
         for n in (1, 2)
     ]
     for trainer in runs:
-        assert float((trainer.whole("old") - trainer.whole("logprobs")).abs().max()) > 1e-2
+        assert float((trainer.stack("old") - trainer.stack("logprobs")).abs().max()) > 1e-2
         expected = of_policy_loss(trainer, algorithm)
         assert logged(trainer, "loss")[1] == pytest.approx(expected, rel=1e-4, abs=1e-6)
     for name, gradient in runs[0].gradients[1].items():
         torch.testing.assert_close(runs[1].gradients[1][name], gradient, rtol=1e-3, atol=1e-5)
 
 
-def test_groups_and_rollouts_that_a_method_does_not_keep_leave_the_step(
+def test_groups_and_rollouts_that_an_algorithm_does_not_keep_are_left_out(
     folder: Path, tmp_path: Path
 ) -> None:
     def first_group(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float]:
@@ -233,8 +233,8 @@ def test_groups_and_rollouts_that_a_method_does_not_keep_leave_the_step(
 
     keeps = {"keep": "dynamic_sampling"}
     trainer = trained(folder, tmp_path, {"name": "rloo", **keeps}, reward_funcs=[first_group])
-    mask, now = trainer.whole("mask")[:GROUP], trainer.whole("logprobs")[:GROUP]
-    left = policy_loss(
+    mask, now = trainer.stack("mask")[:GROUP], trainer.stack("logprobs")[:GROUP]
+    expected = policy_loss(
         "rloo",
         logprobs=now,
         rewards=[0.0, 1.0, 0.0, 0.0],
@@ -242,19 +242,19 @@ def test_groups_and_rollouts_that_a_method_does_not_keep_leave_the_step(
         mask=mask,
         old_logprobs=now,
     )
-    assert logged(trainer, "loss") == pytest.approx([float(left.loss)], rel=1e-4, abs=1e-6)
+    assert logged(trainer, "loss") == pytest.approx([float(expected.loss)], rel=1e-4, abs=1e-6)
     chosen = trained(folder, tmp_path, "raft", reward_funcs=[first_group])._steps["train"]
-    assert set(chosen.place) == {1, 4, 5, 6, 7}
+    assert set(chosen.row_of) == {1, 4, 5, 6, 7}
     assert chosen.loss.denominators.rollouts == 5
 
 
-def test_an_answer_that_no_reward_applies_to_leaves_the_step(folder: Path, tmp_path: Path) -> None:
+def test_a_completion_that_no_reward_applies_to_is_left_out(folder: Path, tmp_path: Path) -> None:
     def some(completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float | None]:
         return [None if i % GROUP == 0 else float(i % 2) for i in range(len(completion_ids))]
 
     step = trained(folder, tmp_path, "dr_grpo", reward_funcs=[some])._steps["train"]
     assert step.loss.denominators.rollouts == ANSWERS - 2
-    assert set(step.place) == {1, 2, 3, 5, 6, 7}
+    assert set(step.row_of) == {1, 2, 3, 5, 6, 7}
     assert step.advantages[0] == 0.0
     assert step.advantages[1] == pytest.approx(1 / 3)
 
@@ -276,11 +276,11 @@ def test_evaluation_in_between_leaves_the_training_step_alone(folder: Path, tmp_
     rows = Dataset.from_list([{"prompt": "Which digit"}, {"prompt": "is this"}])
     more: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "num_iterations": 2}
     settings = {"steps": 2, "eval_dataset": rows, "per_device_eval_batch_size": GROUP}
-    watched = trained(folder, tmp_path, "gvpo", **settings, **more)
+    evaluated = trained(folder, tmp_path, "gvpo", **settings, **more)
     plain = trained(folder, tmp_path, "gvpo", steps=2, num_iterations=2)
-    assert len(logged(watched, "eval_loss")) == 2
+    assert len(logged(evaluated, "eval_loss")) == 2
     for name, gradient in plain.gradients[1].items():
-        assert torch.equal(watched.gradients[1][name], gradient)
+        assert torch.equal(evaluated.gradients[1][name], gradient)
 
 
 REFUSED: list[tuple[Choice, dict[str, Any], str]] = [
@@ -296,16 +296,16 @@ REFUSED: list[tuple[Choice, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "settings", "says"), REFUSED, ids=lambda v: str(v)[:30])
-def test_what_cannot_be_honoured_is_refused(
-    folder: Path, tmp_path: Path, algorithm: Choice, settings: dict[str, Any], says: str
+@pytest.mark.parametrize(("algorithm", "settings", "message"), REFUSED, ids=lambda v: str(v)[:30])
+def test_settings_that_cannot_be_honoured_are_refused(
+    folder: Path, tmp_path: Path, algorithm: Choice, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=says) as error:
+    with pytest.raises(ConfigError, match=message) as error:
         trained(folder, tmp_path, algorithm, **settings)
     assert len(error.value.mistakes) == 1
 
 
-def test_the_corrections_of_vllm_do_not_mix() -> None:
+def test_the_correction_of_vllm_in_trl_is_refused() -> None:
     from vlrft.algorithms import find_algorithm
     from vlrft.integrations.trl_settings import refusals
 
@@ -320,12 +320,12 @@ def test_the_example_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     text = BLOCKS["with_trl.py"].replace('"MODEL"', repr(str(folder)))
     small = "GRPOConfig(use_cpu=True, bf16=False, report_to=[], max_completion_length=4,"
-    left: dict[str, Any] = {}
-    exec(text.replace("GRPOConfig(", small), left)
-    assert left["trainer"].state.global_step == 3
+    namespace: dict[str, Any] = {}
+    exec(text.replace("GRPOConfig(", small), namespace)
+    assert namespace["trainer"].state.global_step == 3
 
 
-def test_without_trl_the_import_says_what_to_install() -> None:
+def test_without_trl_the_import_names_the_extra() -> None:
     code = "import sys; sys.modules['trl'] = None; import vlrft.integrations.trl"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ImportError: vlrft.integrations.trl needs TRL: pip install 'vlrft[trl]'" in done.stderr

@@ -1,4 +1,4 @@
-"""Images reach the log-probs through TRL: the vision tower's gradient does not depend on the micro-batch either."""
+"""Images reach the log-probs through TRL: the gradient of the vision tower does not depend on the micro-batch either."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.fakes.policies import CORPUS, noise_image, tiny_config
 from vlrft.policy.load import load_policy
 
 pytest.importorskip("trl")
-pytestmark = pytest.mark.filterwarnings("default")  # of packages that are not ours
+pytestmark = pytest.mark.filterwarnings("default")  # other packages warn
 
 SPECIAL = ("image_pad", "video_pad", "vision_start", "vision_end")
 
 
 def processor(policy: Any) -> Any:
-    """A whole processor without the video part, which wants torchvision."""
+    """A processor without the video part, which needs torchvision."""
     from transformers import ProcessorMixin, Qwen2VLProcessor
 
     tokenizer = policy.chat.tokenizer
@@ -47,11 +47,11 @@ def gradient(out: Path, accumulate: int) -> dict[str, Tensor]:
 
     from vlrft.integrations.trl import VlrftGRPOTrainer
 
-    found: dict[str, Tensor] = {}
+    gradients: dict[str, Tensor] = {}
 
     class Keep(TrainerCallback):  # type: ignore[misc]
         def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
-            found.update({n: p.grad.clone() for n, p in model.named_parameters()})
+            gradients.update({n: p.grad.clone() for n, p in model.named_parameters()})
 
     policy = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS, seed=0)
     banned = [policy.chat.tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in SPECIAL]
@@ -82,7 +82,7 @@ def gradient(out: Path, accumulate: int) -> dict[str, Tensor]:
         processing_class=processor(policy),
         callbacks=[Keep()],
     ).train()
-    return found
+    return gradients
 
 
 def test_accumulation_changes_nothing_for_a_vision_language_model(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The loss core inside other people's trainers. Each file needs the package it is named after."""
+"""The loss core inside other trainers. Each file needs the package that it is named after."""

@@ -1,4 +1,4 @@
-"""What a foreign trainer holds of one optimiser step, as our groups and the rows that are trained on. No trainer here."""
+"""One optimiser step of another trainer, from its scored completions to our loss batch. Imports no trainer."""
 
 from __future__ import annotations
 
@@ -16,47 +16,46 @@ from vlrft.trainer.batch import make_batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A completion and what its reward functions gave."""
+class ScoredCompletion:
+    """A completion and its scores by reward function."""
 
     ids: tuple[int, ...]  # [T]
-    sampled: tuple[bool, ...]  # [T] False: a tool's or an environment's token
+    sampled: tuple[bool, ...]  # [T] False: a token of a tool or an environment
     truncated: bool
     scores: Mapping[str, float | None]  # None: the function does not apply
 
 
 @dataclass(frozen=True, kw_only=True)
-class WholeStep:
-    """The rows of all ranks that an optimiser step trains on, with its denominators."""
+class ForeignStep:
+    """The rows of all ranks that an optimiser step trains on, with the step's denominators."""
 
     loss: LossBatch
-    place: Mapping[
-        int, int
-    ]  # number of an answer -> its row; an answer that teaches nothing has none
-    advantages: tuple[float, ...]  # of each answer, the mean over its action tokens
+    row_of: Mapping[int, int]
+    """Index of a completion -> its row; a completion that is not trained on has none."""
+    advantages: tuple[float, ...]  # of each completion, the mean over its action tokens
 
 
-def whole_step(
-    answers: Sequence[Answer],
+def foreign_step(
+    completions: Sequence[ScoredCompletion],
     group_size: int,
     algorithm: Algorithm,
     weights: Mapping[str, float],
     max_tokens: int,
-) -> WholeStep:
-    """The step of the given answers, `group_size` neighbours a group. An answer that no reward function applies to
-    leaves it. Groups and rollouts that the method does not keep leave it too; nothing is sampled in their place.
+) -> ForeignStep:
+    """The step of these completions; `group_size` consecutive ones are a group.
 
-    Raises RewardError and AdvantageError.
+    A completion to which no reward function applies is left out, and so are groups and rollouts that the algorithm does
+    not keep; nothing is sampled in their place. Raises RewardError and AdvantageError.
     """
-    number: dict[int, int] = {}  # id() of a rollout -> that of its answer
+    index: dict[int, int] = {}  # id() of a rollout -> the index of its completion
     groups: list[Group] = []
-    for first in range(0, len(answers), group_size):
+    for first in range(0, len(completions), group_size):
         sample = Sample(id=f"group {first // group_size}", messages=())
         rollouts: list[Rollout] = []
-        for n, answer in enumerate(answers[first : first + group_size], first):
-            if any(score is not None for score in answer.scores.values()):
-                rollouts.append(_rollout(sample, answer, weights))
-                number[id(rollouts[-1])] = n
+        for n, completion in enumerate(completions[first : first + group_size], first):
+            if any(score is not None for score in completion.scores.values()):
+                rollouts.append(_rollout(sample, completion, weights))
+                index[id(rollouts[-1])] = n
         if rollouts:
             groups.append(Group(sample=sample, rollouts=tuple(rollouts)))
     estimate = partial(
@@ -64,25 +63,27 @@ def whole_step(
     )
     groups = algorithm.keep.choose(groups, len(groups))
     kept, advantages = select_and_estimate(groups, algorithm.select, estimate)
-    order = [number[id(r)] for g in kept for r in g.rollouts]
-    # Log-probs come from the trainer, at its own temperature.
+    order = [index[id(r)] for g in kept for r in g.rollouts]
+    # The log-probs come from the trainer, at its temperature.
     batch = make_batch(kept, advantages, algorithm, temperature=1.0, max_tokens=max_tokens).loss
     means = dict(zip(order, (a for g in rollout_means(advantages) for a in g), strict=True))
-    return WholeStep(
+    return ForeignStep(
         loss=batch,
-        place={order[int(r)]: b for b, r in enumerate(batch.rollout)},
-        advantages=tuple(means.get(n, 0.0) for n in range(len(answers))),
+        row_of={order[int(r)]: b for b, r in enumerate(batch.rollout)},
+        advantages=tuple(means.get(n, 0.0) for n in range(len(completions))),
     )
 
 
-def _rollout(sample: Sample, answer: Answer, weights: Mapping[str, float]) -> Rollout:
-    runs = groupby(zip(answer.ids, answer.sampled, strict=True), key=lambda token: token[1])
-    pieces = [Piece(ids=tuple(i for i, _ in run), text="", sampled=own) for own, run in runs]
-    if answer.truncated:
+def _rollout(sample: Sample, completion: ScoredCompletion, weights: Mapping[str, float]) -> Rollout:
+    runs = groupby(zip(completion.ids, completion.sampled, strict=True), key=lambda token: token[1])
+    pieces = [
+        Piece(ids=tuple(i for i, _ in run), text="", sampled=sampled) for sampled, run in runs
+    ]
+    if completion.truncated:
         pieces.append(Piece(ids=(), text="", finish="length"))
     return Rollout(
         sample=sample,
         rows=(TrainingRow(prompt=Prompt(ids=()), pieces=tuple(pieces)),),
-        reward=sum(weights[name] * s for name, s in answer.scores.items() if s is not None),
-        scores=answer.scores,
+        reward=sum(weights[name] * s for name, s in completion.scores.items() if s is not None),
+        scores=completion.scores,
     )
