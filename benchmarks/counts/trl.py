@@ -12,7 +12,6 @@ from vlrft.policy.load import load_policy
 from vlrft.rollout.task import load_task
 from vlrft.testing.count_step import Case, Counted, Options, Played, config, load
 from vlrft.testing.work_meter import Meter, Work
-from vlrft.trainer.setup import CORPUS_SAMPLES
 
 
 def count(case: Case, folder: Path) -> Counted:
@@ -22,7 +21,7 @@ def count(case: Case, folder: Path) -> Counted:
 
     given = config(case)
     build = BuildConfig(**given["policy"]["build"])
-    corpus = load_task(TaskConfig(**given["task"]), "train").text(CORPUS_SAMPLES)
+    corpus = load_task(TaskConfig(**given["task"]), "train").text()
     policy = load_policy(PolicyConfig(build=build), corpus=corpus, seed=0)
     samples = load("train", Options(groups=case.groups, same=case.same))
     rows = [

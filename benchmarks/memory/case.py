@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import find_algorithm
-from vlrft.cli.doctor.model_shapes import shapes
+from vlrft.cli.doctor.model_shapes import load_model_shape
 from vlrft.cli.doctor.prompt_lengths import SizedTokenizer
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
@@ -163,7 +163,7 @@ def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
     assert config.build is not None
     build = replace(config.build, vocab_size=max(case.vocab, WORDS + len(SPECIAL_TOKENS)))
     config = replace(config, build=build)
-    model = shapes(config, tokenizer=SizedTokenizer(case.vocab), device=device)
+    model = load_model_shape(config, tokenizer=SizedTokenizer(case.vocab), device=device)
     size = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
     prompts = (size,) * case.prompts
     work = StepWork(

@@ -34,7 +34,7 @@ from tests.fakes.policies import CORPUS
 from tests.fakes.process_ranks import run_ranks
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
-from vlrft.cli.doctor.model_shapes import read
+from vlrft.cli.doctor.model_shapes import read_model_shape
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import TrainEngine, build_engine, find_engine, planned_choices, rank_memory
@@ -150,7 +150,7 @@ def sample(policy: Policy, case: Case, engine: TrainEngine, ranks: Ranks) -> Non
 def planned(row: Row, case: Case, file: Path) -> dict[str, int]:
     """The same by formula."""
     config = policy_config(case)
-    model = read(load_policy(config, corpus=CORPUS, seed=0).model, config, "cpu")
+    model = read_model_shape(load_policy(config, corpus=CORPUS, seed=0).model, config, "cpu")
     prompt = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
     work = StepWork(
         prompts=(prompt,) * EACH,

@@ -20,6 +20,7 @@ from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
 from vlrft.workers.worker import Workers
 
+CORPUS_SAMPLES = 256  # enough text for a new tokenizer to meet every phrase of a task
 CORPUS_EPISODES = 32  # gold answers in environments that a tokenizer is built from
 
 
@@ -98,7 +99,7 @@ class LoadedTask:
                 f"{mistakes[0]}; vlrft data prepare lists them and leaves them out"
             )
 
-    def text(self, samples: int) -> Iterator[str]:
+    def text(self, samples: int = CORPUS_SAMPLES) -> Iterator[str]:
         """Texts of the first samples and of their gold answers, from which the tokenizer of a new policy is built. In an
         environment: the observations and turns of a few gold answers."""
         few = samples if self.task.env is None else min(samples, CORPUS_EPISODES)

@@ -30,8 +30,6 @@ from vlrft.trainer.run import Run
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
 
-CORPUS_SAMPLES = 256  # enough text for a built tokenizer to meet every phrase of a pack
-
 
 def open_run(
     config: Config, out: Path, ranks: Ranks = ALONE, *, resume: bool, overwrite: bool
@@ -52,7 +50,7 @@ def open_run(
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,
-        corpus=settings[0].loaded.text(CORPUS_SAMPLES),
+        corpus=settings[0].loaded.text(),
         seed=config.seed,
         device=pick_device(config.device),
     )

@@ -15,10 +15,11 @@ import torch
 
 from tests.fakes.policies import CORPUS, tiny_config
 from vlrft.cli.commands.doctor import EXTRAS
-from vlrft.cli.doctor.model_shapes import read, shapes
-from vlrft.cli.doctor.page import available, parse_size
-from vlrft.cli.doctor.planner import Planner, changes
+from vlrft.cli.doctor.model_shapes import load_model_shape, read_model_shape
+from vlrft.cli.doctor.page import available_memory, parse_size
+from vlrft.cli.doctor.planner import Planner
 from vlrft.cli.doctor.prompt_lengths import TaskPrompts
+from vlrft.cli.doctor.suggestions import candidate_changes
 from vlrft.cli.main import main
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.config.load import load_config
@@ -48,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_weights_are_counted_as_training_would_hold_them() -> None:
+def test_weights_are_counted_as_training_holds_them() -> None:
     tokenizer = build_tokenizer(BuildConfig(vocab_size=300), CORPUS)
     for settings in (
         {},
@@ -57,16 +58,16 @@ def test_weights_are_counted_as_training_would_hold_them() -> None:
     ):
         config = tiny_config("qwen2_5_vl", **settings)
         policy = load_policy(config, corpus=CORPUS)
-        weights = shapes(config, tokenizer=tokenizer, device="cpu").weights
-        every = list(policy.model.parameters())
-        assert weights.total == sum(p.nbytes for p in every)
-        assert weights.trained == sum(p.nbytes for p in every if p.requires_grad)
+        weights = load_model_shape(config, tokenizer=tokenizer, device="cpu").weights
+        parameters = list(policy.model.parameters())
+        assert weights.total == sum(p.nbytes for p in parameters)
+        assert weights.trained == sum(p.nbytes for p in parameters if p.requires_grad)
 
 
-def test_a_tower_that_is_frozen_lets_no_gradient_through() -> None:
+def test_no_gradient_passes_through_a_frozen_tower() -> None:
     def gradient(*freeze: str) -> tuple[str, bool, str]:
         config = tiny_config("qwen2_vl", freeze=freeze)
-        model = shapes(
+        model = load_model_shape(
             config, tokenizer=build_tokenizer(BuildConfig(vocab_size=300), CORPUS), device="cpu"
         )
         assert model.tower is not None
@@ -78,14 +79,14 @@ def test_a_tower_that_is_frozen_lets_no_gradient_through() -> None:
     assert gradient("language") == ("all", True, "flow")
 
 
-def test_a_gpu_that_is_not_here_computes_in_bfloat16() -> None:
+def test_a_gpu_that_this_machine_lacks_computes_in_bfloat16() -> None:
     config = tiny_config("qwen2")
     tokenizer = build_tokenizer(BuildConfig(vocab_size=300), CORPUS)
-    assert shapes(config, tokenizer=tokenizer, device="cuda").element == 2
-    assert shapes(config, tokenizer=tokenizer, device="cpu").element == 4
+    assert load_model_shape(config, tokenizer=tokenizer, device="cuda").element == 2
+    assert load_model_shape(config, tokenizer=tokenizer, device="cpu").element == 4
 
 
-def test_no_weights_are_made() -> None:
+def test_no_weights_are_allocated() -> None:
     with torch.device("meta"):
         policy = tiny_config("qwen2")
         assert policy.build is not None
@@ -94,7 +95,7 @@ def test_no_weights_are_made() -> None:
         model = build_model(
             policy.build, build_tokenizer(BuildConfig(vocab_size=300), CORPUS), 0, "sdpa"
         )
-        read(model, policy, "cpu")
+        read_model_shape(model, policy, "cpu")
     assert all(p.is_meta for p in model.parameters())
 
 
@@ -102,19 +103,21 @@ def test_doctor_prints_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "quickstart", *QUICK, "--memory", "8GiB"]) == 0
     out = capsys.readouterr().out
     assert "the first 32 of digits/train" in out
-    assert "reference weights" in out  # of the stage whose method has a KL term
+    assert "reference weights" in out  # of the stage whose algorithm has a KL term
     assert "fits: " in out
     assert "peak: update" in out
 
 
-def test_doctor_tells_what_would_make_a_run_fit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_suggests_settings_for_a_run_that_does_not_fit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["doctor", "quickstart", *QUICK, "--memory", "200MiB"]) == 0
     out = capsys.readouterr().out
     assert "does not fit" in out
     assert "policy.activation_checkpointing=true" in out
 
 
-def test_a_plan_from_bounds_says_so(folder: Path, no_hub: None) -> None:
+def test_a_plan_from_the_longest_prompt_says_so(folder: Path, no_hub: None) -> None:
     config = load_config(CONFIGS[0].with_name("geoqa_gpg.yaml"), [f"policy.model={folder}"])
     (one,) = Planner(config, "cpu").plans(config)
     assert one.origin.startswith("bounds of the config")
@@ -122,7 +125,7 @@ def test_a_plan_from_bounds_says_so(folder: Path, no_hub: None) -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_every_shipped_config_has_a_plan_or_says_what_it_lacks(path: Path, no_hub: None) -> None:
+def test_every_shipped_config_has_a_plan_or_names_what_is_missing(path: Path, no_hub: None) -> None:
     config = load_config(path)
     if config.policy.build is not None:
         plans = Planner(config, "cpu").plans(config)
@@ -141,15 +144,15 @@ def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
     config = load_config("quickstart")
     policy = replace(config.policy, build=None, model=str(tmp_path))
     with pytest.raises(ConfigError, match=r"no config\.json in this folder"):
-        shapes(policy, tokenizer=None, device="cpu")
+        load_model_shape(policy, tokenizer=None, device="cpu")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
-    with pytest.raises(ConfigError, match="no causal model"):
-        shapes(policy, tokenizer=None, device="cpu")
+    with pytest.raises(ConfigError, match="not a causal model"):
+        load_model_shape(policy, tokenizer=None, device="cpu")
 
 
-def test_changes_are_settings_as_they_are_written() -> None:
+def test_suggestions_can_be_given_on_the_command_line() -> None:
     config = load_config("quickstart")
-    for setting, changed in changes(config, multimodal=True):
+    for setting, changed in candidate_changes(config, multimodal=True):
         written = load_config("quickstart", [setting])
         if setting.startswith(("policy.", "rollout.")):
             assert changed.policy == written.policy
@@ -165,17 +168,17 @@ def test_sizes_of_memory(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["much", "80 apples", "-1GiB", "0"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_wrong_sizes_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected a size such as 80GiB"):
         parse_size(text)
 
 
-def test_a_gpu_that_is_not_here_needs_a_size() -> None:
+def test_a_gpu_that_this_machine_lacks_needs_a_size() -> None:
     if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(ConfigError, match="say --memory"):
-        available(None, "cuda")
-    assert available("80GiB", "cuda") == (80 * 2**30, "a GPU with 80.00 GiB")
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ConfigError, match="give --memory"):
+        available_memory(None, "cuda")
+    assert available_memory("80GiB", "cuda") == (80 * 2**30, "a GPU with 80.00 GiB")
 
 
 def test_a_plan_for_ranks_is_that_of_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +192,7 @@ def test_a_plan_for_ranks_is_that_of_one_of_them(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("ranks", ["0", "-2"])
-def test_no_ranks_are_refused(capsys: pytest.CaptureFixture[str], ranks: str) -> None:
+def test_fewer_ranks_than_one_are_refused(capsys: pytest.CaptureFixture[str], ranks: str) -> None:
     assert main(["doctor", "quickstart", "--ranks", ranks]) == 2
     assert f"--ranks: {ranks}; at least 1" in capsys.readouterr().err
 
@@ -217,36 +220,45 @@ def test_the_extras_that_doctor_names_exist() -> None:
     assert set(EXTRAS) == extras - {"all", "dev", "smollm"}
 
 
-def test_a_rank_gets_its_part_of_the_prompts() -> None:
+def test_several_ranks_share_the_prompts() -> None:
     config = load_config("quickstart", QUICK)
     one, four = (Planner(config, "cpu", ranks).plans(config) for ranks in (1, 4))
     for alone, rank in zip(one, four, strict=True):
         assert rank.plan.peak.total < alone.plan.peak.total
 
 
-def test_the_longest_prompts_may_be_one_ranks() -> None:
+def test_a_rank_is_planned_with_the_longest_prompts_that_it_may_get() -> None:
     sizes = tuple(PromptSize(tokens=n) for n in (3, 9, 5, 7, 1))
-    own = TaskPrompts(sizes=sizes, origin="")
-    assert [p.tokens for p in own.dealt(5, 1)] == [3, 9, 5, 7, 1]
-    assert [p.tokens for p in own.dealt(5, 2)] == [9, 7, 5]
-    assert [p.tokens for p in own.dealt(2, 8)] == [9]
-    assert len(replace(own, turns=3).dealt(4, 4)) == 3
+    prompts = TaskPrompts(sizes=sizes, origin="")
+    assert [p.tokens for p in prompts.largest_shard(5, 1)] == [3, 9, 5, 7, 1]
+    assert [p.tokens for p in prompts.largest_shard(5, 2)] == [9, 7, 5]
+    assert [p.tokens for p in prompts.largest_shard(2, 8)] == [9]
+    assert len(replace(prompts, turns=3).largest_shard(4, 4)) == 3
 
 
-def test_several_ranks_are_told_of_engines(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["doctor", "quickstart", *QUICK, "--memory", "1MiB", "device=cuda"]
-    assert main([*given, "--ranks", "8"]) == 0
+def test_other_engines_are_suggested_to_several_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["doctor", "quickstart", *QUICK, "--memory", "1MiB", "device=cuda", "--ranks", "8"]
+    assert main(command) == 0
     assert "engine={name: deepspeed, stage: 2}" in capsys.readouterr().out
     config = load_config("quickstart")
-    alone = [setting for setting, _ in changes(config, multimodal=True)]
-    told = changes(config, multimodal=True, ranks=2)[len(alone) :]
-    assert [setting for setting, _ in told if not setting.startswith("engine=")] == []
-    assert [changed.engine for _, changed in told] == planned_choices()
-    assert [load_config("quickstart", [setting]).engine for setting, _ in told] == planned_choices()
+    alone = list(candidate_changes(config, multimodal=True))
+    more = list(candidate_changes(config, multimodal=True, ranks=2))[len(alone) :]
+    assert [changed.engine for _, changed in more] == planned_choices()
+    assert [load_config("quickstart", [setting]).engine for setting, _ in more] == planned_choices()
+
+
+def test_a_rollout_engine_without_a_memory_model_is_left_out_and_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    engine = "tests.trainer.test_rollout_engine:Recorder"
+    assert main(["doctor", "quickstart", *QUICK, f"rollout.engine={engine}"]) == 0
+    page = capsys.readouterr().out
+    assert f"rollout.engine {engine} has no memory model" in page
+    assert "keys and values" not in page
 
 
 def test_ranks_share_the_memory_of_a_cpu() -> None:
-    alone, _ = available(None, "cpu")
-    half, where = available(None, "cpu", 2)
+    alone, _ = available_memory(None, "cpu")
+    half, where = available_memory(None, "cpu", 2)
     assert half == alone // 2
-    assert where.endswith(", which 2 ranks share")
+    assert where.endswith(", shared by 2 ranks")

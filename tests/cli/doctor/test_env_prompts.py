@@ -1,4 +1,4 @@
-"""What a plan takes for the prompts of a task with an environment."""
+"""The prompts of a task with an environment, for a memory plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Tiny
 from tests.fakes.policies import ask
-from vlrft.cli.doctor.prompt_lengths import prompts_of
+from vlrft.cli.doctor.prompt_lengths import measure_prompts
 from vlrft.config import TaskConfig
 from vlrft.memory.shapes import PromptSize
 
@@ -35,25 +35,25 @@ task = replace(TASK, options=Options, load=load)
 
 
 @pytest.mark.parametrize(("kind", "rows"), [("plain", 3), ("grows", 1)])
-def test_prompts_of_plays_are_those_of_gold(
+def test_the_prompts_of_episodes_are_those_of_gold_episodes(
     tiny: Tiny, tmp_path: Path, kind: str, rows: int
 ) -> None:
     (tmp_path / "count.py").write_text(FILE)
     chat = tiny("qwen2").chat
     task = TaskConfig(name=str(tmp_path / "count.py"), options={"kind": kind})
-    found = prompts_of(task, "train", chat, BOUNDS)
-    assert found.turns == len(found.sizes) == rows
-    assert "gold plays of the first 1 of" in found.origin
+    prompts = measure_prompts(task, "train", chat, BOUNDS)
+    assert prompts.turns == len(prompts.sizes) == rows
+    assert "gold episodes of the first 1 of" in prompts.origin
     first = len(chat.render(ask("0 of 3")).ids)
     if kind == "plain":
-        assert {size.tokens for size in found.sizes} == {first}
+        assert {size.tokens for size in prompts.sizes} == {first}
     else:
-        assert found.sizes[0].tokens > 2 * first
+        assert prompts.sizes[0].tokens > 2 * first
 
 
-def test_plays_that_cannot_be_had_leave_the_bounds(tiny: Tiny, tmp_path: Path) -> None:
+def test_without_gold_episodes_the_longest_prompt_is_planned(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "count.py").write_text(FILE)
     task = TaskConfig(name=str(tmp_path / "count.py"), options={"kind": "broken"})
-    found = prompts_of(task, "train", tiny("qwen2").chat, BOUNDS)
-    assert found.sizes == (BOUNDS,)
-    assert "no such game" in found.origin
+    prompts = measure_prompts(task, "train", tiny("qwen2").chat, BOUNDS)
+    assert prompts.sizes == (BOUNDS,)
+    assert "no such game" in prompts.origin

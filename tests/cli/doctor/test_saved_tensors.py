@@ -1,4 +1,4 @@
-"""The formulas of activations against what autograd really keeps, as `saved_tensors_hooks` shows it."""
+"""The formulas for saved tensors against autograd itself, as `saved_tensors_hooks` shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.fakes.policies import CORPUS, Family, tiny_config
-from vlrft.cli.doctor.model_shapes import shapes
+from vlrft.cli.doctor.model_shapes import load_model_shape
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.memory import saved_tensors
 from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
@@ -31,12 +31,12 @@ SETTINGS: list[dict[str, Any]] = [
     {"freeze": ("language",)},
 ]
 FAMILIES: list[Family] = ["qwen2_vl", "qwen2_5_vl", "qwen2"]
-# Norms' inverse widths, indices and lists of positions are not counted: a few of a hundred of these narrow layers.
+# Norms' inverse widths, indices and positions are not counted: a few percent of layers so narrow.
 TOLERANCE = 0.06
 
 
-def kept(config: Any) -> int:
-    """Bytes that autograd keeps, weights left out."""
+def saved_bytes(config: Any) -> int:
+    """Bytes that autograd saves, weights left out."""
     policy = load_policy(config, corpus=CORPUS)
     place = policy.backbone.image_token_id
     images: tuple[Pixels, ...] = ()
@@ -45,40 +45,40 @@ def kept(config: Any) -> int:
         images = (Pixels(key="a", tokens=SIDE**2 // 4, grid=(1, SIDE, SIDE), values=values),)
     ids = (5,) * TEXT + (place,) * (SIDE**2 // 4 if images else 0)
     item = PackItem(prompt=Prompt(ids=ids, images=images), rows=((7,) * TOKENS,) * ROWS)
-    own = {p.untyped_storage().data_ptr() for p in policy.model.parameters()}
-    found: dict[int, int] = {}
-    alive: list[Tensor] = []  # so that no place is used twice
+    weights = {p.untyped_storage().data_ptr() for p in policy.model.parameters()}
+    sizes: dict[int, int] = {}  # by storage
+    alive: list[Tensor] = []  # so that no storage's address is used again
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage.nbytes()
+        if storage.data_ptr() not in weights:
+            sizes[storage.data_ptr()] = storage.nbytes()
             alive.append(tensor)
         return tensor
 
     mask = torch.ones(ROWS, TOKENS, dtype=torch.bool)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         packed_logprobs(policy, [item], mask=mask, temperature=1.0)
-    return sum(found.values())
+    return sum(sizes.values())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: " ".join(map(str, s)) or "plain")
-def test_the_formulas_count_what_autograd_keeps(family: Family, settings: dict[str, Any]) -> None:
+def test_the_formulas_count_what_autograd_saves(family: Family, settings: dict[str, Any]) -> None:
     if family == "qwen2" and "freeze" in settings:
-        pytest.skip("it has no other part")
+        pytest.skip("a text-only model has no other part")
     config = tiny_config(family, **settings)
     assert config.build is not None
     wider = replace(config.build, hidden_size=128, intermediate_size=320, vision_width=128)
     config = replace(config, build=wider)
-    whole = kept(config)
+    saved = saved_bytes(config)
     from vlrft.policy.tiny import build_tokenizer
 
-    model = shapes(
+    model = load_model_shape(
         config, tokenizer=build_tokenizer(BuildConfig(vocab_size=300), CORPUS), device="cpu"
     )
     patches = SIDE**2 if model.tower is not None else 0
     prompt = PromptSize(tokens=TEXT + patches // 4, patches=patches)
     micro = MicroBatch([PackedPrompt(prompt=prompt, rows=(TOKENS,) * ROWS)])
     counted = saved_tensors.decoder(model, micro) + saved_tensors.tower(model, micro)
-    assert counted == pytest.approx(whole, rel=TOLERANCE)
+    assert counted == pytest.approx(saved, rel=TOLERANCE)

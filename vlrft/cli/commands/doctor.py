@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("torch") is not None:
         _devices()
     if args.config is not None:
-        from vlrft.cli.doctor.page import show
+        from vlrft.cli.doctor.page import print_plan
 
         print()
-        show(args.config, args.overrides, args.memory, args.ranks)
+        print_plan(args.config, args.overrides, args.memory, args.ranks)
     return 1 if missing else 0
 
 

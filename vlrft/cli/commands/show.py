@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
 from vlrft.config.field_docs import field_docs
@@ -19,7 +20,7 @@ from vlrft.schema.errors import PluginError
 def run(args: argparse.Namespace) -> None:
     name: str = args.name
     if Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
-        print(dump_config(load_config(name, args.overrides)), end="")
+        show_config(name, args.overrides)
     elif ":" in name:
         show_reference(name)
     elif name in task_names():
@@ -28,6 +29,17 @@ def run(args: argparse.Namespace) -> None:
         print(f"{name}\n{inspect.getdoc(find_reward(name))}")
     else:
         show_algorithm(name)
+
+
+def show_config(name: str, overrides: Sequence[str]) -> None:
+    """The config with all its keys, after the names and settings of its engines have been checked too."""
+    from vlrft.engine import find_engine
+    from vlrft.rollout.engines import find_rollout_engine
+
+    config = load_config(name, overrides)
+    find_engine(config.engine)
+    find_rollout_engine(config.rollout.engine)
+    print(dump_config(config), end="")
 
 
 def show_reference(reference: str) -> None:

@@ -1,1 +1,5 @@
-"""What `planning` is told, read from a config: a model's shapes without its weights, prompts without a run."""
+"""`vlrft doctor CONFIG`: how much memory a run takes at its peak, and which settings would make it fit.
+
+Shapes are read from the model's config without its weights, prompt lengths from the task's data where they are at hand.
+The arithmetic is in `vlrft/memory`.
+"""

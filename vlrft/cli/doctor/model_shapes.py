@@ -27,31 +27,32 @@ from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
-REACH_SECONDS = 5.0  # for a hub that may not be there
-READS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
-READS |= {"gate_proj": "second", "up_proj": "second", "fc1": "second", "down_proj": "product"}
-READS |= {"fc2": "product"}  # adapted modules of one layer that read the same tensor
+HUB_TIMEOUT = 5.0  # seconds
+# Linear modules of a layer -> their input: modules with the same input save it once.
+INPUTS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
+INPUTS |= {"gate_proj": "norm 2", "up_proj": "norm 2", "fc1": "norm 2"}
+INPUTS |= {"down_proj": "product", "fc2": "product"}
 
 
-def shapes(config: PolicyConfig, *, tokenizer: Any, device: str) -> ModelShape:
-    """The model as training would hold it: dtype, frozen parts, adapters. `tokenizer`: a built policy's.
+def load_model_shape(config: PolicyConfig, *, tokenizer: Any, device: str) -> ModelShape:
+    """The model as training holds it: dtype, frozen parts, adapters. `tokenizer`: of a built policy.
 
-    Raises ConfigError for a model whose config cannot be had.
+    Raises ConfigError for a model whose config is not at hand.
     """
-    return read(meta_model(config, tokenizer), config, device)
+    return read_model_shape(make_meta_model(config, tokenizer), config, device)
 
 
-def meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
-    """The transformers model without storage. `tokenizer`: a built policy's. Raises ConfigError as `shapes`."""
+def make_meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
+    """The transformers model without storage. `tokenizer`: of a built policy. Raises ConfigError as `load_model_shape`."""
     prepare_torchvision()
     with torch.device("meta"):
         if config.build is not None:
             return build_model(config.build, tokenizer, 0, "sdpa")
-        return _unloaded(str(config.model), config.trust_remote_code)
+        return _model_without_weights(str(config.model), config.trust_remote_code)
 
 
-def read(model: Any, config: PolicyConfig, device: str) -> ModelShape:
-    """The shapes of a transformers causal model (its tensors may be on the meta device); adapters are added to it."""
+def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShape:
+    """The shapes of a transformers causal model, whose tensors may be on the meta device; adapters are added to it."""
     model = model.to(planned_dtype(config.dtype, device))
     causal = model
     vision = vision_family(causal)
@@ -87,17 +88,17 @@ def read(model: Any, config: PolicyConfig, device: str) -> ModelShape:
 
 
 def planned_dtype(name: str, device: str) -> torch.dtype:
-    """As the run picks it; a GPU that is not here is taken for one that computes in bfloat16."""
+    """The dtype that a run uses; a GPU that this machine lacks is assumed to compute in bfloat16."""
     absent = device.startswith("cuda") and not torch.cuda.is_available()
     return torch.bfloat16 if absent and name == "auto" else pick_dtype(name, device)
 
 
-def _gradient(own: list[nn.Parameter], every: list[tuple[str, nn.Parameter]]) -> Gradient:
-    """Whether a part's own matrices are trained, or gradients only pass through it on their way to others."""
-    known = {id(p) for n, p in every if ".lora_" not in n and p.requires_grad}
-    if any(id(p) in known for p in own):
+def _gradient(part: list[nn.Parameter], model: list[tuple[str, nn.Parameter]]) -> Gradient:
+    """Whether weights of a part are trained, or gradients only pass through it to others. `model`: by name."""
+    trained = {id(p) for n, p in model if ".lora_" not in n and p.requires_grad}
+    if any(id(p) in trained for p in part):
         return "all"
-    return "flow" if any(p.requires_grad for _, p in every) else "none"
+    return "flow" if any(p.requires_grad for _, p in model) else "none"
 
 
 def _tower(
@@ -120,24 +121,24 @@ def _tower(
 
 
 def _adapters(part: Any, element: int) -> AdapterShape:
-    """The adapters of one layer of a part: those of its last one that has any."""
+    """The adapters of one layer of a part: the last layer that has any."""
     layers: dict[str, list[tuple[str, int, Any]]] = {}
     for name, module in part.named_modules():
         matrices = getattr(module, "lora_A", None)
         matrix = getattr(matrices, "default", None)
-        place = next((word for word in name.split(".") if word.isdigit()), None)
-        if matrix is not None and place is not None and matrix.weight.requires_grad:
-            layers.setdefault(place, []).append((name.split(".")[-1], matrix.in_features, matrix))
+        layer = next((word for word in name.split(".") if word.isdigit()), None)
+        if matrix is not None and layer is not None and matrix.weight.requires_grad:
+            layers.setdefault(layer, []).append((name.split(".")[-1], matrix.in_features, matrix))
     if not layers:
         return AdapterShape()
-    found = layers[max(layers, key=int)]
-    read = {READS[name]: width for name, width, _ in found if name in READS}
+    last = layers[max(layers, key=int)]
+    distinct = {INPUTS[name]: width for name, width, _ in last if name in INPUTS}
     return AdapterShape(
-        rank=found[0][2].out_features,
-        # peft casts adapters to float32 when it has weights; on the meta device too
-        element=found[0][2].weight.element_size(),
-        inputs=tuple(width for _, width, _ in found),
-        distinct=sum(read.values()),
+        rank=last[0][2].out_features,
+        # peft casts adapters of a half-precision model to float32, on the meta device too
+        element=last[0][2].weight.element_size(),
+        inputs=tuple(width for _, width, _ in last),
+        distinct=sum(distinct.values()),
     )
 
 
@@ -161,24 +162,24 @@ def _weights(
     )
 
 
-def _unloaded(source: str, trust_remote_code: bool) -> Any:
-    """A hub id's or a folder's model without weights."""
+def _model_without_weights(source: str, trust_remote_code: bool) -> Any:
+    """The model of a hub id or a folder, its weights not loaded."""
     import transformers
 
     config = model_config(source, trust_remote_code)
-    for name, known in (
+    for name, configs in (
         ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
         ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
     ):
-        if type(config) in known:
+        if type(config) in configs:
             return getattr(transformers, name).from_config(config)
     raise ConfigError(
-        [f"policy.model={source}: {config.model_type} is no causal model that vlrft trains"]
+        [f"policy.model={source}: {config.model_type} is not a causal model that vlrft can train"]
     )
 
 
 def model_config(source: str, trust_remote_code: bool = False) -> Any:
-    """The config of a folder, of what the hub's cache has, or of the hub, where that answers within seconds.
+    """The transformers config of a folder or a hub id, from the hub's cache or, if it answers within seconds, the hub.
 
     Raises ConfigError with one line.
     """
@@ -204,7 +205,7 @@ def model_config(source: str, trust_remote_code: bool = False) -> Any:
 
 
 def _refuse_unreachable(source: str) -> None:
-    """The hub's client asks six times over half a minute; one question is enough here."""
+    """Raises ConfigError unless the hub answers one request; its own client would try six times in half a minute."""
     from huggingface_hub import constants
 
     reason = "HF_HUB_OFFLINE is set"
@@ -213,10 +214,10 @@ def _refuse_unreachable(source: str) -> None:
             request = urllib.request.Request(
                 f"{constants.ENDPOINT}/api/models/{source}", method="HEAD"
             )
-            urllib.request.urlopen(request, timeout=REACH_SECONDS).close()
+            urllib.request.urlopen(request, timeout=HUB_TIMEOUT).close()
             return
         except urllib.error.HTTPError:
-            return  # it answers: its client says what is wrong
+            return  # it answers: its client reports the error
         except OSError as e:
             reason = str(getattr(e, "reason", e))
     raise ConfigError(

@@ -1,4 +1,4 @@
-"""What `vlrft doctor CONFIG` prints: a table a stage, and what to change when the run does not fit."""
+"""The text of `vlrft doctor CONFIG`: a table for each stage, and what to change when the run does not fit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 
-from vlrft.cli.doctor.planner import Planner, StagePlan, Suggestion, peak, suggestions
+from vlrft.cli.doctor.planner import Planner, StagePlan
+from vlrft.cli.doctor.suggestions import Suggestion, peak_bytes, suggest_settings
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.device import pick_device
 from vlrft.memory.plan import FILL_LIMIT, PARTS, MemoryPlan, format_bytes
+from vlrft.memory.rank_memory import PartBytes
 from vlrft.schema.errors import ConfigError
 
 UNITS = {"": 1, "b": 1}
@@ -21,42 +23,43 @@ UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}
 UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
 
 
-def show(config: str, overrides: Sequence[str], memory: str | None, ranks: int) -> None:
-    """Prints the plan of one of the ranks. Raises ConfigError for a config that does not load or a model that is not at
-    hand."""
-    found = load_config(config, overrides)
-    device = pick_device(found.device)
-    size, where = available(memory, device, ranks)
-    planner = Planner(found, device, ranks)
-    for line in page(found, planner, size, where):
+def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: int) -> None:
+    """Prints the plan of one of the ranks. `memory`: of the device, such as 80GiB; None: that of this machine.
+
+    Raises ConfigError for a config that does not load and for a model whose config is not at hand.
+    """
+    config = load_config(path, overrides)
+    device = pick_device(config.device)
+    size, where = available_memory(memory, device, ranks)
+    for line in plan_lines(config, Planner(config, device, ranks), size, where):
         print(line)
 
 
-def page(config: Config, planner: Planner, memory: int, where: str) -> list[str]:
-    """The lines: stages whose tables are equal are told once."""
-    planned = planner.plans(config)
-    whose = "" if planner.ranks == 1 else f" of one of {planner.ranks} ranks"
-    lines = [f"Peak memory{whose} on {where}, estimated from shapes alone (no weights are read)"]
-    for one in planned:
-        lines += ["", f"stage {one.name}; prompts: {one.origin}", *table(one.plan), _peak_line(one)]
-    if not all(one.engine_modelled for one in planned):
+def plan_lines(config: Config, planner: Planner, memory: int, where: str) -> list[str]:
+    """The lines of the page. `memory`: bytes that a rank may use, `where` in words."""
+    plans = planner.plans(config)
+    rank = "" if planner.ranks == 1 else f" of one of {planner.ranks} ranks"
+    lines = [f"Peak memory{rank} on {where}, estimated from shapes alone (no weights are read)"]
+    for stage in plans:
+        lines += ["", f"stage {stage.name}; prompts: {stage.origin}", *table(stage.plan)]
+        lines.append(_peak_line(stage))
+    if not all(stage.engine_modelled for stage in plans):
         lines += [
             "",
             f"engine {_name(config.engine)} has no memory model: planned as if every rank held all weights and the whole optimiser",
         ]
-    if not all(one.sampling_modelled for one in planned):
+    if not all(stage.sampling_modelled for stage in plans):
         name = _name(config.rollout.engine)
-        lines += ["", f"rollout.engine {name} has no memory model: what it holds is not counted"]
-    largest = peak(planned)
+        lines += ["", f"rollout.engine {name} has no memory model: sampling is not counted"]
+    peak, total = peak_bytes(plans), format_bytes(memory)
     lines.append("")
-    if largest <= FILL_LIMIT * memory:
-        return [*lines, f"fits: {format_bytes(largest)} of {format_bytes(memory)}"]
+    if peak <= FILL_LIMIT * memory:
+        return [*lines, f"fits: {format_bytes(peak)} of {total}"]
     lines.append(
-        f"does not fit: {format_bytes(largest)}, and a tenth of {format_bytes(memory)} is best left free. Settings that help, "
-        "each alone:"
+        f"does not fit: {format_bytes(peak)}, and a tenth of {total} is best left free. Settings that help, each alone:"
     )
-    told = suggestions(config, planner)
-    return [*lines, *_told(told, memory)] if told else [*lines, "  none that is known here"]
+    suggestions = suggest_settings(config, planner)
+    return [*lines, *_suggestion_lines(suggestions, memory)]
 
 
 def _name(choice: str | Mapping[str, Any]) -> str:
@@ -65,45 +68,46 @@ def _name(choice: str | Mapping[str, Any]) -> str:
 
 
 def table(plan: MemoryPlan) -> list[str]:
-    """Parts downwards, phases across; below them what lies in the machine's memory."""
+    """A row for each part, a column for each phase; below them the same for host memory."""
     rows = [["", *(phase.name for phase in plan.phases)]]
     rows += _rows([phase.parts for phase in plan.phases])
     if any(phase.host for phase in plan.phases):
-        rows += [["machine's memory", *("" for _ in plan.phases)]]
+        rows += [["host memory", *("" for _ in plan.phases)]]
         rows += _rows([phase.host for phase in plan.phases])
-    wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
-        "  " + "  ".join([row[0].ljust(wide[0]), *map(str.rjust, row[1:], wide[1:])]).rstrip()
+        "  " + "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
         for row in rows
     ]
 
 
-def _rows(phases: Sequence[Mapping[str, int]]) -> list[list[str]]:
+def _rows(phases: Sequence[PartBytes]) -> list[list[str]]:
     parts = [part for part in PARTS if any(part in sizes for sizes in phases)]
     rows = [[part, *(_cell(sizes.get(part, 0)) for sizes in phases)] for part in parts]
-    return [*rows, ["together", *(_cell(sum(sizes.values())) for sizes in phases)]]
+    return [*rows, ["total", *(_cell(sum(sizes.values())) for sizes in phases)]]
 
 
 def _cell(size: int) -> str:
     return format_bytes(size) if size else "-"
 
 
-def _peak_line(one: StagePlan) -> str:
-    fullest = one.plan.peak
-    return f"  peak: {fullest.name} ({fullest.moment}), {format_bytes(fullest.total)}"
+def _peak_line(stage: StagePlan) -> str:
+    peak = stage.plan.peak
+    return f"  peak: {peak.name} ({peak.moment}), {format_bytes(peak.total)}"
 
 
-def _told(changes: Sequence[Suggestion], memory: int) -> list[str]:
-    wide = max(len(change.setting) for change in changes)
-    return [
-        f"  {change.setting.ljust(wide)}  {format_bytes(change.peak):>10}"
-        + ("  fits" if change.peak <= FILL_LIMIT * memory else "")
-        for change in changes
+def _suggestion_lines(suggestions: Sequence[Suggestion], memory: int) -> list[str]:
+    width = max((len(suggestion.setting) for suggestion in suggestions), default=0)
+    lines = [
+        f"  {suggestion.setting.ljust(width)}  {format_bytes(suggestion.peak):>10}"
+        + ("  fits" if suggestion.peak <= FILL_LIMIT * memory else "")
+        for suggestion in suggestions
     ]
+    return lines or ["  none of those that doctor tries"]
 
 
-def available(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str]:
-    """Bytes that a rank may have, and whose: what was asked for, else a GPU's, or its part of the machine's."""
+def available_memory(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str]:
+    """Bytes that a rank may use, and of which device in words: `memory`, or a GPU's own, or the rank's part of the host's."""
     kind = "a GPU" if device.startswith("cuda") else "a CPU"
     if memory is not None:
         size = parse_size(memory)
@@ -111,18 +115,18 @@ def available(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str
     if device.startswith("cuda"):
         if not torch.cuda.is_available():
             raise ConfigError(
-                ["device=cuda, but there is no GPU here: say --memory, such as 80GiB"]
+                ["device=cuda, but this machine has no GPU: give --memory, such as 80GiB"]
             )
-        found = torch.cuda.get_device_properties(0)
-        return int(found.total_memory), f"{found.name} with {format_bytes(found.total_memory)}"
+        gpu = torch.cuda.get_device_properties(0)
+        return int(gpu.total_memory), f"{gpu.name} with {format_bytes(gpu.total_memory)}"
     size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    shared = "" if ranks == 1 else f", which {ranks} ranks share"
+    shared = "" if ranks == 1 else f", shared by {ranks} ranks"
     return size // ranks, f"this CPU with {format_bytes(size)}{shared}"
 
 
 def parse_size(text: str) -> int:
-    """`80GiB`, `24 GB`, `512MiB`, or bytes. Raises ConfigError for anything else."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if found is None or found[2].lower() not in UNITS or float(found[1]) == 0:
+    """Bytes of `80GiB`, `24 GB`, `512MiB` or a plain number. Raises ConfigError for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[2].lower() not in UNITS or float(match[1]) == 0:
         raise ConfigError([f"--memory {text}: expected a size such as 80GiB or 24GB"])
-    return int(float(found[1]) * UNITS[found[2].lower()])
+    return int(float(match[1]) * UNITS[match[2].lower()])

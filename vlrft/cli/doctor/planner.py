@@ -1,4 +1,4 @@
-"""A config -> what each of its stages holds at its fullest, and what would make it fit."""
+"""A config -> the memory plan of each of its stages, for one rank."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vlrft.algorithms import find_algorithm
-from vlrft.cli.doctor.model_shapes import meta_model, shapes
+from vlrft.cli.doctor.model_shapes import load_model_shape, make_meta_model
 from vlrft.cli.doctor.prompt_lengths import (
     TaskPrompts,
-    bounds,
-    chat_of,
-    prompts_of,
-    stand_in_tokenizer,
+    longest_prompt,
+    make_chat,
+    make_tokenizer,
+    measure_prompts,
 )
-from vlrft.config import Config, LoraConfig, PolicyConfig, RolloutConfig, StageConfig, UpdateConfig
-from vlrft.engine import find_engine, planned_choices, rank_memory
+from vlrft.config import Config, PolicyConfig, StageConfig
+from vlrft.engine import find_engine, rank_memory
 from vlrft.evaluation.evaluate import EVAL_CHUNK
 from vlrft.memory.phases import plan
 from vlrft.memory.plan import MemoryPlan
@@ -48,19 +48,21 @@ class Planner:
         self.ranks = ranks
         self.tokenizer: Any = None
         if config.policy.build is not None:
-            self.tokenizer = stand_in_tokenizer(config.policy, config.stages[0])
+            self.tokenizer = make_tokenizer(config.policy, config.stages[0])
         self.model = self._shapes(config.policy)
-        vision = vision_family(meta_model(config.policy, self.tokenizer))
-        chat = chat_of(config, self.tokenizer, vision)
+        vision = vision_family(make_meta_model(config.policy, self.tokenizer))
+        chat = make_chat(config, self.tokenizer, vision)
         self.stages = [
-            prompts_of(s.task, "train", chat, bounds(config, s.rollout.max_prompt_tokens, vision))
+            measure_prompts(
+                s.task, "train", chat, longest_prompt(config, s.rollout.max_prompt_tokens, vision)
+            )
             for s in config.stages
         ]
-        limit = bounds(config, config.rollout.max_prompt_tokens, vision)
-        self.evaluation = prompts_of(config.task, config.eval.split, chat, limit)
+        limit = longest_prompt(config, config.rollout.max_prompt_tokens, vision)
+        self.evaluation = measure_prompts(config.task, config.eval.split, chat, limit)
 
     def _shapes(self, policy: PolicyConfig) -> ModelShape:
-        return shapes(policy, tokenizer=self.tokenizer, device=self.device)
+        return load_model_shape(policy, tokenizer=self.tokenizer, device=self.device)
 
     def plans(self, config: Config) -> list[StagePlan]:
         """The plan of every stage. `config` may differ from the planner's own in its settings, not in model and tasks."""
@@ -94,7 +96,7 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
     """One rank's share of a step: every group is trained on, every completion as long as allowed."""
     assert stage.algorithm is not None
     algorithm = find_algorithm(stage.algorithm)
-    rollout, sizes = stage.rollout, prompts.dealt(stage.prompts_per_step, ranks)
+    rollout, sizes = stage.rollout, prompts.largest_shard(stage.prompts_per_step, ranks)
     sampling = RolloutWork(
         prompts=sizes[: math.ceil(stage.prompts_per_step / ranks)],
         answers=rollout.group_size,
@@ -123,7 +125,7 @@ def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> Rollout
     decoding, rollout = config.eval, config.rollout
     count = min(EVAL_CHUNK, decoding.limit or EVAL_CHUNK, prompts.samples or EVAL_CHUNK)
     return RolloutWork(
-        prompts=replace(prompts, turns=1).dealt(count, ranks),
+        prompts=replace(prompts, turns=1).largest_shard(count, ranks),
         answers=decoding.answers,
         tokens=decoding.max_tokens or rollout.max_tokens,
         greedy=decoding.temperature == 0,
@@ -131,79 +133,3 @@ def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> Rollout
         max_rows=rollout.max_rows,
         max_cache_tokens=rollout.max_cache_tokens,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """A setting as it is written, and the peak it would lead to."""
-
-    setting: str
-    peak: int
-
-
-def suggestions(config: Config, planner: Planner) -> list[Suggestion]:
-    """Settings that make the fullest stage smaller, alone, the most helpful first; those that do not help are left out."""
-    now = peak(planner.plans(config))
-    found: list[Suggestion] = []
-    multimodal = planner.model.tower is not None
-    for setting, changed in changes(config, multimodal=multimodal, ranks=planner.ranks):
-        size = peak(planner.plans(changed))
-        if size < 0.98 * now:
-            found.append(Suggestion(setting=setting, peak=size))
-    return sorted(found, key=lambda change: change.peak)
-
-
-def peak(planned: list[StagePlan]) -> int:
-    return max(one.plan.peak.total for one in planned)
-
-
-def changes(config: Config, *, multimodal: bool, ranks: int = 1) -> list[tuple[str, Config]]:
-    """One thing changed at a time; where there are several ranks, the engine too."""
-    policy = config.policy
-    found: list[tuple[str, Config]] = []
-
-    def put(setting: str, **options: Any) -> None:
-        found.append((setting, replace(config, policy=replace(policy, **options))))
-
-    if not policy.activation_checkpointing:
-        put("policy.activation_checkpointing=true", activation_checkpointing=True)
-    if policy.dtype != "bfloat16":
-        put("policy.dtype=bfloat16", dtype="bfloat16")
-    if multimodal and "vision" not in policy.freeze and policy.lora is None:
-        put("policy.freeze=[vision, projector]", freeze=(*policy.freeze, "vision", "projector"))
-    if policy.lora is None:
-        put("policy.lora={rank: 16}", lora=LoraConfig(rank=16))
-    budget = config.update.max_tokens_per_micro_batch
-    for share in (2, 4, 8):
-        found.append(_smaller_update(config, budget // share))
-    keys = config.rollout.max_cache_tokens
-    for share in (4, 16):
-        found.append(_smaller_rollout(config, keys // share))
-    for engine in planned_choices() if ranks > 1 else ():
-        written = ", ".join(f"{key}: {value}" for key, value in engine.items())
-        found.append((f"engine={{{written}}}", replace(config, engine=engine)))
-    return found
-
-
-def _smaller_update(config: Config, budget: int) -> tuple[str, Config]:
-    """Micro-batches of `budget` tokens, where a stage has no less."""
-
-    def less(update: UpdateConfig) -> UpdateConfig:
-        return replace(
-            update, max_tokens_per_micro_batch=min(budget, update.max_tokens_per_micro_batch)
-        )
-
-    stages = tuple(replace(stage, update=less(stage.update)) for stage in config.stages)
-    changed = replace(config, update=less(config.update), stages=stages)
-    return f"update.max_tokens_per_micro_batch={budget}", changed
-
-
-def _smaller_rollout(config: Config, keys: int) -> tuple[str, Config]:
-    """Keys and values of `keys` tokens at once, where a stage has no less."""
-
-    def less(rollout: RolloutConfig) -> RolloutConfig:
-        return replace(rollout, max_cache_tokens=min(keys, rollout.max_cache_tokens))
-
-    stages = tuple(replace(stage, rollout=less(stage.rollout)) for stage in config.stages)
-    changed = replace(config, rollout=less(config.rollout), stages=stages)
-    return f"rollout.max_cache_tokens={keys}", changed

@@ -20,38 +20,32 @@ from vlrft.schema import Prompt, Sample, VlrftError
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor
 
-LOOKED_AT = 32  # prompts of a task
-PLAYED = 4  # golds of a task with an environment
-CORPUS_SAMPLES = 256  # as `assemble` takes for a built tokenizer
+RENDERED = 32  # samples of a task whose prompts are rendered
+PLAYED = 4  # samples of a task with an environment whose gold answers are played
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPrompts:
-    """Sizes of a task's prompts, and where they come from."""
+    """Sizes of a task's prompts."""
 
     sizes: tuple[PromptSize, ...]
-    origin: str
-    samples: int | None = None  # of the split
-    turns: int = 1  # training rows of a play, each with a prompt of its own
+    origin: str  # where they come from
+    samples: int | None = None  # of the split; None: unknown
+    turns: int = 1  # training rows of an episode, each with a prompt of its own
 
-    def some(self, count: int) -> tuple[PromptSize, ...]:
-        """As many as asked for: all sizes in turn."""
-        return tuple(self.sizes[k % len(self.sizes)] for k in range(count))
-
-    def dealt(self, count: int, ranks: int) -> tuple[PromptSize, ...]:
-        """The largest that one of so many ranks may get of so many: ⌈count / ranks⌉, each with its turns."""
-        every = self.some(count * self.turns)
-        own = math.ceil(count / ranks) * self.turns
-        return every if ranks == 1 else tuple(sorted(every, key=_size, reverse=True)[:own])
-
-
-def _size(prompt: PromptSize) -> tuple[int, int]:
-    return prompt.tokens, prompt.patches
+    def largest_shard(self, count: int, ranks: int) -> tuple[PromptSize, ...]:
+        """The largest prompts that one of `ranks` ranks may get of `count`: ⌈count / ranks⌉, each with its turns. All sizes
+        are used in turn."""
+        sizes = tuple(self.sizes[k % len(self.sizes)] for k in range(count * self.turns))
+        if ranks == 1:
+            return sizes
+        largest = sorted(sizes, key=lambda size: (size.tokens, size.patches), reverse=True)
+        return tuple(largest[: math.ceil(count / ranks) * self.turns])
 
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Within it the hub's client uses what it has stored and asks nobody."""
+    """The hub's client uses its cache and sends no request."""
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE
@@ -63,7 +57,7 @@ def offline() -> Iterator[None]:
 
 
 def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
-    """The task with its data, or why they are not at hand. Nothing is downloaded."""
+    """The task with its data, or the reason why they are not at hand. Nothing is downloaded."""
     try:
         with offline():
             return load_task(task, split)
@@ -73,17 +67,17 @@ def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
         return str(e).splitlines()[0]
 
 
-def stand_in_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
-    """A built policy's tokenizer: trained on the task's text, or where that is missing one of as many tokens as may be."""
+def make_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
+    """A built policy's tokenizer: trained on the task's text, or a `SizedTokenizer` where the data are not at hand."""
     assert config.build is not None
     loaded = try_load_task(stage.task, "train")
     if isinstance(loaded, str):
         return SizedTokenizer(config.build.vocab_size)
-    return build_tokenizer(config.build, loaded.text(CORPUS_SAMPLES))
+    return build_tokenizer(config.build, loaded.text())
 
 
 class SizedTokenizer:
-    """What `build_model` asks of a tokenizer, by size alone."""
+    """Stands in for a tokenizer with `size` tokens, for `build_model` alone."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -92,14 +86,14 @@ class SizedTokenizer:
         return self.size
 
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        """The last ids: special tokens stand there."""
+        """The last ids of the vocabulary, where special tokens are."""
         if isinstance(tokens, str):
             return self.size - 1
         return [self.size - 1 - k for k in range(len(tokens))]
 
 
-def chat_of(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat | str:
-    """A chat without a model, or why there is none."""
+def make_chat(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat | str:
+    """A chat without a model, or the reason why there is none."""
     policy = config.policy
     try:
         if policy.build is None:
@@ -120,38 +114,41 @@ def chat_of(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat
     return Chat(tokenizer, processor, vision)
 
 
-def prompts_of(task: TaskConfig, split: str, chat: Chat | str, bounds: PromptSize) -> TaskPrompts:
-    """The sizes of the first rendered prompts, or `bounds`."""
+def measure_prompts(
+    task: TaskConfig, split: str, chat: Chat | str, longest: PromptSize
+) -> TaskPrompts:
+    """The sizes of the task's first prompts, or `longest` alone where the data are not at hand."""
     if isinstance(chat, str):
-        return TaskPrompts(sizes=(bounds,), origin=f"bounds of the config ({chat})")
+        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({chat})")
     loaded = try_load_task(task, split)
     if isinstance(loaded, str):
-        return TaskPrompts(sizes=(bounds,), origin=f"bounds of the config ({loaded})")
-    plays = loaded.task.env is not None
-    first = list(islice(iter(loaded.samples), PLAYED if plays else LOOKED_AT))
+        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({loaded})")
+    has_env = loaded.task.env is not None
+    first = list(islice(iter(loaded.samples), PLAYED if has_env else RENDERED))
     try:
-        found = _played(first, loaded, chat) if plays else _asked(first, chat)
+        prompts = _play_gold(first, loaded, chat) if has_env else _render(first, chat)
     except (VlrftError, ImportError) as e:
-        return TaskPrompts(sizes=(bounds,), origin=f"bounds of the config ({e})")
+        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({e})")
     sizes = [
-        PromptSize(tokens=len(p.ids), patches=sum(len(i.values) for i in p.images)) for p in found
+        PromptSize(tokens=len(p.ids), patches=sum(len(i.values) for i in p.images)) for p in prompts
     ]
     low, high = min(s.tokens for s in sizes), max(s.tokens for s in sizes)
-    spread = f"{low}" if low == high else f"{low} to {high}"
+    tokens = f"{low}" if low == high else f"{low} to {high}"
+    what = "gold episodes of " if has_env else ""
     return TaskPrompts(
         sizes=tuple(sizes),
-        origin=f"{'gold plays of ' if plays else ''}the first {len(first)} of {task.name}/{split}: {spread} tokens",
+        origin=f"{what}the first {len(first)} of {task.name}/{split}: {tokens} tokens",
         samples=len(loaded.samples),
         turns=math.ceil(len(sizes) / len(first)),
     )
 
 
-def _asked(samples: Sequence[Sample], chat: Chat) -> list[Prompt]:
+def _render(samples: Sequence[Sample], chat: Chat) -> list[Prompt]:
     return [chat.render(s.messages, s.images, name=s.id) for s in samples]
 
 
-def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Prompt]:
-    """What is read before the last answer of each row of the samples' gold plays."""
+def _play_gold(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Prompt]:
+    """For each training row of the samples' gold episodes, all that precedes its last answer."""
     from vlrft.rollout.demonstrations import play_demonstrations
 
     try:
@@ -168,8 +165,8 @@ def _played(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[P
     ]
 
 
-def bounds(config: Config, limit: int, vision: VisionFamily | None) -> PromptSize:
-    """The longest prompt that a run takes; with a multimodal policy one image, as far as its pixel bound allows."""
+def longest_prompt(config: Config, limit: int, vision: VisionFamily | None) -> PromptSize:
+    """The longest prompt that a run accepts; for a multimodal policy a single image as large as its pixel bound allows."""
     if vision is None:
         return PromptSize(tokens=limit)
     return PromptSize(tokens=limit, patches=vision.most_patches(limit, config.policy.max_pixels))
