@@ -1,4 +1,4 @@
-"""Answers from a function."""
+"""The rollout engine that answers from a function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vlrft.rollout.engines import Request, Sampling
 from vlrft.testing.scripted_engine import ScriptedEngine
 
 
-def test_answers_come_from_the_function_with_the_chats_ids(tiny: Tiny) -> None:
+def test_answers_are_those_of_the_function_in_the_ids_of_the_chat(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     engine = ScriptedEngine(chat, lambda request, seed: f"{request.id} {seed}")
     request = Request(id="a", prompt=chat.render(ask("?")), seeds=(1, 2))

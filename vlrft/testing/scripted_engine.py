@@ -1,4 +1,4 @@
-"""Answers from a function instead of a model: for tests and dry runs."""
+"""A rollout engine that answers from a function instead of a model, for tests and dry runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Request, Sampling
-from vlrft.rollout.engines.stop_strings import cut
+from vlrft.rollout.engines.stop_strings import cut_at_stop
 from vlrft.schema import Piece
 
 
 class ScriptedEngine:
-    """`answer(request, seed)` is the text of a completion; it ends its turn unless the token limit cuts it off."""
+    """`answer(request, seed)` is the text of a completion, which ends its turn unless the token limit cuts it off."""
 
     def __init__(self, chat: Chat, answer: Callable[[Request, int], str]) -> None:
         self.chat = chat
@@ -23,21 +23,21 @@ class ScriptedEngine:
         """Reads nothing: there is no model."""
 
     def finish(self) -> None:
-        """Nothing to do: nobody waits."""
+        """Nothing to do: ranks do not wait for each other."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
-        """See `RolloutEngine.generate`; log-probs are 0, as of something that is certain."""
+        """See `RolloutEngine.generate`; log-probs are 0: every token is certain."""
         return [
             tuple(self._piece(self.answer(request, seed), sampling) for seed in request.seeds)
             for request in requests
         ]
 
     def _piece(self, text: str, sampling: Sampling) -> Piece:
-        said = cut(text, sampling.stop)
-        ids = self.chat.answer_ids(said)
+        kept = cut_at_stop(text, sampling.stop)
+        ids = self.chat.answer_ids(kept)
         if len(ids) > sampling.max_tokens:
             ids = ids[: sampling.max_tokens]
             return Piece(
                 ids=ids, text=self.chat.decode(ids), logprobs=(0.0,) * len(ids), finish="length"
             )
-        return Piece(ids=ids, text=said, logprobs=(0.0,) * len(ids), finish="stop")
+        return Piece(ids=ids, text=kept, logprobs=(0.0,) * len(ids), finish="stop")

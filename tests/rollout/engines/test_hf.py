@@ -25,7 +25,7 @@ GREEDY = Sampling(max_tokens=12, temperature=0.0)
 
 
 def prompts_of(policy: Policy) -> list[Prompt]:
-    """Of different lengths: text, one image, two, one of another size."""
+    """Prompts of different lengths: text, one image, two images, one of another size."""
     chat = policy.chat
     prompts = [chat.render(ask("Hello there, how many?")), chat.render(ask("?"))]
     if policy.backbone.multimodal:
@@ -50,7 +50,7 @@ def ids_of(groups: Sequence[Sequence[Piece]]) -> list[list[tuple[int, ...]]]:
 
 
 def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
-    """What transformers' own greedy generate gives for one unpadded prompt."""
+    """The completion of transformers' own greedy generate for one unpadded prompt."""
     ids = torch.tensor([prompt.ids])
     inputs = model_inputs(policy, ids, torch.ones_like(ids), prompt.images)
     out = policy.model.eval().generate(
@@ -95,7 +95,7 @@ def test_log_probs_are_those_of_the_plain_forward(
         assert float((plain[b, : len(own)] - own).abs().max()) <= 1e-5
 
 
-def test_a_seeds_tokens_do_not_depend_on_the_batch(tiny: Tiny) -> None:
+def test_tokens_of_a_seed_do_not_depend_on_the_batch(tiny: Tiny) -> None:
     policy = tiny("qwen2_vl")
     requests = requests_of(policy, rows=4)
     sampling = Sampling(max_tokens=10)
@@ -165,7 +165,7 @@ def test_an_answer_ends_with_its_end_token_or_at_the_limit(tiny: Tiny) -> None:
         assert piece.text == policy.chat.decode(piece.ids)
 
 
-def test_rows_that_have_ended_leave_the_batch(tiny: Tiny) -> None:
+def test_finished_rows_leave_the_batch(tiny: Tiny) -> None:
     policy = tiny("qwen2")
     sizes: list[int] = []
     hook = policy.backbone.head.register_forward_hook(lambda m, args, out: sizes.append(len(out)))
@@ -177,7 +177,7 @@ def test_rows_that_have_ended_leave_the_batch(tiny: Tiny) -> None:
     assert max(lengths) > 50
     assert (
         sum(sizes) < sum(lengths) / 0.7
-    )  # 0.75 of the rows at least go on, or the others are dropped
+    )  # finished rows are dropped when less than 0.75 of the rows are left
     assert len(sizes) == max(lengths)
 
 
@@ -196,7 +196,7 @@ def test_stop_strings_end_an_answer_and_are_not_part_of_its_text(tiny: Tiny) -> 
         hits = [before.text.find(stop) for stop in stops if stop in before.text]
         if not hits:
             assert (piece.ids, piece.text, piece.finish) == (before.ids, before.text, before.finish)
-            # not the same bits: other rows leave the batch earlier, and kernels differ by its size
+            # not the same bits: rows leave the batch earlier, and kernels differ by its size
             assert piece.logprobs == pytest.approx(before.logprobs, abs=1e-5)
             continue
         assert piece.text == before.text[: min(hits)]
@@ -251,7 +251,7 @@ def test_a_prompt_that_is_too_long_is_refused_by_name(tiny: Tiny) -> None:
         HfEngine(policy).generate([Request(id="digits/7", prompt=prompt, seeds=(0,))], short)
 
 
-def test_training_mode_is_restored_and_checkpointing_does_no_harm() -> None:
+def test_training_mode_is_restored_and_checkpointing_changes_nothing() -> None:
     config = tiny_config("qwen2_vl", activation_checkpointing=True)
     policy = load_policy(config, corpus=CORPUS)
     policy.model.model.visual.eval()
@@ -275,7 +275,7 @@ def test_lora_samples_with_the_adapters_on() -> None:
     assert ids_of(reference.generate(requests_of(policy), GREEDY)) == plain
 
 
-def test_nothing_to_do(tiny: Tiny) -> None:
+def test_no_requests_and_no_seeds_give_nothing(tiny: Tiny) -> None:
     policy = tiny("qwen2")
     assert HfEngine(policy).generate([], GREEDY) == []
     request = Request(id="s", prompt=prompts_of(policy)[0], seeds=())

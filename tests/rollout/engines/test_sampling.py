@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from vlrft.rollout.engines.sampling import choose, truncate, uniforms
+from vlrft.rollout.engines.sampling import draw_uniforms, sample_tokens, truncate
 
 NONE = torch.zeros(4, dtype=torch.bool)
 LOGITS = torch.tensor([0.1, 0.4, 0.2, 0.3]).log()
@@ -15,8 +17,9 @@ LOGITS = torch.tensor([0.1, 0.4, 0.2, 0.3]).log()
 def frequencies(
     count: int = 40000, **settings: float | int
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    uniform = uniforms(range(count), 1)[:, 0]
-    tokens, _ = choose(LOGITS.expand(count, 4), uniform, NONE, **{"temperature": 1.0, **settings})  # type: ignore[arg-type]
+    uniform = draw_uniforms(range(count), 1)[:, 0]
+    options: dict[str, Any] = {"temperature": 1.0, **settings}
+    tokens, _ = sample_tokens(LOGITS.expand(count, 4), uniform, NONE, **options)
     return np.bincount(tokens.numpy(), minlength=4) / count
 
 
@@ -25,7 +28,7 @@ def test_tokens_are_as_frequent_as_their_probabilities() -> None:
     assert frequencies() == pytest.approx([0.1, 0.4, 0.2, 0.3], abs=0.01)
 
 
-def test_temperature_sharpens() -> None:
+def test_a_low_temperature_sharpens_the_distribution() -> None:
     shares = np.array([0.1, 0.4, 0.2, 0.3]) ** 2
     assert frequencies(temperature=0.5) == pytest.approx(shares / shares.sum(), abs=0.01)
 
@@ -38,28 +41,28 @@ def test_top_k_and_top_p_leave_the_likeliest() -> None:
     assert frequencies(top_k=3, top_p=0.7) == pytest.approx([0, 4 / 7, 0, 3 / 7], abs=0.01)
 
 
-def test_log_probs_are_of_the_distribution_that_was_drawn_from() -> None:
+def test_log_probs_are_of_the_distribution_that_was_sampled_from() -> None:
     uniform = torch.tensor([0.05, 0.45, 0.95], dtype=torch.float64)
     rows = LOGITS.expand(3, 4)
-    tokens, logprobs = choose(rows, uniform, NONE, temperature=1.0)
+    tokens, logprobs = sample_tokens(rows, uniform, NONE, temperature=1.0)
     assert tokens.tolist() == [0, 1, 3]
     torch.testing.assert_close(logprobs, LOGITS[tokens], rtol=0, atol=1e-6)
-    tokens, logprobs = choose(rows, uniform, NONE, temperature=1.0, top_k=2)
+    tokens, logprobs = sample_tokens(rows, uniform, NONE, temperature=1.0, top_k=2)
     assert tokens.tolist() == [1, 1, 3]
     torch.testing.assert_close(logprobs.exp(), torch.tensor([4 / 7, 4 / 7, 3 / 7]))
 
 
-def test_banned_tokens_are_never_drawn_whatever_the_uniform() -> None:
+def test_banned_tokens_are_never_sampled_whatever_the_uniform() -> None:
     banned = torch.tensor([True, False, False, True])
-    uniform = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)  # 1 as a product may round to
-    tokens, logprobs = choose(LOGITS.expand(3, 4), uniform, banned, temperature=1.0)
+    uniform = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)  # 1: a product may round to it
+    tokens, logprobs = sample_tokens(LOGITS.expand(3, 4), uniform, banned, temperature=1.0)
     assert tokens.tolist() == [1, 1, 2]
     torch.testing.assert_close(logprobs.exp(), torch.tensor([2 / 3, 2 / 3, 1 / 3]))
 
 
 def test_greedy_takes_the_first_of_the_likeliest_that_is_allowed() -> None:
     banned = torch.tensor([False, True, False, False])
-    tokens, logprobs = choose(LOGITS[None], torch.zeros(1), banned, temperature=0.0)
+    tokens, logprobs = sample_tokens(LOGITS[None], torch.zeros(1), banned, temperature=0.0)
     assert tokens.tolist() == [3]
     assert logprobs.exp().item() == pytest.approx(0.3 / 0.6)
 
@@ -72,8 +75,8 @@ def test_truncation_keeps_ties_of_the_last_rank_and_one_token_at_least() -> None
 
 
 def test_a_rows_uniforms_depend_on_its_seed_alone() -> None:
-    one = uniforms([7, 8, 9], 20)
-    two = uniforms([9, 7], 50)
+    one = draw_uniforms([7, 8, 9], 20)
+    two = draw_uniforms([9, 7], 50)
     assert torch.equal(one[0], two[1, :20])
     assert torch.equal(one[2], two[0, :20])
     assert not torch.equal(one[0], one[1])

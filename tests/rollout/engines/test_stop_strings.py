@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.conftest import Tiny
-from vlrft.rollout.engines.stop_strings import StopStrings, cut
+from vlrft.rollout.engines.stop_strings import StopStrings, cut_at_stop
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,15 @@ def test_a_stop_string_is_found_with_its_last_token(
     chat = policy.chat
     strings = StopStrings(stop, chat, len(policy.banned))
     ids = chat.tokenizer.encode("one two " + text)
-    found = [
-        bool(strings.reached(torch.tensor([ids[: t + 1]]), torch.tensor([True])))
+    completed = [
+        bool(strings.find_completed(torch.tensor([ids[: t + 1]]), torch.tensor([True])))
         for t in range(len(ids))
     ]
-    assert found == [False] * (len(ids) - 1) + [True]
-    assert not strings.reached(torch.tensor([ids]), torch.tensor([False]))
+    assert completed == [False] * (len(ids) - 1) + [True]
+    assert not strings.find_completed(torch.tensor([ids]), torch.tensor([False]))
 
 
-def test_the_first_stop_string_cuts() -> None:
-    assert cut("a b c", ("c", "b")) == "a "
-    assert cut("a b c", ("x",)) == "a b c"
-    assert cut("a", ()) == "a"
+def test_the_text_ends_before_the_first_stop_string() -> None:
+    assert cut_at_stop("a b c", ("c", "b")) == "a "
+    assert cut_at_stop("a b c", ("x",)) == "a b c"
+    assert cut_at_stop("a", ()) == "a"

@@ -1,4 +1,4 @@
-"""Logits -> tokens and their log-probs. Pure functions, a row each; no row knows of another."""
+"""Logits -> tokens and their log-probs. Pure functions over rows; no row depends on another."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 from vlrft.tracing.phases import phase
 
 
-def uniforms(seeds: Sequence[int], length: int) -> Float[Tensor, "N L"]:
-    """Numbers in [0, 1) for each row from a generator of its own, so that a row's tokens do not depend on others."""
-    drawn = torch.empty(len(seeds), length, dtype=torch.float64)
+def draw_uniforms(seeds: Sequence[int], length: int) -> Float[Tensor, "N L"]:
+    """Numbers in [0, 1), those of a row from its own seed, so that its tokens do not depend on other rows."""
+    uniforms = torch.empty(len(seeds), length, dtype=torch.float64)
     generator = torch.Generator()
     for row, seed in enumerate(seeds):
         generator.manual_seed(seed)
-        drawn[row].uniform_(generator=generator)
-    return drawn
+        uniforms[row].uniform_(generator=generator)
+    return uniforms
 
 
 @phase("choose")
-def choose(
+def sample_tokens(
     logits: Float[Tensor, "N V"],
     uniform: Float[Tensor, " N"],
     banned: Bool[Tensor, " V"],
@@ -31,10 +31,10 @@ def choose(
     top_p: float = 1.0,
     top_k: int = 0,
 ) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"]]:
-    """A token a row and its log-prob under the distribution it was drawn from.
+    """For each row a token and its log-prob under the distribution that it was sampled from.
 
-    Drawn by inverting the cumulative distribution at `uniform`. `temperature` 0 takes the likeliest token, its
-    log-prob then that of temperature 1. Float32 at least; banned tokens have no probability.
+    The cumulative distribution is inverted at `uniform`. `temperature` 0 takes the likeliest token, with its log-prob
+    at temperature 1. Computed in float32 at least; banned tokens have probability 0.
     """
     if logits.dtype != torch.float64:
         logits = logits.float()
@@ -45,29 +45,25 @@ def choose(
     if top_k or top_p < 1:
         logits = truncate(logits, top_p=top_p, top_k=top_k)
     logprobs = logits.log_softmax(1)
-    below = logprobs.exp().cumsum(1, dtype=torch.float64)
-    total = below[:, -1:].contiguous()
-    drawn = torch.searchsorted(below, uniform[:, None] * total, right=True)
-    last = torch.searchsorted(
-        below, total
-    )  # the last token with any probability: rounding goes no further
-    tokens = torch.minimum(drawn, last)[:, 0]
+    cumulative = logprobs.exp().cumsum(1, dtype=torch.float64)
+    total = cumulative[:, -1:].contiguous()
+    sampled = torch.searchsorted(cumulative, uniform[:, None] * total, right=True)
+    last = torch.searchsorted(cumulative, total)  # the last token with any probability
+    tokens = torch.minimum(sampled, last)[:, 0]  # rounding may point past it
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
 def truncate(
     logits: Float[Tensor, "N V"], *, top_p: float = 1.0, top_k: int = 0
 ) -> Float[Tensor, "N V"]:
-    """Logits with -inf for all but the `top_k` likeliest tokens, and of these all but the smallest set that holds
-    `top_p` of the probability (at least one token)."""
+    """Logits with -inf for all but the `top_k` likeliest tokens and, of these, all but the smallest set that has `top_p` of
+    the probability (at least one token)."""
     if top_k and top_k < logits.shape[1]:
         least = logits.topk(top_k, dim=1).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
     if top_p < 1:
         ordered, order = logits.sort(stable=True, dim=1, descending=True)
-        shares = ordered.softmax(1)
-        beyond = (
-            shares.cumsum(1) - shares >= top_p
-        )  # what comes before a token already holds enough
-        logits = logits.masked_fill(beyond.gather(1, order.argsort(1)), -torch.inf)
+        probabilities = ordered.softmax(1)
+        before = probabilities.cumsum(1) - probabilities  # of the likelier tokens
+        logits = logits.masked_fill((before >= top_p).gather(1, order.argsort(1)), -torch.inf)
     return logits
