@@ -195,17 +195,17 @@ def test_one_folder_of_a_hub_dataset_is_read_alone(
 
 
 def test_lazy_samples_are_made_on_access() -> None:
-    made: list[int] = []
+    indices: list[int] = []
 
     def make(index: int) -> Sample:
-        made.append(index)
+        indices.append(index)
         return Sample(id=str(index), messages=())
 
     samples = LazySamples(make, range(6))
     later = samples[1:][::2]
-    assert (len(samples), len(later), made) == (6, 3, [])
+    assert (len(samples), len(later), indices) == (6, 3, [])
     assert [sample.id for sample in later] == ["1", "3", "5"]
     assert later[-2].id == "3"
     with pytest.raises(IndexError):
         later[3]
-    assert made == [1, 3, 5, 3]
+    assert indices == [1, 3, 5, 3]

@@ -1,4 +1,4 @@
-"""`vlrft data prepare` of a task that makes its data: the number of samples of each split, and making them."""
+"""`vlrft data prepare` for a task that generates its data: the number of samples of each split, and their generation."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from vlrft.schema.errors import ConfigError
 
 
 def generate(task: Task, count: Sequence[str] | None, seed: int, out: Path | None) -> Iterator[str]:
-    """Makes the data of the splits named in `count`; yields a line of report for each.
+    """Generates the data of the splits named in `count`, and yields lines of progress.
 
-    Raises ConfigError before anything is made when the task makes no data or an argument is missing or wrong.
+    Raises ConfigError, before anything is written, if the task does not generate data or an argument is missing or wrong.
     """
     if task.generate is None:
-        raise ConfigError([f"--count: task {task.name} makes no data of its own; use --from"])
+        raise ConfigError([f"--count: task {task.name} does not generate data; use --from"])
     if not count:
         raise ConfigError(
-            [f"task {task.name} makes its data: say how much, as in --count {task.splits[0]}=200"]
+            [
+                f"task {task.name} generates its data: say how much, as in --count {task.splits[0]}=200"
+            ]
         )
     counts = parse_counts(count, task)
     if out is None:

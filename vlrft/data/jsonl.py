@@ -1,4 +1,4 @@
-"""JSON lines: appended rows, rows read back, and files replaced atomically."""
+"""JSON lines: appending rows, reading them, and replacing files atomically."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 
 ENCODING = "utf-8"
-# A text may hold half a surrogate pair, which UTF-8 cannot; written as \udXXX it is JSON's own escape.
+# A text may contain half a surrogate pair, which UTF-8 cannot encode; \udXXX is its escape in JSON.
 ERRORS = "backslashreplace"
 
 
-def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Appends one JSON object a line. NaN and infinity become null, so that any JSON reader takes the file; a value that
-    JSON has no form for, such as a gold answer of a class of its own, is written as its text."""
+def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends one JSON object a line. NaN and infinity become null, so that any JSON reader accepts the file; a value
+    without a form in JSON, such as a gold answer of some class, is written as its `str`."""
     with path.open("a", encoding=ENCODING, errors=ERRORS) as file:
         for row in rows:
-            file.write(json.dumps(plain(row), ensure_ascii=False, default=str) + "\n")
+            file.write(json.dumps(to_json(row), ensure_ascii=False, default=str) + "\n")
 
 
-def whole_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Every complete line with the object it holds; a last line that a killed writer left unfinished is skipped."""
-    for line in path.read_bytes().split(b"\n"):  # not splitlines: texts hold other line breaks
+def read_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Every complete line with its object; an incomplete last line, left by a killed writer, is skipped."""
+    for line in path.read_bytes().split(b"\n"):  # not splitlines: texts contain other line breaks
         try:
             row = json.loads(line)
         except ValueError:
@@ -34,15 +34,15 @@ def whole_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
         yield line, row
 
 
-def cut(path: Path, step: int) -> None:
-    """Removes the lines of later steps than `step`, and an unfinished line."""
+def drop_later_steps(path: Path, step: int) -> None:
+    """Removes the lines of steps after `step`, and an incomplete last line."""
     if path.exists():
-        kept = [line + b"\n" for line, row in whole_lines(path) if row["step"] <= step]
-        replace(path, b"".join(kept))
+        kept = [line + b"\n" for line, row in read_lines(path) if row["step"] <= step]
+        write_atomically(path, b"".join(kept))
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Replaces a file atomically: it holds its old content or the new one, even if the writer is killed."""
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replaces a file atomically: it has the old content or the new one, even if the writer is killed."""
     draft = path.with_name(f".{path.name}")
     with draft.open("wb") as file:
         file.write(content)
@@ -51,14 +51,14 @@ def replace(path: Path, content: bytes) -> None:
     os.replace(draft, path)
 
 
-def plain(value: Any) -> Any:
-    """The value in JSON's types: arrays as lists, tuples as lists, numbers that are not finite as None."""
+def to_json(value: Any) -> Any:
+    """The value in JSON's types: arrays and tuples as lists, numbers that are not finite as None."""
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): to_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [to_json(v) for v in value]
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return to_json(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.data.jsonl import append, replace, whole_lines
+from vlrft.data.jsonl import append_rows, read_lines, write_atomically
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.schema import DataError, Record, Task, Turn
 
@@ -23,7 +23,7 @@ def records_path(out: Path) -> Path:
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Appends a line each."""
-    append(
+    append_rows(
         path,
         (
             {
@@ -50,7 +50,7 @@ def read_records(path: Path) -> list[Record]:
     Raises DataError for a line that is no record.
     """
     found: list[Record] = []
-    for number, (_, row) in enumerate(whole_lines(path), 1):
+    for number, (_, row) in enumerate(read_lines(path), 1):
         try:
             grades = {k: float(row[k]) for k in ("strict", "official") if row.get(k) is not None}
             found.append(
@@ -92,7 +92,7 @@ def write_results(out: Path, found: Evaluation, graders: Sequence[str], **about:
     for grader in graders:
         content[grader] = headline(found.graded[grader])
     content["records"] = str(records_path(out))
-    replace(out, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomically(out, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def headline(figures: Mapping[str, MetricValue]) -> dict[str, Any]:

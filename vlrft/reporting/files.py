@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vlrft.config.renamed import migrate_metrics
-from vlrft.data.jsonl import ENCODING, ERRORS, plain, replace, whole_lines
+from vlrft.data.jsonl import ENCODING, ERRORS, read_lines, to_json, write_atomically
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,16 +27,16 @@ def read_summary(run: Path) -> dict[str, Any] | None:
 
 def write_summary(run: Path, summary: Mapping[str, Any]) -> None:
     """Replaces summary.json atomically."""
-    replace(run / "summary.json", (json.dumps(plain(summary), indent=1) + "\n").encode())
+    write_atomically(run / "summary.json", (json.dumps(to_json(summary), indent=1) + "\n").encode())
 
 
 def rename_metrics(path: Path) -> None:
     """Replaces the old names of metrics in a run's `metrics.jsonl`; a file without any is left untouched."""
-    rows = [row for _, row in whole_lines(path)] if path.exists() else []
+    rows = [row for _, row in read_lines(path)] if path.exists() else []
     renamed = [migrate_metrics(row) for row in rows]
     if any(list(old) != list(new) for old, new in zip(rows, renamed, strict=True)):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in renamed)
-        replace(path, text.encode(ENCODING, ERRORS))
+        write_atomically(path, text.encode(ENCODING, ERRORS))
 
 
 class ImageStore:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vlrft.data.jsonl import append, cut
+from vlrft.data.jsonl import append_rows, drop_later_steps
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
@@ -66,7 +66,7 @@ class RunLog:
             return
         last_step = -1 if fresh else step
         for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
-            cut(self.run / name, last_step)
+            drop_later_steps(self.run / name, last_step)
         rename_metrics(self.run / "metrics.jsonl")
         old = read_summary(self.run)
         if old is not None and not fresh:
@@ -92,8 +92,10 @@ class RunLog:
         rows = gather_images(rows, self.ranks)
         if not self.ranks.first:
             return
-        append(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
-        append(self.run / "rollouts.jsonl", [{"stage": stage, "step": step, **r} for r in rows])
+        append_rows(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
+        append_rows(
+            self.run / "rollouts.jsonl", [{"stage": stage, "step": step, **r} for r in rows]
+        )
         for tracker in self.trackers:
             tracker.log(metrics, step)
         self.console.step(stage, step, metrics)
@@ -113,9 +115,9 @@ class RunLog:
         if not self.ranks.first:
             return
         head = {"stage": stage, "step": step, "split": split}
-        append(self.run / "evals.jsonl", [{**head, **row} for row in rows])
+        append_rows(self.run / "evals.jsonl", [{**head, **row} for row in rows])
         values = {name: score.values for name, score in result.scores.items()}
-        append(self.run / "values.jsonl", [{**head, "values": values}])
+        append_rows(self.run / "values.jsonl", [{**head, "values": values}])
         self.summary["evals"].append({**head, "scores": result.to_json()})
         write_summary(self.run, self.summary)
         for tracker in self.trackers:

@@ -146,7 +146,7 @@ def test_the_target_starts_outside_of_its_goal_receptacle() -> None:
         (["--count", "train"], "'train': expected SPLIT=N"),
         (["--count", "train=1,train=2"], "train is given twice"),
         (["--count", "train=1", "--count", "valid_seen=2, train=2"], "train is given twice"),
-        ([], "task alfworld makes its data: say how much, as in --count train=200"),
+        ([], "task alfworld generates its data: say how much, as in --count train=200"),
         (["--count", "train=1", "--split", "train"], "--split: cannot be combined with --count"),
     ],
 )
@@ -163,7 +163,7 @@ def test_wrong_arguments_give_an_error_of_one_line(
 
 def test_a_task_that_generates_no_data_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "prepare", "digits", "--count", "train=1", "--out", "x"]) == 2
-    assert "task digits makes no data of its own; use --from" in capsys.readouterr().err
+    assert "task digits does not generate data; use --from" in capsys.readouterr().err
 
 
 def test_the_command_prints_the_number_of_games(

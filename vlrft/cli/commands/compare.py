@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.cli.outputs import refuse_existing
-from vlrft.data.jsonl import replace
+from vlrft.data.jsonl import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records
 from vlrft.schema import DataError, Record
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
         print("\n".join(lines(comparisons[grader])))
     if args.json is not None:
         tree = {g: [dataclasses.asdict(row) for row in rows] for g, rows in comparisons.items()}
-        replace(args.json, (json.dumps(tree, indent=1) + "\n").encode())
+        write_atomically(args.json, (json.dumps(tree, indent=1) + "\n").encode())
 
 
 def read(path: Path) -> tuple[list[Record], dict[str, Any]]:

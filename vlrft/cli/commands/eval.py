@@ -12,7 +12,6 @@ from vlrft.cli.outputs import refuse_existing
 from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, eval_config, load_config
 from vlrft.data.jsonl import replace as replace_file
-from vlrft.data.jsonl import whole_lines
 from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
     missing_metrics,
@@ -120,6 +119,6 @@ class PartialRecords:
         """The records of all complete samples, `answers` each; removes those of an incomplete one from the file."""
         if not self.path.exists():
             return []
-        lines = [line + b"\n" for line, _ in whole_lines(self.path)]
+        lines = [line + b"\n" for line, _ in read_lines(self.path)]
         replace_file(self.path, b"".join(lines[: len(lines) // answers * answers]))
         return read_records(self.path)

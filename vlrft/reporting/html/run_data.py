@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from vlrft.config.renamed import migrate_metrics
-from vlrft.data.jsonl import whole_lines
+from vlrft.data.jsonl import read_lines
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.schema import DataError
 
@@ -126,4 +126,4 @@ def _json(path: Path) -> JsonRow:
 
 
 def _lines(path: Path) -> list[JsonRow]:
-    return [row for _, row in whole_lines(path)] if path.is_file() else []
+    return [row for _, row in read_lines(path)] if path.is_file() else []
