@@ -11,7 +11,7 @@ from pathlib import Path
 from vlrft.cli.outputs import refuse_existing
 from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, eval_config, load_config
-from vlrft.data.jsonl import replace as replace_file
+from vlrft.data.jsonl import read_lines, write_atomically
 from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
     missing_metrics,
@@ -120,5 +120,5 @@ class PartialRecords:
         if not self.path.exists():
             return []
         lines = [line + b"\n" for line, _ in read_lines(self.path)]
-        replace_file(self.path, b"".join(lines[: len(lines) // answers * answers]))
+        write_atomically(self.path, b"".join(lines[: len(lines) // answers * answers]))
         return read_records(self.path)
