@@ -1,0 +1,174 @@
+"""Conformance of a model family (`vlrft.policy.families`), on a small model of it in float64."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.policy.families import Family, all_families, vision_family
+from vlrft.policy.load import load_policy
+from vlrft.policy.logprobs import model_inputs, packed_logprobs, replicated_logprobs
+from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.schema import IMAGE, Message, Prompt
+
+CORPUS = (
+    "Which digit is this? <answer>7</answer>",
+    "How many threes are there? <answer>12</answer>",
+)
+TOLERANCE = 1e-9  # of log-probs
+GRADIENT_TOLERANCE = 1e-6  # relative to the norm: transformers computes some norms in float32
+
+
+class FamilyConformance:
+    """Inherit it, name the subclass `Test…`, and define `name`."""
+
+    name: str
+    """The family's file in `vlrft/policy/families`, which is also its `policy.build.family`."""
+
+    @property
+    def family(self) -> Family:
+        return all_families()[self.name]
+
+    @cached_property
+    def policy(self) -> Policy:
+        return self.load()
+
+    def load(self, freeze: tuple[str, ...] = ()) -> Policy:
+        build = BuildConfig(family=self.name, vocab_size=300)
+        config = PolicyConfig(build=build, dtype="float64", freeze=freeze)
+        return load_policy(config, corpus=CORPUS, seed=0)
+
+    def prompts(self, policy: Policy) -> list[Prompt]:
+        """Prompts without an image and, of a multimodal family, with one, with two, and with a shared one."""
+
+        def ask(*content: object, images: tuple[Image.Image, ...] = ()) -> Prompt:
+            return policy.chat.render((Message(role="user", content=content),), images)  # type: ignore[arg-type]
+
+        texts = [ask("How many threes?"), ask("Which digit is it, and why?")]
+        if self.family.vision is None:
+            return texts
+        square, wide = noise(112, 112, 0), noise(196, 84, 1)
+        one = ask(IMAGE, "Which digit is this?", images=(square,))
+        return [texts[0], one, ask(IMAGE, "and", IMAGE, "?", images=(wide, square))]
+
+    def items(self, policy: Policy) -> tuple[list[PackItem], Tensor]:
+        """Groups of two completions of different lengths, and their mask."""
+        ids = [i for i in range(len(policy.chat.tokenizer)) if i not in policy.chat.banned_ids]
+        rows = (tuple(ids[10:15]), tuple(ids[20:23]))
+        items = [PackItem(prompt=prompt, rows=rows) for prompt in self.prompts(policy)]
+        mask = torch.tensor([[t < len(row) for t in range(5)] for _ in items for row in rows])
+        return items, mask
+
+    def test_its_small_model_is_recognised(self) -> None:
+        assert vision_family(self.policy.model) is self.family.vision
+
+    def test_control_tokens_are_never_sampled_and_markup_may_be(self) -> None:
+        chat, vision = self.policy.chat, self.family.vision
+        assert chat.end_ids.isdisjoint(chat.banned_ids)
+        if vision is not None:
+            assert chat.image_token_id in chat.banned_ids
+            assert chat.tokenizer.encode(vision.image_text).count(chat.image_token_id) == 1
+            markup = set(chat.tokenizer.convert_tokens_to_ids(list(vision.markup)))
+            assert markup.isdisjoint(chat.banned_ids)
+
+    def test_a_prompt_has_an_image_token_for_each_feature(self) -> None:
+        for prompt in self.prompts(self.policy):
+            tokens = sum(image.tokens for image in prompt.images)
+            assert prompt.ids.count(self.policy.backbone.image_token_id) == tokens
+            if prompt.images and self.family.vision is not None:
+                with torch.no_grad():
+                    features = self.family.vision.encode(
+                        self.policy.model, prompt.images, self.policy.device
+                    )
+                assert len(features) == tokens
+
+    def test_text_after_a_prompt_does_not_change_its_positions(self) -> None:
+        backbone, vision = self.policy.backbone, self.family.vision
+        for prompt in self.prompts(self.policy):
+            length = len(prompt.ids)
+            positions = backbone.positions(prompt, 100, "prompt")
+            assert positions.shape == (backbone.axes, length + 100)
+            if vision is not None:
+                places = np.array(prompt.ids) == backbone.image_token_id
+                alone = vision.positions(self.policy.model, places, prompt.images)
+                assert torch.equal(positions[:, :length], alone)
+
+    def test_parameters_belong_to_one_part(self) -> None:
+        vision = self.family.vision
+        names = [name for name, _ in self.policy.model.named_parameters()]
+        if vision is None:
+            return
+        tower, projector = (
+            set(filter(of, names)) for of in (vision.is_vision, vision.is_projector)
+        )
+        assert set() < projector < tower < set(names)
+
+    def test_packed_log_probs_and_gradients_are_those_of_transformers(self) -> None:
+        assert_packed_equals_replicated(self.policy, *self.items(self.policy))
+
+    def test_a_frozen_tower_changes_no_log_prob(self) -> None:
+        if self.family.vision is None:
+            return
+        policy = self.load(freeze=("vision", "projector"))
+        assert_packed_equals_replicated(policy, *self.items(policy))
+
+    def test_greedy_completions_are_those_of_generate(self) -> None:
+        policy = self.policy
+        banned = [i for i, flag in enumerate(policy.banned.tolist()) if flag]
+        policy.model.eval()
+        for prompt in self.prompts(policy):
+            request = Request(id="prompt", prompt=prompt, seeds=(0,))
+            sampling = Sampling(max_tokens=6, temperature=0.0)
+            [(piece,)] = HfEngine(policy).generate([request], sampling)
+            ids = torch.tensor([prompt.ids])
+            inputs = model_inputs(policy, ids, torch.ones_like(ids), prompt.images)
+            with torch.no_grad():
+                generated = policy.model.generate(
+                    **inputs, max_new_tokens=6, do_sample=False, suppress_tokens=banned
+                )[0, len(prompt.ids) :].tolist()
+            assert list(piece.ids) == generated[: len(piece.ids)]
+
+    def test_a_saved_policy_is_loaded_again(self, tmp_path: Path) -> None:
+        self.policy.save(tmp_path)
+        loaded = load_policy(PolicyConfig(model=str(tmp_path), dtype="float64"))
+        items, mask = self.items(self.policy)
+        again, _ = self.items(loaded)
+        assert [item.prompt.key for item in again] == [item.prompt.key for item in items]
+        with torch.no_grad():
+            one, other = (
+                packed_logprobs(policy, items, mask=mask, temperature=1.0).logprobs
+                for policy in (self.policy, loaded)
+            )
+        assert torch.equal(one, other)
+
+
+def noise(width: int, height: int, seed: int) -> Image.Image:
+    """An RGB image of random pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def assert_packed_equals_replicated(policy: Policy, items: list[PackItem], mask: Tensor) -> None:
+    results = []
+    for logprobs_of in (packed_logprobs, replicated_logprobs):
+        policy.model.zero_grad()
+        logprobs = logprobs_of(policy, items, mask=mask, temperature=0.7).logprobs
+        logprobs.sum().backward()  # type: ignore[no-untyped-call]
+        named = policy.model.named_parameters()
+        results.append((logprobs.detach(), {n: p.grad for n, p in named if p.grad is not None}))
+    policy.model.zero_grad()
+    (packed, gradients), (replicated, expected) = results
+    assert float((packed - replicated).abs().max()) <= TOLERANCE
+    assert gradients.keys() == expected.keys() == policy.trained_weights().keys()
+    for name, gradient in expected.items():
+        scale = max(float(gradient.norm()), 1e-4)  # some gradients are zero up to rounding
+        assert float((gradients[name] - gradient).norm()) <= GRADIENT_TOLERANCE * scale, name
