@@ -84,7 +84,7 @@ __all__ = [
     "train",
 ]
 
-_MODULES = {  # module -> the public names that it defines; tests/test_public.py holds this equal to the imports above
+_MODULES = {  # module -> the public names that it defines; equal to the imports above, which tests/test_public.py checks
     "vlrft.advantages": "Estimator EstimatorInput find_estimator",
     "vlrft.algorithms": "Algorithm PolicyLoss find_algorithm policy_loss",
     "vlrft.config": "Config",

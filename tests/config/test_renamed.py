@@ -120,6 +120,8 @@ def test_every_new_name_exists_and_no_old_one_does() -> None:
     assert not set(CONFIG_KEYS) & keys
     assert not set(CONFIG_KEYS) & set(CONFIG_KEYS.values())
     assert not set(METRICS) & set(METRICS.values())
+    names = list(migrate_metrics({"play/won": 1.0, "env/cut": 0.0, "loss": 2.0}))
+    assert names == ["episode/won", "env/truncated", "loss"]
     old = yaml.safe_load((OLD_RUN / "config.yaml").read_text())
     migrate_config(old)
     assert set(old) <= keys
