@@ -1,3 +1,5 @@
+"""Bootstrap confidence intervals."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,9 +18,9 @@ def test_the_bootstrap_interval_is_the_normal_one_for_many_records() -> None:
     assert bootstrap([0.3] * 5) == pytest.approx((0.3, 0.3))
 
 
-def test_an_aggregate_other_than_the_mean_is_resampled_too() -> None:
+def test_an_aggregate_other_than_the_mean_is_resampled() -> None:
     values = np.random.default_rng(0).normal(size=200).tolist()
-    low, high = bootstrap(values, lambda places: max(values[i] for i in places))
+    low, high = bootstrap(values, lambda indices: max(values[i] for i in indices))
     assert low < high == max(values)
 
 
@@ -30,19 +32,19 @@ def test_pairs_make_the_interval_of_a_difference_narrower() -> None:
     assert 0.05 < low < 0.1 < high < 0.15
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+def test_intervals_contain_the_truth_about_as_often_as_their_level_says() -> None:
     generator = np.random.default_rng(1)
-    held = 0
+    covered = 0
     for _ in range(200):
         low, high = bootstrap(generator.binomial(1, 0.3, size=100).astype(float).tolist())
-        held += low <= 0.3 <= high
-    assert 0.9 <= held / 200 <= 0.99  # 95 %, of which 200 trials stray by 1.5 points
+        covered += low <= 0.3 <= high
+    assert 0.9 <= covered / 200 <= 0.99  # 95 %, with a standard error of 1.5 points in 200 trials
 
 
-def test_a_mean_given_as_an_aggregate_says_the_same() -> None:
+def test_the_mean_as_an_aggregate_gives_the_same_interval() -> None:
     values = np.random.default_rng(2).uniform(size=50).tolist()
     assert bootstrap(
-        values, lambda places: sum(values[i] for i in places) / len(places)
+        values, lambda indices: sum(values[i] for i in indices) / len(indices)
     ) == pytest.approx(bootstrap(values))
 
 
@@ -54,7 +56,7 @@ def test_no_change_has_no_gain_and_a_change_everywhere_is_certain() -> None:
     assert interval == pytest.approx((0.25, 0.25))
 
 
-def test_a_gain_turns_its_sign_with_the_order() -> None:
+def test_the_sign_of_a_gain_follows_the_order() -> None:
     generator = np.random.default_rng(3)
     before, after = generator.uniform(size=(2, 80)).tolist()
     gain, (low, high) = paired_gain(before, after)

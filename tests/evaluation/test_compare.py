@@ -1,3 +1,5 @@
+"""Comparisons of two evaluations."""
+
 from __future__ import annotations
 
 import json
@@ -20,9 +22,9 @@ def records(grades: dict[str, float], **kinds: str) -> list[Record]:
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (5, 5), (1, 9), (12, 3), (700, 650)])
-def test_mcnemar_is_the_exact_sign_test_of_those_that_changed(gained: int, lost: int) -> None:
-    known = 1.0 if gained + lost == 0 else binomtest(gained, gained + lost).pvalue
-    assert mcnemar(gained, lost) == pytest.approx(known)
+def test_mcnemar_is_the_exact_sign_test_of_changed_samples(gained: int, lost: int) -> None:
+    expected = 1.0 if gained + lost == 0 else binomtest(gained, gained + lost).pvalue
+    assert mcnemar(gained, lost) == pytest.approx(expected)
 
 
 def test_a_comparison_by_hand() -> None:
@@ -42,25 +44,25 @@ def test_answers_to_one_sample_count_as_one() -> None:
     assert (row.n, row.before, row.after, row.gained) == (1, 0.5, 1.0, 1)
 
 
-def test_different_samples_do_not_compare() -> None:
+def test_evaluations_of_different_samples_are_refused() -> None:
     with pytest.raises(DataError, match="2 samples are in one of the two only, such as 'a'"):
         compare(records({"a": 1.0}), records({"b": 1.0}), "strict", 1.0, "kind")
     with pytest.raises(DataError, match="sample a: no official grade"):
         compare(records({"a": 1.0}), records({"a": 1.0}), "official", 1.0, "kind")
 
 
-def test_the_command_prints_and_writes_a_row_a_kind(
+def test_the_command_prints_and_writes_one_row_for_each_kind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_records(tmp_path / "a.jsonl", records({"p": 0.0, "q": 0.0}, q="y"))
     write_records(tmp_path / "b.jsonl", records({"p": 1.0, "q": 0.0}, q="y"))
     command = ["compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
     assert main([*command, "--json", str(tmp_path / "out.json")]) == 0
-    shown = capsys.readouterr().out
-    assert "strict (correct: a grade of at least 1)" in shown
-    assert [line.split()[0] for line in shown.splitlines()[2:]] == ["all", "x", "y"]
-    found = json.loads((tmp_path / "out.json").read_text())["strict"]
-    assert [(row["name"], row["gain"]) for row in found] == [("all", 0.5), ("x", 1.0), ("y", 0.0)]
+    stdout = capsys.readouterr().out
+    assert "strict (correct: a grade of at least 1)" in stdout
+    assert [line.split()[0] for line in stdout.splitlines()[2:]] == ["all", "x", "y"]
+    rows = json.loads((tmp_path / "out.json").read_text())["strict"]
+    assert [(row["name"], row["gain"]) for row in rows] == [("all", 0.5), ("x", 1.0), ("y", 0.0)]
     assert main([*command, "--json", str(tmp_path / "out.json")]) == 2
     assert main(["compare", str(tmp_path / "a.jsonl"), str(tmp_path / "c.jsonl")]) == 1
     assert "no such file" in capsys.readouterr().err

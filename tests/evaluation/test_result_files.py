@@ -1,4 +1,4 @@
-"""Records on disk: what is written is what is read."""
+"""Records in files: they are read as they were written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORD = Record(
 )
 
 
-def test_a_play_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_an_episode_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "out.records.jsonl"
     write_records(path, [RECORD])
     write_records(path, [replace(RECORD, id="b", turns=(), errors={})])
@@ -46,21 +46,21 @@ def test_a_play_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert not {"turns", "errors"} & second.keys()
 
 
-def test_pictures_and_anchors_of_turns_are_not_kept(tmp_path: Path) -> None:
+def test_images_and_anchors_of_turns_are_not_written(tmp_path: Path) -> None:
     turn = Turn(shown="<image>", images=(noise_image(8, 8),), anchor=("a", 1), reward=1.0)
     write_records(tmp_path / "r.jsonl", [replace(RECORD, turns=(("up", turn),))])
-    ((_, found),) = read_records(tmp_path / "r.jsonl")[0].turns
-    assert found == replace(turn, images=(), anchor=None)
+    ((_, read),) = read_records(tmp_path / "r.jsonl")[0].turns
+    assert read == replace(turn, images=(), anchor=None)
 
 
-@pytest.mark.parametrize("lost", ["said", "penalty", "shown"])
-def test_a_turn_that_lacks_something_is_named(tmp_path: Path, lost: str) -> None:
+@pytest.mark.parametrize("field", ["said", "penalty", "shown"])
+def test_a_turn_without_a_field_is_an_error_that_names_the_line(tmp_path: Path, field: str) -> None:
     path = tmp_path / "r.jsonl"
     write_records(path, [RECORD, RECORD])
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    del rows[1]["turns"][0][lost]
+    del rows[1]["turns"][0][field]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(
-        DataError, match=rf"r.jsonl, line 2: no record of vlrft \(KeyError: '{lost}'"
+        DataError, match=rf"r.jsonl, line 2: not a record of vlrft \(KeyError: '{field}'"
     ):
         read_records(path)

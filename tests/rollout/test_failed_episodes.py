@@ -1,4 +1,4 @@
-"""Whole steps of plays of which some or all fail."""
+"""Whole steps in which some or all episodes fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vlrft.schema import Message, Observation, Sample, Step, Task
 
 
 class Fragile:
-    '''Wants to hear "yes"; breaks as FAILS says.'''
+    '''Expects "yes"; raises where FAILS is true.'''
 
     def __init__(self, sample):
         self.turn = 0
@@ -81,7 +81,7 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("on_error", ["drop", "drop_group"])
-def test_steps_that_lose_every_play_are_no_error(
+def test_steps_without_an_episode_left_are_no_error(
     config: Make, tmp_path: Path, on_error: str
 ) -> None:
     run = train(config("True", f"task.env.on_error={on_error}"), out=tmp_path / "run")
@@ -90,7 +90,7 @@ def test_steps_that_lose_every_play_are_no_error(
         assert "reward/mean" not in row
 
 
-def test_plays_that_left_the_step_are_counted(config: Make, tmp_path: Path) -> None:
+def test_dropped_episodes_are_counted(config: Make, tmp_path: Path) -> None:
     fails = "len(text) % 2"
     algorithm = "algorithm={name: grpo, regularize: {kl: 0}}"
     kept, dropped = (
@@ -101,7 +101,7 @@ def test_plays_that_left_the_step_are_counted(config: Make, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("algorithm", ["gvpo", "{name: grpo, advantage: rloo}"])
-def test_groups_that_shrink_below_what_a_method_compares_leave(
+def test_groups_with_too_few_rollouts_left_are_dropped(
     config: Make, tmp_path: Path, algorithm: str
 ) -> None:
     made = config(
@@ -111,16 +111,16 @@ def test_groups_that_shrink_below_what_a_method_compares_leave(
     assert all(row["env/errors"] > 0 for row in metrics(run))
 
 
-def test_greedy_plays_that_fail_are_told(
+def test_greedy_episodes_that_fail_are_reported(
     config: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    method = "algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
-    made = config("True", "task.env.on_error=keep", method, "eval.limit=1", "stages.0.steps=1")
+    algorithm = "algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
+    made = config("True", "task.env.on_error=keep", algorithm, "eval.limit=1", "stages.0.steps=1")
     train(made, out=tmp_path / "run")
     assert capsys.readouterr().err.count("it broke") == 2 + 4 * (4 + 1)  # two evaluations
 
 
-def test_replay_of_plays_is_refused_before_the_first(config: Make) -> None:
+def test_replay_with_an_environment_is_refused_at_the_start(config: Make) -> None:
     made = config("False", "algorithm={name: grpo, replay: {name: fifo}}")
     with pytest.raises(ConfigError, match="replay: rollouts of an environment cannot be replayed"):
         resolve_stages(made)

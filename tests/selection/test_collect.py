@@ -1,3 +1,5 @@
+"""Groups of a step, and the prompts that they come from."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,14 +17,14 @@ MIXED, FLAT = [0.0, 1.0], [1.0, 1.0]
 
 
 class Script:
-    """Plays samples so that attempt k gives `valid[k]` valid groups, then flat ones."""
+    """Plays samples: the first `valid[k]` groups of attempt k are valid."""
 
     def __init__(self, valid: Sequence[int]) -> None:
         self.valid = valid
-        self.seen: list[str] = []
+        self.played: list[str] = []
 
     def __call__(self, samples: Sequence[Sample], attempt: int) -> list[Group]:
-        self.seen += [s.id for s in samples]
+        self.played += [s.id for s in samples]
         mixed = self.valid[attempt]
         return [group(s.id, MIXED if i < mixed else FLAT) for i, s in enumerate(samples)]
 
@@ -33,30 +35,30 @@ def prompts(n: int = 100) -> PromptSampler:
 
 def test_one_attempt_is_enough_for_keep_all() -> None:
     script = Script([0])
-    found = collect(prompts(), script, KeepAll(), 5)
-    assert (len(found.groups), found.attempts, found.valid_share) == (5, 1, 0.0)
+    collected = collect(prompts(), script, KeepAll(), 5)
+    assert (len(collected.groups), collected.attempts, collected.valid_share) == (5, 1, 0.0)
 
 
 def test_accumulation_stops_at_the_share_and_trains_valid_groups_first() -> None:
     script = Script([2, 3, 10])
-    found = collect(prompts(), script, Accumulate(share=0.5), 10)
-    assert found.attempts == 2
-    assert [g.rewards == tuple(MIXED) for g in found.groups] == [True] * 5 + [False] * 5
-    assert len(set(script.seen)) == 20  # fresh prompts at each attempt
-    assert found.valid_share == 5 / 20
+    collected = collect(prompts(), script, Accumulate(share=0.5), 10)
+    assert collected.attempts == 2
+    assert [g.rewards == tuple(MIXED) for g in collected.groups] == [True] * 5 + [False] * 5
+    assert len(set(script.played)) == 20  # new prompts at each attempt
+    assert collected.valid_share == 5 / 20
 
 
-def test_accumulation_keeps_no_more_than_the_step_holds() -> None:
-    found = collect(prompts(), Script([5, 9]), Accumulate(share=0.9), 10)
-    assert len(found.groups) == 10
-    assert all(g.rewards == tuple(MIXED) for g in found.groups)
+def test_accumulation_keeps_no_more_groups_than_the_step_needs() -> None:
+    collected = collect(prompts(), Script([5, 9]), Accumulate(share=0.9), 10)
+    assert len(collected.groups) == 10
+    assert all(g.rewards == tuple(MIXED) for g in collected.groups)
 
 
-def test_accumulation_ends_at_the_limit_with_what_there_is() -> None:
-    found = collect(prompts(), Script([0] * 20), Accumulate(), 4)
-    assert (found.attempts, len(found.groups)) == (20, 4)
-    found = collect(prompts(), Script([0, 1, 0]), Accumulate(max_attempts=3), 4)
-    assert [g.rewards == tuple(MIXED) for g in found.groups] == [
+def test_accumulation_ends_at_the_limit_with_the_groups_that_there_are() -> None:
+    collected = collect(prompts(), Script([0] * 20), Accumulate(), 4)
+    assert (collected.attempts, len(collected.groups)) == (20, 4)
+    collected = collect(prompts(), Script([0, 1, 0]), Accumulate(max_attempts=3), 4)
+    assert [g.rewards == tuple(MIXED) for g in collected.groups] == [
         True,
         False,
         False,
@@ -72,7 +74,7 @@ def test_an_epoch_draws_each_prompt_once_and_the_next_in_another_order() -> None
     assert sampler.epoch == 2.0
 
 
-def test_a_resumed_sampler_goes_on_where_it_was() -> None:
+def test_a_resumed_sampler_continues_where_it_stopped() -> None:
     one, other = prompts(7), prompts(7)
     one.draw(5)
     other.load_state_dict(one.state_dict())
@@ -95,7 +97,7 @@ def test_prompt_states_remember_and_resume() -> None:
     assert other.records == states.records
 
 
-def test_a_rollout_is_expected_to_be_as_long_as_those_before_it() -> None:
+def test_the_expected_length_of_a_rollout_is_that_of_earlier_ones() -> None:
     states = PromptStates()
     assert states.lengths(["a"], default=64) == [64]
     states.observe([group("a", MIXED, [[1], [2, 3, 4]]), group("b", MIXED, [[1] * 4, [1] * 8])])
@@ -103,15 +105,15 @@ def test_a_rollout_is_expected_to_be_as_long_as_those_before_it() -> None:
 
 
 def test_dynamic_sampling_refills_until_the_step_is_full_of_mixed_groups() -> None:
-    found = collect(prompts(), Script([2, 0, 3]), DynamicSampling(), 4)
-    assert found.attempts == 3
-    assert [g.rewards for g in found.groups] == [tuple(MIXED)] * 4
+    collected = collect(prompts(), Script([2, 0, 3]), DynamicSampling(), 4)
+    assert collected.attempts == 3
+    assert [g.rewards for g in collected.groups] == [tuple(MIXED)] * 4
     assert collect(prompts(), Script([3, 1]), DynamicSampling(), 4).attempts == 2
     scarce = collect(prompts(), Script([1, 0, 1]), DynamicSampling(max_attempts=3), 4)
     assert (scarce.attempts, len(scarce.groups)) == (3, 2)
     assert collect(prompts(), Script([0, 0]), DynamicSampling(max_attempts=2), 4).groups == ()
 
 
-def test_one_attempt_of_dynamic_sampling_drops_the_rest_of_it() -> None:
-    found = collect(prompts(), Script([2]), DynamicSampling(max_attempts=1), 5)
-    assert (found.attempts, len(found.groups), len(found.sampled)) == (1, 2, 5)
+def test_dynamic_sampling_with_one_attempt_only_drops_groups() -> None:
+    collected = collect(prompts(), Script([2]), DynamicSampling(max_attempts=1), 5)
+    assert (collected.attempts, len(collected.groups), len(collected.sampled)) == (1, 2, 5)

@@ -47,7 +47,7 @@ def test_pods_finds_the_largest_variance_there_is(rewards: list[float], keep: in
     size = min(keep, len(rewards))
     assert len(set(picked)) == len(picked) == size
     assert picked == sorted(picked)
-    best = max(pvariance(own) for own in combinations(rewards, size))
+    best = max(pvariance(some) for some in combinations(rewards, size))
     assert pvariance([rewards[i] for i in picked]) == pytest.approx(best, abs=1e-12)
 
 
@@ -88,41 +88,41 @@ def test_a_selector_only_takes_away(
 ) -> None:
     groups = [
         truncated(
-            group(f"g{k}", [r for r, _, _ in own], [[1] * n for _, n, _ in own]),
-            *[i for i, (_, _, cut) in enumerate(own) if cut],
+            group(f"g{k}", [r for r, _, _ in rows], [[1] * n for _, n, _ in rows]),
+            *[i for i, (_, _, cut) in enumerate(rows) if cut],
         )
-        for k, own in enumerate(drawn)
+        for k, rows in enumerate(drawn)
     ]
-    known = [[r - 0.5 for r in g.rewards] for g in groups]
-    picked = select(rule, groups) if rule.before_advantages else select(rule, groups, known)
+    advantages = [[r - 0.5 for r in g.rewards] for g in groups]
+    picked = select(rule, groups) if rule.before_advantages else select(rule, groups, advantages)
     assert len(picked) == len(groups)
-    for own, kept in zip(groups, picked, strict=True):
+    for whole, kept in zip(groups, picked, strict=True):
         assert kept == sorted(set(kept))
-        left = subset(own, kept)
-        assert left.rollouts == tuple(own.rollouts[i] for i in kept)
-        assert left.sample == own.sample
+        left = subset(whole, kept)
+        assert left.rollouts == tuple(whole.rollouts[i] for i in kept)
+        assert left.sample == whole.sample
         if not isinstance(rule, Positives | DropTruncated):
-            assert kept  # those that keep a number keep some
-    assert picked == [rule.choose(g, a) for g, a in zip(groups, known, strict=True)]
+            assert kept  # selectors with a fixed number keep some
+    assert picked == [rule.choose(g, a) for g, a in zip(groups, advantages, strict=True)]
 
 
-def truncated(own: Group, *cut: int) -> Group:
-    rollouts = list(own.rollouts)
+def truncated(group: Group, *cut: int) -> Group:
+    rollouts = list(group.rollouts)
     for i in cut:
         (row,) = rollouts[i].rows
         piece = replace(row.pieces[0], finish="length")
         rollouts[i] = replace(rollouts[i], rows=(replace(row, pieces=(piece,)),))
-    return replace(own, rollouts=tuple(rollouts))
+    return replace(group, rollouts=tuple(rollouts))
 
 
-def test_truncated_rollouts_are_dropped_after_their_group_was_measured() -> None:
+def test_truncated_rollouts_are_dropped_after_advantages_are_estimated() -> None:
     cut = truncated(group("a", [1.0, 0.0, 0.5]), 1)
     assert not DropTruncated.before_advantages
     assert select(DropTruncated(), [cut], [[0.5, -0.5, 0.0]]) == [[0, 2]]
     assert subset(cut, [0, 2]).rewards == (1.0, 0.5)
 
 
-def test_a_bundle_takes_a_selector_by_name() -> None:
+def test_an_algorithm_takes_a_selector_by_name() -> None:
     method = find_algorithm({"name": "gpg", "select": {"name": "cppo", "share": 0.25}})
     assert method.select == Cppo(share=0.25)
     again = find_algorithm({"name": "gpg", "select": "pods", "keep": "dynamic_sampling"})

@@ -1,4 +1,4 @@
-"""The whole loop on a policy small enough for a test: files, resume, controls, and what happens when numbers break."""
+"""The whole loop on a very small policy: files, resume, controls, and numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def even(completion, sample):
 
 
 class Killed(BaseException):
-    """Stands for a kill: nothing catches it on the way."""
+    """Simulates a kill: no code catches it."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def config(tmp_path: Path) -> Callable[..., Config]:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """A jsonl file without what may differ from run to run."""
+    """The rows of a jsonl file without values that differ from run to run."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     unstable = ("time/", "speed/", "memory/")
     return [{k: v for k, v in row.items() if not k.startswith(unstable)} for row in rows]
@@ -97,7 +97,7 @@ def killed_and_resumed(config: Config, out: Path, at: int, monkeypatch: pytest.M
     return train(config, out=out, resume=True)
 
 
-def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_path: Path) -> None:
+def test_a_run_leaves_its_files(config: Callable[..., Config], tmp_path: Path) -> None:
     run = train(config(), out=tmp_path / "run")
     summary = json.loads((run / "summary.json").read_text())
     assert [(e["stage"], e["step"]) for e in summary["evals"]] == [
@@ -114,7 +114,7 @@ def test_a_run_leaves_what_others_rely_on(config: Callable[..., Config], tmp_pat
     )
     assert set(needed.split()) <= metrics[-1].keys()
     assert metrics[-1]["sampler_gap/max"] < 1e-4
-    assert "sampler_gap/max" not in metrics[0]  # given answers were never sampled
+    assert "sampler_gap/max" not in metrics[0]  # demonstrations are not sampled
     assert (run / "report.html").stat().st_size > 5000
     assert (run / "checkpoints" / "last").resolve().name == "step_6"
     assert load_config(str(run / "config.yaml")) == config()
@@ -129,8 +129,8 @@ def test_a_killed_and_resumed_run_is_bit_identical(
     at: int,
     algorithm: str,
 ) -> None:
-    chosen = config(f"algorithm={algorithm}")
-    whole = train(chosen, out=tmp_path / "whole")
+    settings = config(f"algorithm={algorithm}")
+    whole = train(settings, out=tmp_path / "whole")
     log = RunLog.step
 
     def step(self: RunLog, stage: str, number: int, *rest: Any) -> None:
@@ -141,8 +141,8 @@ def test_a_killed_and_resumed_run_is_bit_identical(
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "step", step)
         with pytest.raises(Killed):
-            train(chosen, out=tmp_path / "parts")
-    train(chosen, out=tmp_path / "parts", resume=True)
+            train(settings, out=tmp_path / "parts")
+    train(settings, out=tmp_path / "parts", resume=True)
     assert_same_run(whole, tmp_path / "parts")
 
 
@@ -162,7 +162,7 @@ def test_a_run_is_never_overwritten_unasked(config: Callable[..., Config], tmp_p
     assert len(lines(again / "metrics.jsonl")) == 2
 
 
-def test_a_run_goes_on_only_with_the_settings_it_began_with(
+def test_a_run_resumes_only_with_the_settings_that_it_began_with(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
@@ -170,7 +170,7 @@ def test_a_run_goes_on_only_with_the_settings_it_began_with(
         train(config("stages=[{algorithm: sft, steps: 2}]", "seed=3"), out=run, resume=True)
 
 
-def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
+def test_steps_that_are_not_finite_are_skipped_and_stop_the_run(
     config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, save = tmp_path / "run", Policy.save
@@ -195,7 +195,7 @@ def test_steps_that_are_not_finite_are_not_taken_and_stop_the_run(
     )
 
 
-def test_a_group_of_one_is_refused_by_methods_that_compare(
+def test_a_group_of_one_is_refused_by_algorithms_that_compare_rollouts(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"stages.1.rollout.group_size: 1, but gpg compares"):
@@ -203,7 +203,7 @@ def test_a_group_of_one_is_refused_by_methods_that_compare(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_greedy_answers_rewards_are_the_baseline_where_a_method_asks_for_them(
+def test_the_rewards_of_greedy_answers_are_the_baseline_where_an_estimator_needs_them(
     config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     greedy: list[float] = []
@@ -232,7 +232,7 @@ def test_an_unwritable_folder_is_a_one_line_error(
         train(config(), out=tmp_path / "file" / "run")
 
 
-def test_permuting_keeps_a_groups_rewards_but_not_their_owners() -> None:
+def test_permuting_keeps_the_rewards_of_a_group_but_not_their_order() -> None:
     one = group("a", [0.0, 0.25, 0.5, 1.0])
     other = permute_rewards(one, seed=3)
     assert sorted(other.rewards) == sorted(one.rewards)
@@ -261,7 +261,7 @@ def test_a_moving_reference_moves_and_resumes_bit_for_bit(
     assert_same_run(whole, killed_and_resumed(moving, tmp_path / "killed", 5, monkeypatch))
 
 
-def test_a_moving_reference_needs_weights_of_its_own(
+def test_a_moving_reference_needs_its_own_weights(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     wanted = config("algorithm={name: grpo, reference: {update: ema}}", "policy.lora={rank: 2}")
@@ -283,7 +283,7 @@ def test_a_moving_reference_needs_weights_of_its_own(
 def test_selection_and_replay_train_and_resume_bit_for_bit(
     config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    train_size = "task.options.train=6"  # prompts come back, and with them what is stored
+    train_size = "task.options.train=6"  # prompts are drawn again, and with them stored rollouts
     wanted = config(f"algorithm={method}", "stages.1.prompts=greso", train_size)
     whole = train(wanted, out=tmp_path / "whole")
     rows = [r for r in lines(whole / "metrics.jsonl") if r["stage"] != "sft"]
@@ -301,7 +301,7 @@ def test_replayed_rollouts_are_logged_as_such(
     assert origins == {"fresh", "replay"}
 
 
-def test_a_step_whose_groups_all_go_is_no_error(
+def test_a_step_without_a_kept_group_is_no_error(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     (tmp_path / "flat.py").write_text("def flat(completion, sample):\n    return 0.5\n")
@@ -313,7 +313,9 @@ def test_a_step_whose_groups_all_go_is_no_error(
     assert (last["loss"], last["groups/valid_share"]) == (0.0, 0.0)
 
 
-def test_gvpo_says_when_its_settings_take_away_what_it_is(config: Callable[..., Config]) -> None:
+def test_gvpo_advises_against_settings_that_reduce_it_to_another_algorithm(
+    config: Callable[..., Config],
+) -> None:
     quiet = config("algorithm=gvpo", "update.updates_per_batch=2")
     assert advice(resolve_stages(quiet)) == []
     odd = config("algorithm=gvpo", "rollout.top_p=0.9")
@@ -334,7 +336,7 @@ def fragile(completion, sample):
 """
 
 
-def test_a_reward_that_fails_in_its_worker_counts_zero_and_is_told(
+def test_a_reward_that_fails_in_its_worker_counts_zero_and_is_reported(
     config: Callable[..., Config], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fragile.py").write_text(FRAGILE)
@@ -348,8 +350,8 @@ def test_a_reward_that_fails_in_its_worker_counts_zero_and_is_told(
     for row in rows:
         assert row["scores"]["fragile"] == float(len(row["completion"]) % 2 == 0)
         assert ("errors" in row) == (row["scores"]["fragile"] == 0.0)
-    told = capsys.readouterr().err
-    assert told.count("reward fragile raised WorkerDied") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.count("reward fragile raised WorkerDied") == 1
     assert set(filter(is_worker, Path("/proc").glob("[0-9]*/stat"))) <= others
 
 

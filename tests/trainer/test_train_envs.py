@@ -1,4 +1,5 @@
-"""The whole loop on plays of many turns with pictures: rows, credit, figures, files, resume, gold plays, the control."""
+"""The whole loop on episodes of many turns with images: rows, advantages, metrics, files, resume, demonstrations, and
+the control with permuted rewards."""
 
 from __future__ import annotations
 
@@ -48,20 +49,20 @@ CONTEXTS = ("rebuilt", "growing")
 
 
 def lenient(text: str) -> str | None:
-    """Reads a move, or none, out of anything, so that a policy that knows nothing wins, loses and errs."""
+    """Reads a move, or none, from any text, so that an untrained policy wins, loses and makes invalid moves."""
     return read_answer(text) or (*MOVES, None)[len(text) % 5]
 
 
 @dataclass
-class Seen:
-    """A run's folder, and what each of its steps learned from."""
+class Trained:
+    """A run's folder, and the groups and advantages of each of its steps."""
 
     run: Path
     steps: list[tuple[Sequence[Group], Sequence[RowAdvantages]]] = field(default_factory=list)
 
 
 def config(folder: Path, *overrides: str) -> Config:
-    path = folder / "plays.yaml"
+    path = folder / "episodes.yaml"
     path.write_text(TINY)
     return load_config(str(path), overrides)
 
@@ -78,31 +79,33 @@ def patched() -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.fixture(scope="module")
-def runs(patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
-    """A run in each context."""
-    found: dict[str, Seen] = {}
+def runs(
+    patched: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Trained]:
+    """One run for each kind of context."""
+    runs: dict[str, Trained] = {}
     for context in CONTEXTS:
         folder = tmp_path_factory.mktemp(context)
-        seen = found[context] = Seen(folder / "run")
+        trained = runs[context] = Trained(folder / "run")
 
-        def recorded(
-            groups: Any, advantages: Any, *rest: Any, own: Seen = seen, **more: Any
+        def record(
+            groups: Any, advantages: Any, *rest: Any, trained: Trained = trained, **more: Any
         ) -> Any:
-            own.steps.append((groups, advantages))
+            trained.steps.append((groups, advantages))
             return make_batches(groups, advantages, *rest, **more)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("vlrft.trainer.stage.make_batches", recorded)
-            train(config(folder, of(context)), out=seen.run)
-    return found
+            patch.setattr("vlrft.trainer.stage.make_batches", record)
+            train(config(folder, of(context)), out=trained.run)
+    return runs
 
 
 def rollouts(groups: Sequence[Group]) -> list[Rollout]:
     return [r for group in groups for r in group.rollouts]
 
 
-def test_each_turn_is_a_row_with_its_picture_where_the_context_is_rebuilt(
-    runs: dict[str, Seen],
+def test_each_turn_is_a_row_with_its_image_where_the_context_is_rebuilt(
+    runs: dict[str, Trained],
 ) -> None:
     for groups, _ in runs["rebuilt"].steps:
         for rollout in rollouts(groups):
@@ -113,8 +116,8 @@ def test_each_turn_is_a_row_with_its_picture_where_the_context_is_rebuilt(
                 assert len(row.prompt.images) == len(turn.images) == 1
 
 
-def test_a_play_is_one_row_with_all_its_pictures_where_the_context_grows(
-    runs: dict[str, Seen],
+def test_an_episode_is_one_row_with_all_its_images_where_the_context_grows(
+    runs: dict[str, Trained],
 ) -> None:
     longest = 0
     for groups, _ in runs["growing"].steps:
@@ -122,15 +125,15 @@ def test_a_play_is_one_row_with_all_its_pictures_where_the_context_grows(
             (row,) = rollout.rows
             turns = len(rollout.turns)
             assert [p.sampled for p in row.pieces] == [True, *[False, True] * (turns - 1)]
-            pictures = [*row.prompt.images, *(i for p in row.pieces for i in p.images)]
-            assert len(pictures) == turns
+            images = [*row.prompt.images, *(i for p in row.pieces for i in p.images)]
+            assert len(images) == turns
             assert [len(p.images) for p in row.pieces] == [0, *[1, 0] * (turns - 1)]
             longest = max(longest, turns)
-    assert longest == 4  # gold, which no limit of turns cuts
+    assert longest == 4  # demonstrations, which no limit of turns ends
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_a_picture_is_the_one_that_was_shown(runs: dict[str, Seen], context: str) -> None:
+def test_an_image_is_the_one_that_was_shown(runs: dict[str, Trained], context: str) -> None:
     keys: dict[str, set[bytes]] = {}
     for groups, _ in runs[context].steps:
         for rollout in rollouts(groups):
@@ -147,14 +150,16 @@ def test_a_picture_is_the_one_that_was_shown(runs: dict[str, Seen], context: str
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_what_a_play_earned_is_what_its_turns_earned(runs: dict[str, Seen], context: str) -> None:
+def test_the_reward_of_an_episode_is_the_sum_over_its_turns(
+    runs: dict[str, Trained], context: str
+) -> None:
     won, ended = set[float | None](), set[str]()
     for groups, _ in runs[context].steps:
         for rollout in rollouts(groups):
             if rollout.origin == "injected":
                 continue
-            earned = [turn.reward - turn.penalty for turn in rollout.turns]
-            assert rollout.reward == pytest.approx(sum(earned))
+            rewards = [turn.reward - turn.penalty for turn in rollout.turns]
+            assert rollout.reward == pytest.approx(sum(rewards))
             assert [turn.penalty for turn in rollout.turns] == [
                 0.0 if turn.valid else 0.25 for turn in rollout.turns
             ]
@@ -167,14 +172,16 @@ def test_what_a_play_earned_is_what_its_turns_earned(runs: dict[str, Seen], cont
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_credit_is_the_episode_s_or_the_turn_s(runs: dict[str, Seen], context: str) -> None:
+def test_advantages_are_those_of_the_episode_or_of_each_turn(
+    runs: dict[str, Trained], context: str
+) -> None:
     differ = dict.fromkeys(("gpg", "gigpo"), 0)
     for number, (groups, advantages) in enumerate(runs[context].steps):
         name = ("gpg", "gpg", "sft", "sft", "gigpo", "gigpo")[number]
-        for group, given in zip(groups, advantages, strict=True):
-            for rollout, rows in zip(group.rollouts, given, strict=True):
-                for row, own in zip(rollout.rows, rows, strict=True):
-                    assert len(own) == sum(len(p.ids) for p in row.pieces if p.sampled)
+        for group, by_rollout in zip(groups, advantages, strict=True):
+            for rollout, rows in zip(group.rollouts, by_rollout, strict=True):
+                for row, tokens in zip(rollout.rows, rows, strict=True):
+                    assert len(tokens) == sum(len(p.ids) for p in row.pieces if p.sampled)
                 every = {float(a) for row in rows for a in row}
                 if name == "sft":
                     assert every == {1.0}
@@ -185,55 +192,56 @@ def test_credit_is_the_episode_s_or_the_turn_s(runs: dict[str, Seen], context: s
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_rollouts_are_logged_turn_by_turn(runs: dict[str, Seen], context: str) -> None:
-    seen = runs[context]
-    rows = lines(seen.run / "rollouts.jsonl")
-    played = [(g, a) for groups, given in seen.steps for g, a in zip(groups, given, strict=True)]
-    expected = [(r, a) for g, own in played for r, a in zip(g.rollouts, own, strict=True)]
-    for row, (rollout, own) in zip(rows, expected, strict=True):
+def test_rollouts_are_logged_turn_by_turn(runs: dict[str, Trained], context: str) -> None:
+    trained = runs[context]
+    rows = lines(trained.run / "rollouts.jsonl")
+    steps = [zip(groups, advantages, strict=True) for groups, advantages in trained.steps]
+    pairs = [pair for step in steps for pair in step]
+    expected = [(r, a) for g, of_group in pairs for r, a in zip(g.rollouts, of_group, strict=True)]
+    for row, (rollout, by_row) in zip(rows, expected, strict=True):
         assert "\n".join(t["said"] for t in row["turns"]) == row["completion"] == rollout.text
         assert row["ended"] == rollout.ended
-        tokens = [float(a) for rows_ in own for a in rows_]
-        said = list(rollout.sampled_pieces)
-        for piece, turn in zip(said, row["turns"], strict=True):
-            mine, tokens = tokens[: len(piece.ids)], tokens[len(piece.ids) :]
-            assert turn["advantage"] == pytest.approx(fmean(mine))
+        tokens = [float(a) for advantages in by_row for a in advantages]
+        pieces = list(rollout.sampled_pieces)
+        for piece, turn in zip(pieces, row["turns"], strict=True):
+            of_turn, tokens = tokens[: len(piece.ids)], tokens[len(piece.ids) :]
+            assert turn["advantage"] == pytest.approx(fmean(of_turn))
             assert piece.turn is not None
             assert turn["valid"] == piece.turn.valid
             assert turn["reward"] == piece.turn.reward - piece.turn.penalty
             assert turn["shown"] == "<image>"
-            assert all((seen.run / name).is_file() for name in turn["images"])
+            assert all((trained.run / name).is_file() for name in turn["images"])
             assert len(turn["images"]) == 1
-    records = lines(seen.run / "evals.jsonl")
+    records = lines(trained.run / "evals.jsonl")
     assert {len(r["turns"]) for r in records} <= {1, 2, 3}
     assert all("advantage" not in t for r in records for t in r["turns"])
-    assert "<h2>Episodes</h2>" in (seen.run / "report.html").read_text()
+    assert "<h2>Episodes</h2>" in (trained.run / "report.html").read_text()
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_metrics_are_those_of_the_plays(runs: dict[str, Seen], context: str) -> None:
+def test_metrics_are_those_of_the_episodes(runs: dict[str, Trained], context: str) -> None:
     metrics = lines(runs[context].run / "metrics.jsonl")
     for step in (1, 2, 5, 6):  # every rollout of these is trained on
-        own, found = rollouts(runs[context].steps[step - 1][0]), metrics[step - 1]
-        turns = [turn for r in own for turn in r.turns]
+        episodes, row = rollouts(runs[context].steps[step - 1][0]), metrics[step - 1]
+        turns = [turn for r in episodes for turn in r.turns]
         expected = {
             "env/turns": len(turns) / 8,
             "env/valid": fmean(t.valid for t in turns),
-            "env/truncated": fmean(r.ended == "turns" for r in own),
+            "env/truncated": fmean(r.ended == "turns" for r in episodes),
             "env/errors": 0.0,
-            "length/turn_mean": sum(r.tokens for r in own) / len(turns),
-            "episode/won": fmean(r.scores["won"] or 0.0 for r in own),
+            "length/turn_mean": sum(r.tokens for r in episodes) / len(turns),
+            "episode/won": fmean(r.scores["won"] or 0.0 for r in episodes),
             "episode/steps": len(turns) / 8,
-            "reward/mean": fmean(r.reward for r in own),
+            "reward/mean": fmean(r.reward for r in episodes),
         }
-        assert {name: found[name] for name in expected} == pytest.approx(expected)
-        assert found["sampler_gap/max"] < 1e-4
-        assert not any(name.startswith("groups/solved") for name in found)
-    assert "reward/mean" not in metrics[2]  # gold earned nothing that was sampled
+        assert {name: row[name] for name in expected} == pytest.approx(expected)
+        assert row["sampler_gap/max"] < 1e-4
+        assert not any(name.startswith("groups/solved") for name in row)
+    assert "reward/mean" not in metrics[2]  # demonstrations are not sampled
     assert metrics[2]["env/truncated"] == 0.0
 
 
-def test_both_contexts_begin_alike(runs: dict[str, Seen]) -> None:
+def test_both_contexts_start_with_the_same_prompts_and_turns(runs: dict[str, Trained]) -> None:
     (one, _), (other, _) = (runs[context].steps[0] for context in CONTEXTS)
     texts = [
         [next(iter(r.sampled_pieces)).text for r in rollouts(groups)] for groups in (one, other)
@@ -247,11 +255,11 @@ def test_both_contexts_begin_alike(runs: dict[str, Seen]) -> None:
 @pytest.mark.usefixtures("patched")
 @pytest.mark.parametrize(("context", "at"), [("rebuilt", 6), ("growing", 4)])
 def test_a_killed_and_resumed_run_is_bit_identical(
-    runs: dict[str, Seen], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: str, at: int
+    runs: dict[str, Trained], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: str, at: int
 ) -> None:
     wanted = config(tmp_path, of(context))
-    found = killed_and_resumed(wanted, tmp_path / "parts", at, monkeypatch)
-    assert_same_run(runs[context].run, found)
+    resumed = killed_and_resumed(wanted, tmp_path / "parts", at, monkeypatch)
+    assert_same_run(runs[context].run, resumed)
 
 
 def sft_only(folder: Path, *more: str) -> Config:
@@ -260,50 +268,52 @@ def sft_only(folder: Path, *more: str) -> Config:
 
 
 @pytest.mark.parametrize("room", ["all", "one", "none"])
-def test_gold_plays_are_played_once_while_there_is_room(
+def test_demonstrations_are_played_once_while_the_cache_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: str
 ) -> None:
-    asked: list[list[str]] = []
+    played: list[list[str]] = []
     sizes: list[int] = []
 
-    def counted(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
-        asked.append([s.id for s in samples])
-        found = play_demonstrations(loaded, samples, chat)
-        sizes.extend(map(count_bytes, found))
+    def count(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
+        played.append([s.id for s in samples])
+        groups = play_demonstrations(loaded, samples, chat)
+        sizes.extend(map(count_bytes, groups))
         if room == "one":
-            monkeypatch.setattr(ByteCache, "put", kept_if_first)
-        return found
+            monkeypatch.setattr(ByteCache, "put", keep_first)
+        return groups
 
-    def kept_if_first(self: ByteCache[Group], key: str, value: Group, size: int) -> None:
+    def keep_first(self: ByteCache[Group], key: str, value: Group, size: int) -> None:
         if not self._entries:
             put(self, key, value, size)
 
     put = ByteCache.put
-    monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", counted)
+    monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", count)
     if room == "none":
         monkeypatch.setattr(ByteCache, "put", lambda *args: None)
     run = train(sft_only(tmp_path), out=tmp_path / "run")
     again = {"all": 0, "one": 3, "none": 4}[room]
-    assert [len(own) for own in asked] == [4, again, again]
+    assert [len(ids) for ids in played] == [4, again, again]
     assert all(size > 1000 for size in sizes)
     losses = [m["loss"] for m in lines(run / "metrics.jsonl")]
     assert losses[-1] < losses[0]
 
 
-def test_gold_of_a_single_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+def test_demonstrations_of_a_single_turn_are_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[int] = []
 
-    def counted(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
-        asked.append(len(samples))
+    def count(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
+        played.append(len(samples))
         return play_demonstrations(loaded, samples, chat)
 
-    monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", counted)
+    monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", count)
     digits = "task={name: digits, options: {train: 4}}"
     train(sft_only(tmp_path, digits), out=tmp_path / "run")
-    assert asked == [4, 4, 4]
+    assert played == [4, 4, 4]
 
 
-def test_what_a_group_takes_is_its_ids_and_each_image_once() -> None:
+def test_the_bytes_of_a_group_count_each_image_once() -> None:
     def pixels(key: str, patches: int) -> Pixels:
         return Pixels(
             key=key, tokens=patches // 2, grid=(1, 1, patches), values=torch.zeros(patches, 8)
@@ -321,30 +331,30 @@ def test_what_a_group_takes_is_its_ids_and_each_image_once() -> None:
     assert count_bytes(group) == 8 * 12 + 4 * 8 * 10
 
 
-def played(earned: Sequence[tuple[float, float]], *, growing: bool = False) -> Rollout:
-    """A play of turns with these rewards and penalties."""
-    said = [
+def episode(outcomes: Sequence[tuple[float, float]], *, growing: bool = False) -> Rollout:
+    """An episode whose turns have these rewards and penalties."""
+    answers = [
         Piece(ids=(7,), text=str(k), turn=Turn(reward=r, penalty=p, valid=not p, anchor=k))
-        for k, (r, p) in enumerate(earned)
+        for k, (r, p) in enumerate(outcomes)
     ]
     between = Piece(ids=(8,), text="on", sampled=False)
-    rows = [(piece,) for piece in said]
+    rows = [(piece,) for piece in answers]
     if growing:
-        rows = [tuple(x for piece in said for x in (between, piece))[1:]]  # type: ignore[list-item]
+        rows = [tuple(x for piece in answers for x in (between, piece))[1:]]  # type: ignore[list-item]
     return Rollout(
         sample=sample("a"),
-        rows=tuple(TrainingRow(prompt=Prompt(ids=(1,)), pieces=own) for own in rows),
-        reward=sum(r - p for r, p in earned),
-        scores={"won": earned[-1][0]},
-        ended="done" if earned[-1][0] else "turns",
+        rows=tuple(TrainingRow(prompt=Prompt(ids=(1,)), pieces=pieces) for pieces in rows),
+        reward=sum(r - p for r, p in outcomes),
+        scores={"won": outcomes[-1][0]},
+        ended="done" if outcomes[-1][0] else "turns",
     )
 
 
 @pytest.mark.parametrize("growing", [False, True])
-def test_permuted_plays_earn_another_s_reward_in_their_last_turn(growing: bool) -> None:
+def test_the_last_turn_of_a_permuted_episode_gets_the_whole_reward(growing: bool) -> None:
     long = [(0.0, 0.25), (0.5, 0.0), (0.0, 0.25)]
-    plays = [played(own, growing=growing) for own in (long, [(1.0, 0.0)], [(0.0, 0.0)] * 2)]
-    one = Group(sample=sample("a"), rollouts=tuple(plays))
+    episodes = [episode(turns, growing=growing) for turns in (long, [(1.0, 0.0)], [(0.0, 0.0)] * 2)]
+    one = Group(sample=sample("a"), rollouts=tuple(episodes))
     other = permute_rewards(one, seed=1)
     assert sorted(other.rewards) == sorted(one.rewards) == [0.0, 0.0, 1.0]
     assert other.rewards != one.rewards
@@ -358,7 +368,7 @@ def test_permuted_plays_earn_another_s_reward_in_their_last_turn(growing: bool) 
 
 
 @pytest.mark.usefixtures("patched")
-def test_the_control_deals_the_rewards_of_plays(tmp_path: Path) -> None:
+def test_the_control_permutes_the_rewards_of_episodes(tmp_path: Path) -> None:
     chosen = config(
         tmp_path,
         "permute_rewards=true",
@@ -369,6 +379,6 @@ def test_the_control_deals_the_rewards_of_plays(tmp_path: Path) -> None:
     run = train(chosen, out=tmp_path / "run")
     rows = lines(run / "rollouts.jsonl")
     for row in rows:
-        earned = [turn["reward"] for turn in row["turns"]]
-        assert earned == [0.0] * (len(earned) - 1) + [row["reward"]]
+        rewards = [turn["reward"] for turn in row["turns"]]
+        assert rewards == [0.0] * (len(rewards) - 1) + [row["reward"]]
     assert len({row["reward"] for row in rows}) > 1

@@ -1,4 +1,4 @@
-"""The gradient of a step on a real small model: whatever the micro-batches, and whatever is left out."""
+"""Gradients of a step on a small model: they do not depend on micro-batches or on rows that are left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOLERANCE = 1e-6  # transformers computes norms and rotary angles in float32 eve
 
 
 class Recorder:
-    """An engine that keeps the gradient of each step instead of taking it."""
+    """An engine that records the gradient of each step instead of changing the weights."""
 
     def __init__(self, engine: TrainEngine) -> None:
         self.engine = engine
@@ -51,18 +51,18 @@ class Recorder:
         return {}
 
 
-def policy(family: Family) -> Policy:
+def build_policy(family: Family) -> Policy:
     return load_policy(replace(tiny_config(family), dtype="float64"), corpus=CORPUS, seed=0)
 
 
 def step_gradient(
-    own: Policy, groups: list[Group], algorithm: Algorithm, budget: int
+    policy: Policy, groups: list[Group], algorithm: Algorithm, budget: int
 ) -> dict[str, Tensor]:
-    recorder = Recorder(build_engine(UpdateConfig(lr=1.0), own, 1))
+    recorder = Recorder(build_engine(UpdateConfig(lr=1.0), policy, 1))
     greedy = [0.25] * len(groups) if algorithm.estimator.greedy else None
     advantages = estimate_rows(groups, algorithm.estimator, max_tokens=8, greedy=greedy)
     batch = make_batch(groups, advantages, algorithm, temperature=0.9, max_tokens=8)
-    _, skipped = update(recorder, [batch], algorithm, budget, own.reference())
+    _, skipped = update(recorder, [batch], algorithm, budget, policy.reference())
     assert not skipped
     return recorder.gradients[0]
 
@@ -76,30 +76,30 @@ def assert_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
         assert float(gap) <= TOLERANCE * scale, name
 
 
-def played(own: Policy) -> list[Group]:
+def example_groups(policy: Policy) -> list[Group]:
     """Ragged groups with and without reward spread."""
     return [
-        group_of(own.chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
-        group_of(own.chat, "which is it, then?", [1.0, 1.0], ["x", "yes"]),
-        group_of(own.chat, "how many?", [0.0, 1.0, 0.0, 0.0], ["1", "2", "three", "4 5"]),
+        group_of(policy.chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
+        group_of(policy.chat, "which is it, then?", [1.0, 1.0], ["x", "yes"]),
+        group_of(policy.chat, "how many?", [0.0, 1.0, 0.0, 0.0], ["1", "2", "three", "4 5"]),
     ]
 
 
 @pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"sft"}))
 def test_micro_batches_do_not_change_the_gradient(name: str) -> None:
-    own = policy("qwen2")
-    groups = played(own)
-    whole = step_gradient(own, groups, ALGORITHMS[name], LARGE)
+    policy = build_policy("qwen2")
+    groups = example_groups(policy)
+    whole = step_gradient(policy, groups, ALGORITHMS[name], LARGE)
     for budget in (1, 40):
-        assert_equal(step_gradient(own, groups, ALGORITHMS[name], budget), whole)
+        assert_equal(step_gradient(policy, groups, ALGORITHMS[name], budget), whole)
 
 
 @pytest.mark.parametrize("name", ["gpg", "gpg_vl_released", "gpg_rs_released"])
-def test_leaving_out_groups_that_teach_nothing_is_exact(name: str) -> None:
-    """Against the plain forward over every row, through the one-call core."""
-    own, algorithm = policy("qwen2"), ALGORITHMS[name]
-    groups = played(own)
-    found = step_gradient(own, groups, algorithm, LARGE)
+def test_leaving_out_groups_without_a_gradient_is_exact(name: str) -> None:
+    """Compared with the unpacked forward pass over every row, through `policy_loss`."""
+    policy, algorithm = build_policy("qwen2"), ALGORITHMS[name]
+    groups = example_groups(policy)
+    gradient = step_gradient(policy, groups, algorithm, LARGE)
     everything = replace(algorithm, objective=_Needy(algorithm))
     batch: Batch = make_batch(
         groups,
@@ -108,7 +108,7 @@ def test_leaving_out_groups_that_teach_nothing_is_exact(name: str) -> None:
         temperature=0.9,
         max_tokens=8,
     )
-    scores = replicated_logprobs(own, batch.items(), mask=batch.loss.mask, temperature=0.9)
+    scores = replicated_logprobs(policy, batch.items(), mask=batch.loss.mask, temperature=0.9)
     rewards = [r.reward for g in groups for r in g.rollouts]
     index = [k for k, g in enumerate(groups) for _ in g.rollouts]
     whole = policy_loss(
@@ -119,12 +119,12 @@ def test_leaving_out_groups_that_teach_nothing_is_exact(name: str) -> None:
         mask=_with_empty_row(batch.loss.mask, batch, len(rewards)),
     )
     whole.loss.backward()  # type: ignore[no-untyped-call]
-    named = own.model.named_parameters()
-    assert_equal({n: p.grad for n, p in named if p.grad is not None}, found)
+    named = policy.model.named_parameters()
+    assert_equal({n: p.grad for n, p in named if p.grad is not None}, gradient)
 
 
 class _Needy:
-    """The same objective, with no group left out."""
+    """The needs of an objective for which no group is left out."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.needs = Needs(zero_signal_groups=True)
@@ -135,14 +135,14 @@ class _Needy:
 
 
 def _with_empty_row(values: Tensor, batch: Batch, rows: int) -> Tensor:
-    """The rows at their rollouts' places; empty completions have no row of their own."""
+    """The rows at the indices of their rollouts; an empty completion has no row in the batch."""
     out = torch.zeros(rows, values.shape[1], dtype=values.dtype)
     return out.index_put((batch.loss.rollout,), values)
 
 
-def test_several_updates_start_from_the_log_probs_before_the_first() -> None:
-    own, algorithm = policy("qwen2"), ALGORITHMS["grpo"]
-    groups = [*played(own), *played(own)]
+def test_several_updates_share_the_log_probs_from_before_the_first() -> None:
+    policy, algorithm = build_policy("qwen2"), ALGORITHMS["grpo"]
+    groups = [*example_groups(policy), *example_groups(policy)]
     batches = make_batches(
         groups,
         estimate_rows(groups, algorithm.estimator),
@@ -151,21 +151,21 @@ def test_several_updates_start_from_the_log_probs_before_the_first() -> None:
         max_tokens=8,
         updates=2,
     )
-    engine = build_engine(UpdateConfig(lr=1e-2, updates_per_batch=2), own, 1)
-    figures, skipped = update(engine, batches, algorithm, LARGE, own.reference())
+    engine = build_engine(UpdateConfig(lr=1e-2, updates_per_batch=2), policy, 1)
+    metrics, skipped = update(engine, batches, algorithm, LARGE, policy.reference())
     assert not skipped
-    assert figures["ratio/max"] > 1.001
-    assert figures["kl/old"] > 0
+    assert metrics["ratio/max"] > 1.001
+    assert metrics["kl/old"] > 0
 
 
-def test_a_step_with_nothing_to_learn_is_no_error() -> None:
-    own, algorithm = policy("qwen2"), ALGORITHMS["gpg"]
-    flat = [g for g in played(own) if len(set(g.rewards)) == 1]
+def test_a_step_without_a_gradient_is_no_error() -> None:
+    policy, algorithm = build_policy("qwen2"), ALGORITHMS["gpg"]
+    flat = [g for g in example_groups(policy) if len(set(g.rewards)) == 1]
     batch = make_batch(
         flat, estimate_rows(flat, algorithm.estimator), algorithm, temperature=1.0, max_tokens=8
     )
-    figures, skipped = update(build_engine(UpdateConfig(), own, 1), [batch], algorithm, LARGE)
-    assert (figures["loss"], figures["grad_norm"], skipped) == (0.0, 0.0, [])
+    metrics, skipped = update(build_engine(UpdateConfig(), policy, 1), [batch], algorithm, LARGE)
+    assert (metrics["loss"], metrics["grad_norm"], skipped) == (0.0, 0.0, [])
 
 
 class _Coupled:
@@ -186,18 +186,18 @@ class _Coupled:
         return Terms(values=-logprobs * stats["sum"][:, None])
 
 
-def test_what_rows_must_know_of_their_group_does_not_depend_on_micro_batches() -> None:
-    own = policy("qwen2")
+def test_group_statistics_do_not_depend_on_micro_batches() -> None:
+    policy = build_policy("qwen2")
     algorithm = replace(ALGORITHMS["grpo"], objective=_Coupled())
-    groups = played(own)
-    whole = step_gradient(own, groups, algorithm, LARGE)
+    groups = example_groups(policy)
+    whole = step_gradient(policy, groups, algorithm, LARGE)
     for budget in (1, 40):
-        assert_equal(step_gradient(own, groups, algorithm, budget), whole)
+        assert_equal(step_gradient(policy, groups, algorithm, budget), whole)
 
 
-def test_replayed_rollouts_keep_the_log_probs_they_were_sampled_with() -> None:
-    own = policy("qwen2")
-    (group, *_) = played(own)
+def test_replayed_rollouts_keep_the_log_probs_that_they_were_sampled_with() -> None:
+    policy = build_policy("qwen2")
+    (group, *_) = example_groups(policy)
     pieces = [r.rows[0].pieces[0] for r in group.rollouts]
     stored = [replace(p, logprobs=(-3.0,) * len(p.ids)) for p in pieces]
     rollouts = [
@@ -206,30 +206,31 @@ def test_replayed_rollouts_keep_the_log_probs_they_were_sampled_with() -> None:
     ]
     rollouts[0] = replace(rollouts[0], origin="replay")
     mixed = replace(group, rollouts=tuple(rollouts))
-    seen: list[Tensor] = []
+    stored_tokens: list[Tensor] = []
 
-    class Watched(_Coupled):
+    class Recording(_Coupled):
         def __init__(self, needs: Needs) -> None:
             self.needs = needs
 
         def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
             assert batch.old_logprobs is not None
-            seen.append(batch.old_logprobs[batch.mask] == -3.0)
+            stored_tokens.append(batch.old_logprobs[batch.mask] == -3.0)
             return Terms(values=-logprobs)
 
     by_kind = (Needs(), Needs(replay_old="recomputed"))
     for kind in by_kind:
         needs = replace(kind, old_logprobs=True, zero_signal_groups=True)
-        algorithm = replace(ALGORITHMS["grpo"], objective=Watched(needs))
-        step_gradient(own, [mixed], algorithm, LARGE)
+        algorithm = replace(ALGORITHMS["grpo"], objective=Recording(needs))
+        step_gradient(policy, [mixed], algorithm, LARGE)
     replayed = len(stored[0].ids)
-    assert seen[0].tolist() == [True] * replayed + [False] * (len(seen[0]) - replayed)
-    assert not seen[1].any()
+    fresh = len(stored_tokens[0]) - replayed
+    assert stored_tokens[0].tolist() == [True] * replayed + [False] * fresh
+    assert not stored_tokens[1].any()
 
 
 def test_rows_without_an_advantage_are_not_run() -> None:
-    own = policy("qwen2")
-    group = group_of(own.chat, "red?", [1.0, 0.0, 0.5], ["red", "blue", "green"])
+    policy = build_policy("qwen2")
+    group = group_of(policy.chat, "red?", [1.0, 0.0, 0.5], ["red", "blue", "green"])
     kept = {}
     for name in ("gpg", "grpo"):
         algorithm = ALGORITHMS[name]
@@ -242,22 +243,23 @@ def test_rows_without_an_advantage_are_not_run() -> None:
         )
         kept[name] = batch.loss.rollout.tolist()
         assert batch.loss.denominators.rollouts == 3
-    assert kept == {"gpg": [0, 1], "grpo": [0, 1, 2]}  # grpo's KL term speaks of every row
+    assert kept == {"gpg": [0, 1], "grpo": [0, 1, 2]}  # grpo's KL term is over every row
 
 
 def test_an_entropy_bonus_reaches_the_weights() -> None:
-    own, groups = policy("qwen2"), played(policy("qwen2"))
+    policy = build_policy("qwen2")
+    groups = example_groups(policy)
     plain = replace(ALGORITHMS["grpo"], objective=ClippedRatio())
-    found = [
+    gradients = [
         step_gradient(
-            own,
+            policy,
             groups,
             replace(plain, regularize=replace(plain.regularize, entropy=e)),
             LARGE,
         )
         for e in (0.0, 0.1, 0.2)
     ]
-    name = max(found[0], key=lambda n: float((found[1][n] - found[0][n]).abs().max()))
-    once, twice = found[1][name] - found[0][name], found[2][name] - found[0][name]
+    name = max(gradients[0], key=lambda n: float((gradients[1][n] - gradients[0][n]).abs().max()))
+    once, twice = (gradients[k][name] - gradients[0][name] for k in (1, 2))
     assert float(once.abs().max()) > 1e-8
     torch.testing.assert_close(twice, 2 * once, rtol=0, atol=1e-3 * float(once.abs().max()))

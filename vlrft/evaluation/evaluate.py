@@ -71,9 +71,8 @@ class MetricValue:
 class Evaluation:
     """The metrics of one task and split by each of its graders, and the records they are computed from."""
 
-    graded: Mapping[
-        str, Mapping[str, MetricValue]
-    ]  # grader -> measure -> figure; the first measure is the headline
+    graded: Mapping[str, Mapping[str, MetricValue]]
+    """Grader -> name of a metric -> its value; the first metric is the headline."""
     records: tuple[Record, ...]
 
     @property

@@ -1,6 +1,6 @@
-"""The files of an evaluation or an offline scoring: figures by grader, and a line for every graded answer.
+"""The files of an evaluation or of offline scoring: metrics by grader, and one line for every graded answer.
 
-OUT            {"task", "n", "strict": {correct, n, score, ci, threshold, measures}, "official": …, "records": PATH}
+OUT            {"task", "n", "strict": {correct, n, score, ci, threshold, metrics}, "official": …, "records": PATH}
 records        {"id", "output", "extracted", "answer", "strict", "official", "tags", "scores", "truncated"} a line
 """
 
@@ -17,12 +17,12 @@ from vlrft.schema import DataError, Record, Task, Turn
 
 
 def records_path(out: Path) -> Path:
-    """Where the records of `out` are: beside it."""
+    """The path of the records that belong to `out`, in the same folder."""
     return out.with_name(f"{out.stem}.records.jsonl")
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Appends a line each."""
+    """Appends one line for each record."""
     append_rows(
         path,
         (
@@ -37,7 +37,11 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
                 "scores": dict(r.scores),
                 "truncated": r.truncated,
                 **({"errors": dict(r.errors)} if r.errors else {}),
-                **({"turns": [_turn(said, turn) for said, turn in r.turns]} if r.turns else {}),
+                **(
+                    {"turns": [_turn_to_json(text, turn) for text, turn in r.turns]}
+                    if r.turns
+                    else {}
+                ),
             }
             for r in records
         ),
@@ -45,15 +49,15 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records that were written; a last line that a stopped writer left unfinished is not there.
+    """The records of a file, without a last line that a stopped writer left unfinished.
 
-    Raises DataError for a line that is no record.
+    Raises DataError for a line that is not a record.
     """
-    found: list[Record] = []
+    records: list[Record] = []
     for number, (_, row) in enumerate(read_lines(path), 1):
         try:
             grades = {k: float(row[k]) for k in ("strict", "official") if row.get(k) is not None}
-            found.append(
+            records.append(
                 Record(
                     id=row["id"],
                     output=row["output"],
@@ -65,58 +69,60 @@ def read_records(path: Path) -> list[Record]:
                     info=row.get("info", {}),
                     truncated=row.get("truncated", False),
                     errors=row.get("errors", {}),
-                    turns=tuple(_said(turn) for turn in row.get("turns", ())),
+                    turns=tuple(_turn_from_json(turn) for turn in row.get("turns", ())),
                 )
             )
         except (KeyError, TypeError, ValueError) as e:
             raise DataError(
-                f"{path}, line {number}: no record of vlrft ({type(e).__name__}: {e})"
+                f"{path}, line {number}: not a record of vlrft ({type(e).__name__}: {e})"
             ) from e
-    return found
+    return records
 
 
-def _turn(said: str, turn: Turn) -> dict[str, Any]:
-    """A turn in words; its images are not kept."""
-    earned = {"reward": turn.reward, "penalty": turn.penalty, "valid": turn.valid}
-    return {"shown": turn.shown, "said": said, **earned}
+def _turn_to_json(text: str, turn: Turn) -> dict[str, Any]:
+    """A turn without its images."""
+    outcome = {"reward": turn.reward, "penalty": turn.penalty, "valid": turn.valid}
+    return {"shown": turn.shown, "said": text, **outcome}
 
 
-def _said(row: Mapping[str, Any]) -> tuple[str, Turn]:
-    earned = {key: row[key] for key in ("shown", "reward", "penalty", "valid")}
-    return row["said"], Turn(**earned)
+def _turn_from_json(row: Mapping[str, Any]) -> tuple[str, Turn]:
+    fields = {key: row[key] for key in ("shown", "reward", "penalty", "valid")}
+    return row["said"], Turn(**fields)
 
 
-def write_results(out: Path, found: Evaluation, graders: Sequence[str], **about: object) -> None:
-    """The figures of the chosen graders; what the run was about stands first."""
-    content: dict[str, Any] = {**about, "n": len(found.records)}
+def write_results(
+    out: Path, evaluation: Evaluation, graders: Sequence[str], **about: object
+) -> None:
+    """Writes the metrics of these graders. `about`: describes the evaluation; its entries come first."""
+    content: dict[str, Any] = {**about, "n": len(evaluation.records)}
     for grader in graders:
-        content[grader] = headline(found.graded[grader])
+        content[grader] = headline(evaluation.graded[grader])
     content["records"] = str(records_path(out))
     write_atomically(out, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def headline(figures: Mapping[str, MetricValue]) -> dict[str, Any]:
-    """The first measure's figures, and every measure below them."""
-    first = next(iter(figures.values()))
-    metrics = {name: figure.to_json() for name, figure in figures.items()}
-    return {**first.to_json(), "threshold": first.threshold, "metrics": metrics}
+def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:
+    """The first metric as JSON, and all metrics under `metrics`."""
+    first = next(iter(metrics.values()))
+    values = {name: value.to_json() for name, value in metrics.items()}
+    return {**first.to_json(), "threshold": first.threshold, "metrics": values}
 
 
-def table(found: Evaluation, graders: Sequence[str]) -> list[str]:
-    """A line a measure, graders side by side: n correct / n, score in percent and its 95 % interval."""
-    names = list(dict.fromkeys(n for g in graders for n in found.graded[g]))
+def table(evaluation: Evaluation, graders: Sequence[str]) -> list[str]:
+    """One line a metric with the graders in columns: correct/n, score in percent and its 95 % interval."""
+    names = list(dict.fromkeys(n for g in graders for n in evaluation.graded[g]))
     width = max(map(len, names))
     lines = [" " * width + "".join(f"  {grader:<34}" for grader in graders).rstrip()]
     for name in names:
-        cells = (str(found.graded[g].get(name) or "-") for g in graders)
+        cells = (str(evaluation.graded[g].get(name) or "-") for g in graders)
         lines.append(f"{name:<{width}}" + "".join(f"  {cell:<34}" for cell in cells).rstrip())
     return lines
 
 
-def missing_metrics(task: Task, found: Evaluation) -> list[str]:
-    """A line for each grader of the task without figures: why it has none."""
+def missing_metrics(task: Task, evaluation: Evaluation) -> list[str]:
+    """One line for each grader of the task that has no metrics, with the reason."""
     return [
-        f"the {grader} grader ({', '.join(own)}) applies to none of these samples: no figures by it"
-        for grader, own in task.graders.items()
-        if grader not in found.graded
+        f"the {grader} grader ({', '.join(rewards)}) applies to none of these samples and has no metrics"
+        for grader, rewards in task.graders.items()
+        if grader not in evaluation.graded
     ]

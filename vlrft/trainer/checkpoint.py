@@ -1,7 +1,7 @@
-"""Checkpoints that are whole or not there: written aside, hashed, renamed, verified before use, pruned.
+"""Atomic checkpoints: written to a draft, hashed, renamed, verified before use, pruned.
 
 ROOT/step_N/                 a plain transformers model folder
-ROOT/step_N/trainer/         state.safetensors, state.json: what resuming needs besides
+ROOT/step_N/trainer/         state.safetensors, state.json: the rest of a run's state
 ROOT/step_N/manifest.json    sha256 of every file, step, score
 ROOT/last -> step_N
 """
@@ -30,15 +30,15 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerState:
-    """Tensors by name, and JSON-able values."""
+    """A run's state next to its model: tensors by name, and JSON values."""
 
     tensors: dict[str, torch.Tensor]
     values: dict[str, Any]
 
     def under(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The tensors stored below `prefix/`, by their names there."""
-        whole = f"{prefix}/"
-        return {k.removeprefix(whole): v for k, v in self.tensors.items() if k.startswith(whole)}
+        """The tensors whose names begin with `prefix/`, by the rest of their names."""
+        start = f"{prefix}/"
+        return {k.removeprefix(start): v for k, v in self.tensors.items() if k.startswith(start)}
 
 
 class Checkpoints:
@@ -59,11 +59,11 @@ class Checkpoints:
         state: TrainerState,
         score: float | None,
     ) -> Path:
-        """Writes step_N; until its last rename the checkpoints before it stay as they were.
+        """Writes step_N; earlier checkpoints do not change before its last rename.
 
-        Checkpoints of later steps go: the run was taken up before them, so they are of another course.
-        `score` (higher is better, None or NaN: none) decides what `keep_best` keeps.
-        Raises CheckpointError when the disk refuses.
+        Checkpoints of later steps are deleted: the run was resumed before them and has taken another course.
+        `score` (higher is better; None or NaN: no score) decides which ones `keep_best` keeps.
+        Raises CheckpointError where the disk cannot be written.
         """
         final, draft = self.root / f"step_{step}", self.root / f".writing_step_{step}"
         try:
@@ -74,8 +74,8 @@ class Checkpoints:
             save_file(tensors, draft / "trainer" / "state.safetensors")
             (draft / "trainer" / "state.json").write_text(json.dumps(state.values))
             files = {str(p.relative_to(draft)): _sha256(p) for p in _files(draft)}
-            known = score is not None and math.isfinite(score)
-            manifest = {"step": step, "score": score if known else None, "files": files}
+            finite = score is not None and math.isfinite(score)
+            manifest = {"step": step, "score": score if finite else None, "files": files}
             (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
             _sync(draft)
             if final.exists():
@@ -84,41 +84,45 @@ class Checkpoints:
             self._point_last(final)
             self._prune(step)
         except (OSError, SafetensorError) as e:
-            why = getattr(e, "strerror", None) or e
-            raise CheckpointError(f"{final}: cannot be written ({why})") from e
+            reason = getattr(e, "strerror", None) or e
+            raise CheckpointError(f"{final}: cannot be written ({reason})") from e
         return final
 
     def latest(self) -> Path | None:
-        """The newest checkpoint whose files are all as written; damaged ones are told and passed over."""
+        """The newest intact checkpoint, None where there is no checkpoint; damaged ones are reported and skipped.
+
+        Raises CheckpointError where all are damaged.
+        """
         steps = sorted(self._steps(), key=_number, reverse=True)
         for path in steps:
             damage = _damage(path)
             if damage is None:
                 return path
-            self.message(f"{path} is damaged ({damage}); looking at the checkpoint before it")
+            self.message(f"{path} is damaged ({damage}); trying the checkpoint before it")
         if steps:
             raise CheckpointError(
-                f"{self.root}: no checkpoint is whole; start again with --overwrite"
+                f"{self.root}: all checkpoints are damaged; start again with --overwrite"
             )
         return None
 
     def load_state(self, path: Path) -> TrainerState:
-        """What `save` was given."""
+        """The state that was passed to `save`."""
         values = json.loads((path / "trainer" / "state.json").read_text())
         return TrainerState(
             tensors=load_file(path / "trainer" / "state.safetensors"), values=values
         )
 
     def _steps(self) -> list[Path]:
-        found = self.root.glob("step_*")
-        return [p for p in found if re.fullmatch(r"step_\d+", p.name) and p.is_dir()]
+        paths = self.root.glob("step_*")
+        return [p for p in paths if re.fullmatch(r"step_\d+", p.name) and p.is_dir()]
 
     def _clear(self) -> None:
-        for left in self.root.glob(".writing_*"):
-            if left.is_symlink():
-                left.unlink()
+        """Deletes drafts that a killed process left."""
+        for draft in self.root.glob(".writing_*"):
+            if draft.is_symlink():
+                draft.unlink()
             else:
-                shutil.rmtree(left)
+                shutil.rmtree(draft)
 
     def _point_last(self, final: Path) -> None:
         link = self.root / ".writing_last"
@@ -127,13 +131,13 @@ class Checkpoints:
         _sync_folder(self.root)
 
     def _prune(self, newest: int) -> None:
-        """Keeps the last `keep_last` up to `newest` and, among those with a score, the best `keep_best`."""
-        found = self._steps()
-        steps = sorted((p for p in found if _number(p) <= newest), key=_number, reverse=True)
+        """Deletes all checkpoints but the last `keep_last` up to `newest` and the best `keep_best` of those with a score."""
+        checkpoints = self._steps()
+        steps = sorted((p for p in checkpoints if _number(p) <= newest), key=_number, reverse=True)
         scored = [(s, p) for p in steps if (s := _score(p)) is not None]
         best = [p for _, p in sorted(scored, key=lambda pair: -pair[0])]
         keep = {*steps[: self.keep_last], *best[: self.keep_best]}
-        for path in found:
+        for path in checkpoints:
             if path not in keep:
                 shutil.rmtree(path)
 
@@ -151,7 +155,7 @@ def _score(path: Path) -> float | None:
 
 
 def _damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, or None."""
+    """A description of the damage to a checkpoint, None where it is intact."""
     try:
         files = json.loads((path / MANIFEST).read_text())["files"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -161,7 +165,7 @@ def _damage(path: Path) -> str | None:
         if not file.is_file():
             return f"{name} is missing"
         if _sha256(file) != digest:
-            return f"{name} is not what was written"
+            return f"{name} has changed since it was written"
     return None
 
 
@@ -178,7 +182,7 @@ def _sha256(path: Path) -> str:
 
 
 def _sync(root: Path) -> None:
-    """Every file and folder below `root` reaches the disk."""
+    """Flushes every file and folder below `root` to the disk."""
     for path in _files(root):
         with path.open("rb") as file:
             os.fsync(file.fileno())

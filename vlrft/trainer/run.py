@@ -27,7 +27,7 @@ from vlrft.trainer.state import capture_state, restore_state
 
 @dataclass(kw_only=True)
 class Run:
-    """Everything that the loop holds."""
+    """A run in progress."""
 
     config: Config
     out: Path

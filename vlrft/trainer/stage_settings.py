@@ -97,7 +97,7 @@ def count_steps(stage: StageConfig, samples: int) -> int:
 
 
 def advice(stages: Sequence[StageSettings]) -> list[str]:
-    """What the stages' objectives advise about other settings of their stages, one line each."""
+    """Advice of the stages' objectives about other settings of their stages, one line each."""
     advised: list[str] = []
     for stage in stages:
         rollout, objective = stage.config.rollout, stage.algorithm.objective
