@@ -18,9 +18,13 @@ pytest.importorskip("material", reason="the extra docs is not installed")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built without a warning."""
     folder = tmp_path_factory.mktemp("site")
-    command = ["-W", "error", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    command = ["-W", "error", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, *command, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return folder
