@@ -1,4 +1,4 @@
-"""Whole plans: by hand where that can be done, and larger where the work is."""
+"""Whole plans: by hand where they are small enough, and larger for more work."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def peak(model: ModelShape = MODEL, work: StepWork = WORK) -> int:
 
 
 def test_a_plan_has_every_phase_and_its_peak_is_the_largest() -> None:
-    found = plan(MODEL, WORK, alone(MODEL), shared_prefix_memory)
-    names = [phase.name for phase in found.phases]
+    whole = plan(MODEL, WORK, alone(MODEL), shared_prefix_memory)
+    names = [phase.name for phase in whole.phases]
     assert names == ["self-check", "rollout", "update", "evaluation", "save"]
-    assert found.peak.total == max(phase.total for phase in found.phases)
+    assert whole.peak.total == max(phase.total for phase in whole.phases)
 
 
-def test_what_is_held_all_along_by_hand() -> None:
+def test_memory_of_the_whole_stage_by_hand() -> None:
     work = replace(WORK, reference=True)
     held = held_throughout(MODEL, work, alone(MODEL))
     pixels = 4 * 16 * 10 * 4
@@ -72,8 +72,8 @@ def test_half_precision_is_trained_through_float32_copies() -> None:
     little = replace(WORK, prompts=(PromptSize(tokens=1),), group=1, tokens=1)
     heavy = replace(WEIGHTS, trained=10**9, half=10**9, embedding=0)
     wide = replace(half, weights=heavy, head_trained=False)
-    found = update_phase(wide, little, alone(wide), {})
-    assert found.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
+    phase = update_phase(wide, little, alone(wide), {})
+    assert phase.parts["gradients"] == 2 * 10**9  # float32 sums of bf16 gradients
     in_place = held_throughout(half, WORK, alone(half, master_weights=False))
     assert (in_place["float32 copies"], in_place["optimiser moments"]) == (0, 2000)
 
@@ -88,9 +88,9 @@ def test_the_optimisers_step_holds_all_gradients() -> None:
 def test_sampling_by_hand() -> None:
     # A token's keys and values: 2 x 4 elements x 3 layers x 4 bytes. Dropping rows copies at most 3/4 of them.
     narrow = replace(MODEL, decoder=replace(DECODER, vocab=10))
-    found = sampling_phase("rollout", shared_prefix_memory(narrow, SAMPLING), {})
-    assert found.moment == "dropping finished rows"
-    assert found.parts["keys and values"] == 96 * (4 * 20 + 32 * 10) + 96 * 32 * 10 * 3 // 4
+    ragged = sampling_phase("rollout", shared_prefix_memory(narrow, SAMPLING), {})
+    assert ragged.moment == "dropping finished rows"
+    assert ragged.parts["keys and values"] == 96 * (4 * 20 + 32 * 10) + 96 * 32 * 10 * 3 // 4
     steady = sampling_phase("rollout", shared_prefix_memory(MODEL, SAMPLING, ragged=False), {})
     assert steady.moment == "sampling tokens"
     assert steady.parts["keys and values"] == 96 * (4 * 20 + 32 * 10)
@@ -138,7 +138,7 @@ def test_a_larger_model_takes_more(larger: ModelShape) -> None:
     assert peak(larger) > peak()
 
 
-def test_what_is_told_to_help_helps() -> None:
+def test_settings_that_are_suggested_lower_the_peak() -> None:
     assert peak(replace(MODEL, checkpointing=True)) < peak()
     assert peak(replace(MODEL, element=2)) < peak()
     assert peak(work=replace(WORK, micro_tokens=200)) < peak()
@@ -150,7 +150,7 @@ def test_a_tenth_of_the_memory_is_left_free() -> None:
     assert not full.fits(999)
 
 
-def test_sizes_in_words() -> None:
+def test_bytes_are_formatted() -> None:
     sizes = (2**31, 3 * 2**29, 2**28, 3 * 2**19, 700)
     assert [format_bytes(s) for s in sizes] == [
         "2.00 GiB",

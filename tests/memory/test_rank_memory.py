@@ -1,4 +1,4 @@
-"""A rank's plan: what its engine says goes into the moments that it speaks of."""
+"""The plan of one rank: what its train engine states is counted in the phases that it names."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ WORK = StepWork(
 )
 GPU = replace(MODEL, tower=None, gpu=True, head_trained=False)
 GPU = replace(GPU, weights=replace(WEIGHTS, embedding=0, tower=0))
-SHARE = RankMemory(
+RANK = RankMemory(
     held={"weights": 10**6, "optimiser moments": 10**7},
     gradients=GradientMemory(fresh=0, summed=0, in_place=True),
 )
 
 
-def planned(share: RankMemory, work: StepWork = WORK) -> MemoryPlan:
-    return plan(GPU, work, share, shared_prefix_memory)
+def make_plan(rank: RankMemory, work: StepWork = WORK) -> MemoryPlan:
+    return plan(GPU, work, rank, shared_prefix_memory)
 
 
-def phase(plan: MemoryPlan, name: str) -> dict[str, int]:
-    (found,) = [phase for phase in plan.phases if phase.name == name]
-    return dict(found.parts)
+def parts_of(plan: MemoryPlan, name: str) -> dict[str, int]:
+    (phase,) = [phase for phase in plan.phases if phase.name == name]
+    return dict(phase.parts)
 
 
 def test_parts_are_summed_by_name() -> None:
     assert add_parts({"a": 1, "b": 2}, {"b": 3}, {}) == {"a": 1, "b": 5}
 
 
-def test_weights_are_gathered_for_what_reads_them() -> None:
-    share = replace(SHARE, self_check={"gathered weights": 777}, sampling={"gathered weights": 333})
-    found = planned(share)
-    gathered = {p.name: p.parts.get("gathered weights", 0) for p in found.phases}
-    own = {"self-check": 777, "rollout": 333, "evaluation": 333}
-    assert gathered == {**own, "update": 0, "save": 0}
+def test_gathered_weights_are_counted_in_the_phases_that_read_them() -> None:
+    rank = replace(RANK, self_check={"gathered weights": 777}, sampling={"gathered weights": 333})
+    phases = make_plan(rank).phases
+    gathered = {phase.name: phase.parts.get("gathered weights", 0) for phase in phases}
+    sampling = {"rollout": 333, "evaluation": 333}
+    assert gathered == {"self-check": 777, **sampling, "update": 0, "save": 0}
 
 
-def test_moments_are_there_before_the_first_step_where_the_engine_begins_with_them() -> None:
-    assert "optimiser moments" not in phase(planned(SHARE), "self-check")
-    early = planned(replace(SHARE, moments_from_start=True))
-    assert phase(early, "self-check")["optimiser moments"] == 10**7
+def test_an_engine_may_have_its_moments_before_the_first_step() -> None:
+    assert "optimiser moments" not in parts_of(make_plan(RANK), "self-check")
+    early = make_plan(replace(RANK, moments_from_start=True))
+    assert parts_of(early, "self-check")["optimiser moments"] == 10**7
 
 
-def test_a_sum_of_gradients_grows_or_they_lie_beside_it() -> None:
+def test_gradients_are_added_in_place_or_have_a_second_buffer() -> None:
     assert GradientMemory(fresh=3, summed=5, in_place=True).at_end(5) == 3
     assert GradientMemory(fresh=3, summed=5, in_place=False).at_end(5) == 8
 
@@ -69,49 +69,53 @@ BUCKETS = {"communication buckets": 10**8}
 
 
 @pytest.mark.parametrize(
-    ("moment", "share"),
+    ("moment", "rank"),
     [
-        ("the optimiser's step", replace(SHARE, step=BUCKETS)),
-        ("backward of the logits", replace(SHARE, backward=BUCKETS)),
-        ("reducing gradients", replace(SHARE, reducing=BUCKETS)),
+        ("the optimiser's step", replace(RANK, step=BUCKETS)),
+        ("backward of the logits", replace(RANK, backward=BUCKETS)),
+        ("reducing gradients", replace(RANK, reducing=BUCKETS)),
     ],
 )
-def test_an_engines_moment_may_be_the_fullest(moment: str, share: RankMemory) -> None:
-    (update,) = [phase for phase in planned(share).phases if phase.name == "update"]
+def test_an_engines_moment_may_be_the_fullest(moment: str, rank: RankMemory) -> None:
+    (update,) = [phase for phase in make_plan(rank).phases if phase.name == "update"]
     assert update.moment == moment
     assert update.parts["communication buckets"] == 10**8
 
 
-def test_what_a_pass_gathers_and_keeps_goes_with_it() -> None:
-    share = replace(SHARE, passes={"gathered weights": 1000}, reducing={"communication buckets": 1})
-    assert phase(planned(share), "update")["gathered weights"] == 1000
-    late = replace(share, reducing={"communication buckets": 10**8}, reduce_from=0.75)
-    assert phase(planned(late), "update")["gathered weights"] == 250
+def test_gathered_weights_of_a_pass_are_freed_as_it_proceeds() -> None:
+    rank = replace(RANK, passes={"gathered weights": 1000}, reducing={"communication buckets": 1})
+    assert parts_of(make_plan(rank), "update")["gathered weights"] == 1000
+    late = replace(rank, reducing={"communication buckets": 10**8}, reduce_from=0.75)
+    assert parts_of(make_plan(late), "update")["gathered weights"] == 250
     done = replace(late, reduce_from=1.0)
-    assert "gathered weights" not in phase(planned(done), "update")
+    assert "gathered weights" not in parts_of(make_plan(done), "update")
 
 
 @pytest.mark.parametrize(
     ("in_place", "summed", "expected"),
     [(True, 10**8, 10**8), (False, 10**8, 10**8 + 10**8)],
 )
-def test_gradients_come_into_the_sum_or_beside_it(
+def test_the_update_counts_gradients_in_place_or_twice(
     in_place: bool, summed: int, expected: int
 ) -> None:
     gradients = GradientMemory(fresh=10**8, summed=summed, in_place=in_place)
-    assert phase(planned(replace(SHARE, gradients=gradients)), "update")["gradients"] == expected
-    # A single micro-batch finds none before it.
+    assert (
+        parts_of(make_plan(replace(RANK, gradients=gradients)), "update")["gradients"] == expected
+    )
+    # With a single micro-batch there is no sum before it.
     one = replace(WORK, prompts=(PROMPT,))
-    assert phase(planned(replace(SHARE, gradients=gradients), one), "update")["gradients"] == 10**8
+    assert (
+        parts_of(make_plan(replace(RANK, gradients=gradients), one), "update")["gradients"] == 10**8
+    )
 
 
-def test_the_machines_memory_is_told_apart_on_a_gpu_alone() -> None:
-    share = replace(SHARE, host={"float32 copies": 300}, saving={"float32 copies": 50})
-    found = planned(share)
-    assert [dict(p.host) for p in found.phases[:-1]] == [{"float32 copies": 300}] * 4
-    assert found.phases[-1].host == {"float32 copies": 350}
-    assert "float32 copies" not in phase(found, "update")
-    one = plan(replace(GPU, gpu=False, decoder=DECODER), WORK, share, shared_prefix_memory)
-    assert phase(one, "update")["float32 copies"] == 300
-    assert phase(one, "save")["float32 copies"] == 350
+def test_host_memory_is_counted_separately_on_a_gpu_alone() -> None:
+    rank = replace(RANK, host={"float32 copies": 300}, saving={"float32 copies": 50})
+    split = make_plan(rank)
+    assert [dict(p.host) for p in split.phases[:-1]] == [{"float32 copies": 300}] * 4
+    assert split.phases[-1].host == {"float32 copies": 350}
+    assert "float32 copies" not in parts_of(split, "update")
+    one = plan(replace(GPU, gpu=False, decoder=DECODER), WORK, rank, shared_prefix_memory)
+    assert parts_of(one, "update")["float32 copies"] == 300
+    assert parts_of(one, "save")["float32 copies"] == 350
     assert all(not p.host for p in one.phases)

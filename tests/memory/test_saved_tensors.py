@@ -1,4 +1,4 @@
-"""Activations by hand."""
+"""Saved tensors by hand."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def test_a_micro_batch_is_padded_to_its_longest_item() -> None:
 
 
 def test_a_decoder_layer_by_hand() -> None:
-    # 9 H = 72, attention 4 x 8 heads' elements beside the norms' 6 H: q, k, v repeated, output; 4 I = 64; 2 sums of exp
+    # 9 positions: the norms' 6 H; q, repeated k and v, the attention output; 4 I; 2 log-sum-exps
     elements = 6 * 8 + 4 * 8 + 4 * 16 + 2
     mask = 9 * 9
     assert saved_tensors.decoder_layer(MODEL, MICRO) == 4 * (9 * elements + mask)
 
 
-def test_frozen_weights_keep_no_inputs() -> None:
+def test_frozen_weights_save_no_inputs() -> None:
     frozen = replace(MODEL, decoder=replace(DECODER, gradient="flow"))
     elements = 2 * 8 + 4 * 8 + 3 * 16 + 2
     assert saved_tensors.decoder_layer(frozen, MICRO) == 4 * (9 * elements + 81)
 
 
-def test_half_precision_keeps_norm_inputs_and_sums_in_float32() -> None:
+def test_half_precision_saves_norm_inputs_and_log_sum_exps_in_float32() -> None:
     half = replace(MODEL, element=2)
     narrow = 4 * 8 + 4 * 8 + 4 * 16
     assert saved_tensors.decoder_layer(half, MICRO) == 9 * (2 * narrow + 4 * (2 * 8 + 2)) + 2 * 81
@@ -43,13 +43,13 @@ def test_flex_attention_has_no_mask_and_repeats_no_keys() -> None:
     assert less == 4 * (81 + 9 * 2 * 4)
 
 
-def test_eager_attention_keeps_shares_for_each_head() -> None:
+def test_eager_attention_saves_its_weights_for_each_head() -> None:
     eager = replace(MODEL, decoder=replace(DECODER, attention="eager"))
     more = saved_tensors.decoder_layer(eager, MICRO) - saved_tensors.decoder_layer(MODEL, MICRO)
     assert more == 4 * (81 * 2 - 81 - 9 * 2)
 
 
-def test_checkpointing_keeps_a_layers_input() -> None:
+def test_checkpointing_saves_the_input_of_a_layer() -> None:
     lean = replace(MODEL, checkpointing=True)
     ends = 4 * (9 * (2 * 8 + 2 * 4) + 6 * 8)
     assert saved_tensors.decoder(lean, MICRO) == 3 * 4 * 9 * 8 + ends
@@ -58,14 +58,14 @@ def test_checkpointing_keeps_a_layers_input() -> None:
     )
 
 
-def test_adapters_cast_each_input_anew_where_their_dtype_differs() -> None:
+def test_adapters_of_another_dtype_cast_every_input() -> None:
     lora = AdapterShape(rank=2, inputs=(8, 8, 16), distinct=24)
     assert saved_tensors.adapters(lora, 4) == 3 * 2 * 4 + 24 * 4
     assert saved_tensors.adapters(lora, 2) == 3 * 2 * 4 + 32 * 4
 
 
 def test_a_tower_by_hand() -> None:
-    # norms' inputs 2 W, attention 6 W, three linear inputs of W, activation 2 I and its product I, sums of exp
+    # norms' inputs 2 W, attention 6 W, three linear inputs of W, 3 I of the MLP, log-sum-exps
     layer = 4 * 8 * (2 * 4 + 6 * 4 + 3 * 4 + 3 * 8 + 2)
     assert saved_tensors.tower_layer(MODEL, TOWER, 8) == layer
     ends = 4 * 8 * (4 * 4 + 10 + 2 * 2)  # projector, pixels, rotary angles
@@ -73,7 +73,7 @@ def test_a_tower_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("projector", "expected"), [(True, 4 * 8 * 4 * 4), (False, 0)])
-def test_a_frozen_tower_keeps_nothing_but_its_trained_projector(
+def test_a_frozen_tower_saves_nothing_but_its_trained_projector(
     projector: bool, expected: int
 ) -> None:
     tower = replace(TOWER, gradient="none", projector=projector)

@@ -1,6 +1,6 @@
 """Peak memory by formula, from shapes and lengths alone: nothing is built. No torch.
 
-    limits          bounds on what the code holds at once, read by the code and by the plan
+    limits          bounds on how much the code keeps at once, read by the code and by the plan
     shapes          a model, and the prompts and completions it works on
     workload        how the work of a step is cut into batches, by the functions that cut the real work
     saved_tensors   what a forward pass keeps for the backward pass

@@ -15,14 +15,14 @@ from vlrft.memory.workload import RolloutWork, StepWork
 UNKNOWN_IMAGES = 2**40  # more than any cache holds
 
 RolloutMemory = Callable[[ModelShape, RolloutWork], Moments]
-"""What a rollout engine holds while it samples, in addition to what the run holds."""
+"""Memory of a rollout engine while it samples, in addition to that of the rest of the run."""
 
 
 def plan(
     model: ModelShape, work: StepWork, rank: RankMemory, rollout_memory: RolloutMemory | None
 ) -> MemoryPlan:
     """Every phase of a stage after its first step, when the optimiser has its moments. `rollout_memory` None: the rollout
-    engine does not say what it holds, and rollout and evaluation are left out."""
+    engine has no memory model, and rollout and evaluation are left out."""
     rank = rank if model.gpu else merge_host_memory(rank)
     held = held_throughout(model, work, rank)
     while_sampling = add_parts(held, rank.sampling)
@@ -46,7 +46,7 @@ def plan(
 
 
 def held_throughout(model: ModelShape, work: StepWork, rank: RankMemory) -> dict[str, int]:
-    """Allocated for the whole stage: what the train engine holds, a reference's weights (unsharded on each rank; with LoRA
+    """Allocated for the whole stage: the train engine's part, a reference's weights (unsharded on each rank; with LoRA
     the reference is the policy without adapters and has none), images."""
     weights = model.weights
     lora = weights.base < weights.total
@@ -77,7 +77,7 @@ def pixel_bytes(
 
 
 def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
-    """Rollout or evaluation. `moments`: what the rollout engine holds, `held` all else."""
+    """Rollout or evaluation. `moments`: of the rollout engine; `held`: all else."""
     return find_peak(name, {moment: add_parts(held, parts) for moment, parts in moments.items()})
 
 

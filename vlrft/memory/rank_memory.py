@@ -19,7 +19,7 @@ class GradientMemory:
 
     fresh: int  # of one micro-batch, when its backward pass ends
     summed: int  # over the micro-batches before it
-    in_place: bool  # a backward pass adds to the sum and needs no buffer of its own
+    in_place: bool  # a backward pass adds to the sum and needs no second buffer
 
     def at_end(self, before: int) -> int:
         """At the end of a backward pass that began with `before` bytes of gradients."""

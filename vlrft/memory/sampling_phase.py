@@ -1,4 +1,4 @@
-"""Sampling with the policy's own module and a KV cache that holds each prompt once for all its completions.
+"""Sampling with the policy's own module and a KV cache that keeps each prompt once for all its completions.
 
 `hf` plans with `shared_prefix_memory`; another engine may state its own (`RolloutMemoryModel`).
 """

@@ -60,13 +60,13 @@ def _backward(
 ) -> dict[str, PartBytes]:
     """Moments of a backward pass: the start of each part of the model, where its saved tensors are still there, and the
     handling of the gradients. Gradients grow while saved tensors are freed, in the sum of the micro-batches before or in
-    a buffer of their own (`GradientMemory.in_place`)."""
+    a separate buffer (`GradientMemory.in_place`)."""
     weights, d, gradients = model.weights, model.decoder, rank.gradients
     before = gradients.summed if several else 0
     end = gradients.at_end(before)
     saved = saved_tensors.decoder(model, micro)
     saved_by_tower = saved_tensors.tower(model, micro)
-    # The head's gradient is computed in a buffer of its own and then added to the sum.
+    # The head's gradient is computed in a separate buffer and then added to the sum.
     head = d.hidden * d.vocab * model.element if model.head_trained else 0
     within_layer = transient.decoder_backward(model, micro.positions, micro.square)
     if model.checkpointing:

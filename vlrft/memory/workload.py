@@ -15,7 +15,7 @@ from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutWork:
-    """What a rollout engine is asked for in one call, and its limits."""
+    """The requests of one call of a rollout engine, and its limits."""
 
     prompts: tuple[PromptSize, ...]
     answers: int  # completions of each prompt
@@ -28,7 +28,7 @@ class RolloutWork:
 
 @dataclass(frozen=True, kw_only=True)
 class StepWork:
-    """What a stage does in one step, and what an evaluation does at once."""
+    """The work of one step of a stage, and of one call in an evaluation."""
 
     prompts: tuple[PromptSize, ...]  # of the step
     group: int  # completions of each prompt
@@ -36,7 +36,7 @@ class StepWork:
     micro_tokens: int  # update.max_tokens_per_micro_batch
     updates: int = 1  # optimiser steps, each over its own part of the prompts
     reference: bool = False  # the objective needs a reference's log-probs
-    rollout: RolloutWork | None = None  # None: the answers are gold
+    rollout: RolloutWork | None = None  # None: the completions are gold answers
     evaluation: RolloutWork | None = None
     self_check: bool = False
     prefetch: bool = False  # the next step's images are processed during this one
@@ -45,7 +45,7 @@ class StepWork:
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """What is sampled at once: (prompt, completions) pairs; prompts are padded to the longest."""
+    """(prompt, completions) pairs that are sampled at once; prompts are padded to the longest."""
 
     parts: tuple[tuple[PromptSize, int], ...]
 
@@ -115,7 +115,8 @@ def request_batches(work: RolloutWork) -> list[RequestBatch]:
 def split_rows(
     prompts: Sequence[int], rows: Sequence[Sequence[int]], max_tokens: int
 ) -> list[list[tuple[int, range]]]:
-    """Micro-batches of (index, which of its rows), for prompts of so many tokens, each with rows of so many tokens.
+    """Micro-batches of (index of a prompt, range of its rows). `prompts`: tokens of each prompt; `rows`: tokens of each of
+    its rows.
 
     A prompt and its rows are packed into one row of the forward pass; those of a micro-batch are padded to the longest,
     and together stay within `max_tokens` where a single row allows it. A prompt with more rows than fit is cut into

@@ -137,7 +137,7 @@ def test_every_shipped_config_has_a_plan_or_names_what_is_missing(path: Path, no
     (line,) = refused.value.mistakes
     assert line.startswith(f"policy.model={config.policy.model}: ")
     assert "policy.model=DIR" in line or "no such folder" in line
-    assert time.monotonic() - began < 10  # the hub's own client goes on for half a minute
+    assert time.monotonic() - began < 10  # the hub's own client tries for half a minute
 
 
 def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_a_gpu_that_this_machine_lacks_needs_a_size() -> None:
 
 def test_a_plan_for_ranks_is_that_of_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     engine = "engine={name: deepspeed, stage: 3}"
-    given = ["doctor", "quickstart", *QUICK, engine, "device=cuda", "--memory", "8GiB"]
-    assert main([*given, "--ranks", "4"]) == 0
+    command = ["doctor", "quickstart", *QUICK, engine, "device=cuda", "--memory", "8GiB"]
+    assert main([*command, "--ranks", "4"]) == 0
     out = capsys.readouterr().out
     assert "Peak memory of one of 4 ranks on a GPU with 8.00 GiB" in out
     assert "gathered weights" in out

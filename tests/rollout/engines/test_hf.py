@@ -68,8 +68,8 @@ def test_greedy_equals_transformers_generate_in_a_padded_mixed_batch(
     tiny: Tiny, family: Family
 ) -> None:
     policy = tiny(family)
-    found = HfEngine(policy).generate(requests_of(policy, rows=2), GREEDY)
-    for prompt, group in zip(prompts_of(policy), found, strict=True):
+    groups = HfEngine(policy).generate(requests_of(policy, rows=2), GREEDY)
+    for prompt, group in zip(prompts_of(policy), groups, strict=True):
         expected = plain_generate(policy, prompt, GREEDY.max_tokens)
         assert [piece.ids for piece in group] == [expected, expected]
 
@@ -91,8 +91,8 @@ def test_log_probs_are_those_of_the_plain_forward(
     with torch.no_grad():
         plain = replicated_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
     for b, piece in enumerate(pieces):
-        own = torch.tensor(piece.logprobs)
-        assert float((plain[b, : len(own)] - own).abs().max()) <= 1e-5
+        sampled = torch.tensor(piece.logprobs)
+        assert float((plain[b, : len(sampled)] - sampled).abs().max()) <= 1e-5
 
 
 def test_tokens_of_a_seed_do_not_depend_on_the_batch(tiny: Tiny) -> None:
@@ -188,9 +188,9 @@ def test_stop_strings_end_an_answer_and_are_not_part_of_its_text(tiny: Tiny) -> 
     texts = [piece.text for group in free for piece in group]
     stops = ("answer>", "e", "How")
     assert any(stop in text for text in texts for stop in stops)
-    found = HfEngine(policy).generate(requests, Sampling(max_tokens=20, stop=stops))
+    stopped = HfEngine(policy).generate(requests, Sampling(max_tokens=20, stop=stops))
     for before, piece in zip(
-        (p for group in free for p in group), (p for group in found for p in group), strict=True
+        (p for group in free for p in group), (p for group in stopped for p in group), strict=True
     ):
         assert piece.ids == before.ids[: len(piece.ids)]  # exactly as sampled
         hits = [before.text.find(stop) for stop in stops if stop in before.text]
@@ -256,10 +256,10 @@ def test_training_mode_is_restored_and_checkpointing_changes_nothing() -> None:
     policy = load_policy(config, corpus=CORPUS)
     policy.model.model.visual.eval()
     before = [m.training for m in policy.model.modules()]
-    found = HfEngine(policy).generate(requests_of(policy), GREEDY)
+    groups = HfEngine(policy).generate(requests_of(policy), GREEDY)
     assert [m.training for m in policy.model.modules()] == before
     plain = load_policy(tiny_config("qwen2_vl"), corpus=CORPUS)
-    assert ids_of(found) == ids_of(HfEngine(plain).generate(requests_of(plain), GREEDY))
+    assert ids_of(groups) == ids_of(HfEngine(plain).generate(requests_of(plain), GREEDY))
 
 
 def test_lora_samples_with_the_adapters_on() -> None:

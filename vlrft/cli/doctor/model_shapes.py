@@ -35,9 +35,9 @@ INPUTS |= {"down_proj": "product", "fc2": "product"}
 
 
 def load_model_shape(config: PolicyConfig, *, tokenizer: Any, device: str) -> ModelShape:
-    """The model as training holds it: dtype, frozen parts, adapters. `tokenizer`: of a built policy.
+    """The model as it is trained: dtype, frozen parts, adapters. `tokenizer`: of a built policy.
 
-    Raises ConfigError for a model whose config is not at hand.
+    Raises ConfigError for a model whose config is not available.
     """
     return read_model_shape(make_meta_model(config, tokenizer), config, device)
 

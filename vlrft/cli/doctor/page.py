@@ -26,7 +26,7 @@ UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
 def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: int) -> None:
     """Prints the plan of one of the ranks. `memory`: of the device, such as 80GiB; None: that of this machine.
 
-    Raises ConfigError for a config that does not load and for a model whose config is not at hand.
+    Raises ConfigError for a config that does not load and for a model whose config is not available.
     """
     config = load_config(path, overrides)
     device = pick_device(config.device)

@@ -43,7 +43,7 @@ class Planner:
     """Plans one rank of a run. The tokenizer and the prompts, which no setting changes, are read once."""
 
     def __init__(self, config: Config, device: str, ranks: int = 1) -> None:
-        """`device`: where each of the ranks trains. Raises ConfigError for a model whose config is not at hand."""
+        """`device`: where each of the ranks trains. Raises ConfigError for a model whose config is not available."""
         self.device = device
         self.ranks = ranks
         self.tokenizer: Any = None

@@ -1,4 +1,4 @@
-"""How long prompts are: the first real ones where the task's data are at hand, else the config's bounds."""
+"""Prompt lengths: of the task's first prompts where its data are available, else the longest that the config allows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TaskPrompts:
     sizes: tuple[PromptSize, ...]
     origin: str  # where they come from
     samples: int | None = None  # of the split; None: unknown
-    turns: int = 1  # training rows of an episode, each with a prompt of its own
+    turns: int = 1  # training rows of an episode, each with its prompt
 
     def largest_shard(self, count: int, ranks: int) -> tuple[PromptSize, ...]:
         """The largest prompts that one of `ranks` ranks may get of `count`: ⌈count / ranks⌉, each with its turns. All sizes
@@ -57,7 +57,7 @@ def offline() -> Iterator[None]:
 
 
 def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
-    """The task with its data, or the reason why they are not at hand. Nothing is downloaded."""
+    """The task with its data, or the reason why they are not available. Nothing is downloaded."""
     try:
         with offline():
             return load_task(task, split)
@@ -68,7 +68,7 @@ def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
 
 
 def make_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
-    """A built policy's tokenizer: trained on the task's text, or a `SizedTokenizer` where the data are not at hand."""
+    """A built policy's tokenizer: trained on the task's text, or a `SizedTokenizer` where the data are not available."""
     assert config.build is not None
     loaded = try_load_task(stage.task, "train")
     if isinstance(loaded, str):
@@ -117,7 +117,7 @@ def make_chat(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Ch
 def measure_prompts(
     task: TaskConfig, split: str, chat: Chat | str, longest: PromptSize
 ) -> TaskPrompts:
-    """The sizes of the task's first prompts, or `longest` alone where the data are not at hand."""
+    """The sizes of the task's first prompts, or `longest` alone where the data are not available."""
     if isinstance(chat, str):
         return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({chat})")
     loaded = try_load_task(task, split)

@@ -1,4 +1,4 @@
-"""Decoding with a KV cache that holds each prompt once: all its completions attend to the same copy.
+"""Decoding with a KV cache that keeps each prompt once: all its completions attend to the same copy.
 
 A row attends to its prompt (P keys, shared) and to its completion (T keys). The two softmaxes are joined exactly:
 o = σ(l_p − l_c) o_p + σ(l_c − l_p) o_c, with l the log-sum-exp of a part's scores and o its output. Memory is
@@ -82,7 +82,7 @@ class PromptCache:
 
 
 def _slots(rows: Int[Tensor, " B"]) -> tuple[Int[Tensor, " N"], int]:
-    """`slots` and `width` for so many rows of each prompt."""
+    """`slots` and `width`, from the number of rows of each prompt."""
     width = int(rows.max())
     prompt = torch.arange(len(rows), device=rows.device).repeat_interleave(rows)
     first = (rows.cumsum(0) - rows)[prompt]

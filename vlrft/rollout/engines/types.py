@@ -97,8 +97,8 @@ class RolloutEngine(Protocol):
 
 @runtime_checkable
 class RolloutEngineKind(Protocol):
-    """Settings of a rollout engine, as `rollout.engine` holds them in a config: a `strict` dataclass whose fields are
-    the keys beside `name`."""
+    """Settings of a rollout engine, under `rollout.engine` in a config: a `strict` dataclass whose fields are the keys
+    next to `name`."""
 
     def check(self, config: RolloutConfig) -> None:
         """Raises ConfigError for sampling settings or limits that the engine does not support. Called with the
@@ -115,5 +115,5 @@ class RolloutMemoryModel(Protocol):
     """A `RolloutEngineKind` that `vlrft doctor` can plan with. Optional: without it a plan leaves sampling out."""
 
     def rollout_memory(self, model: ModelShape, work: RolloutWork) -> Moments:
-        """Bytes by part at each moment of sampling, in addition to what the run holds without it."""
+        """Bytes by part at each moment of sampling, in addition to the rest of the run."""
         ...
