@@ -141,11 +141,11 @@ def _open_manifest(folder: Path, seed: int) -> dict[str, Any]:
         for key, value in origin.items():
             if manifest.get(key) != value:
                 raise DataError(
-                    f"{folder}: holds games of {key} {manifest.get(key)}, not {value}; use another --out"
+                    f"{folder}: contains games of {key} {manifest.get(key)}, not {value}; use another --out"
                 )
         return manifest
     if any(folder.glob("*/*/*/game.tw-pddl")):
-        raise DataError(f"{folder}: holds games that were not generated here; use another --out")
+        raise DataError(f"{folder}: contains games that were not generated here; use another --out")
     folder.mkdir(parents=True, exist_ok=True)
     manifest = origin | {"splits": {}}
     _replace(path, json.dumps(manifest, indent=1))

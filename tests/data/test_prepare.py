@@ -192,7 +192,7 @@ def test_an_interrupted_preparation_resumes_and_gives_the_same_files(tmp_path: P
 
 def test_a_folder_with_data_of_another_task_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "out", rows())
-    with pytest.raises(DataError, match=r"holds the data of 't'; use another --out"):
+    with pytest.raises(DataError, match=r"contains the data of 't'; use another --out"):
         prepare(
             [], task="u", split="x", where="w", out=tmp_path / "out", check_answer=lambda row: None
         )

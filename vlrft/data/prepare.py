@@ -128,7 +128,7 @@ def _open_manifest(out: Path, task: str) -> dict[str, Any]:
         return {"task": task, "splits": {}}
     manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if manifest.get("task") != task:
-        raise DataError(f"{out}: holds the data of {manifest.get('task')!r}; use another --out")
+        raise DataError(f"{out}: contains the data of {manifest.get('task')!r}; use another --out")
     return manifest
 
 

@@ -24,7 +24,7 @@ class EpisodeRecord:
     sample: str  # its id
     content: bytes  # the sample, pickled
     process: int  # the index of its process in the pool
-    live: bool = False  # the process holds it, in its latest state
+    live: bool = False  # its process has it, in its latest state
     texts: list[str] = field(default_factory=list[str])  # the policy's, one a turn
     digests: list[bytes] = field(default_factory=list[bytes])  # of the start and of each turn
     done: bool = False

@@ -90,7 +90,7 @@ class EnvProcess:
         then."""
         if self.pipe is None:
             raise self._lost(f"cannot be started ({self._start_error})")
-        died = self.died  # before the pipe is polled, which then holds all that the process sent
+        died = self.died  # before the pipe is polled, which then contains all that the process sent
         if not self.pipe.poll():
             if died:
                 raise self._lost_by_death()

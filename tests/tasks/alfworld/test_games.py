@@ -85,7 +85,7 @@ def test_the_manifest_has_seed_recipe_and_versions(data: Path) -> None:
 def test_a_folder_with_games_of_another_seed_or_origin_is_refused(
     data: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match="holds games of seed 0, not 1; use another --out"):
+    with pytest.raises(DataError, match="contains games of seed 0, not 1; use another --out"):
         generate_games(data, "train", 1, seed=1)
     shutil.copytree(data / "train", tmp_path / "train")
     with pytest.raises(DataError, match="not generated here; use another --out"):
