@@ -1,4 +1,4 @@
-"""Steps for tests: rows given by hand for an objective alone, a case for a whole method."""
+"""Steps for tests: rows given by hand for an objective alone, a case for a whole algorithm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def padded(rows: Rows, width: int | None = None, fill: float = 0.0) -> Tensor:
 def batch_of(
     old: Rows, advantages: Sequence[float | Sequence[float]], rollout: Sequence[int] | None = None
 ) -> LossBatch:
-    """All rows of one group; an advantage a row, or one a token."""
+    """A batch of rows of one group, with an advantage for each row or for each token."""
     values = padded(old)
     lengths = torch.tensor([len(row) for row in old])
     mask = torch.arange(values.shape[1])[None] < lengths[:, None]
@@ -49,8 +49,8 @@ def gradient_of(
 ) -> Tensor:
     """∂ loss / ∂ log-probs [B T]."""
     point = padded(logprobs).requires_grad_()
-    (found,) = torch.autograd.grad(reduce(objective(point, batch), batch, reduction), point)
-    return found
+    (result,) = torch.autograd.grad(reduce(objective(point, batch), batch, reduction), point)
+    return result
 
 
 def differences(loss: Callable[[Rows], float], logprobs: Rows, step: float = 1e-6) -> Tensor:
@@ -65,12 +65,12 @@ def differences(loss: Callable[[Rows], float], logprobs: Rows, step: float = 1e-
     return padded(out)
 
 
-def step(name: str, case: Case, *, pad: int = 0, **given: Any) -> tuple[PolicyLoss, Tensor]:
+def step(name: str, case: Case, *, pad: int = 0, **settings: Any) -> tuple[PolicyLoss, Tensor]:
     """The step's loss through the one-call core, and its gradient [B T]."""
     width = max(map(len, case.logprobs)) + pad
     now = padded(case.logprobs, width).requires_grad_()
     lengths = torch.tensor([len(row) for row in case.logprobs])
-    found = policy_loss(
+    result = policy_loss(
         name,
         logprobs=now,
         rewards=case.rewards,
@@ -78,6 +78,6 @@ def step(name: str, case: Case, *, pad: int = 0, **given: Any) -> tuple[PolicyLo
         mask=torch.arange(width)[None] < lengths[:, None],
         old_logprobs=padded(case.old, width),
         ref_logprobs=padded(case.ref, width),
-        **given,
+        **settings,
     )
-    return found, torch.autograd.grad(found.loss, now)[0]
+    return result, torch.autograd.grad(result.loss, now)[0]

@@ -1,4 +1,4 @@
-"""RLOO, ReMax, REINFORCE++ and the like: what each makes of a step's rewards, and that the rest is a policy gradient."""
+"""RLOO, ReMax, REINFORCE++ and the like: the advantages of each, and that the rest is a policy gradient."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def policy_gradient(case: Case, advantages: dict[int, float]) -> Tensor:
 def test_on_policy_the_gradient_is_the_policy_gradient(name: str, advantages: Any) -> None:
     for seed in range(3):
         case = on_policy(seed)
-        _, found = step(name, case)
-        assert float(found.abs().max()) > 1e-3
+        _, result = step(name, case)
+        assert float(result.abs().max()) > 1e-3
         torch.testing.assert_close(
-            found, policy_gradient(case, advantages(case)), atol=1e-12, rtol=0
+            result, policy_gradient(case, advantages(case)), atol=1e-12, rtol=0
         )
 
 
@@ -48,59 +48,59 @@ def test_off_policy_the_ratio_is_clipped() -> None:
         case.logprobs, case.rewards, case.group, [[x - 0.5 for x in r] for r in case.old], case.ref
     )
     for name in ("rloo", "reinforce_pp"):
-        found, gradient = step(name, ahead)
-        better = found.advantages[:, 0] > 0
+        result, gradient = step(name, ahead)
+        better = result.advantages[:, 0] > 0
         assert bool((gradient[better] == 0).all())
         assert bool((gradient[~better][:, 0] > 0).all())
-        assert found.metrics["ratio/clipped_high"] > 0
+        assert result.metrics["ratio/clipped_high"] > 0
 
 
-def test_rloo_asks_for_others_to_compare_with() -> None:
+def test_rloo_needs_other_rollouts_in_a_group() -> None:
     with pytest.raises(AdvantageError, match="rloo: group 1"):
         step("rloo", on_policy(0, (3, 1)))
 
 
 def test_whitened_advantages_have_mean_0_and_spread_1_over_the_step() -> None:
-    found, _ = step("reinforce_pp", on_policy(4))
-    own = found.advantages[:, 0]
-    assert float(own.mean()) == pytest.approx(0.0, abs=1e-12)
-    assert float(own.std()) == pytest.approx(1.0, abs=1e-5)
+    result, _ = step("reinforce_pp", on_policy(4))
+    advantages = result.advantages[:, 0]
+    assert float(advantages.mean()) == pytest.approx(0.0, abs=1e-12)
+    assert float(advantages.std()) == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["rloo", "reinforce_pp"])
-def test_steps_without_anything_to_learn_are_exactly_zero(name: str) -> None:
+def test_steps_without_signal_are_exactly_zero(name: str) -> None:
     case = on_policy(2, (3, 2))
     flat = Case(case.logprobs, [0.7, 0.7, 0.7, 0.1, 0.1], case.group, case.old, case.ref)
-    found, gradient = step(name, flat)
-    assert float(found.loss.detach()) == 0.0
+    result, gradient = step(name, flat)
+    assert float(result.loss.detach()) == 0.0
     assert bool((gradient == 0).all())
     half = Case(case.logprobs, [0.7, 0.7, 0.7, 0.1, 1.0], case.group, case.old, case.ref)
     assert bool((step(name, half)[1][:3] == 0).all())
 
 
 def test_remax_compares_with_the_greedy_answer_of_the_same_sample() -> None:
-    """One answer a sample is enough; an answer as good as the greedy one teaches nothing."""
+    """One answer a sample is enough; an answer as good as the greedy one has no gradient."""
     case = Case([[-1.0, -2.0], [-0.5]], [1.0, 0.25], [0, 1], [[-1.0, -2.0], [-0.5]], [[], []])
     _, gradient = step("remax", case, extras={"greedy_rewards": [0.25, 0.25]})
     assert gradient.tolist() == [[pytest.approx(-0.25), pytest.approx(-0.25)], [0.0, 0.0]]
     several = on_policy(3)
     base = [0.4 if g else 0.6 for g in several.group]
     gaps = {b: r - g for b, (r, g) in enumerate(zip(several.rewards, base, strict=True))}
-    _, found = step("remax", several, extras={"greedy_rewards": base})
-    torch.testing.assert_close(found, policy_gradient(several, gaps), atol=1e-12, rtol=0)
+    _, result = step("remax", several, extras={"greedy_rewards": base})
+    torch.testing.assert_close(result, policy_gradient(several, gaps), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["raft", "reinforce_rej"])
-def test_rewards_as_they_are_weigh_the_mean_log_prob_of_each_answer(name: str) -> None:
+def test_plain_rewards_weight_the_mean_log_prob_of_each_answer(name: str) -> None:
     case = on_policy(6)
-    _, found = step(name, case)
+    _, result = step(name, case)
     rows = zip(case.rewards, map(len, case.logprobs), strict=True)
     torch.testing.assert_close(
-        found, padded([[-r / n / len(case.rewards)] * n for r, n in rows]), atol=1e-12, rtol=0
+        result, padded([[-r / n / len(case.rewards)] * n for r, n in rows]), atol=1e-12, rtol=0
     )
 
 
-def test_what_is_thrown_away_is_the_methods_own() -> None:
+def test_each_algorithm_has_its_own_group_filter() -> None:
     assert ALGORITHMS["raft"].select == Positives()
     assert ALGORITHMS["raft"].keep == KeepAll()
     assert ALGORITHMS["reinforce_rej"].keep == DynamicSampling(max_attempts=1)

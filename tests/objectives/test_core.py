@@ -1,4 +1,4 @@
-"""Every method against its paper's formula, and the rules that hold for all of them."""
+"""Every algorithm against its paper's formula, and the rules that hold for all of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from vlrft.schema import RewardError
 from vlrft.schema.errors import NonFiniteError
 
 METHODS = sorted(ALGORITHMS)
-COMPARING = [  # what compares the answers of a group, and adds no penalty
+COMPARING = [  # they compare the answers of a group, and add no penalty
     name
-    for name, method in ALGORITHMS.items()
-    if method.estimator.min_group > 1 and not method.needs.zero_signal_groups
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.estimator.min_group > 1 and not algorithm.needs.zero_signal_groups
 ]
 
 
@@ -45,7 +45,7 @@ def run(
     extras = EXTRAS[name](case) if name in EXTRAS else {}
     by_row = {k: [v[b] for b in order] for k, v in extras.items() if isinstance(v, list)}
     overrides["extras"] = {**extras, **by_row, **overrides.get("extras", {})}
-    found = policy_loss(
+    result = policy_loss(
         name,
         logprobs=logprobs,
         rewards=[case.rewards[b] for b in order],
@@ -55,14 +55,14 @@ def run(
         ref_logprobs=tensor(case.ref, fill),
         **overrides,
     )
-    (gradient,) = torch.autograd.grad(found.loss, logprobs)
+    (gradient,) = torch.autograd.grad(result.loss, logprobs)
     back = torch.empty_like(gradient)
     back[order] = gradient
-    return found.loss.detach(), back
+    return result.loss.detach(), back
 
 
 def numeric_gradient(name: str, case: Case, step: float = 1e-6) -> Tensor:
-    """Central differences of the slow reference, with what the method detaches held at the point."""
+    """Central differences of the slow reference, with the quantities that the algorithm detaches held at the point."""
     width = max(map(len, case.logprobs))
     out = torch.zeros(len(case.logprobs), width, dtype=torch.float64)
     for b, row in enumerate(case.logprobs):
@@ -72,13 +72,13 @@ def numeric_gradient(name: str, case: Case, step: float = 1e-6) -> Tensor:
                 moved = [list(r) for r in case.logprobs]
                 moved[b][t] += sign * step
                 other = Case(moved, case.rewards, case.group, case.old, case.ref)
-                held = FROZEN.get(name)
-                values.append(held(other, case) if held else REFERENCES[name](other))
+                frozen = FROZEN.get(name)
+                values.append(frozen(other, case) if frozen else REFERENCES[name](other))
             out[b, t] = (values[0] - values[1]) / (2 * step)
     return out
 
 
-def test_every_method_has_a_reference() -> None:
+def test_every_algorithm_has_a_reference() -> None:
     assert set(REFERENCES) == set(ALGORITHMS)
 
 
@@ -127,7 +127,7 @@ def test_float32_and_bfloat16_log_probs_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPARING)
-def test_equal_rewards_teach_nothing(name: str) -> None:
+def test_equal_rewards_have_no_gradient(name: str) -> None:
     for rewards in ([0.9, 0.9, 0.9], [0.0] * 3, [1e-9, 0.0, 2e-9]):
         case = random_case(1, sizes=[3])
         flat = Case(case.logprobs, rewards, case.group, case.old, case.ref)
@@ -179,9 +179,9 @@ def test_alpha_over_windows_counts_each_windows_own_groups() -> None:
     rewards = [0.0, 1.0, 0.5, 0.5, 1.0, 0.0, 0.0, 1.0]  # valid, not, valid, valid
     windowed = Case(case.logprobs, rewards, case.group, case.old, case.ref)
     _, plain = run("gpg", windowed, objective={"alpha": False})
-    _, found = run("gpg", windowed, objective={"alpha_window": 2})
-    torch.testing.assert_close(found[:4], 2 * plain[:4])
-    torch.testing.assert_close(found[4:], plain[4:])
+    _, result = run("gpg", windowed, objective={"alpha_window": 2})
+    torch.testing.assert_close(result[:4], 2 * plain[:4])
+    torch.testing.assert_close(result[4:], plain[4:])
 
 
 def test_large_log_ratios_stay_finite() -> None:
@@ -216,7 +216,8 @@ def test_any_ragged_step_is_finite_and_equals_the_reference(name: str, data: st.
 
     logprobs = [row(n, -3.0) for n in lengths]
     moved = [
-        [v + near * u for v, u in zip(own, row(len(own), 2.0), strict=True)] for own in logprobs
+        [v + near * u for v, u in zip(row_logprobs, row(len(row_logprobs), 2.0), strict=True)]
+        for row_logprobs in logprobs
     ]
     group = [k for k, n in enumerate(sizes) for _ in range(n)]
     case = Case(logprobs, rewards, group, moved, moved)
@@ -227,7 +228,7 @@ def test_any_ragged_step_is_finite_and_equals_the_reference(name: str, data: st.
         assert float(loss) == pytest.approx(REFERENCES[name](case), abs=1e-9, rel=1e-9)
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_invalid_inputs_are_named_in_the_error() -> None:
     case = random_case(0, sizes=[3])
     broken = Case(
         [[float("nan")], *case.logprobs[1:]],

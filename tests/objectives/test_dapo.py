@@ -35,11 +35,11 @@ def test_two_steps_merged_are_the_token_weighted_mean(extras: dict[str, Any]) ->
     one, other = random_case(1, sizes=[3, 4]), random_case(2, sizes=[5], longest=3)
     tokens = [sum(map(len, case.logprobs)) for case in (one, other)]
     (first, g1), (second, g2) = step("dapo", one, **extras), step("dapo", other, **extras)
-    merged, found = step("dapo", joined(one, other), **extras)
+    merged, result = step("dapo", joined(one, other), **extras)
     mean = (tokens[0] * first.loss + tokens[1] * second.loss) / sum(tokens)
     torch.testing.assert_close(merged.loss, mean, atol=1e-12, rtol=0)
     weighted = (tokens[0] * g1, tokens[1] * g2)
-    for part, expected in zip((found[:7], found[7:]), weighted, strict=True):
+    for part, expected in zip((result[:7], result[7:]), weighted, strict=True):
         width = expected.shape[1]
         torch.testing.assert_close(part[:, :width], expected / sum(tokens), atol=1e-12, rtol=0)
     rollouts, _ = step("dapo", joined(one, other), reduction="sequence", **extras)
@@ -49,22 +49,22 @@ def test_two_steps_merged_are_the_token_weighted_mean(extras: dict[str, Any]) ->
 def test_a_long_answer_is_penalised_before_the_baseline() -> None:
     case = random_case(5, sizes=[5, 4])
     assert {len(row) for row in case.logprobs} >= {4, 5, 6}
-    found, _ = step("dapo", case, **SHORT)
+    result, _ = step("dapo", case, **SHORT)
     expected = [a for _, a in sorted(penalised(case, 6).items())]
-    assert found.advantages[:, 0].tolist() == pytest.approx(expected, abs=1e-12)
+    assert result.advantages[:, 0].tolist() == pytest.approx(expected, abs=1e-12)
     plain, _ = step("dapo", case, **LONG)
-    assert not torch.allclose(found.advantages, plain.advantages)
+    assert not torch.allclose(result.advantages, plain.advantages)
     assert [soft_penalty(n, 10, 4) for n in (6, 7, 8, 10, 11)] == [0, -0.25, -0.5, -1, -1]
 
 
-def test_a_cut_answer_teaches_nothing_but_stays_in_the_baseline() -> None:
+def test_a_truncated_answer_has_no_gradient_but_stays_in_the_baseline() -> None:
     case = random_case(3, sizes=[4, 3])
     cut = torch.tensor([False, True, False, False, False, False, True])
     plain, before = step("dapo", case, **LONG)
-    found, gradient = step("dapo", case, truncated=cut, **LONG)
+    result, gradient = step("dapo", case, truncated=cut, **LONG)
     assert bool((gradient[cut] == 0).all())
     assert torch.equal(gradient[~cut], before[~cut])
-    assert torch.equal(found.advantages[~cut], plain.advantages[~cut])
+    assert torch.equal(result.advantages[~cut], plain.advantages[~cut])
 
 
 def test_the_upper_clip_is_the_wider_one() -> None:
@@ -99,16 +99,16 @@ def test_in_dr_grpo_padding_changes_nothing_and_no_length_but_the_configured_one
 def test_in_dr_grpo_a_token_weighs_the_same_in_a_long_and_in_a_short_answer() -> None:
     case = random_case(7, sizes=[6])
     on_policy = Case(case.logprobs, case.rewards, case.group, case.logprobs, case.ref)
-    found, gradient = step("dr_grpo", on_policy, **LONG)
+    result, gradient = step("dr_grpo", on_policy, **LONG)
     weight = 1 / (6 * 100)
     lengths = [len(row) for row in case.logprobs]
     advantages = [r - sum(case.rewards) / 6 for r in case.rewards]
     expected = padded([[-a * weight] * n for a, n in zip(advantages, lengths, strict=True)])
     torch.testing.assert_close(gradient, expected, atol=1e-15, rtol=0)
-    assert found.metrics["groups/valid_share"] == 1.0
+    assert result.metrics["groups/valid_share"] == 1.0
 
 
-def test_the_bundles_are_the_papers() -> None:
+def test_the_algorithms_are_the_papers() -> None:
     assert ALGORITHMS["dapo"].objective == ClippedRatio(clip_low=0.2, clip_high=0.28)
     assert ALGORITHMS["dr_grpo"].objective == ClippedRatio(clip_low=0.2, clip_high=0.2)
     assert ALGORITHMS["dapo"].keep == DynamicSampling()

@@ -75,8 +75,8 @@ def test_each_option_equals_its_own_formula(options: Mapping[str, Any]) -> None:
 
     loss = reduce(objective(padded(CASE.logprobs), batch), batch, "sequence")
     assert float(loss) == pytest.approx(slow(CASE.logprobs), abs=1e-12)
-    found = gradient_of(objective, CASE.logprobs, batch)
-    torch.testing.assert_close(found, differences(slow, CASE.logprobs), atol=1e-8, rtol=1e-6)
+    result = gradient_of(objective, CASE.logprobs, batch)
+    torch.testing.assert_close(result, differences(slow, CASE.logprobs), atol=1e-8, rtol=1e-6)
 
 
 def test_without_a_clip_a_rollout_moves_no_more_than_in_grpo() -> None:
@@ -103,12 +103,12 @@ def test_harmonic_geometric_arithmetic_means_are_in_that_order() -> None:
 
 
 @pytest.mark.parametrize("n", range(1, 14))
-def test_the_interquartile_mean_takes_the_paper_s_ranks(n: int) -> None:
+def test_the_interquartile_mean_takes_the_papers_ranks(n: int) -> None:
     row = [math.log(1.0 + k) for k in range(n)]  # ratios 1 … n, so that a rank is its ratio
     batch = batch_of([[0.0] * n], [1.0])
-    found = -Gmpo(clip="none", aggregate="interquartile")(padded([row[::-1]]), batch).values[0, 0]
+    result = -Gmpo(clip="none", aggregate="interquartile")(padded([row[::-1]]), batch).values[0, 0]
     ranks = range(n // 4 + 1, math.ceil(3 * n / 4) + 1)
-    assert float(found) == pytest.approx(sum(ranks) / len(ranks))
+    assert float(result) == pytest.approx(sum(ranks) / len(ranks))
 
 
 def test_a_sequence_clip_bounds_the_sum() -> None:
@@ -117,24 +117,24 @@ def test_a_sequence_clip_bounds_the_sum() -> None:
     assert values.tolist() == [pytest.approx(-math.exp(0.1)), pytest.approx(math.exp(-0.1))]
 
 
-def test_tokens_between_those_that_were_sampled_are_not_seen() -> None:
-    """An agent's row holds what the environment said; the mean is over the policy's own tokens."""
+def test_inserted_tokens_between_sampled_ones_are_ignored() -> None:
+    """An agent's row contains tokens of the environment; the mean is over the policy's tokens."""
     for options in OPTIONS:
         objective = Gmpo(**options)
         plain = objective(padded([[0.3, -0.5, 0.7]]), batch_of([[0.0] * 3], [1.5])).values[0, 0]
         wide = batch_of([[0.0] * 6], [1.5])
         mask = torch.tensor([[True, False, True, False, False, True]])
-        held = replace(wide, mask=mask, advantages=wide.advantages * mask)
-        spread = objective(padded([[0.3, 5.0, -0.5, -5.0, 9.0, 0.7]]), held).values[0, 0]
+        masked = replace(wide, mask=mask, advantages=wide.advantages * mask)
+        spread = objective(padded([[0.3, 5.0, -0.5, -5.0, 9.0, 0.7]]), masked).values[0, 0]
         assert float(spread) == pytest.approx(float(plain), abs=1e-12)
 
 
 def test_the_shares_of_clipped_tokens_are_observed() -> None:
     batch = batch_of([[0.0] * 3, [0.0] * 3], [1.0, -1.0])
     now = padded([[0.5, -0.5, 0.3], [0.5, -0.5, -0.6]])
-    found = Gmpo()(now, batch).observed
-    assert found["ratio/clipped_high"].tolist() == [[1, 0, 0], [0, 0, 0]]
-    assert found["ratio/clipped_low"].tolist() == [[0, 0, 0], [0, 1, 1]]
+    result = Gmpo()(now, batch).observed
+    assert result["ratio/clipped_high"].tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert result["ratio/clipped_low"].tolist() == [[0, 0, 0], [0, 1, 1]]
     by_row = Gmpo(clip="sequence", clip_low=0.5)(now, batch).observed
     assert by_row["ratio/clipped_low"].tolist() == [[0, 0, 0], [1, 1, 1]]
     assert not Gmpo(clip="none")(now, batch).observed
@@ -146,7 +146,7 @@ def test_a_mean_over_tokens_has_no_form_for_whole_sequences(wrong: dict[str, Any
         find_algorithm({"name": "gmpo", "objective": {"aggregate": "harmonic", **wrong}})
 
 
-def test_the_method_is_the_paper_s() -> None:
+def test_the_algorithm_is_the_papers() -> None:
     gmpo = ALGORITHMS["gmpo"]
     assert (gmpo.advantage, gmpo.reduction, gmpo.objective) == ("standardised", "sequence", Gmpo())
     assert gmpo.regularize.kl == 0

@@ -35,16 +35,16 @@ def batch_of(case: Case, rollout: list[int] | None = None) -> tuple[Tensor, Loss
     width = max(map(len, case.logprobs))
     lengths = torch.tensor([len(row) for row in case.logprobs])
     mask = torch.arange(width)[None] < lengths[:, None]
-    means = {g: mean(case.rewards[b] for b in own) for g, own in enumerate(case.groups())}
+    means = {g: mean(case.rewards[b] for b in rows) for g, rows in enumerate(case.groups())}
     advantages = torch.tensor(
         [r - means[g] for r, g in zip(case.rewards, case.group, strict=True)], dtype=torch.float64
     )
-    own = list(range(len(case.rewards))) if rollout is None else rollout
+    of_rollout = list(range(len(case.rewards))) if rollout is None else rollout
     return tensor(case, case.logprobs), make_loss_batch(
         mask=mask,
         advantages=advantages[:, None] * mask,
         group=torch.tensor(case.group),
-        rollout=torch.tensor(own),
+        rollout=torch.tensor(of_rollout),
         valid=(True,) * len(case.groups()),
         max_tokens=width,
         old_logprobs=tensor(case, case.old),
@@ -66,13 +66,13 @@ def test_a_group_may_be_split_over_micro_batches(settings: Any, rollout: list[in
     (wanted,) = torch.autograd.grad(expected, leaf)
     coupled: Any = algorithm.objective
     stats = coupled.group_stats(logprobs, whole)
-    known = replace(whole, stats=stats)
+    with_stats = replace(whole, stats=stats)
     total, gradient = 0.0, torch.zeros_like(logprobs)
     for part in ([5, 0], [1, 4, 6], [2], [3]):
         index = torch.tensor(part)
-        own = logprobs[index].requires_grad_()
-        loss, _ = algorithm.loss(own, known.rows(index, logprobs.shape[1]))
-        (gradient[index],) = torch.autograd.grad(loss, own)
+        leaf = logprobs[index].requires_grad_()
+        loss, _ = algorithm.loss(leaf, with_stats.rows(index, logprobs.shape[1]))
+        (gradient[index],) = torch.autograd.grad(loss, leaf)
         total += float(loss.detach())
     assert total == pytest.approx(float(expected.detach()), abs=1e-12)
     torch.testing.assert_close(gradient, wanted, atol=1e-12, rtol=0)
@@ -122,8 +122,8 @@ def test_gvpo_variance_form_and_regression_and_weights_agree() -> None:
     ) / 4
     mask = batch_of(case)[1].mask
     for form in (regression, variance):
-        (own,) = torch.autograd.grad(form, leaf, retain_graph=True)
-        torch.testing.assert_close(gradient[mask], own[mask], atol=1e-12, rtol=0)
+        (expected,) = torch.autograd.grad(form, leaf, retain_graph=True)
+        torch.testing.assert_close(gradient[mask], expected[mask], atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize(("var", "cov"), [(True, False), (False, True), (False, False)])
@@ -136,9 +136,9 @@ def test_gvpo_without_a_term_is_the_sum_of_the_others(var: bool, cov: bool) -> N
     loss = -beta * ((reward - reward.mean()) * now).sum()
     loss = loss + var * 0.5 * beta**2 * ((now - now.mean()) ** 2).sum()
     loss = loss - cov * beta**2 * ((now - now.mean()) * (other - other.mean())).sum()
-    (own,) = torch.autograd.grad(loss / 3, leaf)
+    (expected,) = torch.autograd.grad(loss / 3, leaf)
     mask = batch_of(case)[1].mask
-    torch.testing.assert_close(gradient[mask], own[mask], atol=1e-12, rtol=0)
+    torch.testing.assert_close(gradient[mask], expected[mask], atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "peaked"])
@@ -153,10 +153,10 @@ def test_gvpo_finds_the_tilted_policy_from_any_sampling_distribution(sampler: st
     optimizer = torch.optim.SGD([logits], lr=8.0)  # at π* every residual is 0: no rate need fall
     for _ in range(100):
         draws = torch.multinomial(torch.tensor(weights), 64 * 8, True, generator=generator)
-        own = logits.log_softmax(0)[draws][:, None]
-        found = policy_loss(
+        drawn = logits.log_softmax(0)[draws][:, None]
+        result = policy_loss(
             "gvpo",
-            logprobs=own,
+            logprobs=drawn,
             rewards=rewards[draws],
             group=torch.arange(64).repeat_interleave(8),
             mask=torch.ones(len(draws), 1, dtype=torch.bool),
@@ -164,7 +164,7 @@ def test_gvpo_finds_the_tilted_policy_from_any_sampling_distribution(sampler: st
             objective={"beta": beta, "reference": "initial"},
         )
         optimizer.zero_grad()
-        found.loss.backward()  # type: ignore[no-untyped-call]
+        result.loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     best = (initial + rewards / beta).log_softmax(0)
     gap = (best.exp() * (best - logits.detach().log_softmax(0))).sum()
@@ -181,13 +181,13 @@ def test_gvpo_loads_only_the_policy_that_it_is_measured_from() -> None:
 def test_gvpo_observes_how_far_it_is_from_the_rewards() -> None:
     case = random_case(3, sizes=[4])
     logprobs, batch = batch_of(case)
-    found = Gvpo(beta=0.2)(logprobs, batch).observed["gvpo/residual"][:, 0].tolist()
+    result = Gvpo(beta=0.2)(logprobs, batch).observed["gvpo/residual"][:, 0].tolist()
     implied = [0.2 * (sum(n) - sum(o)) for n, o in zip(case.logprobs, case.old, strict=True)]
     gaps = [
-        abs(own - mean(implied) - r + mean(case.rewards))
-        for own, r in zip(implied, case.rewards, strict=True)
+        abs(value - mean(implied) - r + mean(case.rewards))
+        for value, r in zip(implied, case.rewards, strict=True)
     ]
-    assert found == pytest.approx(gaps, abs=1e-12)
+    assert result == pytest.approx(gaps, abs=1e-12)
 
 
 def test_gvpo_needs_two_rollouts_a_group() -> None:
@@ -221,9 +221,9 @@ def test_cw_grpo_compares_rollouts_not_rows_and_only_those_with_tokens() -> None
     ]
     flat = [x for row in c for x in row]
     w = [math.exp(-(x**2) / (2 * mean(y**2 for y in flat))) for x in flat]
-    found = CovarianceWeighted()(padded(rows), batch).observed
-    assert found["weight"][batch.mask].tolist() == pytest.approx([x / mean(w) for x in w])
-    assert found["weight/below_half"][batch.mask].tolist() == [float(x < 0.5) for x in w]
+    result = CovarianceWeighted()(padded(rows), batch).observed
+    assert result["weight"][batch.mask].tolist() == pytest.approx([x / mean(w) for x in w])
+    assert result["weight/below_half"][batch.mask].tolist() == [float(x < 0.5) for x in w]
     assert 0 < sum(x < 0.5 for x in w) < len(w) / 2
 
 
@@ -247,9 +247,9 @@ def test_cw_grpo_all_but_drops_a_token_beyond_three_sigma() -> None:
     case = Case(long, [1.0, 0.0, 0.0, 1.0], [0] * 4, long, long)
     weights = kernel_weights(case, [0, 1, 2, 3])
     assert weights[0][7] < 0.012
-    found, _ = cw_weights(case)
+    result, _ = cw_weights(case)
     tokens = sum(map(len, weights))
-    assert float(found[0, 7]) == pytest.approx(
+    assert float(result[0, 7]) == pytest.approx(
         weights[0][7] * tokens / sum(map(sum, weights)), abs=1e-12
     )
 
@@ -260,17 +260,17 @@ def test_cw_grpo_released_counts_padding_and_lets_the_gradient_through() -> None
     logprobs, batch = batch_of(case)
     leaf = logprobs.clone().requires_grad_()
     terms = CovarianceWeighted(released=True)(leaf, batch)
-    (found,) = torch.autograd.grad(terms.values[batch.mask].sum(), leaf)
-    own = logprobs.clone().requires_grad_()
+    (result,) = torch.autograd.grad(terms.values[batch.mask].sum(), leaf)
+    leaf = logprobs.clone().requires_grad_()
     mask, a = batch.mask.double(), torch.tensor(case.rewards, dtype=torch.float64)
     a = a - a.mean()
-    c = (own - (own * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)) * a[:, None] * mask
+    c = (leaf - (leaf * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)) * a[:, None] * mask
     sigma = ((c**2).sum() / mask.sum()).sqrt()
     w = (-(c**2) / (2 * sigma**2)).exp() * mask
     w = w * mask.numel() / w.sum()
-    loss = -(w * (own - tensor(case, case.old)).exp() * a[:, None] * mask).sum()
-    (wanted,) = torch.autograd.grad(loss, own)
-    torch.testing.assert_close(found[batch.mask], wanted[batch.mask], atol=1e-10, rtol=1e-9)
+    loss = -(w * (leaf - tensor(case, case.old)).exp() * a[:, None] * mask).sum()
+    (wanted,) = torch.autograd.grad(loss, leaf)
+    torch.testing.assert_close(result[batch.mask], wanted[batch.mask], atol=1e-10, rtol=1e-9)
     assert float(terms.observed["weight"][batch.mask].mean()) == pytest.approx(
         mask.numel() / float(mask.sum())
     )
@@ -279,12 +279,12 @@ def test_cw_grpo_released_counts_padding_and_lets_the_gradient_through() -> None
 def test_cw_grpo_released_refuses_a_split_group() -> None:
     logprobs, whole = batch_of(random_case(8, sizes=[4, 2]))
     released = CovarianceWeighted(released=True)
-    known = replace(whole, stats=released.group_stats(logprobs, whole))
+    with_stats = replace(whole, stats=released.group_stats(logprobs, whole))
     part = torch.arange(4)
-    kept = released(logprobs[part], known.rows(part, logprobs.shape[1])).values
+    kept = released(logprobs[part], with_stats.rows(part, logprobs.shape[1])).values
     torch.testing.assert_close(kept, released(logprobs, whole).values[part])
     with pytest.raises(ObjectiveError, match=r"cw_grpo .* update.max_tokens_per_micro_batch"):
-        released(logprobs[1:], known.rows(torch.arange(1, 6), logprobs.shape[1]))
+        released(logprobs[1:], with_stats.rows(torch.arange(1, 6), logprobs.shape[1]))
 
 
 def test_dpo_by_hand() -> None:
@@ -306,8 +306,8 @@ def test_dpo_observes_which_pairs_are_in_the_right_order() -> None:
     rows = [[-1.0, -1.0], [-2.0], [-0.5]]
     for signs, correct in (([1.0, -1.0, 0.0], 0.0), ([-1.0, 0.0, 1.0], 1.0)):
         batch = replace(rows_of(rows, signs), ref_logprobs=padded([[-0.5, -0.5], [-2.0], [-0.5]]))
-        found = Dpo()(padded(rows), batch).observed["dpo/correct"]
-        assert found[batch.mask].tolist() == [correct] * 4
+        result = Dpo()(padded(rows), batch).observed["dpo/correct"]
+        assert result[batch.mask].tolist() == [correct] * 4
 
 
 @pytest.mark.parametrize("name", COUPLED)
@@ -318,7 +318,7 @@ def test_wide_log_ratios_stay_finite(name: str) -> None:
     assert bool(torch.isfinite(gradient).all())
 
 
-def test_every_coupled_method_says_so() -> None:
-    for name, method in ALGORITHMS.items():
-        has = hasattr(method.objective, "group_stats")
-        assert method.needs.group_stats == has, name
+def test_every_group_coupled_algorithm_needs_group_stats() -> None:
+    for name, algorithm in ALGORITHMS.items():
+        has = hasattr(algorithm.objective, "group_stats")
+        assert algorithm.needs.group_stats == has, name

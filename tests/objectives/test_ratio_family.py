@@ -1,4 +1,4 @@
-"""What the methods with an importance ratio have in common, and where they must differ."""
+"""Objectives with an importance ratio: where they must agree, and where they must differ."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_on_policy_the_gradients_of_grpo_gspo_and_gmpo_are_equal(rows_a_rollout:
         _, expected = step("grpo", several, rollout=rollout, **NO_KL)
         assert float(expected.abs().max()) > 0.01
         for name, objective in (("gspo", {}), ("gspo", {"token": True}), ("gmpo", {})):
-            _, found = step(name, several, rollout=rollout, objective=objective)
-            torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+            _, result = step(name, several, rollout=rollout, objective=objective)
+            torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
 
 
 def turns(case: Case, size: int) -> tuple[list[int], list[int], list[float]]:
@@ -59,7 +59,7 @@ def turns(case: Case, size: int) -> tuple[list[int], list[int], list[float]]:
     return rollout, [b // 6 for b in range(12)], [case.rewards[k] for k in rollout]
 
 
-def test_off_policy_they_differ() -> None:
+def test_off_policy_the_gradients_differ() -> None:
     case = random_case(3, sizes=[4, 3], spread=0.05)
     _, grpo = step("grpo", case, **NO_KL)
     _, gmpo = step("gmpo", case)
@@ -102,9 +102,9 @@ def test_autograd_equals_finite_differences(objective: Objective, seed: int) -> 
             return frozen_gspo_token(objective, rows, now, old, advantages)
         return float(reduce(objective(padded(rows), batch), batch, "sequence"))
 
-    found = gradient_of(objective, now, batch)
-    assert float(found.abs().max()) > 1e-3
-    torch.testing.assert_close(found, differences(loss, now, 1e-7), atol=1e-7, rtol=1e-6)
+    result = gradient_of(objective, now, batch)
+    assert float(result.abs().max()) > 1e-3
+    torch.testing.assert_close(result, differences(loss, now, 1e-7), atol=1e-7, rtol=1e-6)
 
 
 def frozen_gspo_token(
@@ -112,9 +112,9 @@ def frozen_gspo_token(
 ) -> float:
     """s_it = sg[s_i] · π / sg[π], with everything under sg taken at the point."""
     total = 0.0
-    for row, held, before, a in zip(rows, point, old, advantages, strict=True):
-        s = math.exp(sum(x - y for x, y in zip(held, before, strict=True)) / len(row))
-        for x, y in zip(row, held, strict=True):
+    for row, frozen, before, a in zip(rows, point, old, advantages, strict=True):
+        s = math.exp(sum(x - y for x, y in zip(frozen, before, strict=True)) / len(row))
+        for x, y in zip(row, frozen, strict=True):
             ratio = s * math.exp(x) / math.exp(y)
             bounded = min(max(ratio, 1 - objective.clip_low), 1 + objective.clip_high)
             total -= min(ratio * a, bounded * a) / len(row) / len(rows)
@@ -136,11 +136,11 @@ def test_gspo_token_has_the_value_and_with_equal_advantages_the_gradient_of_gspo
 
 def test_gspo_token_gives_each_token_its_own_advantage() -> None:
     now, old = [[-1.0, -2.0]], [[-1.1, -1.9]]  # s = 1
-    found = gradient_of(Gspo(token=True), now, batch_of(old, [[2.0, -1.0]]))
-    torch.testing.assert_close(found, torch.tensor([[-1.0, 0.5]], dtype=torch.float64))
+    result = gradient_of(Gspo(token=True), now, batch_of(old, [[2.0, -1.0]]))
+    torch.testing.assert_close(result, torch.tensor([[-1.0, 0.5]], dtype=torch.float64))
 
 
-def test_gspo_clips_the_row_and_tells() -> None:
+def test_gspo_clips_the_whole_row_and_reports_it() -> None:
     now = padded([[5e-4, 4.2e-4], [2e-4, 2e-4], [-5e-4, -5e-4]])
     batch = batch_of([[0.0] * 2] * 3, [1.0, 1.0, -1.0])
     terms = Gspo()(now, batch)
@@ -167,24 +167,24 @@ def test_log_ratios_up_to_80_stay_finite(objective: Objective, dtype: torch.dtyp
 
 @pytest.mark.parametrize("objective", EVERY, ids=repr)
 def test_degenerate_rows(objective: Objective) -> None:
-    """No tokens, one token, no advantage; and a micro-batch of nothing but empty rows."""
+    """No tokens, one token, no advantage; and a micro-batch of empty rows only."""
     batch = batch_of([[], [-1.0], [-1.0, -2.0]], [1.0, -1.0, 0.0])
     rows: Rows = [[], [-0.9], [-0.9, -2.5]]
     assert bool(torch.isfinite(objective(padded(rows), batch).values).all())
-    found = gradient_of(objective, rows, batch)
-    assert bool(torch.isfinite(found).all())
-    assert bool((found[0] == 0).all())
-    assert found[1, 0] != 0
-    assert bool((found[1, 1:] == 0).all())
-    assert bool((found[2] == 0).all())
+    result = gradient_of(objective, rows, batch)
+    assert bool(torch.isfinite(result).all())
+    assert bool((result[0] == 0).all())
+    assert result[1, 0] != 0
+    assert bool((result[1, 1:] == 0).all())
+    assert bool((result[2] == 0).all())
     alone = gradient_of(objective, [[-0.9]], batch_of([[-1.0]], [-1.0]))
-    torch.testing.assert_close(3 * found[1, :1], alone[0])
+    torch.testing.assert_close(3 * result[1, :1], alone[0])
     empty = batch_of([[], []], [1.0, -1.0])
     assert float(reduce(objective(padded([[], []]), empty), empty, "sequence")) == 0.0
 
 
 @pytest.mark.parametrize("name", ["gmpo", "gspo"])
-def test_equal_rewards_and_groups_of_one_teach_nothing(name: str) -> None:
+def test_equal_rewards_and_groups_of_one_have_no_gradient(name: str) -> None:
     case = random_case(6, sizes=[3, 1, 3])
     ragged = Case(
         case.logprobs, [0.7] * 3 + [0.2] + [0.0, 1.0, 0.0], case.group, case.old, case.ref
@@ -203,8 +203,8 @@ def test_rows_in_parts_and_more_padding_change_nothing(objective: Objective) -> 
         for part in parts:
             width = max(len(case.logprobs[b]) for b in part)
             rows = batch.rows(torch.tensor(part), width)
-            found = gradient_of(objective, [case.logprobs[b] for b in part], rows)
-            torch.testing.assert_close(found, whole[part][:, :width], atol=1e-12, rtol=0)
+            result = gradient_of(objective, [case.logprobs[b] for b in part], rows)
+            torch.testing.assert_close(result, whole[part][:, :width], atol=1e-12, rtol=0)
     width = whole.shape[1]
     more = gradient_of(objective, padded(case.logprobs, width + 5).tolist(), widened(batch, 5))
     torch.testing.assert_close(more[:, :width], whole, atol=1e-12, rtol=0)

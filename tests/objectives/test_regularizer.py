@@ -1,4 +1,4 @@
-"""KL penalty, entropy bonus and sampler correction, on top of any method."""
+"""KL penalty, entropy bonus and sampler correction, added to any algorithm."""
 
 from __future__ import annotations
 
@@ -57,16 +57,18 @@ def test_a_penalty_on_gpg_is_the_group_mean_of_the_estimate(estimator: str) -> N
 
 def test_an_entropy_bonus_lowers_the_loss_by_the_mean_entropy() -> None:
     entropy = torch.rand(len(CASE.group), WIDTH, dtype=torch.float64, requires_grad=True)
-    found = loss("grpo", regularize={"kl": 0.0, "entropy": 0.5}, entropy=entropy)
+    result = loss("grpo", regularize={"kl": 0.0, "entropy": 0.5}, entropy=entropy)
     rows = [float(e[: len(r)].mean()) for e, r in zip(entropy.detach(), CASE.logprobs, strict=True)]
     plain = loss("grpo", regularize={"kl": 0.0})
-    assert float((found - plain).detach()) == pytest.approx(-0.5 * sum(rows) / len(rows), abs=1e-12)
-    found.backward()  # type: ignore[no-untyped-call]
+    assert float((result - plain).detach()) == pytest.approx(
+        -0.5 * sum(rows) / len(rows), abs=1e-12
+    )
+    result.backward()  # type: ignore[no-untyped-call]
     assert entropy.grad is not None
     assert bool((entropy.grad[~mask(CASE)] == 0).all())
 
 
-def test_garbage_in_the_entropy_at_padding_is_not_seen() -> None:
+def test_garbage_in_the_entropy_at_padding_is_ignored() -> None:
     entropy = torch.ones(len(CASE.group), WIDTH, dtype=torch.float64)
     clean = loss(regularize={"entropy": 0.5}, entropy=entropy)
     dirty = loss(
@@ -89,11 +91,11 @@ def test_the_correction_weighs_each_token_by_the_truncated_ratio(kind: str) -> N
                 gap = gaps[t] if kind == "token" else sum(gaps)
                 weight = min(math.exp(gap), 1.3)
                 total -= weight * lp * (CASE.rewards[b] - sum(rewards) / len(g)) / tokens
-    found = loss(
+    result = loss(
         sampled=CASE.padded(sampled, WIDTH, 0.0),
         regularize={"correction": kind, "correction_cap": 1.3},
     )
-    assert float(found) == pytest.approx(total / kept, abs=1e-12)
+    assert float(result) == pytest.approx(total / kept, abs=1e-12)
 
 
 def test_answers_that_were_not_sampled_are_not_corrected() -> None:
@@ -114,6 +116,6 @@ def test_answers_that_were_not_sampled_are_not_corrected() -> None:
     assert bool((Regularizer(correction="sequence").weights(without) == 1).all())
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_input_is_named_in_the_error() -> None:
     with pytest.raises(ValueError, match="entropy"):
         loss(regularize={"entropy": 0.1})

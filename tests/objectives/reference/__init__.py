@@ -70,17 +70,17 @@ def standardised(rewards: list[float]) -> list[float]:
 
 def _families(table: str) -> dict[str, Any]:
     """One table from every file of this folder."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for module in pkgutil.iter_modules(__path__):
-        found |= getattr(importlib.import_module(f"{__name__}.{module.name}"), table, {})
-    return found
+        result |= getattr(importlib.import_module(f"{__name__}.{module.name}"), table, {})
+    return result
 
 
 REFERENCES: dict[str, Callable[[Case], float]] = _families("REFERENCES")
-"""Method -> its slow reference."""
+"""Algorithm -> its slow reference."""
 
 FROZEN: dict[str, Callable[[Case, Case], float]] = _families("FROZEN")
-"""Method -> the loss at a case with every detached quantity taken at another, where the reference has one."""
+"""Algorithm -> the loss at a case with every detached quantity taken at another case, where there is one."""
 
 EXTRAS: dict[str, Callable[[Case], dict[str, Any]]] = _families("EXTRAS")
-"""Method -> what it must be given besides; a list holds an entry a row."""
+"""Algorithm -> the additional arguments that it needs; a list has an entry for each row."""

@@ -1,4 +1,4 @@
-"""Methods that are a baseline and a token sum: what differs is the advantage."""
+"""Algorithms that are a baseline and a token sum: they differ in the advantage."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Advantages = Callable[[Case], dict[int, float]]
 
 def by_group(of_group: Callable[[list[float]], list[float]]) -> Advantages:
     def advantages(case: Case) -> dict[int, float]:
-        found: dict[int, float] = {}
+        result: dict[int, float] = {}
         for rows in case.groups():
             rewards = [case.rewards[b] for b in rows]
             values = of_group(rewards) if valid(rewards) else [0.0] * len(rows)
-            found |= dict(zip(rows, values, strict=True))
-        return found
+            result |= dict(zip(rows, values, strict=True))
+        return result
 
     return advantages
 
@@ -95,14 +95,14 @@ def soft_penalty(length: int, longest: float, buffer: float) -> float:
 
 def penalised(case: Case, longest: int = LONGEST) -> dict[int, float]:
     """Group-standardised after the penalty, the buffer a fifth of the longest."""
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
     for rows in case.groups():
         rewards = [
             case.rewards[b] + soft_penalty(len(case.logprobs[b]), longest, longest / 5)
             for b in rows
         ]
-        found |= dict(zip(rows, standardised(rewards), strict=True))
-    return found
+        result |= dict(zip(rows, standardised(rewards), strict=True))
+    return result
 
 
 def dapo(case: Case) -> float:

@@ -1,4 +1,4 @@
-"""GiGPO on rollouts of one turn each, none beginning where another did: GRPO with a mean over tokens."""
+"""GiGPO on rollouts of one turn each, none starting from the same observation as another: GRPO with a mean over tokens."""
 
 from __future__ import annotations
 

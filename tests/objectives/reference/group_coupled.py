@@ -12,9 +12,9 @@ def gvpo(case: Case, beta: float = 0.1) -> float:
     for g in groups:
         implied = [beta * (sum(case.logprobs[b]) - sum(case.old[b])) for b in g]
         rewards = centred([case.rewards[b] for b in g])
-        for b, own, r in zip(g, implied, rewards, strict=True):
+        for b, value, r in zip(g, implied, rewards, strict=True):
             if case.logprobs[b]:
-                total += 0.5 * (own - mean(implied) - r) ** 2 / (len(g) - 1)
+                total += 0.5 * (value - mean(implied) - r) ** 2 / (len(g) - 1)
     return total / len(groups)
 
 
@@ -47,12 +47,12 @@ def cw_grpo_at(case: Case, point: Case, beta: float = 0.04) -> float:
         whole = sum(map(sum, weights))
         advantages = standardised([case.rewards[b] for b in g])
         for b, a, row in zip(g, advantages, weights, strict=True):
-            own = 0.0
+            row_loss = 0.0
             for t, lp in enumerate(case.logprobs[b]):
                 ref = case.ref[b][t] - lp
-                own -= math.exp(lp - case.old[b][t]) * row[t] * tokens / whole * a
-                own += beta * (math.exp(ref) - ref - 1)
-            total += own / len(case.logprobs[b]) if case.logprobs[b] else 0.0
+                row_loss -= math.exp(lp - case.old[b][t]) * row[t] * tokens / whole * a
+                row_loss += beta * (math.exp(ref) - ref - 1)
+            total += row_loss / len(case.logprobs[b]) if case.logprobs[b] else 0.0
     return total / len(case.rewards)
 
 
@@ -65,8 +65,10 @@ def dpo(case: Case, beta: float = 0.1) -> float:
             continue
         best, worst = g[rewards.index(max(rewards))], g[rewards.index(min(rewards))]
         gain = {b: sum(case.logprobs[b]) - sum(case.ref[b]) for b in (best, worst)}
-        said = case.logprobs[best] or case.logprobs[worst]  # without a token nothing carries a loss
-        losses.append(math.log1p(math.exp(-beta * (gain[best] - gain[worst]))) if said else 0.0)
+        nonempty = (
+            case.logprobs[best] or case.logprobs[worst]
+        )  # without a token nothing carries a loss
+        losses.append(math.log1p(math.exp(-beta * (gain[best] - gain[worst]))) if nonempty else 0.0)
     return mean(losses) if losses else 0.0
 
 

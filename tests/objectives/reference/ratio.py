@@ -1,4 +1,4 @@
-"""Methods with an importance ratio, a term a row where the ratio is the row's."""
+"""Algorithms with an importance ratio, with one term for a row where the ratio is that of the row."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def gmpo_row(
     if not n:
         return 0.0
 
-    def held(ratio: float) -> float:
+    def clip_ratio(ratio: float) -> float:
         return min(ratio, math.exp(high)) if a >= 0 else max(ratio, math.exp(-low))
 
     ratios = [math.exp(new - before) for new, before in zip(row, old, strict=True)]
     if clip == "token":
-        ratios = [held(ratio) for ratio in ratios]
+        ratios = [clip_ratio(ratio) for ratio in ratios]
     product = math.prod(ratios)
     if clip == "sequence":
-        product = held(product)
+        product = clip_ratio(product)
     if not normalise:
         return -a * product
     if aggregate == "geometric":
