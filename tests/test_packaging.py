@@ -1,4 +1,4 @@
-"""The release test: what is built installs into an empty environment and lists what the folders hold."""
+"""The release: the built packages install into an empty environment and list the tasks and rewards of the folders."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LIGHT = [
     "jinja2",
     "numpy",
     "pillow",
-]  # what `vlrft list` needs; torch is not
+]  # the dependencies of `vlrft list`, without torch
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, and the wheel that is built from it."""
+    """A folder with the sdist and the wheel built from it."""
     out = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that holds the light dependencies only."""
+    """The Python of an environment with the light dependencies only."""
     where = tmp_path_factory.mktemp("venv")
     venv.create(where, with_pip=True)
     python = where / "bin" / "python"
@@ -48,7 +48,7 @@ def install(python: Path, *what: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
-def test_a_release_lists_the_folders_beside_somebodys_tasks_py(
+def test_a_release_works_next_to_a_users_tasks_py(
     built: Path, empty: Path, tmp_path: Path, kind: str
 ) -> None:
     (package,) = built.glob(kind)
@@ -62,9 +62,9 @@ def test_a_release_lists_the_folders_beside_somebodys_tasks_py(
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert list(found["tasks"]) == task_names()
-    assert list(found["rewards"]) == reward_names()
+    listing = json.loads(done.stdout)
+    assert list(listing["tasks"]) == task_names()
+    assert list(listing["rewards"]) == reward_names()
     shown = [str(empty.parent / "vlrft"), "show", "digits"]
     assert subprocess.run(shown, cwd=tmp_path, capture_output=True).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Bad input of every kind, through the command: one line that says what, where and what to do; exit code 1 or 2."""
+"""Bad input of every kind, through the command: one line with what, where and what to do; exit code 1 or 2."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ CASES = {
 def test_bad_input_is_one_clear_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, code, message = CASES[name]
     assert main(["train", "c.yaml", *arguments]) == code
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlrft: ")]
-    assert len(told) == 1
-    assert message in told[0]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlrft: ")]
+    assert len(lines) == 1
+    assert message in lines[0]
 
 
 def test_good_input_passes(capsys: pytest.CaptureFixture[str]) -> None:

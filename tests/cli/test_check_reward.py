@@ -1,4 +1,4 @@
-"""Rewards with planted flaws are found out; sound ones are not accused."""
+"""Rewards with planted flaws are detected; sound rewards have none."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_planted_flaw_is_found(
 
 
 @pytest.mark.parametrize("reward", ["choice", "format"])
-def test_a_sound_reward_is_not_accused(
+def test_a_sound_reward_has_no_flaws(
     folder: Path, capsys: pytest.CaptureFixture[str], reward: str
 ) -> None:
     assert main(check(folder, reward)) == 0
@@ -159,7 +159,7 @@ def test_the_built_in_rewards_are_sound_on_the_pack(capsys: pytest.CaptureFixtur
     assert "flaw:" not in capsys.readouterr().out
 
 
-def test_a_trl_function_of_texts_is_told_how_to_get_them(
+def test_a_trl_function_of_texts_gets_a_note_on_how_to_get_them(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(check(folder, f"{folder}/bad.py:texts")) == 1
@@ -167,36 +167,34 @@ def test_a_trl_function_of_texts_is_told_how_to_get_them(
     assert main(check(folder, f"{folder}/bad.py:texts", "--completions", "text")) == 0
 
 
-def test_json_holds_every_probe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_every_probe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(check(folder, f"{folder}/bad.py:contained", "--json")) == 1
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (found["task"], found["split"], found["reward"]) == ("colours", "train", "contained")
-    assert (found["samples"], found["applies"], found["range"]) == (6, 6, [0.0, 1.0])
-    rows = {row["probe"]: row for row in found["probes"]}
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (report["task"], report["split"], report["reward"]) == ("colours", "train", "contained")
+    assert (report["samples"], report["applies"], report["range"]) == (6, 6, [0.0, 1.0])
+    rows = {row["probe"]: row for row in report["probes"]}
     assert rows["the gold completion"]["full"] == rows["an empty answer"]["full"] == 1.0
     assert rows["the prompt repeated"]["full"] == 0.0
-    assert set(found["latency"]) == {"median", "p95", "worst", "on", "sample"}
-    assert any(flaw.startswith("an empty answer scores 1.00") for flaw in found["flaws"])
+    assert set(report["latency"]) == {"median", "p95", "worst", "on", "sample"}
+    assert any(flaw.startswith("an empty answer scores 1.00") for flaw in report["flaws"])
 
 
-def test_stored_outputs_are_scored_besides(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_outputs_are_scored_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"id": f"train/{k % 6}", "output": "<answer>blue</answer>"} for k in range(12)]
     rows += [{"id": "elsewhere", "output": ""}]
     stored = folder / "outputs.jsonl"
     stored.write_text("".join(json.dumps(row) + "\n" for row in rows))
     more = ("--predictions", str(stored), "--limit", "1")
     assert main(check(folder, "choice", *more)) == 0
-    told = capsys.readouterr()
-    assert "stored outputs: 12, mean 0.167, 0 errors" in told.out
-    assert "1 outputs belong to no sample" in told.err
+    output = capsys.readouterr()
+    assert "stored outputs: 12, mean 0.167, 0 errors" in output.out
+    assert "1 outputs belong to no sample" in output.err
     assert main(check(folder, f"{folder}/bad.py:always", *more)) == 1
     assert main(check(folder, "choice", "--predictions", str(stored), "--split", "test")) == 1
     assert "none of its 13 ids is a sample of this split; try --split" in capsys.readouterr().err
 
 
-def test_check_of_a_task_goes_on_working(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_a_task_still_works(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", f"{folder}/colours.py:task"]) == 0
     assert "6 of 6 gold answers" in capsys.readouterr().out
     args = parse(["--debug", "check", "reward", "choice", "options.k=4", "--task", "digits"])
@@ -220,6 +218,6 @@ def test_a_wrong_reward_is_a_one_line_error(
     folder: Path, capsys: pytest.CaptureFixture[str], reward: str, message: str
 ) -> None:
     assert main(check(folder, reward.format(folder=folder))) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    message_line = capsys.readouterr().err
+    assert message in message_line
+    assert message_line.count("\n") == 1

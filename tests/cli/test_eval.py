@@ -46,8 +46,8 @@ class Stopped(KeyboardInterrupt):
 
 
 def stop_after(chunks: int) -> Callable[..., Iterator[list[Record]]]:
-    def some(*args: Any, **known: Any) -> Iterator[list[Record]]:
-        for number, chunk in enumerate(grade_samples(*args, **known)):
+    def some(*args: Any, **options: Any) -> Iterator[list[Record]]:
+        for number, chunk in enumerate(grade_samples(*args, **options)):
             if number == chunks:
                 raise Stopped
             yield chunk
@@ -59,7 +59,7 @@ SAMPLED = ("eval.answers=2", "eval.temperature=1.0")
 
 
 @pytest.mark.parametrize("decoding", [(), SAMPLED], ids=["greedy", "sampled"])
-def test_a_stopped_evaluation_goes_on_and_ends_the_same(
+def test_an_interrupted_evaluation_resumes_with_equal_results(
     evaluate: Evaluate,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,9 +73,11 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(
     records = tmp_path / "two.records.jsonl"
     each = len(decoding) or 1
     assert len(rows(records)) == 2 * each
-    lone = records.read_text().splitlines()[0] + "\n" if each == 2 else ""  # one answer of two
+    incomplete = (
+        records.read_text().splitlines()[0] + "\n" if each == 2 else ""
+    )  # one answer of two
     with records.open("a") as file:
-        file.write(f'{lone}{{"id": "unfini')
+        file.write(f'{incomplete}{{"id": "unfini')
     capsys.readouterr()
     assert evaluate("two", *decoding) == 0
     assert f"resuming, {2 * each} answers already done" in capsys.readouterr().err
@@ -89,7 +91,7 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(
         assert any(len(pair) == 2 for pair in pairs)
 
 
-def test_other_settings_do_not_go_on_and_a_finished_one_stays(
+def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
     evaluate: Evaluate,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -103,12 +105,12 @@ def test_other_settings_do_not_go_on_and_a_finished_one_stays(
     assert evaluate("out", "rollout.max_tokens=7", "--overwrite") == 0
     assert len(rows(tmp_path / "out.records.jsonl")) == 5
     assert evaluate("out") == 2
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert (found["n"], found["strict"]["n"]) == (5, 5)
-    assert set(found["strict"]["metrics"]) == {"count"}
+    results = json.loads((tmp_path / "out.json").read_text())
+    assert (results["n"], results["strict"]["n"]) == (5, 5)
+    assert set(results["strict"]["metrics"]) == {"count"}
 
 
-def test_a_config_says_what_to_evaluate(
+def test_a_config_gives_the_settings_of_an_evaluation(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "c.yaml"

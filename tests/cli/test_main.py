@@ -36,19 +36,19 @@ def test_importing_the_package_imports_no_torch() -> None:
     )
 
 
-def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_every_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "digits" in found["tasks"]
-    assert {"choice", "count", "boxes", "format"} <= set(found["rewards"])
+    listing = json.loads(capsys.readouterr().out)
+    assert "digits" in listing["tasks"]
+    assert {"choice", "count", "boxes", "format"} <= set(listing["rewards"])
     assert main(["list", "algorithms", "--json"]) == 0
     methods = json.loads(capsys.readouterr().out)
     assert methods["gpg"]["reduction"] == "group"
-    assert "under the reference policy" in methods["grpo"]["computes"]
+    assert "reference log-probs" in methods["grpo"]["computes"]
     assert methods["gpg"]["computes"] == "log-probs of the action tokens"
 
 
-def test_show_explains_a_config_a_task_a_reward_and_a_method(
+def test_show_describes_a_config_a_task_a_reward_and_an_algorithm(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "c.yaml").write_text(TINY)
@@ -63,7 +63,7 @@ def test_show_explains_a_config_a_task_a_reward_and_a_method(
         assert part in capsys.readouterr().out
 
 
-def test_show_takes_what_stands_in_a_file_of_ones_own(
+def test_show_describes_things_in_the_users_own_file(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "own.py").write_text(
@@ -91,9 +91,7 @@ def test_check_needs_no_torch(
     assert "gold: <answer>" in shown
 
 
-def test_check_feeds_the_gold_answers_through_the_rewards(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_check_grades_the_gold_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["check", "digits", "--limit", "8"]) == 0
     assert capsys.readouterr().out.count("8 of 8 gold answers earn full marks") == 3
     assert main(["check", "digits", "--limit", "8", "--split", "test"]) == 0
@@ -103,19 +101,19 @@ def test_check_feeds_the_gold_answers_through_the_rewards(
         "task = dataclasses.replace(find_task('digits'), gold=lambda sample: '<answer>x</answer>')\n"
     )
     assert main(["check", f"{tmp_path}/bad.py:task", "--limit", "3"]) == 1
-    found = capsys.readouterr()
-    assert "0 of 3 gold answers" in found.out
-    assert "earns" in found.err
+    output = capsys.readouterr()
+    assert "0 of 3 gold answers" in output.out
+    assert "earns" in output.err
 
 
 def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config, run = tmp_path / "c.yaml", tmp_path / "run"
     config.write_text(TINY)
     assert main(["train", str(config), "--out", str(run)]) == 0
-    found = capsys.readouterr()
-    assert "classify" in found.out
-    assert "report: " in found.out
-    assert "evaluation after sft" in found.err
+    output = capsys.readouterr()
+    assert "classify" in output.out
+    assert "report: " in output.out
+    assert "evaluation after sft" in output.err
     model = str(run / "checkpoints" / "last")
     records = tmp_path / "eval.json"
     evaluate = [
@@ -165,6 +163,6 @@ def test_wrong_usage_is_code_2() -> None:
         main(["trian"])
 
 
-def test_doctor_names_versions_and_extras(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_prints_versions_and_extras(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     assert "transformers" in capsys.readouterr().out

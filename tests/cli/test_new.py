@@ -1,4 +1,4 @@
-"""`vlrft new` writes files that are complete: they run, pass their own doctest and the commands that they name."""
+"""`vlrft new` writes complete files: they pass their doctests, and the commands in them work."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_new_task_passes_its_check_and_trains_with_the_config_it_names(
 
 
 @pytest.mark.parametrize("kind", ["reward", "task"])
-def test_nothing_is_overwritten_unasked(
+def test_nothing_is_overwritten_without_the_option(
     here: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     (here / "mine.py").write_text("precious = 1\n")
@@ -83,9 +83,9 @@ def test_a_bad_name_is_a_one_line_error(
     here: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
     assert main(["new", "reward", name]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.count("\n") == 1
     assert not list(here.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Configs that build on others, shipped ones by name, epochs, and what a paper reports."""
+"""Configs that extend others, shipped ones by name, epochs, and the results that papers report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(name: str, text: str) -> Path:
     return Path(name)
 
 
-def test_a_file_holds_what_differs_from_the_one_it_extends() -> None:
+def test_a_file_contains_only_what_differs_from_the_one_it_extends() -> None:
     write("middle.yaml", "extends: base.yaml\nalgorithm: grpo\nseed: 3\n")
     (Path("sub")).mkdir()
     last = write(
@@ -41,14 +41,14 @@ def test_a_file_holds_what_differs_from_the_one_it_extends() -> None:
         "extends: ../middle.yaml\nseed: 4\ntask: {options: {canvas: [112]}, rewards: {format: 1.0}}\n"
         "published: {source: Another}\n",
     )
-    found = load_config(last, ["stages.0.steps=5"])
-    assert (found.algorithm, found.seed, found.stages[0].steps) == ("grpo", 4, 5)
-    assert found.task.options == {"canvas": [112], "train": 300}
-    assert list(found.task.rewards or {}) == ["format"]  # whole, not beside the old ones
-    assert found.published is not None
-    assert (found.published.source, found.published.scores) == ("Another", {})
-    write("copy.yaml", dump_config(found))
-    assert load_config("copy.yaml") == found
+    config = load_config(last, ["stages.0.steps=5"])
+    assert (config.algorithm, config.seed, config.stages[0].steps) == ("grpo", 4, 5)
+    assert config.task.options == {"canvas": [112], "train": 300}
+    assert list(config.task.rewards or {}) == ["format"]  # replaced as a whole
+    assert config.published is not None
+    assert (config.published.source, config.published.scores) == ("Another", {})
+    write("copy.yaml", dump_config(config))
+    assert load_config("copy.yaml") == config
 
 
 def test_files_that_extend_each_other_or_nothing_are_refused() -> None:
@@ -62,7 +62,7 @@ def test_files_that_extend_each_other_or_nothing_are_refused() -> None:
         load_config(write("d.yaml", "extends: 3\n"))
 
 
-def test_shipped_configs_are_found_by_name_and_own_files_go_first() -> None:
+def test_shipped_configs_are_found_by_name_after_files_of_the_working_directory() -> None:
     assert load_config("quickstart").task.name == "digits"
     assert find_config("quickstart") == shipped_configs()["quickstart"]
     write("quickstart", BASE)
@@ -87,7 +87,7 @@ def test_several_answers_need_a_temperature() -> None:
     assert load_config("base.yaml", ["eval.answers=4", "eval.temperature=0.5"]).eval.answers == 4
 
 
-def test_the_configs_are_listed_with_what_their_papers_report(
+def test_the_configs_are_listed_with_the_results_of_their_papers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -49,7 +49,7 @@ def test_overrides_reach_stages_and_the_runs_algorithm(tmp_path: Path) -> None:
     assert (config.stages[0].steps, config.stages[1].update.lr, config.seed) == (9, 3e-4, 4)
 
 
-def test_a_model_takes_the_place_of_a_build_and_the_other_way_round(tmp_path: Path) -> None:
+def test_a_model_replaces_a_build_and_the_reverse(tmp_path: Path) -> None:
     assert load(tmp_path, "policy.model=Qwen/Qwen2-VL-2B-Instruct").policy.build is None
     hub = PLAIN.replace("{build: {family: qwen2_vl}}", "{model: some/where}")
     built = load(tmp_path, "policy.build.family=qwen2_5_vl", text=hub).policy
@@ -59,7 +59,7 @@ def test_a_model_takes_the_place_of_a_build_and_the_other_way_round(tmp_path: Pa
 
 
 def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
-    found = mistakes(
+    lines = mistakes(
         tmp_path,
         "rollout.groupsize=3",
         "update.lr=warm",
@@ -67,7 +67,7 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
         "task.options.subtask=[x]",
         "seed",
     )
-    assert found == [
+    assert lines == [
         "seed: expected key.path=value",
         "c.yaml: rollout.groupsize: unknown key; did you mean rollout.group_size?",
         "c.yaml: update.lr: input should be a valid number, unable to parse string as a number, got 'warm'",
@@ -107,17 +107,17 @@ def test_a_mistake_says_what_where_and_what_is_allowed(
     assert mistakes(tmp_path, override) == [expected]
 
 
-def test_yes_and_no_are_no_numbers(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, "seed=true", "rollout.group_size=yes")
-    assert [m.split(":")[1].strip() for m in found] == ["rollout.group_size", "seed"]
+def test_yes_and_no_are_not_numbers(tmp_path: Path) -> None:
+    lines = mistakes(tmp_path, "seed=true", "rollout.group_size=yes")
+    assert [m.split(":")[1].strip() for m in lines] == ["rollout.group_size", "seed"]
 
 
-def test_an_unknown_task_is_told_once_with_what_there_is(tmp_path: Path) -> None:
+def test_an_unknown_task_is_reported_once_with_a_hint(tmp_path: Path) -> None:
     (only,) = mistakes(tmp_path, "task.name=digit")
     assert "did you mean digits?" in only
 
 
-def test_files_that_hold_no_config(tmp_path: Path) -> None:
+def test_files_without_a_config(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.yaml")
     assert mistakes(tmp_path, text="") == [
@@ -129,7 +129,7 @@ def test_files_that_hold_no_config(tmp_path: Path) -> None:
     assert "not valid YAML" in mistakes(tmp_path, text="a: !!python/object/apply:os.system [ls]")[0]
 
 
-def test_a_date_that_is_none_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+def test_an_impossible_date_is_reported_as_invalid_yaml(tmp_path: Path) -> None:
     (only,) = mistakes(tmp_path, text=PLAIN + "seed: 2026-13-45\n")
     assert only == "c.yaml: not valid YAML: month must be in 1..12"
 
@@ -142,13 +142,13 @@ def test_yaml_merge_keys_work_and_may_be_set_again(tmp_path: Path) -> None:
 
 
 def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:
-    given = [
+    overrides = [
         "options.canvas=[140]",
         "rollout.max_tokens=9",
         "eval.top_p=0.9",
         "policy.dtype=float64",
     ]
-    task, policy, rollout, decoding = eval_config("digits", "some/model", given)
+    task, policy, rollout, decoding = eval_config("digits", "some/model", overrides)
     assert (task.options, rollout.max_tokens) == ({"canvas": [140]}, 9)
     assert (policy.model, policy.dtype, decoding.top_p) == ("some/model", "float64", 0.9)
     with pytest.raises(ConfigError, match="did you mean canvas"):
@@ -174,7 +174,7 @@ def test_a_wrong_section_of_a_reward_says_what_is_allowed(
     assert message in line
 
 
-def test_a_reward_s_section_survives_being_written(tmp_path: Path) -> None:
+def test_the_section_of_a_reward_survives_a_round_trip(tmp_path: Path) -> None:
     section = "{weight: 0.5, workers: 2, time_limit: 3, on_error: zero}"
     config = load(tmp_path, f"task.rewards={{choice: {section}, count: 1}}")
     written = dump_config(config)

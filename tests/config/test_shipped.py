@@ -1,4 +1,4 @@
-"""Every file in configs/ loads, what it names is there, and its dump loads back to the same."""
+"""Every file in configs/ loads, everything it names exists, and its dump loads back to an equal config."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PUBLISHED = {"geoqa", "counting", "geometry3k", "textmath", "sat", "finegrained"
 
 
 def without_data(task: TaskConfig, split: str) -> LoadedTask:
-    """The task bound as ever, but to eight samples of our own: a hub may be out of reach."""
+    """The loaded task with eight samples made here, as the hub may be out of reach."""
 
     def load(split: str, options: Any) -> Sequence[Sample]:
         return [sample(f"{split}/{k}", "1") for k in range(8)]
 
-    found = replace(find_task(task.name), load=load)
+    pack = replace(find_task(task.name), load=load)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vlrft.rollout.task.find_task", lambda name: found)
+        patch.setattr("vlrft.rollout.task.find_task", lambda name: pack)
         return load_task(task, split)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_every_config_loads_and_its_methods_and_rewards_fit(
+def test_every_config_loads_and_its_algorithms_and_rewards_fit(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load_config(path)
@@ -50,7 +50,7 @@ def test_every_config_loads_and_its_methods_and_rewards_fit(
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_a_config_says_what_it_is_and_its_name_too(path: Path) -> None:
+def test_a_config_begins_with_a_description_and_its_name_fits(path: Path) -> None:
     config = load_config(path)
     assert path.read_text(encoding="utf-8").startswith("# ")
     if config.policy.build is None:
@@ -68,6 +68,6 @@ def test_every_pack_with_published_rows_has_configs_of_both_kinds() -> None:
     names = {p.stem for p in CONFIGS}
     assert {"quickstart", "digits_full"} <= names
     for pack in PUBLISHED:
-        own = {n for n in names if n.startswith(f"{pack}_")}
-        assert any(n.endswith("_released") for n in own), pack
-        assert any(not n.endswith("_released") for n in own), pack
+        of_pack = {n for n in names if n.startswith(f"{pack}_")}
+        assert any(n.endswith("_released") for n in of_pack), pack
+        assert any(not n.endswith("_released") for n in of_pack), pack

@@ -70,7 +70,7 @@ def test_the_wrong_kind_of_thing_is_refused() -> None:
 
 @pytest.fixture
 def variants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """rewards/choice.py as if it held released graders besides."""
+    """rewards/choice.py with a released grader added."""
     module = importlib.import_module("vlrft.rewards.choice")
 
     def r1v(completion: str, sample: Sample) -> float:
@@ -84,7 +84,7 @@ def variants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_a_file_s_other_rewards_have_names_with_a_dot(variants: ModuleType) -> None:
+def test_the_variants_of_a_reward_have_names_with_a_dot(variants: ModuleType) -> None:
     assert find_reward("choice.r1v") is variants.r1v
     names = [name for name in reward_names() if name.startswith("choice")]
     assert names == ["choice", "choice.r1v"]
@@ -100,14 +100,14 @@ def test_a_file_s_other_rewards_have_names_with_a_dot(variants: ModuleType) -> N
     assert rewards()["choice.r1v"]["doc"] == "As released: containment."
 
 
-def test_a_reward_of_another_form_cannot_grade(tmp_path: Path) -> None:
+def test_a_reward_of_another_scope_cannot_grade(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def best(completions, sample):\n    return []\n")
     assert find_grader("choice") is find_reward("choice")
     with pytest.raises(PluginError, match="cannot grade"):
         find_grader(f"{tmp_path}/mine.py:best")
 
 
-def test_a_signature_that_says_nothing_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_signature_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def odd(text, gold: str = 'a') -> float:\n    return 0.0\n")
     with pytest.raises(PluginError, match=r"its parameters are \(text, gold='a'\); expected"):
         find_reward(f"{tmp_path}/mine.py:odd")
@@ -119,7 +119,7 @@ def test_two_rewards_of_one_name_are_refused(tmp_path: Path) -> None:
         load_rewards({"choice": 1.0, f"{tmp_path}/mine.py:choice": 1.0})
 
 
-def test_a_name_that_two_places_offer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_two_places_define_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     other = EntryPoint(name="choice", value="elsewhere:choice", group="vlrft.rewards")
     monkeypatch.setattr(plugins, "_entry_points", lambda kind: [other])
     with pytest.raises(PluginError, match="found twice"):

@@ -52,12 +52,12 @@ def test_a_reference_names_a_kind(parts: Kinds, tmp_path: Path) -> None:
     assert parts[f"{tmp_path / 'own.py'}:Mine"]().size == 1
 
 
-def test_what_is_no_dataclass_is_refused(parts: Kinds) -> None:
+def test_a_kind_must_be_a_dataclass(parts: Kinds) -> None:
     with pytest.raises(PluginError, match=r"helper:number: found 3, expected a dataclass"):
         parts["parts_of_a_test.helper:number"]
 
 
-def test_a_name_that_two_places_offer_is_refused(parts: Kinds) -> None:
+def test_a_name_that_two_places_define_is_refused(parts: Kinds) -> None:
     clashing = Kinds(parts.package, "clashing")
     with pytest.raises(PluginError, match="first: found twice"):
         clashing["first"]

@@ -1,4 +1,4 @@
-"""Parameter names say how a reward is called."""
+"""Parameter names determine how a reward is called."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Judge:
 def test_the_scope_is_read_from_the_names(
     function: Callable[..., Any], scope: str, asynchronous: bool
 ) -> None:
-    form = signature_of(function)
-    assert (form.scope, form.asynchronous) == (scope, asynchronous)
+    signature = signature_of(function)
+    assert (signature.scope, signature.asynchronous) == (scope, asynchronous)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_anything_else_is_refused_in_one_line(function: object) -> None:
     assert "(completion, sample)" in str(caught.value) or "is a class" in str(caught.value)
 
 
-def test_what_trl_functions_ask_for() -> None:
+def test_the_parameters_of_trl_functions() -> None:
     def plain(completions: list[str], answer: list[str], scale: float = 1.0) -> list[float]:
         return []
 
@@ -82,9 +82,9 @@ def test_what_trl_functions_ask_for() -> None:
     def chat(completions: list[list[dict[str, str]]], **kwargs: Any) -> list[float]:
         return []
 
-    form = signature_of(plain)
-    assert form.wants == ("completions", "answer", "scale")
-    assert form.needs == {"completions", "answer"}
-    assert (form.strings, form.rest) == (True, False)
+    signature = signature_of(plain)
+    assert signature.wants == ("completions", "answer", "scale")
+    assert signature.needs == {"completions", "answer"}
+    assert (signature.strings, signature.rest) == (True, False)
     assert signature_of(old).strings
     assert (signature_of(chat).strings, signature_of(chat).rest) == (False, True)
