@@ -129,7 +129,7 @@ def test_an_algorithm_takes_a_selector_by_name() -> None:
     assert again.select == Pods()
     assert again.keep.max_attempts == 10
     assert set(SELECTORS) == {"cppo", "pods", "gfpo", "positives", "drop_truncated"}
-    for wrong, told in (
+    for wrong, message in (
         ({"select": "cpo"}, "algorithm.select: unknown name 'cpo'; did you mean cppo"),
         ({"select": {"share": 0.5}}, "algorithm.select: needs a `name`; known: cppo, "),
         ({"select": {"name": "cppo", "keep": 3}}, "algorithm.select.keep: unknown key"),
@@ -137,7 +137,7 @@ def test_an_algorithm_takes_a_selector_by_name() -> None:
     ):
         with pytest.raises(ConfigError) as caught:
             find_algorithm({"name": "gpg", **wrong})
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 GROUPS = [group("a", [0.0, 0.4, 1.0, 0.6]), group("b", [0.0, 0.0, 0.2, 0.0])]
