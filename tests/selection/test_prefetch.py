@@ -1,4 +1,4 @@
-"""What is got ready before it is asked for."""
+"""Prefetching of samples and their images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vlrft.selection.prompt_sampler import PromptSampler
 
 
 class Split(Sequence[Sample]):
-    """Samples of one image each that are made when they are asked for; remembers by whom."""
+    """Samples of one image each, made on access; records by which thread."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -32,21 +32,21 @@ class Split(Sequence[Sample]):
 
 
 def test_announced_samples_are_made_once_by_threads_with_their_images() -> None:
-    split, seen = Split(9), list[Any]()
-    ahead = Prefetcher(split, lambda image: seen.append(image.tobytes()[0]), 2)
-    ahead.announce([4, 7])
-    assert [ahead[7].id, ahead[4].id] == ["s7", "s4"]
+    split, processed = Split(9), list[Any]()
+    prefetcher = Prefetcher(split, lambda image: processed.append(image.tobytes()[0]), 2)
+    prefetcher.announce([4, 7])
+    assert [prefetcher[7].id, prefetcher[4].id] == ["s7", "s4"]
     assert sorted(index for index, _ in split.made) == [4, 7]
     assert get_ident() not in {thread for _, thread in split.made}
-    assert sorted(seen) == [4, 7]
-    assert ahead[4].id == "s4"  # asked for once more: made anew, here
+    assert sorted(processed) == [4, 7]
+    assert prefetcher[4].id == "s4"  # accessed once more: made again, in this thread
     assert split.made[-1] == (4, get_ident())
-    ahead.close()
+    prefetcher.close()
 
 
 def test_pixels_are_held_until_the_next_draw_is_over() -> None:
     class Pixels:
-        """Can be told by identity."""
+        """Compared by identity."""
 
     alive: list[Any] = []
 
@@ -55,58 +55,58 @@ def test_pixels_are_held_until_the_next_draw_is_over() -> None:
         alive.append(weakref.ref(made))
         return made
 
-    ahead = Prefetcher(Split(9), process, 1)
-    ahead.announce([1])
-    ahead[1]
-    ahead.announce([2])  # the draw that took 1 is over, its prompts are made now
-    ahead[2]
+    prefetcher = Prefetcher(Split(9), process, 1)
+    prefetcher.announce([1])
+    prefetcher[1]
+    prefetcher.announce([2])  # the draw of 1 is over, its prompts are made now
+    prefetcher[2]
     assert alive[0]() is not None
-    ahead.announce([])
+    prefetcher.announce([])
     assert alive[0]() is None
-    ahead.close()
+    prefetcher.close()
 
 
-def test_a_wrong_guess_costs_nothing_but_its_time_and_is_given_up() -> None:
+def test_an_earlier_announcement_is_dropped() -> None:
     go = Event()
     split = Split(9)
-    ahead = Prefetcher(split, lambda image: go.wait(10), 1)
-    ahead.announce([0, 1, 2])
-    ahead.announce([3])
+    prefetcher = Prefetcher(split, lambda image: go.wait(10), 1)
+    prefetcher.announce([0, 1, 2])
+    prefetcher.announce([3])
     go.set()
-    assert ahead[3].id == "s3"
+    assert prefetcher[3].id == "s3"
     assert not {1, 2} & {index for index, _ in split.made}
-    ahead.close()
+    prefetcher.close()
 
 
-def test_an_image_that_cannot_be_used_is_left_to_the_prompt() -> None:
+def test_an_image_that_cannot_be_processed_is_no_error_yet() -> None:
     def refuse(image: object) -> object:
         raise DataError("no picture")
 
-    ahead = Prefetcher(Split(9), refuse, 1)
-    ahead.announce([0])
-    assert ahead[0].id == "s0"
-    ahead.close()
+    prefetcher = Prefetcher(Split(9), refuse, 1)
+    prefetcher.announce([0])
+    assert prefetcher[0].id == "s0"
+    prefetcher.close()
 
 
-def test_a_sample_that_cannot_be_made_is_an_error_when_it_is_asked_for() -> None:
+def test_a_sample_that_cannot_be_made_is_an_error_on_access() -> None:
     class Broken(Split):
         def __getitem__(self, index: Any) -> Any:
             raise DataError(f"row {index} cannot be read")
 
-    ahead = Prefetcher(Broken(9), id, 1)
-    ahead.announce([0])
+    prefetcher = Prefetcher(Broken(9), id, 1)
+    prefetcher.announce([0])
     with pytest.raises(DataError, match="row 0 cannot be read"):
-        ahead[0]
-    ahead.close()
+        prefetcher[0]
+    prefetcher.close()
 
 
-def test_a_sampler_that_gets_ahead_draws_the_same() -> None:
+def test_a_sampler_with_prefetching_draws_the_same() -> None:
     plain, split = PromptSampler(Split(10), seed=3), Split(10)
     sampler = PromptSampler(split, seed=3)
     sampler.prefetch(id, 2)
     for _ in range(7):
         assert [s.id for s in sampler.draw(4)] == [s.id for s in plain.draw(4)]
     assert sampler.state_dict() == plain.state_dict()
-    here = [index for index, thread in split.made if thread == get_ident()]
-    assert len(here) == 4  # of the first draw, which nobody had announced
+    not_prefetched = [index for index, thread in split.made if thread == get_ident()]
+    assert len(not_prefetched) == 4  # the first draw, which was not announced
     sampler.close()

@@ -1,4 +1,4 @@
-"""Which prompts come next, and that a sampler goes on where it stopped."""
+"""The draws of each prompt strategy, and a sampler that resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def remembered(**rewards: tuple[float, ...]) -> PromptStates:
 
 
 @pytest.mark.parametrize("name", PROMPT_STRATEGIES)
-def test_a_sampler_goes_on_where_it_stopped(name: str) -> None:
+def test_a_sampler_resumes_where_it_stopped(name: str) -> None:
     def new() -> PromptSampler:
         states = remembered(p0=(1.0, 1.0), p1=(0.0, 1.0), p2=(0.0, 0.0))
         return PromptSampler(SAMPLES, 3, find_prompt_strategy(name, "prompts"), states)
@@ -47,7 +47,7 @@ def test_a_sampler_goes_on_where_it_stopped(name: str) -> None:
     assert [s.id for s in new().draw(7)] == first
 
 
-def test_variance_aware_draws_half_by_what_prompts_still_teach() -> None:
+def test_variance_aware_draws_half_by_the_variance_of_rewards() -> None:
     states = remembered(**{f"p{i}": (1.0, 1.0) for i in range(18)}, p18=(0.0, 1.0))
     sampler = PromptSampler(SAMPLES, 0, VarianceAware(share=0.5), states)
     for _ in range(5):
@@ -56,7 +56,7 @@ def test_variance_aware_draws_half_by_what_prompts_still_teach() -> None:
     assert states.records["p18"].variance == 0.25
 
 
-def test_history_passes_over_what_is_solved_and_comes_back_to_what_is_not() -> None:
+def test_history_skips_solved_prompts_and_draws_failed_ones_again() -> None:
     states = remembered(**{f"p{i}": (1.1, 1.1) for i in range(10)}, p10=(0.0, 0.0), p11=(1.1, 0.0))
     sampler = PromptSampler(SAMPLES, 0, HistoryResampling(solved=1.1), states)
     assert {s.id for s in sampler.draw(10)} == {f"p{i}" for i in range(10, 20)}
@@ -65,13 +65,13 @@ def test_history_passes_over_what_is_solved_and_comes_back_to_what_is_not() -> N
     assert not HistoryResampling(solved=0.5).skip(mixed, 0.0)
 
 
-def test_when_all_is_solved_prompts_still_come() -> None:
+def test_prompts_are_drawn_even_when_all_are_solved() -> None:
     states = remembered(**{f"p{i}": (1.0, 1.0) for i in range(20)})
     sampler = PromptSampler(SAMPLES, 0, HistoryResampling(), states)
     assert len(sampler.draw(3)) == 3
 
 
-def test_greso_passes_over_stale_prompts_ever_more_often() -> None:
+def test_greso_skips_stale_prompts_more_and_more_often() -> None:
     rule = Greso(explore_solved=0.5, explore_failed=0.25)
     solved = PromptRecord(played=2, reward=1.0, stale=2)
     assert [rule.skip(solved, c) for c in (0.24, 0.26)] == [False, True]
@@ -80,7 +80,7 @@ def test_greso_passes_over_stale_prompts_ever_more_often() -> None:
     assert not rule.skip(PromptRecord(played=1, reward=0.5, stale=0), 0.999)
 
 
-def test_greso_chances_are_those_of_its_rule() -> None:
+def test_greso_skips_with_the_probabilities_of_its_rule() -> None:
     states = PromptStates()
     for _ in range(2):
         states.observe([group("p0", (1.0, 1.0))])
@@ -90,7 +90,7 @@ def test_greso_chances_are_those_of_its_rule() -> None:
 
 
 class Composed(Sequence[Sample]):
-    """Samples that are made when they are asked for; counts how often."""
+    """Samples that are made on access; counts how often."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -109,7 +109,7 @@ class Composed(Sequence[Sample]):
 
 
 @pytest.mark.parametrize("name", PROMPT_STRATEGIES)
-def test_a_sample_is_made_no_more_often_than_drawn_and_once_for_its_name(name: str) -> None:
+def test_a_sample_is_made_once_per_draw_and_once_for_its_id(name: str) -> None:
     samples, states = Composed(), remembered(**{f"p{i}": (1.0, 1.0) for i in range(10)})
     sampler = PromptSampler(samples, 0, find_prompt_strategy(name, "prompts"), states)
     drawn = Counter(s.id for _ in range(30) for s in sampler.draw(4))
@@ -118,7 +118,7 @@ def test_a_sample_is_made_no_more_often_than_drawn_and_once_for_its_name(name: s
 
 
 def play(states: PromptStates, drawn: Sequence[Sample], turn: int) -> list[str]:
-    """Some prompts are always right, some always wrong, some change."""
+    """Some prompts are always solved, some always failed, some vary."""
     for one in drawn:
         k = int(one.id[1:])
         states.observe([group(one.id, ((1.0, 1.0), (0.0, 0.0), (0.0, float(turn % 2)))[k % 3])])
@@ -132,7 +132,7 @@ def play(states: PromptStates, drawn: Sequence[Sample], turn: int) -> list[str]:
     st.lists(st.integers(1, 15), min_size=2, max_size=12),
     st.data(),
 )
-def test_a_run_that_is_stopped_anywhere_draws_what_it_would_have(
+def test_a_run_that_is_stopped_anywhere_resumes_with_the_same_draws(
     name: str, seed: int, sizes: list[int], data: st.DataObject
 ) -> None:
     stop = data.draw(st.integers(1, len(sizes) - 1))
@@ -154,36 +154,36 @@ def test_a_run_that_is_stopped_anywhere_draws_what_it_would_have(
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 30), min_size=1, max_size=8))
-def test_uniform_goes_through_all_before_any_comes_again(seed: int, sizes: list[int]) -> None:
+def test_uniform_draws_every_prompt_before_any_is_drawn_again(seed: int, sizes: list[int]) -> None:
     sampler = PromptSampler(SAMPLES, seed)
     drawn = [s.id for n in sizes for s in sampler.draw(n)]
     for start in range(0, len(drawn), 20):
         assert len(set(drawn[start : start + 20])) == len(drawn[start : start + 20])
 
 
-def test_greso_explores_less_of_what_there_is_too_much_of() -> None:
+def test_greso_lowers_the_probability_of_groups_above_their_share() -> None:
     rule = Greso(explore_solved=0.5, explore_failed=0.5, stale=0.375, rate=0.1)
     right, wrong = (PromptRecord(played=1, reward=r, stale=1) for r in (1.0, 0.0))
     mixed = PromptRecord(played=1, reward=0.5)
 
     def chances(*records: PromptRecord) -> list[float]:
-        now = rule.adapted(records)
+        now = rule.adapt(records)
         return [round(p, 9) for p in (now.explore_solved, now.explore_failed)]
 
     assert chances(right, *[mixed] * 7) == [0.4, 0.6]  # an eighth may be right, and is met
     assert chances(*[wrong] * 2, *[mixed] * 6) == [0.6, 0.4]  # a quarter may be wrong
     assert chances(wrong, *[mixed] * 7) == [0.6, 0.6]
     for _ in range(20):
-        rule = rule.adapted([right, wrong])
+        rule = rule.adapt([right, wrong])
     assert (rule.explore_solved, rule.explore_failed) == (0.05, 0.05)
     wide = Greso(explore_solved=1.0, explore_failed=0.01)
-    assert wide.adapted([mixed]).explore_solved == 1.0
-    assert wide.adapted([wrong]).explore_failed == 0.01
+    assert wide.adapt([mixed]).explore_solved == 1.0
+    assert wide.adapt([wrong]).explore_failed == 0.01
     still = Greso(rate=0.0)
-    assert still.adapted([right, wrong]) == still
+    assert still.adapt([right, wrong]) == still
 
 
-def test_greso_adapts_from_the_second_epoch_on_to_what_it_drew() -> None:
+def test_greso_adapts_to_its_draws_from_the_second_epoch_on() -> None:
     states = PromptStates()
     sampler = PromptSampler(SAMPLES, 0, Greso(rate=0.1), states)
     for _ in range(2):
@@ -193,7 +193,7 @@ def test_greso_adapts_from_the_second_epoch_on_to_what_it_drew() -> None:
     assert sampler.strategy == Greso(explore_solved=0.4, explore_failed=0.6, rate=0.1)
 
 
-def test_what_is_unknown_is_told() -> None:
+def test_unknown_names_and_settings_are_reported() -> None:
     with pytest.raises(ConfigError, match="did you mean greso"):
         find_prompt_strategy("gresso", "stages.0.prompts")
     with pytest.raises(ConfigError, match=r"stages\.0\.prompts: needs a `name`; known: uniform,"):

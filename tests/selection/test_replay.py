@@ -1,4 +1,4 @@
-"""Stored rollouts come back as they were sampled."""
+"""The replay store returns rollouts as they were sampled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_stored_rollouts_join_the_next_group_of_their_prompt() -> None:
     assert (piece.ids, piece.logprobs) == ((7, 8), (-1.0, -1.0))
 
 
-def test_the_oldest_go_first_and_the_best_may_be_picked() -> None:
+def test_the_oldest_are_dropped_first_and_the_best_may_be_picked() -> None:
     recent, best = (ReplayStore(Replay(add=1, capacity=2, pick=p)) for p in ("recent", "reward"))
     for store in (recent, best):
         store.mix([group("a", [1.0, 0.5, 0.0])])  # 1.0 is forgotten
@@ -37,7 +37,7 @@ def test_the_oldest_go_first_and_the_best_may_be_picked() -> None:
     assert best.mix([group("a", [0.1])])[0].rewards == (0.1, 0.5)
 
 
-def test_what_is_stored_survives_a_checkpoint() -> None:
+def test_stored_rollouts_survive_a_checkpoint() -> None:
     store = ReplayStore(Replay())
     store.mix([group("a", [0.0, 1.0], [[7, 8], [9]])])
     resumed = ReplayStore(Replay())
@@ -52,7 +52,7 @@ def test_rewards_that_differ_most_may_be_picked() -> None:
     assert store.mix([group("a", [0.3])])[0].rewards == (0.3, 1.0, 0.0)
 
 
-def test_a_stored_rollout_is_what_was_sampled_but_for_where_it_comes_from() -> None:
+def test_a_stored_rollout_equals_the_sampled_one_except_its_origin() -> None:
     own = group("a", [0.75], [[7, 8]])
     (rollout,) = own.rollouts
     (piece,) = rollout.rows[0].pieces
@@ -78,7 +78,7 @@ def test_a_stored_rollout_is_what_was_sampled_but_for_where_it_comes_from() -> N
     st.integers(1, 6),
     st.sampled_from(["recent", "reward", "variance"]),
 )
-def test_the_store_is_a_queue_a_prompt(
+def test_the_store_is_a_queue_per_prompt(
     played: list[tuple[str, int]],
     capacity: int,
     add: int,
@@ -101,7 +101,7 @@ def test_the_store_is_a_queue_a_prompt(
         seen[name] += fresh.rewards
 
 
-def test_a_saved_state_does_not_move_on() -> None:
+def test_a_saved_state_does_not_change_later() -> None:
     store = ReplayStore(Replay())
     store.mix([group("a", [1.0])])
     saved = store.state_dict()
@@ -110,13 +110,13 @@ def test_a_saved_state_does_not_move_on() -> None:
     assert json.dumps(saved) == before
 
 
-def test_given_answers_are_refused() -> None:
+def test_demonstrations_are_refused() -> None:
     own = group("a", [1.0])
     (rollout,) = own.rollouts
     (row,) = rollout.rows
     given_row = replace(row, pieces=(replace(row.pieces[0], logprobs=()),))
     told = replace(own, rollouts=(replace(rollout, rows=(given_row,)),))
-    with pytest.raises(ReplayError, match="a: replay stores sampled answers"):
+    with pytest.raises(ReplayError, match="a: replay stores sampled rollouts"):
         ReplayStore(Replay()).mix([told])
 
 

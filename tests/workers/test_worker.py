@@ -1,4 +1,4 @@
-"""Calls that are cut off: what runs over its time is gone, and what remains goes on."""
+"""Calls in a worker process: time limits, crashes, exceptions and cleaning up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Odd(Exception):
 def pid(): return os.getpid()
 def double(x): return 2 * x
 def sleeps(): time.sleep(600)
-def backtracks(): re.match(r"(a+)+$", "a" * 60 + "b")   # never lets go of the interpreter's lock
+def backtracks(): re.match(r"(a+)+$", "a" * 60 + "b")   # never releases the interpreter's lock
 def starts(path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     open(path, "w").write(str(child.pid))
@@ -52,13 +52,13 @@ def file(tmp_path: Path) -> str:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    made = Worker()
-    yield made
-    made.close()
+    created = Worker()
+    yield created
+    created.close()
 
 
 def alive(pid: int) -> bool:
-    """Whether the process is there, zombies included."""
+    """Whether the process exists, as a zombie too."""
     return Path(f"/proc/{pid}").exists()
 
 
@@ -69,15 +69,15 @@ def gone(pid: int, seconds: float = 10) -> bool:
     return not alive(pid)
 
 
-def test_a_call_answers_from_one_other_process(file: str, worker: Worker) -> None:
+def test_calls_run_in_one_other_process(file: str, worker: Worker) -> None:
     assert worker.call(f"{file}:double", 21, seconds=5) == 42
-    found = worker.call(f"{file}:pid", seconds=5)
-    assert found == worker.pid != os.getpid()
-    assert worker.call(f"{file}:pid", seconds=5) == found
+    pid = worker.call(f"{file}:pid", seconds=5)
+    assert pid == worker.pid != os.getpid()
+    assert worker.call(f"{file}:pid", seconds=5) == pid
 
 
 @pytest.mark.parametrize("function", ["sleeps", "backtracks"])
-def test_what_runs_over_its_time_is_killed_and_the_next_call_works(
+def test_a_call_that_exceeds_its_time_is_killed_and_the_next_call_works(
     file: str, worker: Worker, function: str
 ) -> None:
     first = worker.call(f"{file}:pid", seconds=5)
@@ -90,7 +90,7 @@ def test_what_runs_over_its_time_is_killed_and_the_next_call_works(
     assert worker.pid != first
 
 
-def test_what_it_started_itself_is_killed_with_it(
+def test_children_of_the_process_are_killed_with_it(
     file: str, worker: Worker, tmp_path: Path
 ) -> None:
     with pytest.raises(WorkerTimeout):
@@ -104,7 +104,7 @@ def test_what_it_started_itself_is_killed_with_it(
 
 
 @pytest.mark.parametrize(("function", "how"), [("leaves", "exit code 3"), ("crashes", "SIGSEGV")])
-def test_a_process_that_dies_says_how_and_comes_back(
+def test_the_error_says_how_a_process_died_and_the_next_call_works(
     file: str, worker: Worker, function: str, how: str
 ) -> None:
     with pytest.raises(WorkerDied, match=how):
@@ -112,7 +112,7 @@ def test_a_process_that_dies_says_how_and_comes_back(
     assert worker.call(f"{file}:double", 2, seconds=5) == 4
 
 
-def test_exceptions_come_back_as_they_are(file: str, worker: Worker) -> None:
+def test_exceptions_of_the_function_are_raised_in_the_caller(file: str, worker: Worker) -> None:
     with pytest.raises(KeyError, match="x"):
         worker.call(f"{file}:raises", seconds=5)
     with pytest.raises(DataError, match="sample a"):
@@ -135,7 +135,7 @@ def test_memory_has_a_limit(file: str) -> None:
     worker.close()
 
 
-def test_prints_are_no_results(
+def test_prints_do_not_reach_stdout(
     file: str, worker: Worker, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert worker.call(f"{file}:prints", seconds=5) == 1
@@ -203,7 +203,7 @@ def test_threads_share_a_worker(file: str, worker: Worker) -> None:
     assert sorted(found) == [0, 2, 4, 6, 8, 10, 12, 14]
 
 
-def test_many_calls_come_back_in_order_failures_in_their_place(file: str) -> None:
+def test_results_come_in_order_with_exceptions_in_their_place(file: str) -> None:
     workers = Workers(2)
     found = workers.map(f"{file}:double", [(1,), (None,), ("a",)], 5)
     workers.close()
@@ -211,9 +211,9 @@ def test_many_calls_come_back_in_order_failures_in_their_place(file: str) -> Non
     assert isinstance(found[1], TypeError)
 
 
-def test_a_function_is_named_by_where_it_stands() -> None:
+def test_the_reference_of_a_function_names_its_module_or_file() -> None:
     assert reference_of(reference_of) == "vlrft.workers.worker:reference_of"
-    with pytest.raises(WorkerError, match="no function of a module"):
+    with pytest.raises(WorkerError, match="not a function of a module"):
         reference_of(lambda: 0)
 
 
@@ -233,7 +233,7 @@ def test_a_fork_of_the_caller_has_a_worker_of_its_own(file: str, worker: Worker)
     assert worker.call(f"{file}:pid", seconds=5) == own
 
 
-def test_imports_are_not_the_call_s_time(tmp_path: Path, worker: Worker) -> None:
+def test_imports_do_not_count_in_the_time_of_a_call(tmp_path: Path, worker: Worker) -> None:
     (tmp_path / "heavy.py").write_text("import time\ntime.sleep(0.7)\ndef one(): return 1\n")
     (tmp_path / "light.py").write_text(
         f"from vlrft.plugins.references import load_attribute\n"
@@ -245,7 +245,7 @@ def test_imports_are_not_the_call_s_time(tmp_path: Path, worker: Worker) -> None
     assert worker.call(light, seconds=0.5, loads=[heavy]) == 1
 
 
-def test_a_process_that_cannot_start_is_an_error_and_no_answer(
+def test_a_process_that_cannot_start_raises_a_plain_worker_error(
     file: str, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from vlrft.envs.failures import EnvFailure, env_of
 from vlrft.envs.worker_main import Call
-from vlrft.workers.subprocess_pipe import START_SECONDS, death_of, end, launch
+from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, launch
 
 HASH_SEED = (
     "0"  # sets of strings have the same order in every process, so an episode can be replayed
@@ -150,7 +150,7 @@ class EnvProcess:
         return self.calls[0].limit(seconds, start_seconds) if self.calls else seconds
 
     def _lost_by_death(self) -> ProcessLost:
-        cause = death_of(self._process) if self._process is not None else ""
+        cause = describe_exit(self._process) if self._process is not None else ""
         hint = "was there enough memory?" if "SIGKILL" in cause else ""
         return self._lost(f"died with its process{cause}" if self.ready else f"died{cause}", hint)
 

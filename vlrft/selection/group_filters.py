@@ -1,4 +1,4 @@
-"""Keep rules: when a step has enough groups, and which of them it trains on."""
+"""Keep rules: when a step has sampled enough groups, and which of them it trains on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlrft.schema import Group
 
 
 def is_valid(group: Group) -> bool:
-    """Whether the group's rewards differ, that is, whether a group estimator learns anything from it."""
+    """Whether the group's rewards differ, so that a group estimator gives it an advantage."""
     return max(group.rewards) - min(group.rewards) > MIN_SPREAD
 
 
@@ -27,13 +27,13 @@ class Keep(Protocol):
     def enough(self, valid: int, size: int) -> bool: ...
 
     def choose(self, groups: Sequence[Group], size: int) -> list[Group]:
-        """At most `size` of them; none when nothing that was sampled is worth a step."""
+        """At most `size` of the sampled groups; none: no step is taken."""
         ...
 
 
 @strict
 class KeepAll:
-    """One attempt; every group stays."""
+    """One attempt; every group is kept."""
 
     @property
     def max_attempts(self) -> int:
@@ -48,10 +48,10 @@ class KeepAll:
 
 @strict
 class Accumulate:
-    """GPG's accumulation (arXiv 2504.02546, Algorithm 1): sample `size` fresh prompts an attempt until
+    """GPG's accumulation (arXiv 2504.02546, Algorithm 1): sample `size` new prompts per attempt until
     valid ≥ share · size or `max_attempts`; train on the first `size` valid groups.
 
-    A step that ends with fewer is filled up with groups that teach nothing: they cost no training and keep P.
+    A step with fewer valid groups is filled with groups of equal rewards, which are not trained on and keep P the same.
     """
 
     share: Annotated[float, Field(gt=0, le=1)] = 0.6
@@ -69,9 +69,9 @@ class Accumulate:
 
 @strict
 class DynamicSampling:
-    """DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): fresh prompts until `size` groups have rewards that
-    differ or `max_attempts` are used up; only such groups are trained on, fewer when there are no more. With one attempt
-    it only drops the others, as Reinforce-Rej does (arXiv 2504.11343)."""
+    """DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): new prompts until `size` groups have rewards that
+    differ, or `max_attempts`; only such groups are trained on, even if they are fewer than `size`. With one attempt it
+    only drops the others, as Reinforce-Rej does (arXiv 2504.11343)."""
 
     max_attempts: PositiveInt = 10
 
@@ -82,7 +82,7 @@ class DynamicSampling:
         return [g for g in groups if is_valid(g)][:size]
 
 
-KEEPS: Mapping[str, type[KeepAll | Accumulate | DynamicSampling]] = {
+KEEPS: Mapping[str, type[Keep]] = {
     "all": KeepAll,
     "accumulate": Accumulate,
     "dynamic_sampling": DynamicSampling,

@@ -1,7 +1,7 @@
-"""Samples that are opened, and their images processed, while the model works on the step before.
+"""Prefetching: samples are opened, and their images processed, while the model works on the previous step.
 
-Threads do it: decoding, resizing and normalising let go of the interpreter's lock, and nothing has to be copied from
-another process. What they do ahead changes no result; a guess that was wrong is forgotten.
+Threads do this: decoding, resizing and normalising release the interpreter's lock, and nothing has to be copied from
+another process. Prefetching changes no result; samples that are not drawn after all are dropped.
 """
 
 from __future__ import annotations
@@ -18,28 +18,32 @@ if TYPE_CHECKING:
 
 
 class Prefetcher(Sequence[Sample]):
-    """A split's samples; those that were announced come without a wait."""
+    """The samples of a split; announced ones are ready when they are drawn."""
 
     def __init__(
         self, samples: Sequence[Sample], process: Callable[[Image], object], threads: int
     ) -> None:
-        """`process`: what makes and keeps an image's pixels, from any thread."""
+        """`process` computes and caches the pixels of an image; it is called from several threads."""
         self.samples, self.process = samples, process
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vlrft-images")
         self._waiting: dict[int, Future[tuple[Sample, list[object]]]] = {}
-        self._taken: list[list[object]] = []  # pixels of the samples that were asked for since
-        self._held: list[list[object]] = []  # and of those before, until their prompts are made
+        self._drawn: list[
+            list[object]
+        ] = []  # pixels of the samples drawn since the last announcement
+        self._previous: list[
+            list[object]
+        ] = []  # of those drawn before, until their prompts are made
 
     def announce(self, indices: Iterable[int]) -> None:
-        """These are probably asked for next; others that were announced are given up."""
+        """Starts on the samples that will probably be drawn next; drops earlier announcements."""
         for future in self._waiting.values():
             future.cancel()
-        self._held, self._taken = self._taken, []
-        self._waiting = {i: self._pool.submit(self._ready, i) for i in dict.fromkeys(indices)}
+        self._previous, self._drawn = self._drawn, []
+        self._waiting = {i: self._pool.submit(self._prepare, i) for i in dict.fromkeys(indices)}
 
-    def _ready(self, index: int) -> tuple[Sample, list[object]]:
+    def _prepare(self, index: int) -> tuple[Sample, list[object]]:
         sample = self.samples[index]
-        with suppress(DataError):  # an image that cannot be used is named where its prompt is made
+        with suppress(DataError):  # reported when the prompt is made
             return sample, [self.process(image) for image in sample.images]
         return sample, []
 
@@ -55,9 +59,9 @@ class Prefetcher(Sequence[Sample]):
         if future is None:
             return self.samples[index]
         sample, pixels = future.result()
-        self._taken.append(pixels)
+        self._drawn.append(pixels)
         return sample
 
     def close(self) -> None:
-        """Ends the threads; what they had still to do is given up."""
+        """Ends the threads and drops their remaining work."""
         self._pool.shutdown(wait=False, cancel_futures=True)

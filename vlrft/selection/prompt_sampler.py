@@ -1,4 +1,4 @@
-"""Which prompts come next: a function of the seed, of how many were drawn, and of how they went."""
+"""The prompt sampler: the next prompts, from the seed, the number drawn so far and the rewards of earlier ones."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def find_prompt_strategy(choice: str | Mapping[str, Any], at: str) -> PromptStrategy:
-    """A preference by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
+    """A prompt strategy by name, or {name: …} with settings. Raises ConfigError under the key `at`."""
     return choose(choice, PROMPT_STRATEGIES, at=at)
 
 
 class PromptSampler:
-    """Draws samples in shuffled epochs without replacement, as its preference says.
+    """Draws samples in shuffled epochs, without replacement, except where its strategy skips or weights them.
 
-    `states` is updated from outside with what was played; a draw sees how the one before it went.
+    The caller updates `states` with the groups that were played, so that a draw depends on the one before it.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class PromptSampler:
         self.seed = seed
         self.strategy = strategy or Uniform()
         self.states = states or PromptStates()
-        self.drawn = 0  # positions that are used up, those passed over included
+        self.drawn = 0  # positions of the epochs that are used up, including skipped ones
         self.batches = 0
         self._last: list[str] = []  # ids of the latest draw
         self._order: tuple[int, np.ndarray] | None = None
         self._prefetcher: Prefetcher | None = None
-        self._ids: dict[int, str] = {}  # a sample may be composed each time it is asked for
+        self._ids: dict[int, str] = {}  # by index; making a sample again to read its id may be slow
 
     def prefetch(self, process: Callable[[Image], object], threads: int) -> None:
-        """From now on the samples that probably come next are opened, and their images processed, by threads."""
+        """From now on, threads open the samples that will probably come next and process their images."""
         self._prefetcher = Prefetcher(self.samples, process, threads)
         self.samples = self._prefetcher
 
@@ -65,21 +65,21 @@ class PromptSampler:
 
     @phase("data")
     def draw(self, size: int) -> list[Sample]:
-        """The next `size` samples; in turn, one may come twice only across the border of two epochs."""
-        if self.epoch >= 1:  # before, no prompt could be passed over
-            went = [r for name in self._last if (r := self.states.records.get(name)) is not None]
-            self.strategy = self.strategy.adapted(went) if went else self.strategy
+        """The next `size` samples. Without weights, one appears twice only where an epoch ends within the draw."""
+        if self.epoch >= 1:  # no prompt can be skipped in the first epoch
+            last = [r for name in self._last if (r := self.states.records.get(name)) is not None]
+            self.strategy = self.strategy.adapt(last) if last else self.strategy
         weighted = round(self.strategy.weighted_share() * size)
-        found = self._by_weight(min(weighted, len(self.samples)))
+        samples = self._draw_by_weight(min(weighted, len(self.samples)))
         self.batches += 1
-        found += [self._next() for _ in range(size - len(found))]
-        self._last = [s.id for s in found]
+        samples += [self._next() for _ in range(size - len(samples))]
+        self._last = [s.id for s in samples]
         if self._prefetcher is not None:
             self._prefetcher.announce(map(self._index, range(self.drawn, self.drawn + size)))
-        return found
+        return samples
 
     def _next(self) -> Sample:
-        """The next prompt that is not passed over; after a whole epoch of those, the next one whatever it is."""
+        """The next prompt that is not skipped; after a whole epoch of skipped ones, simply the next."""
         for _ in range(len(self.samples)):
             position = self.drawn
             self.drawn += 1
@@ -91,14 +91,14 @@ class PromptSampler:
         self.drawn += 1
         return self._sample(self._index(self.drawn - 1))
 
-    def _by_weight(self, count: int) -> list[Sample]:
+    def _draw_by_weight(self, count: int) -> list[Sample]:
         if not count:
             return []
         ids = [self._ids.get(i) or self._sample(i).id for i in range(len(self.samples))]
         records = [self.states.records.get(name) for name in ids]
         most = max((r.variance for r in records if r is not None), default=0.0) or 1.0
         weights = np.array([most if r is None else r.variance for r in records])
-        weights = weights + 1e-6 * most  # so that enough can always be drawn
+        weights = weights + 1e-6 * most  # so that `count` prompts can always be drawn
         generator = np.random.default_rng([self.seed, 2, self.batches])
         picked = generator.choice(
             len(weights), count, replace=False, p=weights / weights.sum(), shuffle=False

@@ -1,4 +1,4 @@
-"""What is remembered of each prompt over a run: how often it was played and how it went."""
+"""The history of each prompt over a run: how often it was played, and its latest rewards and lengths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PromptRecord:
     reward: float = 0.0  # mean of its last group
     stale: int = 0  # consecutive groups without reward spread
     variance: float = 0.0  # of its last group's rewards (population)
-    length: float = 0.0  # mean of its last group's rollouts, in tokens behind their prompts
+    length: float = 0.0  # mean of its last group's rollouts, in tokens after the prompt
 
 
 class PromptStates:
@@ -39,15 +39,15 @@ class PromptStates:
             )
 
     def lengths(self, names: Sequence[str], default: float) -> list[float]:
-        """How long a rollout of each prompt probably is: as last time, or as those of other prompts, or `default`."""
-        met = self.records
-        usual = fmean(r.length for r in met.values()) if met else default
-        return [met[name].length if name in met else usual for name in names]
+        """Expected tokens of a rollout of each prompt: its last length, else the mean over other prompts, else `default`."""
+        records = self.records
+        mean = fmean(r.length for r in records.values()) if records else default
+        return [records[name].length if name in records else mean for name in names]
 
     def stale_share(self) -> float:
-        """Share of the prompts met so far whose last group taught nothing."""
-        met = self.records.values()
-        return sum(r.stale > 0 for r in met) / len(met) if met else 0.0
+        """Share of the prompts played so far whose last group had equal rewards."""
+        records = self.records.values()
+        return sum(r.stale > 0 for r in records) / len(records) if records else 0.0
 
     def state_dict(self) -> dict[str, dict[str, float]]:
         return {key: asdict(record) for key, record in self.records.items()}

@@ -1,4 +1,4 @@
-"""What a sampler thinks of prompts, given how they went: which it passes over, which it draws more often."""
+"""Prompt strategies: which prompts are skipped and which are drawn more often, from their earlier rewards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pydantic import Field
 from vlrft.config import UnitInterval, strict
 from vlrft.selection.prompt_state import PromptRecord
 
-ROUNDING = 1e-9  # a weighted sum of scores may miss full marks by it
-LEAST, MOST = 0.05, 0.95  # where GRESO's chances stay while they adapt, as in the authors' code
+ROUNDING = 1e-9  # of a weighted sum of scores
+MIN_CHANCE, MAX_CHANCE = (
+    0.05,
+    0.95,
+)  # bounds while GRESO adapts its probabilities, as in the authors' code
 
 
 @runtime_checkable
@@ -20,21 +23,21 @@ class PromptStrategy(Protocol):
     """A frozen dataclass. Its fields are its settings and what it has learned: a checkpoint keeps them."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
-        """Whether the prompt is passed over in its turn; `chance` is uniform in [0, 1)."""
+        """Whether the prompt is skipped in its epoch; `chance` is uniform in [0, 1)."""
         ...
 
     def weighted_share(self) -> float:
-        """Share of the prompts that are drawn by weight and not in their turn."""
+        """Share of a draw that is drawn by weight in place of the epoch's order."""
         ...
 
-    def adapted(self, records: Sequence[PromptRecord]) -> PromptStrategy:
-        """What it becomes after a draw whose prompts went as the records say; of the same kind."""
+    def adapt(self, records: Sequence[PromptRecord]) -> PromptStrategy:
+        """The strategy, of the same class, after a draw whose prompts now have these records."""
         ...
 
 
 @strict
 class Uniform:
-    """Every prompt once an epoch."""
+    """Every prompt once per epoch."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
         return False
@@ -42,15 +45,15 @@ class Uniform:
     def weighted_share(self) -> float:
         return 0.0
 
-    def adapted(self, records: Sequence[PromptRecord]) -> Uniform:
+    def adapt(self, records: Sequence[PromptRecord]) -> Uniform:
         return self
 
 
 @strict
 class VarianceAware:
-    """A share of each batch is drawn with weights ∝ the variance of the prompt's last rewards, p(1 − p) for right and
-    wrong; the others uniformly (MMR1, arXiv 2509.21268; its diversity term is left out, as in the released settings).
-    Prompts that were not played yet have the largest weight there is."""
+    """A share of each draw has weights ∝ the variance of the prompt's last rewards, p(1 − p) for rewards of 0 and 1; the rest
+    is uniform (MMR1, arXiv 2509.21268; its diversity term is left out, as in the released settings). Prompts that were
+    not played yet have the largest weight of all."""
 
     share: UnitInterval = 0.5
 
@@ -60,17 +63,17 @@ class VarianceAware:
     def weighted_share(self) -> float:
         return self.share
 
-    def adapted(self, records: Sequence[PromptRecord]) -> VarianceAware:
+    def adapt(self, records: Sequence[PromptRecord]) -> VarianceAware:
         return self
 
 
 @strict
 class HistoryResampling:
-    """Prompts whose last group was all right are passed over (SRPO, arXiv 2504.14286, section 3.4); those that are all
-    wrong stay, for the policy may come to solve them."""
+    """Skips prompts whose last group was all correct (SRPO, arXiv 2504.14286, section 3.4). Those that were all wrong stay:
+    the policy may learn to solve them."""
 
     solved: float = 1.0
-    """A group without spread whose mean reward is at least this was all right."""
+    """A group of equal rewards was all correct if they are at least this."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
         return record.stale > 0 and record.reward >= self.solved - ROUNDING
@@ -78,7 +81,7 @@ class HistoryResampling:
     def weighted_share(self) -> float:
         return 0.0
 
-    def adapted(self, records: Sequence[PromptRecord]) -> HistoryResampling:
+    def adapt(self, records: Sequence[PromptRecord]) -> HistoryResampling:
         return self
 
 
@@ -87,47 +90,51 @@ Chance = Annotated[float, Field(gt=0, le=1)]
 
 @strict
 class Greso:
-    """A prompt whose last z groups taught nothing is passed over with probability 1 − p^z (GRESO, arXiv 2506.02177,
-    Eq. 4); p differs for groups that were all right and all wrong.
+    """Skips a prompt whose last z groups had equal rewards with probability 1 − p^z (GRESO, arXiv 2506.02177, Eq. 4); there
+    is one p for prompts that were all correct and one for those that were all wrong.
 
-    From the second epoch on each p goes down by `rate` after a draw with at least its share of such groups, a third of
-    `stale` for all right and two thirds for all wrong, and up after one with fewer. The authors do so once a step, here
-    it is once a draw: a step that refills has several.
+    From the second epoch on, each p is lowered by `rate` after a draw with at least its share of such groups, a third of
+    `stale` for all correct and two thirds for all wrong, and raised after one with fewer. The authors adapt once per
+    step; here it is once per draw, and a step that refills has several.
     """
 
     explore_solved: Chance = 0.5
     explore_failed: Chance = 0.5
     solved: float = 1.0
     stale: UnitInterval = 0.25
-    """Share of a draw that may teach nothing."""
+    """Target share of a draw whose groups have equal rewards."""
     rate: UnitInterval = 0.01
-    """0: each p stays what it is."""
+    """0: each p is constant."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
-        p = self.explore_solved if self._right(record) else self.explore_failed
+        p = self.explore_solved if self._is_solved(record) else self.explore_failed
         return chance >= p**record.stale
 
     def weighted_share(self) -> float:
         return 0.0
 
-    def adapted(self, records: Sequence[PromptRecord]) -> Greso:
+    def adapt(self, records: Sequence[PromptRecord]) -> Greso:
         flat = [r for r in records if r.stale > 0]
-        right = sum(map(self._right, flat))
-        many = right >= self.stale / 3 * len(records)
-        many_wrong = len(flat) - right >= self.stale * 2 / 3 * len(records)
+        solved = sum(map(self._is_solved, flat))
+        many_solved = solved >= self.stale / 3 * len(records)
+        many_failed = len(flat) - solved >= self.stale * 2 / 3 * len(records)
         return replace(
             self,
-            explore_solved=_moved(self.explore_solved, -self.rate if many else self.rate),
-            explore_failed=_moved(self.explore_failed, -self.rate if many_wrong else self.rate),
+            explore_solved=_shift(self.explore_solved, -self.rate if many_solved else self.rate),
+            explore_failed=_shift(self.explore_failed, -self.rate if many_failed else self.rate),
         )
 
-    def _right(self, record: PromptRecord) -> bool:
+    def _is_solved(self, record: PromptRecord) -> bool:
         return record.reward >= self.solved - ROUNDING
 
 
-def _moved(chance: float, by: float) -> float:
-    """Within [LEAST, MOST]; a chance that was set beyond them is not pulled in."""
-    return max(chance + by, min(chance, LEAST)) if by < 0 else min(chance + by, max(chance, MOST))
+def _shift(chance: float, by: float) -> float:
+    """The chance plus `by`, kept within [MIN_CHANCE, MAX_CHANCE]; one that was set outside is not pulled inside."""
+    return (
+        max(chance + by, min(chance, MIN_CHANCE))
+        if by < 0
+        else min(chance + by, max(chance, MAX_CHANCE))
+    )
 
 
 PROMPT_STRATEGIES: Mapping[str, type[PromptStrategy]] = {

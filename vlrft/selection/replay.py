@@ -16,39 +16,39 @@ from vlrft.selection.rollout_filters import widest
 
 @strict
 class Replay:
-    """Each group gets up to `add` stored rollouts of its prompt besides its fresh ones.
+    """Adds up to `add` stored rollouts of its prompt to each group.
 
     GVPO's historical mix (arXiv 2504.19599, section 3.3) and RePO (arXiv 2506.09340): stored rollouts keep the log-probs
-    that they were sampled with; methods with an importance ratio use those, GVPO takes new ones (`Needs.replay_old`).
+    that they were sampled with; algorithms with an importance ratio use those, GVPO computes new ones (`Needs.replay_old`).
     """
 
     add: PositiveInt = 4
     capacity: PositiveInt = 16
-    """Rollouts kept of a prompt; the oldest go first."""
+    """Rollouts kept per prompt; the oldest are dropped first."""
     pick: Literal["recent", "reward", "variance"] = "recent"
-    """RePO's strategies: the latest, those with the highest rewards (the latest of equals), those whose rewards differ
-    most; with `add` = `capacity` all three are its full-scope strategy."""
+    """RePO's strategies: the latest rollouts, those with the highest rewards (of equal ones the latest), those whose rewards
+    differ most. With `add` = `capacity` all three are its full-scope strategy."""
 
 
 class ReplayStore:
-    """Sample id -> its latest rollouts. Plain values, so that it stands in a checkpoint."""
+    """Sample id -> its latest rollouts, as plain values that a checkpoint can keep."""
 
     def __init__(self, rule: Replay) -> None:
         self.rule = rule
-        self.kept: dict[str, list[dict[str, Any]]] = {}
+        self.stored: dict[str, list[dict[str, Any]]] = {}
 
     def mix(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with stored rollouts added; their fresh ones are then stored. Raises ReplayError for rollouts of
-        several turns, for plays of an environment and for answers that were given, not sampled."""
+        """The groups with stored rollouts added; their new rollouts are then stored. Raises ReplayError for rollouts of
+        several turns, for episodes of an environment and for demonstrations."""
         mixed: list[Group] = []
         for group in groups:
-            stored = self._pick(self.kept.get(group.sample.id, []))
-            added = tuple(_restored(one, group.rollouts[0]) for one in stored)
+            picked = self._pick(self.stored.get(group.sample.id, []))
+            added = tuple(_load(entry, group.rollouts[0]) for entry in picked)
             mixed.append(replace(group, rollouts=group.rollouts + added))
         for group in groups:
-            own = self.kept.setdefault(group.sample.id, [])
-            own.extend(_plain(r) for r in group.rollouts)
-            del own[: -self.rule.capacity]
+            entries = self.stored.setdefault(group.sample.id, [])
+            entries.extend(_dump(r) for r in group.rollouts)
+            del entries[: -self.rule.capacity]
         return mixed
 
     def _pick(self, stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -60,21 +60,21 @@ class ReplayStore:
         return stored[-self.rule.add :]
 
     def state_dict(self) -> dict[str, list[dict[str, Any]]]:
-        return {key: [dict(one) for one in stored] for key, stored in self.kept.items()}
+        return {key: [dict(one) for one in stored] for key, stored in self.stored.items()}
 
     def load_state_dict(self, state: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        self.kept = {key: [dict(one) for one in stored] for key, stored in state.items()}
+        self.stored = {key: [dict(one) for one in stored] for key, stored in state.items()}
 
 
-def _plain(rollout: Rollout) -> dict[str, Any]:
+def _dump(rollout: Rollout) -> dict[str, Any]:
     if len(rollout.rows) != 1 or len(rollout.rows[0].pieces) != 1:
         raise ReplayError(f"{rollout.sample.id}: replay stores single-turn rollouts only")
     piece = rollout.rows[0].pieces[0]
     if piece.turn is not None:
-        raise ReplayError(f"{rollout.sample.id}: replay stores no plays of an environment")
-    if len(piece.logprobs) != len(piece.ids):  # a ratio would take it for the present policy's own
+        raise ReplayError(f"{rollout.sample.id}: replay stores no episodes of an environment")
+    if len(piece.logprobs) != len(piece.ids):  # a ratio would use the present policy's log-probs
         raise ReplayError(
-            f"{rollout.sample.id}: replay stores sampled answers, this one has no log-probs"
+            f"{rollout.sample.id}: replay stores sampled rollouts, this one has no log-probs"
         )
     return {
         "ids": list(piece.ids),
@@ -87,8 +87,8 @@ def _plain(rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def _restored(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
-    """A stored rollout behind the prompt of a fresh one."""
+def _load(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
+    """A stored rollout, with the prompt of a new one."""
     piece = Piece(
         ids=tuple(stored["ids"]),
         text=stored["text"],

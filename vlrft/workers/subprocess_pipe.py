@@ -1,4 +1,4 @@
-"""Processes of ours that run a function of ours beside this one: started, killed, and how they ended."""
+"""Python subprocesses with a pipe: starting one, killing it, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-START_SECONDS = 120.0  # to start Python and to import what is called: not the call's own time
+START_SECONDS = 120.0  # to start Python and to import the function; not part of a call's time limit
 
 
 def launch(
     server: str, *arguments: float | str | None, environment: Mapping[str, str] | None = None
 ) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
-    """A process of ours, and our end of the pipe to it. It runs `module:function` with the descriptor of its own end,
-    our process's id, and the arguments. `environment`: variables that it has besides ours."""
+    """Starts a Python process and returns it with our end of a pipe to it.
+
+    The process calls the function `server` (`module:function`) with the descriptor of its end, our process id and the
+    arguments. `environment`: variables added to ours.
+    """
     ours, theirs = Pipe()
     module, _, function = server.partition(":")
-    given = ", ".join(map(repr, (theirs.fileno(), os.getpid(), *arguments)))
+    values = ", ".join(map(repr, (theirs.fileno(), os.getpid(), *arguments)))
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        f"from {module} import {function}; {function}({given})"
+        f"from {module} import {function}; {function}({values})"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],
-        start_new_session=True,  # what it starts itself is killed with it
+        start_new_session=True,  # its own children are killed with it
         env=None if environment is None else {**os.environ, **environment},
     )
     theirs.close()
     return process, ours
 
 
-def death_of(process: subprocess.Popen[bytes]) -> str:
-    """How a process ended, in brackets; nothing while it has not."""
+def describe_exit(process: subprocess.Popen[bytes]) -> str:
+    """How the process ended, in brackets; empty while it runs."""
     try:
         code = process.wait(1.0)
     except subprocess.TimeoutExpired:
@@ -47,7 +50,7 @@ def death_of(process: subprocess.Popen[bytes]) -> str:
 
 
 def end(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: int) -> None:
-    """Kills the process and what it started; not in a copy of the caller that was forked."""
+    """Kills the process and its children, unless this process is a fork of the caller."""
     if os.getpid() != caller:
         return
     pipe.close()
@@ -56,6 +59,6 @@ def end(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: in
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the process with what it started itself."""
+    """Kills the process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

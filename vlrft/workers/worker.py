@@ -1,10 +1,10 @@
-"""Calls with a time limit that holds: in a process of their own, which is killed when it runs over.
+"""Calls with a hard time limit, in a worker process that is killed when a call exceeds it.
 
     worker = Worker(memory_gb=2)
     worker.call(parse_latex, "\\frac{1}{2}", seconds=5.0)    # raises WorkerTimeout after five seconds; the process is gone
 
-No signals and no threads in the caller, so it works in any thread, and against code that holds the interpreter's lock,
-such as a regular expression that backtracks for ever. The process starts with the first call, is started anew after a
+The caller uses neither signals nor threads, so it works in any thread, and with code that holds the interpreter's lock,
+such as a regular expression that backtracks for ever. The process starts with the first call, is started again after a
 kill or a crash, and ends with its caller, however that ends. The caller's `__main__` is not run again.
 """
 
@@ -23,18 +23,18 @@ from queue import SimpleQueue
 from typing import Any
 
 from vlrft.schema.errors import WorkerDied, WorkerError, WorkerTimeout
-from vlrft.workers.subprocess_pipe import START_SECONDS, death_of, end, kill_group, launch
+from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, kill_group, launch
 
 
 class Worker:
-    """One process that answers one call at a time; safe to share between threads."""
+    """One process that runs one call at a time; safe to share between threads."""
 
     def __init__(self, *, memory_gb: float | None = None) -> None:
-        """`memory_gb`: address space that the process may take; it then fails with MemoryError."""
+        """`memory_gb`: limit of the process's address space, beyond which a call raises MemoryError."""
         self.memory = None if memory_gb is None else int(memory_gb * 2**30)
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._caller = os.getpid()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,7 +44,7 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process while there is one."""
+        """The process's id; None while there is no process."""
         return None if self._process is None else self._process.pid
 
     def call(
@@ -54,23 +54,24 @@ class Worker:
         seconds: float,
         loads: Sequence[str] = (),
     ) -> Any:
-        """What the function returns. It is found again by its reference in the process: a string for
-        `references.load_attribute`, or a module-level function; only the arguments and the answer are pickled.
-        `loads`: other references that are imported before the time starts.
+        """Calls the function in the process and returns its result.
 
-        Raises what the function raises, WorkerTimeout, WorkerDied, and WorkerError for what cannot be sent.
+        The process imports the function by its reference: a string for `references.load_attribute`, or a module-level
+        function. Only the arguments and the result are pickled. `loads`: further references to import before the time
+        starts. Raises the function's exception, WorkerTimeout, WorkerDied, and WorkerError for values that cannot be
+        pickled.
         """
         reference = function if isinstance(function, str) else reference_of(function)
         try:
-            sent = pickle.dumps((reference, args, seconds))
+            message = pickle.dumps((reference, args, seconds))
         except Exception as e:
             raise WorkerError(f"the arguments of {reference} cannot be pickled: {e}") from e
-        if os.getpid() != self._caller:  # a fork: the process answers the original
-            self._forget()
+        if os.getpid() != self._caller:  # a fork: the process belongs to the original
+            self._reset()
         with self._lock:
             try:
                 self._load([name for name in (reference, *loads) if name not in self._loaded])
-                return self._ask(sent, seconds)
+                return self._ask(message, seconds)
             except (WorkerTimeout, WorkerDied, KeyboardInterrupt, SystemExit):
                 self._stop()
                 raise
@@ -81,14 +82,14 @@ class Worker:
             self._stop()
 
     def interrupt(self) -> None:
-        """Ends the process under a call that another thread waits for, which then raises WorkerDied."""
+        """Kills the process during a call of another thread, which then raises WorkerDied."""
         process = self._process
         if process is not None and process.poll() is None:
             kill_group(process)
 
     def _load(self, names: Sequence[str]) -> None:
-        """Imports what the names refer to. A new process that ends or hangs over it cannot do its work at all: that is
-        no answer about the arguments, and raises a plain WorkerError."""
+        """Imports the references. A new process that dies or hangs here cannot run any call: that says nothing about the
+        arguments, and raises a plain WorkerError."""
         for name in names:
             fresh = self._process is None
             try:
@@ -107,18 +108,18 @@ class Worker:
             received = pipe.recv_bytes() if pipe.poll(seconds) else None
         except (EOFError, OSError):
             assert self._process is not None
-            raise WorkerDied(f"its process died{death_of(self._process)}") from None
+            raise WorkerDied(f"its process died{describe_exit(self._process)}") from None
         if received is None:
             raise WorkerTimeout(f"took longer than {seconds:g} s and was killed")
-        good, content, text = pickle.loads(received)
+        succeeded, content, text = pickle.loads(received)
         try:
-            found = pickle.loads(content)
+            result = pickle.loads(content)
         except Exception:  # of a class that only the other process has
-            found = WorkerError(text)
-            good = False
-        if good:
-            return found
-        raise found
+            result = WorkerError(text)
+            succeeded = False
+        if succeeded:
+            return result
+        raise result
 
     def _start(self) -> Connection[Any, Any]:
         self._process, self._pipe = launch("vlrft.workers.worker_main:serve", self.memory)
@@ -133,7 +134,7 @@ class Worker:
 
 
 class Workers:
-    """Several workers that share many calls."""
+    """Several workers that share a list of calls."""
 
     def __init__(self, count: int, *, memory_gb: float | None = None) -> None:
         self.count = count
@@ -149,9 +150,9 @@ class Workers:
         loads: Sequence[str] = (),
         stop: bool = False,
     ) -> list[Any]:
-        """The answer to each call, in order; in its place the exception of a call that has none.
+        """The results of the calls, in order; a call that fails has its exception in place of a result.
 
-        `stop`: calls that have not begun when one fails are not made, and have its exception.
+        `stop`: calls that have not started when one fails are not made, and get its exception.
         """
         free: SimpleQueue[Worker] = SimpleQueue()
         for worker in self.all:
@@ -175,7 +176,7 @@ class Workers:
             return list(threads.map(one, calls))
 
     def interrupt(self) -> None:
-        """Ends a `map` that another thread is in: no further call is made, those under way fail."""
+        """Ends a `map` of another thread: no further call is made, and running calls fail."""
         self._interrupted.set()
         for worker in self.all:
             worker.interrupt()
@@ -186,13 +187,13 @@ class Workers:
 
 
 def reference_of(function: Callable[..., Any]) -> str:
-    """`module:name` of a module-level function. Raises WorkerError for one that cannot be found again."""
+    """`module:name` of a module-level function. Raises WorkerError for a function that cannot be imported by name."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    place = sys.modules.get(module or "")
-    if name is None or place is None or getattr(place, name, None) is not function:
+    source = sys.modules.get(module or "")
+    if name is None or source is None or getattr(source, name, None) is not function:
         raise WorkerError(
-            f"{function!r} is no function of a module, so no other process can find it"
+            f"{function!r} is not a function of a module, so a worker process cannot import it; define it at module level"
         )
-    file = getattr(place, "__file__", None)
+    file = getattr(source, "__file__", None)
     from_file = module == "__main__" or str(module).startswith("vlrft_file_")
     return f"{file}:{name}" if from_file and file else f"{module}:{name}"

@@ -1,6 +1,6 @@
-"""The other end of a worker's pipe: finds functions by their references, calls them, answers.
+"""The main loop of a worker process: imports functions by their references, calls them and sends the results.
 
-It runs in the worker's own process, started by `workers.Worker`, and ends with its caller.
+`workers.worker.Worker` starts the process, which ends with its caller.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import Any
 from vlrft.plugins.references import load_attribute
 from vlrft.schema.errors import WorkerError
 
-GRACE_SECONDS = 2.0  # an orphan in the middle of a call ends itself so long after the call's limit
-IDLE_SECONDS = 1.0  # how often an idle worker looks whether its caller still lives
+GRACE_SECONDS = 2.0  # after a call's time limit, a process whose caller is gone exits
+IDLE_SECONDS = 1.0  # between checks of an idle worker that its caller is alive
 
 
 def serve(descriptor: int, caller: int, memory: int | None) -> None:
-    """The other end: answers calls until the caller is gone."""
+    """Runs calls until the caller is gone. `memory`: limit of the address space, in bytes."""
     if memory is not None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    os.dup2(2, 1)  # what a function prints is no result of the command
+    os.dup2(2, 1)  # stdout belongs to the command; prints of a function go to stderr
     pipe: Connection[Any, Any] = Connection(descriptor)
-    silent = open(os.devnull, "w")  # noqa: SIM115 (faulthandler keeps it)
+    devnull = open(os.devnull, "w")  # noqa: SIM115 (faulthandler keeps it)
     try:
         for message in messages(pipe, caller):
             reference, args, seconds = pickle.loads(message)
-            faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True, file=silent)
-            answer = _answer(reference, args)
+            faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True, file=devnull)
+            result = _call(reference, args)
             faulthandler.cancel_dump_traceback_later()
-            pipe.send_bytes(answer)
+            pipe.send_bytes(result)
     except (OSError, KeyboardInterrupt):
         return
 
 
 def messages(pipe: Connection[Any, Any], caller: int) -> Iterator[bytes]:
-    """What is said at the other end until the caller is gone."""
+    """The messages that arrive through the pipe until the caller is gone."""
     with suppress(EOFError):
         while True:
             while not pipe.poll(IDLE_SECONDS):
@@ -50,22 +50,22 @@ def messages(pipe: Connection[Any, Any], caller: int) -> Iterator[bytes]:
             yield pipe.recv_bytes()
 
 
-def _answer(reference: str, args: tuple[Any, ...] | None) -> bytes:
-    """(good, pickled answer or exception, its text); without arguments, only whether the reference leads anywhere."""
+def _call(reference: str, args: tuple[Any, ...] | None) -> bytes:
+    """Pickled (succeeded, pickled result or exception, its text). With `args` None the function is only imported."""
     try:
         function: Any = load_attribute(reference)
-        found = None if args is None else function(*args)
-        return pickle.dumps((True, _pickled(found), ""))
+        result = None if args is None else function(*args)
+        return pickle.dumps((True, _dump(result), ""))
     except Exception as e:
         text = f"{type(e).__name__}: {e}"
         try:
-            return pickle.dumps((False, _pickled(e), text))
+            return pickle.dumps((False, _dump(e), text))
         except WorkerError:
             return pickle.dumps((False, pickle.dumps(WorkerError(text)), text))
 
 
-def _pickled(thing: object) -> bytes:
-    """Pickled so that it can be read again; many exceptions can be written but not read."""
+def _dump(thing: object) -> bytes:
+    """Pickles a value that can also be unpickled: many exceptions cannot. Raises WorkerError."""
     try:
         content = pickle.dumps(thing)
         pickle.loads(content)
