@@ -104,7 +104,7 @@ def test_the_expected_length_of_a_rollout_is_that_of_earlier_ones() -> None:
     assert states.lengths(["b", "a", "new"], default=64) == [6, 2, 4]
 
 
-def test_dynamic_sampling_refills_until_the_step_is_full_of_mixed_groups() -> None:
+def test_dynamic_sampling_refills_until_the_step_has_enough_mixed_groups() -> None:
     collected = collect(prompts(), Script([2, 0, 3]), DynamicSampling(), 4)
     assert collected.attempts == 3
     assert [g.rewards for g in collected.groups] == [tuple(MIXED)] * 4
