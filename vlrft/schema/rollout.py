@@ -37,7 +37,7 @@ PromptKey = tuple[tuple[int, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """A rendered conversation: token ids with image placeholders, and the images they stand for."""
+    """A rendered conversation: token ids with image placeholders, and the images for them."""
 
     ids: tuple[int, ...]  # [P]
     images: tuple[Pixels, ...] = ()

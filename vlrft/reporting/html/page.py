@@ -26,7 +26,7 @@ CHARTS = {
     "length/mean": "Completion length (tokens)",
     "env/turns": "Turns of an episode",
     "env/valid": "Share of turns with a readable action",
-    "env/truncated": "Share of episodes cut at a limit",
+    "env/truncated": "Share of episodes truncated at a limit",
     "length/turn_mean": "Length of a turn (tokens)",
     "sampler_gap/mean": "Sampler/trainer gap (log-prob)",
 }
