@@ -102,7 +102,7 @@ class StageConfig:
 
 @strict
 class EvalConfig:
-    """Evaluation: before the first stage, after each stage, and every so many steps."""
+    """Evaluation: before the first stage, after each stage, and at regular steps within a stage."""
 
     split: str = "test"
     """Split of the run's task."""
@@ -128,7 +128,7 @@ class EvalConfig:
 
 @strict
 class SaveConfig:
-    """Checkpoints: at the end of each stage, and every so many steps."""
+    """Checkpoints: at the end of each stage, and at regular steps within a stage."""
 
     every: Natural = 0
     """Steps between checkpoints within a stage; 0: none."""
@@ -140,7 +140,7 @@ class SaveConfig:
 
 @strict
 class LogConfig:
-    """What is logged in addition to the console and `metrics.jsonl`."""
+    """Logs in addition to the console and `metrics.jsonl`."""
 
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
     """Trackers that the metrics are also sent to; each needs the extra of its name."""
@@ -194,7 +194,7 @@ class Config:
     save: SaveConfig = SaveConfig()
     """When checkpoints are written and which are kept."""
     log: LogConfig = LogConfig()
-    """What is logged."""
+    """Trackers and `rollouts.jsonl`."""
     engine: str | dict[str, Any] = "single"
     """The train engine, which holds the weights and the optimiser: `single`, `deepspeed`, or with settings
     `{name: deepspeed, stage: 3, offload: cpu}`."""

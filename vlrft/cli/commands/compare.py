@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read(path: Path) -> tuple[list[Record], dict[str, Any]]:
-    """The records of an evaluation, and its results where they are at hand. `path`: its JSON, or its records.
+    """The records of an evaluation, and its results if `path` is its JSON; `path` may also be a file of records.
 
     Raises DataError.
     """

@@ -1,4 +1,4 @@
-"""vlrft train: a run from one config, in a folder of its own."""
+"""vlrft train: a run from one config, in a new folder or resumed."""
 
 from __future__ import annotations
 
