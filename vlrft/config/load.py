@@ -146,6 +146,12 @@ def _cross_key_mistakes(config: Config) -> list[str]:
         for name in sorted(set(map(str, names)))
         if names.count(name) > 1
     ]
+    mistakes += [
+        f"stages.{i}.rollout.engine: {stage.rollout.engine!r}, but one engine samples for the whole run; "
+        "set rollout.engine"
+        for i, stage in enumerate(config.stages)
+        if stage.rollout.engine != config.rollout.engine
+    ]
     return mistakes
 
 
