@@ -27,7 +27,7 @@ SAMPLES = [sample(f"p{i}") for i in range(20)]
 
 def remembered(**rewards: tuple[float, ...]) -> PromptStates:
     states = PromptStates()
-    states.observe([group(name, own) for name, own in rewards.items()])
+    states.observe([group(name, group_rewards) for name, group_rewards in rewards.items()])
     return states
 
 

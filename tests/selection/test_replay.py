@@ -53,8 +53,8 @@ def test_rewards_that_differ_most_may_be_picked() -> None:
 
 
 def test_a_stored_rollout_equals_the_sampled_one_except_its_origin() -> None:
-    own = group("a", [0.75], [[7, 8]])
-    (rollout,) = own.rollouts
+    fresh = group("a", [0.75], [[7, 8]])
+    (rollout,) = fresh.rollouts
     (piece,) = rollout.rows[0].pieces
     piece = replace(piece, text="so", finish="length", logprobs=(-0.5, -1.25))
     rollout = replace(
@@ -64,7 +64,7 @@ def test_a_stored_rollout_equals_the_sampled_one_except_its_origin() -> None:
         policy_step=3,
     )
     store = ReplayStore(Replay())
-    store.mix([replace(own, rollouts=(rollout,))])
+    store.mix([replace(fresh, rollouts=(rollout,))])
     resumed = ReplayStore(Replay())
     resumed.load_state_dict(json.loads(json.dumps(store.state_dict())))
     (mixed,) = resumed.mix([group("a", [0.0])])
@@ -111,18 +111,18 @@ def test_a_saved_state_does_not_change_later() -> None:
 
 
 def test_demonstrations_are_refused() -> None:
-    own = group("a", [1.0])
-    (rollout,) = own.rollouts
+    fresh = group("a", [1.0])
+    (rollout,) = fresh.rollouts
     (row,) = rollout.rows
     given_row = replace(row, pieces=(replace(row.pieces[0], logprobs=()),))
-    told = replace(own, rollouts=(replace(rollout, rows=(given_row,)),))
+    demonstration = replace(fresh, rollouts=(replace(rollout, rows=(given_row,)),))
     with pytest.raises(ReplayError, match="a: replay stores sampled rollouts"):
-        ReplayStore(Replay()).mix([told])
+        ReplayStore(Replay()).mix([demonstration])
 
 
 def test_several_turns_are_refused() -> None:
-    own = group("a", [1.0])
-    (rollout,) = own.rollouts
+    fresh = group("a", [1.0])
+    (rollout,) = fresh.rollouts
     twice = replace(rollout, rows=rollout.rows * 2)
     with pytest.raises(ReplayError, match="a: replay stores single-turn"):
-        ReplayStore(Replay()).mix([replace(own, rollouts=(twice,))])
+        ReplayStore(Replay()).mix([replace(fresh, rollouts=(twice,))])

@@ -193,22 +193,22 @@ os.kill(os.getpid(), 9)
 
 
 def test_threads_share_a_worker(file: str, worker: Worker) -> None:
-    found: list[int] = []
-    ask = lambda n: found.append(worker.call(f"{file}:double", n, seconds=20))  # noqa: E731
+    results: list[int] = []
+    ask = lambda n: results.append(worker.call(f"{file}:double", n, seconds=20))  # noqa: E731
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert sorted(results) == [0, 2, 4, 6, 8, 10, 12, 14]
 
 
 def test_results_come_in_order_with_exceptions_in_their_place(file: str) -> None:
     workers = Workers(2)
-    found = workers.map(f"{file}:double", [(1,), (None,), ("a",)], 5)
+    results = workers.map(f"{file}:double", [(1,), (None,), ("a",)], 5)
     workers.close()
-    assert (found[0], found[2]) == (2, "aa")
-    assert isinstance(found[1], TypeError)
+    assert (results[0], results[2]) == (2, "aa")
+    assert isinstance(results[1], TypeError)
 
 
 def test_the_reference_of_a_function_names_its_module_or_file() -> None:
@@ -218,7 +218,7 @@ def test_the_reference_of_a_function_names_its_module_or_file() -> None:
 
 
 def test_a_fork_of_the_caller_has_a_worker_of_its_own(file: str, worker: Worker) -> None:
-    own = worker.call(f"{file}:pid", seconds=5)
+    pid = worker.call(f"{file}:pid", seconds=5)
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -227,10 +227,10 @@ def test_a_fork_of_the_caller_has_a_worker_of_its_own(file: str, worker: Worker)
         worker.close()
         os._exit(0)
     os.waitpid(child, 0)
-    assert int(os.read(reads, 20)) != own
+    assert int(os.read(reads, 20)) != pid
     os.close(reads)
     os.close(writes)
-    assert worker.call(f"{file}:pid", seconds=5) == own
+    assert worker.call(f"{file}:pid", seconds=5) == pid
 
 
 def test_imports_do_not_count_in_the_time_of_a_call(tmp_path: Path, worker: Worker) -> None:

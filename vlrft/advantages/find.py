@@ -21,7 +21,7 @@ def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
     """The estimator of that name, at `package.module:attribute` or at `./file.py:attribute`, or a pipeline of the listed
     steps. Raises ConfigError with all mistakes, each under the key `at`."""
     if isinstance(choice, str):
-        return _named(choice, at)
+        return _estimator_of(choice, at)
     if not isinstance(choice, Sequence) or not choice:
         raise ConfigError(
             [f"{at}: expected a name or a list of steps such as {{step: centre}}, got {choice!r}"]
@@ -39,7 +39,7 @@ def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
     return Estimator(name=name, doc="Steps listed in the config.", steps=tuple(steps))
 
 
-def _named(name: str, at: str) -> Estimator:
+def _estimator_of(name: str, at: str) -> Estimator:
     estimator = find_or_load(name, ESTIMATORS, at=at, kind="estimator")
     if not isinstance(estimator, Estimator):
         raise ConfigError([f"{at}: {name} is a {type(estimator).__name__}, not an Estimator"])

@@ -1,4 +1,4 @@
-"""What a train engine is: protocols, one a concern, and the settings that build one.
+"""The contract of train engines: one protocol per concern, and the settings that build an engine.
 
     ForwardPass     the policy, and the module call that scores its tokens
     Optimiser       backward, step, discard

@@ -141,7 +141,7 @@ class SingleEngine:
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Moments as `parameter/moment`, float32 copies as `parameter/weight`, and the number of steps."""
         tensors: dict[str, Tensor] = {}
-        for name, parameter, weight in self._named():
+        for name, parameter, weight in self._named_weights():
             tensors |= {f"{name}/{k}": v for k, v in self.optimizer.state[weight].items()}
             if weight is not parameter:
                 tensors[f"{name}/weight"] = weight.detach()
@@ -159,5 +159,5 @@ class SingleEngine:
             self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in state.items()}
         self.steps = int(values["steps"])
 
-    def _named(self) -> Iterator[tuple[str, nn.Parameter, nn.Parameter]]:
+    def _named_weights(self) -> Iterator[tuple[str, nn.Parameter, nn.Parameter]]:
         return zip(self.names, self.parameters, self.weights, strict=True)

@@ -189,16 +189,16 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         dtype = torch.promote_types(logprobs.dtype, torch.float32)
         rows = step.loss.rows(step_rows, width).to(logprobs.device, dtype)
 
-        def cut(name: str) -> Tensor | None:
+        def slice_rows(name: str) -> Tensor | None:
             values = inputs.get(name)
             return None if values is None else values[here, :width].to(dtype)
 
-        old, ref = cut("old_per_token_logps"), cut("ref_per_token_logps")
+        old, ref = slice_rows("old_per_token_logps"), slice_rows("ref_per_token_logps")
         if old is None:
             old = logprobs.detach()[here, :width]
         return here, replace(
             rows,
-            sampled_logprobs=cut("sampling_per_token_logps"),
+            sampled_logprobs=slice_rows("sampling_per_token_logps"),
             old_logprobs=guard(old, rows.mask, "old log-probs"),
             ref_logprobs=None if ref is None else guard(ref, rows.mask, "reference log-probs"),
             entropy=entropy[here, :width] if algorithm.needs.entropy else None,
