@@ -84,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path)
     args = parser.parse_args()
-    names = [*COLUMNS, "**update**", "keys, values", "**rollout**", "machine's", "card"]
+    names = [*COLUMNS, "**update**", "keys, values", "**rollout**", "host", "card"]
     with tempfile.TemporaryDirectory() as own:
         for name in SHAPES:
             model = write_config(name, args.folder or Path(own))
