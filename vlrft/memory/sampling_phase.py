@@ -1,6 +1,6 @@
 """Sampling with the policy's own module and a KV cache that keeps each prompt once for all its completions.
 
-`hf` plans with `shared_prefix_memory`; another engine may state its own (`RolloutMemoryModel`).
+A rollout engine that samples in this way states `shared_prefix_memory` as its memory; others have their own formulas.
 """
 
 from __future__ import annotations
