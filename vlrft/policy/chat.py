@@ -19,7 +19,7 @@ from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
 
-SAID = "\u241fsaid\u241f"  # in the place of the policy's words where only the text after them is wanted
+MARKER = "\u241fsaid\u241f"  # in the place of the policy's words where only the text after them is wanted
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 
 
@@ -172,12 +172,12 @@ class Chat:
         """The template's text after an assistant's words when messages follow them."""
         if any(message.role == "plain" for message in messages):
             return self._text(messages)
-        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": SAID}]
+        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": MARKER}]
         text: str = self.tokenizer.apply_chat_template(
             [*before, *map(_as_dict, messages)], tokenize=False, add_generation_prompt=True
         )
-        _, said, added = text.rpartition(SAID)
-        if not said:
+        _, marker, added = text.rpartition(MARKER)
+        if not marker:
             raise DataError(
                 "this policy's chat template drops or changes the assistant's words, so a context cannot grow; "
                 "let the environment show each turn whole (follows=False)"
@@ -187,7 +187,7 @@ class Chat:
     def _with_places(
         self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str
     ) -> tuple[int, ...]:
-        """Each image token repeated for every feature of its image."""
+        """The ids with one image token for each feature of its image."""
         places = ids.count(self.image_token_id)
         if places != len(pixels):
             raise DataError(

@@ -39,7 +39,9 @@ def load_model_shape(config: PolicyConfig, *, tokenizer: Any, device: str) -> Mo
 
     Raises ConfigError for a model whose config is not available.
     """
-    return read_model_shape(make_meta_model(config, tokenizer), config, device)
+    model = make_meta_model(config, tokenizer)
+    with torch.device("meta"):  # of the adapters
+        return read_model_shape(model, config, device)
 
 
 def make_meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
