@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 from PIL import Image
+
+from vlrft.plugins.references import load_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")))
@@ -51,6 +54,20 @@ def prose(page: str) -> str:
 def write_files(page: str, folder: Path) -> None:
     for name, text in files(page).items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def run_suite(path: Path) -> int:
+    """Runs the tests of a conformance suite's subclass in a file; returns how many there are."""
+    sys.path.insert(0, str(path.parent))
+    try:
+        module = load_file(path)
+    finally:
+        sys.path.remove(str(path.parent))
+    (suite,) = [kind for name, kind in vars(module).items() if name.startswith("Test")]
+    names = [name for name in dir(suite) if name.startswith("test_")]
+    for name in names:
+        getattr(suite(), name)()
+    return len(names)
 
 
 def write_images(folder: Path, question: str, answer: str) -> None:

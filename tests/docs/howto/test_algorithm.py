@@ -7,8 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.docs.pages import ROOT, SHORT_RUN, command, files, read_page, write_files
+from tests.docs.pages import ROOT, SHORT_RUN, command, files, read_page, run_suite, write_files
 from vlrft.algorithms import find_algorithm
 from vlrft.cli.main import main
 from vlrft.config.load import load_config
@@ -25,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_has_the_files_that_are_run_here() -> None:
-    assert set(files(PAGE)) == {"spo.py", "combined.yaml"}
+    assert set(files(PAGE)) == {"spo.py", "test_spo.py", "combined.yaml"}
 
 
 def test_the_objective_has_fewer_than_25_lines_of_code() -> None:
@@ -33,8 +34,12 @@ def test_the_objective_has_fewer_than_25_lines_of_code() -> None:
     assert len(lines) < 25
 
 
+def test_the_objective_passes_the_suite(tmp_path: Path) -> None:
+    assert run_suite(tmp_path / "test_spo.py") > 3
+
+
 def test_the_algorithm_trains() -> None:
-    assert main([*command(PAGE, "spo.py"), *SHORT_RUN, "--out", "run"]) == 0
+    assert main([*command(PAGE, "./spo.py"), *SHORT_RUN, "--out", "run"]) == 0
     assert (Path("run") / "report.html").exists()
 
 
@@ -46,8 +51,6 @@ def test_the_combination_of_parts_trains() -> None:
 
 def test_a_scheduled_number_is_taken() -> None:
     (schedule,) = re.findall(r"`objective: (\{clip_high: .*?\}\})`", PAGE)
-    import yaml
-
     algorithm = find_algorithm({"name": "grpo", "objective": yaml.safe_load(schedule)})
     assert [algorithm.at(done).objective.clip_high for done in (0.0, 1.0)] == [0.3, 0.2]  # type: ignore[attr-defined]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.docs.pages import commands, files, read_page, write_files
+from tests.docs.pages import commands, files, read_page, run_suite, write_files
 from vlrft.advantages.find import ESTIMATORS, STEPS
 from vlrft.algorithms import find_algorithm
 from vlrft.cli.main import main
@@ -55,7 +55,11 @@ def command(word: str) -> list[str]:
 
 
 def test_the_page_has_the_blocks_that_are_run_here() -> None:
-    assert set(BLOCKS) == {"guess.py", "guess.yaml"}
+    assert set(BLOCKS) == {"guess.py", "guess.yaml", "test_guess.py"}
+
+
+def test_it_passes_the_suite(here: Path) -> None:
+    assert run_suite(here / "test_guess.py") > 3
 
 
 def test_its_demonstrations_earn_full_marks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from tests.docs.pages import files, read_page, write_files
+from tests.docs.pages import files, read_page, run_suite, write_files
 from vlrft.cli.main import main, parser
 from vlrft.config import TaskConfig
 from vlrft.rollout.task import load_rewards
@@ -48,7 +48,16 @@ def scores(name: str, *groups: Sequence[Rollout]) -> list[dict[str, float | None
 
 
 def test_the_page_has_the_blocks_that_are_run_here() -> None:
-    python = {"near", "shortest", "novel", "from_trl", "judge", "arithmetic", "lenient"}
+    python = {
+        "near",
+        "test_near",
+        "shortest",
+        "novel",
+        "from_trl",
+        "judge",
+        "arithmetic",
+        "lenient",
+    }
     assert set(BLOCKS) == {f"{name}.py" for name in python} | {"arithmetic.yaml"}
 
 
@@ -58,6 +67,10 @@ def test_named_scores_and_samples_to_which_a_reward_does_not_apply() -> None:
     assert near[1:] == [{"near/form": 0.0, "near/value": 0.0}, {"near": None}]
     with pytest.raises(DataError):
         scores("./near.py", group("a", -1, "2"))
+
+
+def test_near_passes_the_suite(here: Path) -> None:
+    assert run_suite(here / "test_near.py") > 3
 
 
 def test_a_group_and_a_batch() -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import SHORT_RUN, command, files, read_page, write_files, write_images
+from tests.docs.pages import (
+    SHORT_RUN,
+    command,
+    files,
+    read_page,
+    run_suite,
+    write_files,
+    write_images,
+)
 from vlrft.cli.main import main
 from vlrft.schema import Task
 
@@ -24,12 +32,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_has_the_files_that_are_run_here() -> None:
-    assert set(files(PAGE)) == {"signs.py", "signs.yaml"}
+    assert set(files(PAGE)) == {"signs.py", "signs.yaml", "test_signs.py"}
 
 
 def test_the_example_has_fewer_than_25_lines_of_code() -> None:
     lines = [x for x in files(PAGE)["signs.py"].splitlines() if x.strip() and x[0] != "#"]
     assert len(lines) < 25
+
+
+def test_the_task_passes_the_suite(tmp_path: Path) -> None:
+    assert run_suite(tmp_path / "test_signs.py") > 3
 
 
 def test_the_task_passes_its_check(capsys: pytest.CaptureFixture[str]) -> None:
