@@ -2,12 +2,13 @@
 
     python -m benchmarks.claims --out runs/claims [--only gpg …] [--seeds 0 1 2 3 4] [--sweep ARM …] [--jobs 1]
 
-A small transformer learns which order of digits is asked for (claims_text.py); every loss is
-`vlrft.algorithms.policy_loss` as published. The arms of a comparison share seeds, warm-up, the number of sampled rollouts
-(but for `D_steps`, which has more, and stored ones, which take the place of sampled ones) and the learning rate: the
-best of RATES for the comparison's first arm on seed 100, which is used for nothing else (`gmpo_fast`: five times
-`gmpo`'s); `--sweep` tries other arms there, too, for a table only. Adam, no gradient clipping, no schedule. Finished runs
-are not repeated. Writes rows.jsonl into --out, of which claims_report.py makes claims.md and a picture.
+A small transformer learns to write digits in the order that the prompt asks for (text_task.py); every loss is
+`vlrft.algorithms.policy_loss` with its published settings. The arms of a comparison share seeds, warm-up, the number of
+sampled rollouts and the learning rate. Exceptions: `D_steps` samples more rollouts; in the arms with stored rollouts these
+replace sampled ones. The learning rate is the best of RATES for the comparison's first arm on seed 100, which is used for
+nothing else (`gmpo_fast`: five times the rate of `gmpo`); `--sweep` tries further arms on that seed, for a table only.
+Adam, no gradient clipping, no schedule. Finished runs are not repeated. Writes rows.jsonl into --out;
+`python -m benchmarks.claims.report` makes claims.md and a picture of it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from benchmarks.claims.arms import COMPARISONS, FASTER, Arm
-from benchmarks.claims.text_task import warm
+from benchmarks.claims.text_task import warm_up
 from benchmarks.claims.train import train
 
 RATES, SWEEP_SEED = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3), 100
@@ -38,23 +39,24 @@ Job = tuple[str, Arm, float, int]  # comparison, arm, learning rate, seed
 
 def final(row: Mapping[str, Any]) -> float:
     """Mean accuracy of the evaluations in the last tenth of the steps."""
-    at, found = row["evals"]["step"], row["evals"]["accuracy"]
-    return float(fmean(a for s, a in zip(at, found, strict=True) if s > 0.9 * at[-1]))
+    steps, accuracies = row["evals"]["step"], row["evals"]["accuracy"]
+    late = (a for s, a in zip(steps, accuracies, strict=True) if s > 0.9 * steps[-1])
+    return float(fmean(late))
 
 
 def run(job: Job, out: Path) -> dict[str, Any]:
-    """The row of a run; trains unless it is there."""
+    """Train, unless the run's file exists already, and return the row of the run."""
     comparison, arm, rate, seed = job
     file = out / f"{comparison}_{arm.name}_{rate:g}_{seed}.json".replace(" ", "_")
     if not file.exists():
         torch.set_num_threads(1)
-        begun = time.perf_counter()
-        found = train(arm, rate, seed, load_file(out / f"warm_{seed}.safetensors"))
+        start = time.perf_counter()
+        result = train(arm, rate, seed, load_file(out / f"warm_{seed}.safetensors"))
         head = {"comparison": comparison, "arm": arm.name, "rate": rate, "seed": seed}
-        found = head | {"seconds": time.perf_counter() - begun} | found
-        found["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
-        found["machine"] = {"processor": platform.machine(), "cores": os.cpu_count()}
-        short = json.loads(json.dumps(found), parse_float=lambda x: float(f"{float(x):.4g}"))
+        result = head | {"seconds": time.perf_counter() - start} | result
+        result["versions"] = {"python": platform.python_version(), "torch": torch.__version__}
+        result["machine"] = {"processor": platform.machine(), "cores": os.cpu_count()}
+        short = json.loads(json.dumps(result), parse_float=lambda x: float(f"{float(x):.4g}"))
         unfinished = file.with_suffix(".part")
         unfinished.write_text(json.dumps(short))
         unfinished.rename(file)
@@ -62,17 +64,17 @@ def run(job: Job, out: Path) -> dict[str, Any]:
     return row
 
 
-def rates(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The rate of each comparison: the best of its first arm in the sweep, or a multiple of another's."""
-    found = dict[str, float]()
+def best_rates(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The rate of each comparison: the best one of its first arm in the sweep, or a multiple of another comparison's."""
+    best = dict[str, float]()
     for name, declared in COMPARISONS.items():
-        own = [r for r in rows if (r["comparison"], r["arm"]) == (name, declared[0].name)]
+        sweep = [r for r in rows if (r["comparison"], r["arm"]) == (name, declared[0].name)]
         if name in FASTER:
             source, factor = FASTER[name]
-            found[name] = factor * found[source]
+            best[name] = factor * best[source]
         else:
-            found[name] = max(own, key=final)["rate"]
-    return found
+            best[name] = max(sweep, key=final)["rate"]
+    return best
 
 
 def main() -> None:
@@ -83,31 +85,31 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(COMPARISONS), default=list(COMPARISONS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument(
-        "--sweep", nargs="+", default=[], metavar="ARM", help="arms to try at all rates, too"
+        "--sweep", nargs="+", default=[], metavar="ARM", help="further arms to try at all rates"
     )
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     for seed in (SWEEP_SEED, *args.seeds):
-        begun = args.out / f"warm_{seed}.safetensors"
-        if not begun.exists():
-            save_file(warm(seed).state_dict(), begun)
-    one = partial(run, out=args.out)
+        weights = args.out / f"warm_{seed}.safetensors"
+        if not weights.exists():
+            save_file(warm_up(seed).state_dict(), weights)
+    run_job = partial(run, out=args.out)
     with ProcessPoolExecutor(args.jobs) as pool:
-        swept = [
+        sweep = [
             (n, arm, rate, SWEEP_SEED)
             for n, declared in COMPARISONS.items()
             for i, arm in enumerate(declared)
             for rate in RATES
             if n not in FASTER and (i == 0 or arm.name in args.sweep)
         ]
-        rows = list(pool.map(one, swept))
-        best = rates(rows)
+        rows = list(pool.map(run_job, sweep))
+        best = best_rates(rows)
         print(best, flush=True)
         for seed in args.seeds:
             rows += pool.map(
-                one, [(n, a, best[n], seed) for n in args.only for a in COMPARISONS[n]]
+                run_job, [(n, a, best[n], seed) for n in args.only for a in COMPARISONS[n]]
             )
             (args.out / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
             print("seed", seed, flush=True)

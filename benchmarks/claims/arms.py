@@ -1,4 +1,4 @@
-"""What claims.py compares: the arms of each comparison, as overrides of the published bundles."""
+"""The arms of each comparison, as overrides of the published algorithms."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ STEPS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
+    """One side of a comparison: an algorithm with overrides, and how a step's rollouts are used."""
+
     name: str
-    method: str
+    algorithm: str
     overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    slices: int = 1  # of whole groups, an update each
+    slices: int = 1  # parts of whole groups that a step's rollouts are split into, one update each
     passes: int = 1  # over a step's rollouts
     steps: int = STEPS  # of PROMPTS · GROUP rollouts each
-    stored: float = 0.0  # share of a group's rollouts that are stored ones
+    stored: float = (
+        0.0  # share of a group's rollouts that are stored ones, not sampled in this step
+    )
     reference: bool = False  # log-probs of the initial policy are needed
-    same_steps: bool = False  # `steps` counts steps instead of rollouts
+    same_steps: bool = False  # `steps` counts steps; else batches of sampled rollouts
 
 
 _OFF: dict[str, Any] = {"advantage": "centred", "objective": {"alpha": False}, "keep": "all"}
@@ -27,16 +31,16 @@ _NO_KL = {"regularize": {"kl": 0.0}}
 
 
 def _gmpo(name: str, **objective: Any) -> Arm:
-    return Arm(name=name, method="gmpo", overrides={"objective": objective}, slices=8)
+    return Arm(name=name, algorithm="gmpo", overrides={"objective": objective}, slices=8)
 
 
 def _gvpo(name: str, stored: float = 0.0, **objective: Any) -> Arm:
-    changed = {"objective": objective}
-    return Arm(name=name, method="gvpo", overrides=changed, slices=2, passes=2, stored=stored)
+    overrides = {"objective": objective}
+    return Arm(name=name, algorithm="gvpo", overrides=overrides, slices=2, passes=2, stored=stored)
 
 
 _GMPO = [
-    Arm(name="grpo, clip 0.2, no KL", method="grpo", overrides=_NO_KL, slices=8),
+    Arm(name="grpo, clip 0.2, no KL", algorithm="grpo", overrides=_NO_KL, slices=8),
     _gmpo("gmpo, clip 0.2", clip_low=0.2, clip_high=0.2),
     _gmpo("gmpo, clip 0.4"),
     _gmpo("gmpo, no clip", clip="none"),
@@ -44,17 +48,17 @@ _GMPO = [
 
 COMPARISONS: dict[str, list[Arm]] = {
     "gpg": [
-        Arm(name="A", method="gpg", overrides=_OFF | {"advantage": "standardised"}),
-        Arm(name="B", method="gpg", overrides=_OFF),
-        Arm(name="C", method="gpg", overrides={"keep": "all"}),
-        Arm(name="D", method="gpg"),
-        Arm(name="D_steps", method="gpg", same_steps=True),
+        Arm(name="A", algorithm="gpg", overrides=_OFF | {"advantage": "standardised"}),
+        Arm(name="B", algorithm="gpg", overrides=_OFF),
+        Arm(name="C", algorithm="gpg", overrides={"keep": "all"}),
+        Arm(name="D", algorithm="gpg"),
+        Arm(name="D_steps", algorithm="gpg", same_steps=True),
     ],
     "gmpo": _GMPO,
     "gmpo_fast": [_GMPO[0], _GMPO[2]],
     "cw": [
-        Arm(name="grpo", method="grpo", slices=4, reference=True),
-        Arm(name="cw_grpo", method="cw_grpo", slices=4, reference=True),
+        Arm(name="grpo", algorithm="grpo", slices=4, reference=True),
+        Arm(name="cw_grpo", algorithm="cw_grpo", slices=4, reference=True),
     ],
     "gvpo": [
         _gvpo("full, β 0.1"),
@@ -69,4 +73,6 @@ COMPARISONS: dict[str, list[Arm]] = {
     ],
 }
 
-FASTER = {"gmpo_fast": ("gmpo", 5.0)}  # another comparison's rate, so many times: there clips bind
+FASTER = {
+    "gmpo_fast": ("gmpo", 5.0)
+}  # rate: that comparison's, times the factor; clipping is active there

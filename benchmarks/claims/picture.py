@@ -1,11 +1,11 @@
-"""claims.svg: a row a comparison; two figures as paired differences to the first arm, and a curve over training."""
+"""claims.svg: one row per comparison; two metrics as paired differences to the first arm, and a curve over training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from benchmarks.claims.run_stats import FIGURES, SECOND, MetricValue, Row, arms
+from benchmarks.claims.run_stats import METRICS, SECOND, Metric, Row, arms
 from benchmarks.claims.train import BLOCK
 from vlrft.evaluation.bootstrap import bootstrap
 
@@ -28,7 +28,7 @@ OVER_TRAINING = {
     "cw": "entropy",
     "gvpo": "accuracy",
 }
-LIMITS = {  # what lies outside is drawn at the edge
+LIMITS = {  # values outside are drawn at the edge
     ("gvpo", "final accuracy"): (-25.0, 5.0),
     ("gvpo", "entropy, mean"): (-0.06, 0.06),
 }
@@ -36,8 +36,8 @@ LIMITS = {  # what lies outside is drawn at the edge
 Scale = Callable[[float], float]
 
 
-def text(x: float, y: float, said: str, anchor: str = "start", style: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{said}</text>'
+def text(x: float, y: float, content: str, anchor: str = "start", style: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{content}</text>'
 
 
 def number(value: float) -> str:
@@ -69,7 +69,7 @@ def dots(
     top: float,
     title: str,
 ) -> list[str]:
-    """A line an arm: a circle a seed, a bar for the mean, its interval; the first arm is 0 and has the level's number."""
+    """One line per arm: a circle per seed, the mean as a bar, its interval. The first arm is at 0; its mean, `level`, is written there."""
     every = [0.0, *(v for values in by_arm.values() for v in values)]
     slack = (max(every) - min(every) or 1.0) * 0.06
     low, high = limits or (min(every) - slack, max(every) + slack)
@@ -105,53 +105,55 @@ def dots(
 
 
 def paired_gain(
-    own: dict[str, dict[int, Row]], read: MetricValue
+    by_arm: dict[str, dict[int, Row]], metric: Metric
 ) -> tuple[dict[str, list[float]], float]:
-    """Differences to the first arm, a number a seed that has both; and that arm's mean."""
-    base = {s: v for s, r in next(iter(own.values())).items() if (v := read(r)) is not None}
-    found = {
-        name: [v - base[s] for s, r in by_seed.items() if (v := read(r)) is not None and s in base]
-        for name, by_seed in own.items()
+    """Differences to the first arm for every seed that has both values, by arm; and the first arm's mean."""
+    base = {s: v for s, r in next(iter(by_arm.values())).items() if (v := metric(r)) is not None}
+    gains = {
+        name: [
+            v - base[s] for s, r in by_seed.items() if (v := metric(r)) is not None and s in base
+        ]
+        for name, by_seed in by_arm.items()
     }
-    return found, fmean(base.values()) if base else 0.0
+    return gains, fmean(base.values()) if base else 0.0
 
 
-def points(own: Sequence[Row], name: str) -> list[tuple[float, float]]:
-    """Mean over seeds against steps, as far as every seed goes."""
+def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
+    """(step, mean over the seeds), up to the last step that every seed reached."""
     if name == "accuracy":
-        count = min(len(r["evals"]["step"]) for r in own)
+        count = min(len(r["evals"]["step"]) for r in rows)
         return [
             (
-                fmean(r["evals"]["step"][i] for r in own),
-                100 * fmean(r["evals"]["accuracy"][i] for r in own),
+                fmean(r["evals"]["step"][i] for r in rows),
+                100 * fmean(r["evals"]["accuracy"][i] for r in rows),
             )
             for i in range(count)
         ]
-    count = min(len(r["blocks"][name]) for r in own)
-    return [((i + 0.5) * BLOCK, fmean(r["blocks"][name][i] for r in own)) for i in range(count)]
+    count = min(len(r["blocks"][name]) for r in rows)
+    return [((i + 0.5) * BLOCK, fmean(r["blocks"][name][i] for r in rows)) for i in range(count)]
 
 
 def curves(by_arm: dict[str, list[Row]], name: str, x: float, top: float) -> list[str]:
-    found = [points(own, name) for own in by_arm.values()]
+    lines = [points(rows, name) for rows in by_arm.values()]
     bottom = top + max(LINE * len(by_arm), 110)
-    last = max(p[0] for line in found for p in line)
-    low = min(0.0, *(p[1] for line in found for p in line))
-    high = 1.05 * max(p[1] for line in found for p in line)
+    last = max(p[0] for line in lines for p in line)
+    low = min(0.0, *(p[1] for line in lines for p in line))
+    high = 1.05 * max(p[1] for line in lines for p in line)
 
-    def across(v: float) -> float:
+    def x_of(v: float) -> float:
         return x + PANEL * v / last
 
-    def up(v: float) -> float:
+    def y_of(v: float) -> float:
         return bottom - (bottom - top) * (v - low) / (high - low)
 
     title = {"accuracy": "greedy accuracy, %", "entropy": "entropy, nats"}[name]
     parts = [text(x + PANEL / 2, top - 8, f"{title}, over steps: mean of the seeds", "middle")]
-    parts += axis(across, 0, last, top, bottom)
+    parts += axis(x_of, 0, last, top, bottom)
     for v in ticks(low, high):
-        parts.append(f'<path d="M{x} {up(v):.1f}H{x + PANEL}" stroke="#e2e2e2"/>')
-        parts.append(text(x - 6, up(v) + 4, f"{v:g}", "end"))
-    for i, line in enumerate(found):
-        path = "L".join(f"{across(a):.1f} {up(b):.1f}" for a, b in line)
+        parts.append(f'<path d="M{x} {y_of(v):.1f}H{x + PANEL}" stroke="#e2e2e2"/>')
+        parts.append(text(x - 6, y_of(v) + 4, f"{v:g}", "end"))
+    for i, line in enumerate(lines):
+        path = "L".join(f"{x_of(a):.1f} {y_of(b):.1f}" for a, b in line)
         parts.append(f'<path d="M{path}" fill="none" stroke="{COLOURS[i]}" stroke-width="1.6"/>')
     return parts
 
@@ -160,25 +162,25 @@ def picture(rows: list[Row]) -> str:
     parts, top = list[str](), 50.0
     columns = [LABELS + i * (PANEL + GAP) for i in range(3)]
     for comparison, second in SECOND.items():
-        own = arms(rows, comparison)
-        if not own:
+        by_seed = arms(rows, comparison)
+        if not by_seed:
             continue
-        by_arm = {name: list(by_seed.values()) for name, by_seed in own.items()}
+        by_arm = {name: list(seeds.values()) for name, seeds in by_seed.items()}
         parts.append(text(10, top - 32, TITLES[comparison], style='font-weight="bold"'))
         for i, name in enumerate(by_arm):
             style = f'fill="{COLOURS[i]}"'
             parts.append(text(LABELS - 12, top + LINE * (i + 0.5) + 4, name, "end", style))
-        for x, figure in zip(columns, ("final accuracy", second), strict=False):
-            values, level = paired_gain(own, FIGURES[figure])
-            limits = LIMITS.get((comparison, figure))
-            parts += dots(values, level, limits, x, top, f"{figure}, less the first arm's")
+        for x, metric in zip(columns, ("final accuracy", second), strict=False):
+            values, level = paired_gain(by_seed, METRICS[metric])
+            limits = LIMITS.get((comparison, metric))
+            parts += dots(values, level, limits, x, top, f"{metric}, minus the first arm's")
         parts += curves(by_arm, OVER_TRAINING[comparison], columns[2], top)
         top += max(LINE * len(by_arm), 110) + 85
-    said = (
-        "A circle is a seed's difference to the first arm, a bar the mean, a thick line its 95 % bootstrap interval over "
-        "seeds; what lies outside a panel is at its edge. Accuracy in points. A colour is an arm."
+    caption = (
+        "Circle: one seed's difference to the first arm; bar: the mean; thick line: its 95 % bootstrap interval over "
+        "seeds. Values outside a panel are drawn at its edge. Accuracy in points. One colour per arm."
     )
-    parts.append(text(10, top - 32, said))
+    parts.append(text(10, top - 32, caption))
     width = columns[2] + PANEL + 20
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top - 25:.0f}" '

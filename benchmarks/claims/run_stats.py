@@ -1,4 +1,4 @@
-"""Figures of a row of claims.py: what the tables, the verdicts and the picture of claims_report.py are made of."""
+"""Metrics of one run's row, for the tables, the verdicts and the picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.claims.arms import COMPARISONS
 from benchmarks.claims.train import BLOCK
 
 Row = Mapping[str, Any]
-MetricValue = Callable[[Row], float | None]
+Metric = Callable[[Row], float | None]  # None: not defined for this run
 THRESHOLD = 0.6
 
 
@@ -31,41 +31,41 @@ def _best(row: Row) -> float:
     return 100 * float(max(row["evals"]["accuracy"]))
 
 
-def _reach(what: str) -> MetricValue:
-    """`step` or `rollouts` when the mean of three evaluations in a row reaches the threshold; None: never."""
+def _reach(axis: str) -> Metric:
+    """The `step` or number of `rollouts` at which the mean of three consecutive evaluations reaches the threshold; None: never."""
 
-    def found(row: Row) -> float | None:
-        at, seen = row["evals"][what], row["evals"]["accuracy"]
-        means = (fmean(seen[i - 2 : i + 1]) for i in range(2, len(seen)))
-        return next((float(at[i]) for i, m in enumerate(means, 2) if m >= THRESHOLD), None)
+    def metric(row: Row) -> float | None:
+        positions, accuracies = row["evals"][axis], row["evals"]["accuracy"]
+        means = (fmean(accuracies[i - 2 : i + 1]) for i in range(2, len(accuracies)))
+        return next((float(positions[i]) for i, m in enumerate(means, 2) if m >= THRESHOLD), None)
 
-    return found
+    return metric
 
 
-def _mean(name: str) -> MetricValue:
-    """Over all steps."""
+def _mean(name: str) -> Metric:
+    """Mean over all steps."""
     return lambda row: fmean(row["blocks"][name])
 
 
-def _late(name: str) -> MetricValue:
-    """Over the last fifth of the steps."""
+def _late(name: str) -> Metric:
+    """Mean over the last fifth of the steps."""
     return lambda row: fmean(row["blocks"][name][-(len(row["blocks"][name]) // 5) :])
 
 
 def _width(row: Row) -> float:
-    """Greatest less least log ratio of a step, mean over steps."""
+    """Greatest minus least log ratio of a step, mean over steps."""
     blocks = row["blocks"]
     return fmean(blocks["log_ratio_high"]) - fmean(blocks["log_ratio_low"])
 
 
 def _entropy_at_threshold(row: Row) -> float | None:
     step = _reach("step")(row)
-    found = row["blocks"]["entropy"]
-    return None if step is None else float(found[min(int(step) // BLOCK, len(found) - 1)])
+    entropies = row["blocks"]["entropy"]
+    return None if step is None else float(entropies[min(int(step) // BLOCK, len(entropies) - 1)])
 
 
 AT = f"{THRESHOLD:.0%}".replace("%", " %")
-FIGURES: dict[str, MetricValue] = {
+METRICS: dict[str, Metric] = {
     "accuracy at the start": _start,
     "final accuracy": _accuracy,
     "best accuracy": _best,
@@ -95,7 +95,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "cw": (*_ALL, *_ENTROPY, "width of log ratio", *_NORM, "share of tokens with w < 0.5"),
     "gvpo": (*_ALL, "sampled reward, last fifth", *_ENTROPY[:2], "width of log ratio", _NORM[0]),
 }
-SECOND = {  # beside accuracy in the picture
+SECOND = {  # the second metric in the picture, next to accuracy
     "gpg": f"rollouts to {AT}",
     "gmpo": "width of log ratio",
     "gmpo_fast": "width of log ratio",
@@ -105,10 +105,10 @@ SECOND = {  # beside accuracy in the picture
 
 
 def arms(rows: list[Row], comparison: str) -> dict[str, dict[int, Row]]:
-    """The reported rows of a comparison by arm, in the order of claims_arms.py, and by seed."""
-    own = [r for r in rows if r["comparison"] == comparison and r["seed"] != SWEEP_SEED]
+    """The reported rows of a comparison, by arm (in the order of arms.py) and by seed."""
+    reported = [r for r in rows if r["comparison"] == comparison and r["seed"] != SWEEP_SEED]
     return {
-        a.name: {r["seed"]: r for r in own if r["arm"] == a.name}
+        a.name: {r["seed"]: r for r in reported if r["arm"] == a.name}
         for a in COMPARISONS[comparison]
-        if any(r["arm"] == a.name for r in own)
+        if any(r["arm"] == a.name for r in reported)
     }

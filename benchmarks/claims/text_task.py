@@ -1,8 +1,8 @@
-"""A text problem for claims.py on one CPU thread: write 2 to 4 digits and EOS in the order that the prompt asks for.
+"""A text task for one CPU thread: write 2 to 4 digits and EOS in the order that the prompt asks for.
 
-The order is as given, reversed, ascending or descending. Warm-up answers are in an order of chance: the policy learns to
-write all four, and not which of them is asked for; that is left for RL. A reward is 1 for the exact answer, else 0. The policy
-is a two-layer causal transformer that keeps keys and values while it samples. No loss of RL is here: see claims_train.py.
+The order is as given, reversed, ascending or descending. Warm-up answers are in a random order: the policy learns to
+write all four orders, but not which of them is asked for; that is left to RL. The reward is 1 for the exact answer, else 0.
+The policy is a two-layer causal transformer that samples with a KV cache. The RL losses are in train.py.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x: Tensor, past: Cache | None) -> tuple[Tensor, Cache]:
-        """The next hidden states, and the keys and values so far; with a past, x is one token."""
+        """The hidden states after this block, and its KV cache; with `past`, x is one token."""
         rows, tokens, _ = x.shape
         split = self.qkv(self.before(x)).view(rows, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         q, k, v = split.unbind(0)
         if past is not None:
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=past is None)
-        x = x + self.out(seen.transpose(1, 2).reshape(rows, tokens, WIDTH))
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=past is None)
+        x = x + self.out(attended.transpose(1, 2).reshape(rows, tokens, WIDTH))
         return x + self.down(functional.gelu(self.up(self.between(x)))), (k, v)
 
 
@@ -58,9 +58,9 @@ class Policy(nn.Module):
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, ids: Tensor, past: list[Cache] | None = None) -> tuple[Tensor, list[Cache]]:
-        """Logits [B T V] of `ids` [B T], which follow the past, and the caches after them."""
-        begin = 0 if past is None else past[0][0].shape[2]
-        hidden, caches = self.token(ids) + self.place[begin : begin + ids.shape[1]], []
+        """Logits [B T V] of `ids` [B T], which follow `past`, and the KV caches extended by them."""
+        start = 0 if past is None else past[0][0].shape[2]
+        hidden, caches = self.token(ids) + self.place[start : start + ids.shape[1]], []
         for i, block in enumerate(self.blocks):
             hidden, cache = block(hidden, None if past is None else past[i])
             caches.append(cache)
@@ -73,8 +73,8 @@ class Problem:
     answers: Tensor  # [N ANSWER], PAD after EOS
 
 
-def problem(count: int, generator: torch.Generator, *, obeyed: bool = True) -> Problem:
-    """Digits and the order that is asked for; not `obeyed`: each answer is in an order of chance."""
+def problem(count: int, generator: torch.Generator, *, ordered: bool = True) -> Problem:
+    """Prompts of digits and an order, with their answers; not `ordered`: each answer is in a random order."""
     prompts = torch.full((count, PROMPT), PAD)
     answers = torch.full((count, ANSWER), PAD)
     for i in range(count):
@@ -83,28 +83,28 @@ def problem(count: int, generator: torch.Generator, *, obeyed: bool = True) -> P
         digits = torch.randint(0, 10, (n,), generator=generator)
         prompts[i, LONGEST - n : LONGEST] = digits
         prompts[i, LONGEST] = FIRST_ORDER + asked
-        answers[i, :n] = ORDERS[asked if obeyed else other](digits)
+        answers[i, :n] = ORDERS[asked if ordered else other](digits)
         answers[i, n] = EOS
     return Problem(prompts=prompts, answers=answers)
 
 
 @torch.no_grad()
 def play(policy: Policy, prompts: Tensor, count: int, generator: torch.Generator | None) -> Tensor:
-    """Answers [B·count ANSWER] at temperature 1, greedy without a generator; PAD after EOS."""
+    """Sample answers [B·count ANSWER] at temperature 1, or greedily without a generator; PAD after EOS."""
     logits, past = policy(prompts)
     logits = logits[:, -1].repeat_interleave(count, 0)
     past = [(k.repeat_interleave(count, 0), v.repeat_interleave(count, 0)) for k, v in past]
     done, tokens = torch.zeros(len(logits), dtype=torch.bool), []
     for t in range(ANSWER):
         if generator is None:
-            chosen = logits.argmax(-1)
+            ids = logits.argmax(-1)
         else:
-            chosen = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
-        chosen = chosen.masked_fill(done, PAD)
-        tokens.append(chosen)
-        done = done | (chosen == EOS)
+            ids = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
+        ids = ids.masked_fill(done, PAD)
+        tokens.append(ids)
+        done = done | (ids == EOS)
         if t + 1 < ANSWER:
-            logits, past = policy(chosen[:, None], past)
+            logits, past = policy(ids[:, None], past)
             logits = logits[:, -1]
     return torch.stack(tokens, 1)
 
@@ -114,12 +114,12 @@ def score(answers: Tensor, gold: Tensor) -> Tensor:
 
 
 def action_mask(answers: Tensor) -> Tensor:
-    """Everything up to and with EOS; a PAD that the policy sampled itself is an action, too."""
+    """True up to and including EOS; a PAD that the policy sampled itself is also an action."""
     ended = (answers == EOS).long()
     return ended.cumsum(1) - ended == 0
 
 
-def measure(policy: Policy, prompts: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
+def token_logprobs(policy: Policy, prompts: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probs and entropy of each token of the answers, [B T] each."""
     logits = policy(torch.cat([prompts, answers[:, :-1]], 1))[0][:, PROMPT - 1 :].log_softmax(-1)
     logprobs = logits.gather(-1, answers[..., None])[..., 0]
@@ -127,15 +127,15 @@ def measure(policy: Policy, prompts: Tensor, answers: Tensor) -> tuple[Tensor, T
     return logprobs, -(frozen.exp() * frozen).sum(-1)
 
 
-def warm(seed: int) -> Policy:
-    """The policy that all arms of a seed begin with."""
+def warm_up(seed: int) -> Policy:
+    """Train the initial policy of all arms of a seed."""
     torch.manual_seed(seed)
     policy, generator = Policy(), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(policy.parameters(), lr=WARM_RATE)
     for _ in range(WARM_STEPS):
-        given = problem(WARM_PROMPTS, generator, obeyed=False)
-        logprobs, _ = measure(policy, given.prompts, given.answers)
-        loss = -logprobs[action_mask(given.answers)].mean()
+        batch = problem(WARM_PROMPTS, generator, ordered=False)
+        logprobs, _ = token_logprobs(policy, batch.prompts, batch.answers)
+        loss = -logprobs[action_mask(batch.answers)].mean()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -1,7 +1,7 @@
-"""A run of claims.py: sample groups, update, evaluate, until the arm's steps are used up.
+"""One training run: sample groups, update, evaluate, until the arm's steps are used up.
 
-A step samples PROMPTS groups of GROUP answers. Its groups are split into `slices` of whole groups, an update each, gone
-through `passes` times: with 8 slices the last eighth is trained on by a policy that has moved 7 times since it sampled.
+A step samples PROMPTS groups of GROUP answers. They are split into `slices` of whole groups, one update each, and this is
+repeated `passes` times: with 8 slices the last eighth is trained on by a policy that was updated 7 times since it sampled.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from benchmarks.claims.text_task import (
     Policy,
     Problem,
     action_mask,
-    measure,
     play,
     problem,
     score,
+    token_logprobs,
 )
 from vlrft.algorithms import find_algorithm, policy_loss
 
@@ -33,22 +33,22 @@ POOL, PROMPTS, GROUP, STORED = (
     8,
     16,
 )  # pool: prompts to train on; stored: the last rollouts of each prompt
-HELD_OUT, EVERY = 512, 10  # prompts; an evaluation after so many steps' worth of rollouts
-BLOCK = 20  # steps that a figure in a row is of
+HELD_OUT, EVERY = 512, 10  # prompts; batches of sampled rollouts between evaluations
+BLOCK = 20  # steps that one value in a row summarises
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """A group: answers to one prompt; as a keep rule sees it (`rewards`)."""
+    """A group: answers to one prompt. `rewards` is the attribute that group filters read."""
 
     prompt: int
     answers: Tensor  # [G ANSWER]
     rewards: list[float]
-    fresh: int  # the others, at the end, are stored ones
+    fresh: int  # number of answers sampled in this step; the others, at the end, are stored ones
 
 
 class Prompts:
-    """The prompts of a run in random order, again and again, and the last answers to each."""
+    """The prompts of a run, reshuffled in every epoch, and the last answers to each."""
 
     def __init__(self, pool: Problem, generator: torch.Generator) -> None:
         self.pool, self.generator = pool, generator
@@ -56,7 +56,7 @@ class Prompts:
         self.stored: dict[int, deque[Tensor]] = {}
 
     def groups(self, policy: Policy, share: float) -> list[Answers]:
-        """A group a prompt; a `share` of it stored answers where the prompt has that many."""
+        """One group per prompt; a `share` of its answers are stored ones where the prompt has that many."""
         if len(self.order) < PROMPTS:
             self.order = torch.randperm(len(self.pool.prompts), generator=self.generator).tolist()
         chosen, self.order = self.order[:PROMPTS], self.order[PROMPTS:]
@@ -65,18 +65,18 @@ class Prompts:
         for p, answers in zip(chosen, fresh.view(PROMPTS, GROUP, -1), strict=True):
             kept = self.stored.setdefault(p, deque(maxlen=STORED))
             take = old if len(kept) >= old else 0
-            own = answers[: GROUP - take]
+            new = answers[: GROUP - take]
             if take:
                 pick = torch.randperm(len(kept), generator=self.generator)[:take].tolist()
-                answers = torch.cat([own, torch.stack([kept[i] for i in pick])])
-            kept.extend(own)
+                answers = torch.cat([new, torch.stack([kept[i] for i in pick])])
+            kept.extend(new)
             rewards = score(answers, self.pool.answers[p].expand_as(answers)).tolist()
-            groups.append(Answers(prompt=p, answers=answers, rewards=rewards, fresh=len(own)))
+            groups.append(Answers(prompt=p, answers=answers, rewards=rewards, fresh=len(new)))
         return groups
 
 
 def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict[str, Any]:
-    """A run: greedy accuracy on held-out prompts every so often, and figures of the steps in between."""
+    """Train one arm; return greedy accuracy on held-out prompts every EVERY batches, and the steps' metrics in blocks."""
     torch.manual_seed(seed)
     policy, initial = Policy(), Policy()
     policy.load_state_dict(start)
@@ -85,13 +85,13 @@ def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict
     generator = torch.Generator().manual_seed(3000 + seed)
     prompts = Prompts(problem(POOL, torch.Generator().manual_seed(1000 + seed)), generator)
     optimizer = torch.optim.Adam(policy.parameters(), lr=rate)
-    keep = find_algorithm({"name": arm.method, **arm.overrides}).keep
+    keep = find_algorithm({"name": arm.algorithm, **arm.overrides}).keep
     steps: list[dict[str, float]] = []
-    drawn, fresh = 0, 0  # attempts of PROMPTS groups; rollouts that were sampled anew
+    drawn, fresh = 0, 0  # attempts of PROMPTS groups; sampled rollouts, without stored ones
 
     def evaluate() -> tuple[int, int, float]:
-        given = play(policy, held_out.prompts, 1, None)
-        return len(steps), fresh, float(score(given, held_out.answers).mean())
+        answers = play(policy, held_out.prompts, 1, None)
+        return len(steps), fresh, float(score(answers, held_out.answers).mean())
 
     def used() -> int:
         return len(steps) if arm.same_steps else drawn
@@ -100,17 +100,17 @@ def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict
     while used() < arm.steps:
         before, groups, valid = used(), list[Answers](), 0
         for _ in range(keep.max_attempts):
-            found = prompts.groups(policy, arm.stored)
-            groups += found
+            attempt = prompts.groups(policy, arm.stored)
+            groups += attempt
             drawn += 1
-            fresh += sum(g.fresh for g in found)
+            fresh += sum(g.fresh for g in attempt)
             valid = sum(max(g.rewards) > min(g.rewards) for g in groups)
             if keep.enough(valid, PROMPTS) or (not arm.same_steps and drawn >= arm.steps):
                 break
         chosen = cast(list[Answers], keep.choose(cast(Any, groups), PROMPTS))
-        figures = update(policy, initial, optimizer, arm, prompts.pool, chosen)
+        metrics = update(policy, initial, optimizer, arm, prompts.pool, chosen)
         sampled = [r for g in groups for r in g.rewards[: g.fresh]]
-        steps.append(figures | {"reward": fmean(sampled), "valid": valid / len(groups)})
+        steps.append(metrics | {"reward": fmean(sampled), "valid": valid / len(groups)})
         if used() // EVERY > before // EVERY:
             evals.append(evaluate())
     names = ("step", "rollouts", "accuracy")
@@ -119,7 +119,7 @@ def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict
 
 
 def blocks(steps: list[dict[str, float]]) -> dict[str, list[float]]:
-    """Each figure's mean over each BLOCK steps (of a `…_max`: the greatest)."""
+    """Each metric's mean over every BLOCK steps; of one that ends in `_max`, the greatest value."""
     parts = [steps[i : i + BLOCK] for i in range(0, len(steps), BLOCK)]
     return {
         name: [(max if name.endswith("_max") else fmean)([s[name] for s in part]) for part in parts]
@@ -135,20 +135,20 @@ def update(
     pool: Problem,
     groups: list[Answers],
 ) -> dict[str, float]:
-    """The updates of a step; their extremes of log ratio, and means of other figures over them."""
+    """Make the updates of a step; return the extremes of the log ratio over them, and the means of the other metrics."""
     index = torch.tensor([g.prompt for g in groups]).repeat_interleave(GROUP)
     prompts, answers = pool.prompts[index], torch.cat([g.answers for g in groups])
     rewards = torch.tensor([r for g in groups for r in g.rewards])
     replayed = torch.cat([torch.arange(GROUP) >= g.fresh for g in groups])
     mask = action_mask(answers)
     with torch.no_grad():
-        old, entropy = measure(policy, prompts, answers)
-        reference = measure(initial, prompts, answers)[0] if arm.reference else None
+        old, entropy = token_logprobs(policy, prompts, answers)
+        reference = token_logprobs(initial, prompts, answers)[0] if arm.reference else None
     low, high, norms, below = 0.0, 0.0, [], []
     for part in list(torch.arange(len(index)).chunk(arm.slices)) * arm.passes:
-        logprobs, _ = measure(policy, prompts[part], answers[part])
-        found = policy_loss(
-            arm.method,
+        logprobs, _ = token_logprobs(policy, prompts[part], answers[part])
+        result = policy_loss(
+            arm.algorithm,
             logprobs=logprobs,
             rewards=rewards[part],
             group=part // GROUP,
@@ -159,12 +159,12 @@ def update(
             **arm.overrides,
         )
         optimizer.zero_grad()
-        found.loss.backward()  # type: ignore[no-untyped-call]
-        moved = (logprobs.detach() - old[part])[mask[part]]
-        low, high = min(low, float(moved.min())), max(high, float(moved.max()))
+        result.loss.backward()  # type: ignore[no-untyped-call]
+        log_ratio = (logprobs.detach() - old[part])[mask[part]]
+        low, high = min(low, float(log_ratio.min())), max(high, float(log_ratio.max()))
         gradients = [p.grad.norm() for p in policy.parameters() if p.grad is not None]
         norms.append(float(torch.stack(gradients).norm()))
-        below.append(found.metrics.get("weight/below_half", 0.0))
+        below.append(result.metrics.get("weight/below_half", 0.0))
         optimizer.step()
     return {
         "log_ratio_low": low,

@@ -1,4 +1,4 @@
-"""The papers' claims as differences of a figure between two arms of a seed, and what the rows say of each."""
+"""The papers' claims, each the difference of a metric between two arms with the same seed, and the verdict of the rows."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from benchmarks.claims.run_stats import AT, FIGURES, Row, arms
+from benchmarks.claims.run_stats import AT, METRICS, Row, arms
 from vlrft.evaluation.bootstrap import bootstrap
 
-MARGIN = 5.0  # points of accuracy within which two arms count as equally good
+MARGIN = 5.0  # points of accuracy; a smaller difference counts as equally good
 SEEDS = 3  # with fewer there is no verdict
 RULE = (
-    "A claim of *more* (*less*) is **supported** when the 95 % interval of the paired difference lies on the claimed side of 0 "
-    "and so does every seed, **contradicted** when both lie on the other side, and else **not distinguishable here**; it *leans* when "
-    "the interval alone does. A claim "
+    "A claim of *more* (*less*) is **supported** when the 95 % interval of the paired difference and every seed lie on the claimed "
+    "side of 0, **contradicted** when they all lie on the other side, and otherwise **not distinguishable here**; it *leans* when only "
+    "the interval lies on one side. A claim "
     f"of *no worse* is supported when the whole interval lies above −{MARGIN:g} points, contradicted when it lies below."
 )
 
@@ -24,18 +24,18 @@ _GRPO = "grpo, clip 0.2, no KL"
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """`figure` of `arm` less that of `than` (None: less the run's own start) is `more` or `less` than 0, or no worse."""
+    """`metric` of `arm` minus that of `than` (None: minus the accuracy at the start of the same run) is `more` or `less` than 0, or no worse."""
 
     comparison: str
     text: str
     arm: str
     than: str | None
-    figure: str = "final accuracy"
+    metric: str = "final accuracy"
     kind: Literal["more", "less", "no worse"] = "more"
 
 
 def _gmpo(comparison: str) -> list[Claim]:
-    said: list[tuple[str, str, str, Literal["more", "less"]]] = [
+    claims: list[tuple[str, str, str, Literal["more", "less"]]] = [
         ("GMPO is better than GRPO", _GRPO, "final accuracy", "more"),
         ("its ratios stay in a narrower range than GRPO's", _GRPO, "width of log ratio", "less"),
         ("its entropy stays higher than GRPO's", _GRPO, "entropy, mean", "more"),
@@ -51,10 +51,10 @@ def _gmpo(comparison: str) -> list[Claim]:
             text=text,
             arm="gmpo, clip 0.4",
             than=than,
-            figure=figure,
+            metric=metric,
             kind=kind,
         )
-        for text, than, figure, kind in said
+        for text, than, metric, kind in claims
     ]
 
 
@@ -77,7 +77,7 @@ CLAIMS = [
         text="C reaches the threshold in fewer rollouts than A",
         arm="C",
         than="A",
-        figure=f"rollouts to {AT}",
+        metric=f"rollouts to {AT}",
         kind="less",
     ),
     Claim(
@@ -85,7 +85,7 @@ CLAIMS = [
         text="D reaches the threshold in fewer steps than C",
         arm="D_steps",  # evaluated at the same steps as C
         than="C",
-        figure=f"steps to {AT}",
+        metric=f"steps to {AT}",
         kind="less",
     ),
     Claim(
@@ -93,7 +93,7 @@ CLAIMS = [
         text="D reaches the threshold in fewer rollouts than C",
         arm="D",
         than="C",
-        figure=f"rollouts to {AT}",
+        metric=f"rollouts to {AT}",
         kind="less",
     ),
     *_gmpo("gmpo"),
@@ -103,14 +103,14 @@ CLAIMS = [
         text="CW-GRPO keeps entropy higher than GRPO",
         arm="cw_grpo",
         than="grpo",
-        figure="entropy, mean",
+        metric="entropy, mean",
     ),
     Claim(
         comparison="cw",
         text="also at the same accuracy",
         arm="cw_grpo",
         than="grpo",
-        figure=f"entropy at {AT}",
+        metric=f"entropy at {AT}",
     ),
     Claim(comparison="cw", text="CW-GRPO is better than GRPO", arm="cw_grpo", than="grpo"),
     _gvpo("the Var term helps: full is better than without it", _FULL, "without Var", "more"),
@@ -127,22 +127,22 @@ CLAIMS = [
 
 
 def differences(claim: Claim, rows: list[Row]) -> tuple[list[float], int]:
-    """One a seed, and how many seeds lack one of the two figures."""
-    by_arm, read = arms(rows, claim.comparison), FIGURES[claim.figure]
-    found, missing = [], 0
+    """One difference per seed, and the number of seeds that lack one of the two values."""
+    by_arm, metric = arms(rows, claim.comparison), METRICS[claim.metric]
+    values, missing = [], 0
     for seed, row in by_arm.get(claim.arm, {}).items():
         other = row if claim.than is None else by_arm.get(claim.than, {}).get(seed)
-        start = FIGURES["accuracy at the start"]
-        a, b = read(row), (start if claim.than is None else read)(other) if other else None
+        start = METRICS["accuracy at the start"]
+        a, b = metric(row), (start if claim.than is None else metric)(other) if other else None
         if a is None or b is None:
             missing += 1
         else:
-            found.append(a - b)
-    return found, missing
+            values.append(a - b)
+    return values, missing
 
 
-def judged(claim: Claim, values: list[float]) -> str:
-    """By RULE; with what an interval, or the seeds, say short of it."""
+def judge(claim: Claim, values: list[float]) -> str:
+    """The verdict by RULE, and which way the interval or the seeds lean when it is not reached."""
     low, high = bootstrap(values)
     if claim.kind == "no worse":
         lower = ", every seed lower" if max(values) < 0 else ""
@@ -160,8 +160,8 @@ def judged(claim: Claim, values: list[float]) -> str:
 
 
 def lines(rows: list[Row], comparison: str) -> list[str]:
-    """A Markdown table row a claim."""
-    out = ["| claim | figure | difference | seeds up | verdict |", "| --- " * 5 + "|"]
+    """One Markdown table row per claim."""
+    out = ["| claim | metric | difference | seeds up | verdict |", "| --- " * 5 + "|"]
     for claim in CLAIMS:
         values, missing = differences(claim, rows) if claim.comparison == comparison else ([], 0)
         if len(values) < SEEDS:
@@ -171,6 +171,6 @@ def lines(rows: list[Row], comparison: str) -> list[str]:
         spread = f"{fmean(values):+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
         seeds = f"{up} of {len(values)}" + (f", {missing} without" if missing else "")
         between = f"{claim.arm} − {claim.than or 'its start'}"
-        cells = [claim.text, f"{claim.figure}: {between}", spread, seeds, judged(claim, values)]
+        cells = [claim.text, f"{claim.metric}: {between}", spread, seeds, judge(claim, values)]
         out.append("| " + " | ".join([*cells[:4], f"**{cells[4]}**"]) + " |")
     return out if len(out) > 2 else [f"Fewer than {SEEDS} seeds: no verdict."]
