@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from tests.fakes.policies import CORPUS, Family, tiny_config
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
+from vlrft.testing.small_policies import CORPUS, Family, tiny_config
 
 Tiny = Callable[[Family], Policy]
 

@@ -1,6 +1,6 @@
 """The packed forward against transformers' own, a whole row for each completion: log-probs and gradients.
 
-    python -m benchmarks.correctness.equality [--hidden 256 --layers 4] [--dtype float32] [--device cpu] [--out FILE.md]
+    python -m benchmarks.correctness equality [--hidden 256 --layers 4] [--dtype float32] [--device cpu] [--out FILE.md]
 
 For every model family: activation checkpointing, LoRA, a frozen vision tower (its features kept) and logits in chunks,
 on ragged groups with one image, several images a sample, text alone, all of these in one micro-batch, and one group cut
@@ -21,8 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.fakes.policies import CORPUS, ask, noise_image
-from tests.rollout.engines.test_hf import plain_generate
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.memory import limits
 from vlrft.policy.load import load_policy
@@ -32,6 +30,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Prompt
+from vlrft.testing.small_policies import CORPUS, ask, noise_image, plain_generate
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen2", "llama")
 FROZEN = ("vision", "projector")

@@ -1,6 +1,6 @@
 """Does a run survive `kill -9`? One run undisturbed, one killed at random moments and resumed: the same bits?
 
-    python -m benchmarks.correctness.kill --out runs/kill [--config configs/quickstart.yaml] [--kills 3] [--seed 0] [key=value …]
+    python -m benchmarks.correctness kill --out runs/kill [--config configs/quickstart.yaml] [--kills 3] [--seed 0] [key=value …]
 
 Prints when it killed, what the resumed runs said, and sha256 of both final weights and of both metrics (without the
 keys under time/, speed/ and memory/).

@@ -1,6 +1,6 @@
 """What an objective costs beside the language-model head that feeds it.
 
-    python -m benchmarks.cost.objectives [--rows 512 --tokens 2048] [--hidden 1536 --vocab 151936] [--out FILE.json]
+    python -m benchmarks.cost objectives [--rows 512 --tokens 2048] [--hidden 1536 --vocab 151936] [--out FILE.json]
 
 Times each method's loss and its gradient over [rows, tokens] log-probs, and the head's forward and backward (hidden ->
 logits -> log-prob -> gradient of hidden and weight) over `--head-tokens` tokens, scaled to as many tokens: the head's cost

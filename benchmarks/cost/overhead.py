@@ -1,6 +1,6 @@
 """What the loop costs beside the model and the rewards, and how long the command takes to say something.
 
-    python -m benchmarks.cost.overhead [--steps 8] [--repeats 9] [--only loop | command] [--out DIR]
+    python -m benchmarks.cost overhead [--steps 8] [--repeats 9] [--only loop | command] [--out DIR]
 
 P10: two shapes of training, each step's processor seconds by phase (vlrft/tracing/phases.py), one thread, so that what others do
 on the machine counts little; the first steps of a stage are not counted. Overhead is every phase but the model's (MODEL)

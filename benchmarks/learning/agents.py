@@ -1,7 +1,7 @@
 """Does RL over plays of many turns teach? Small policies of random weights, warmed up by gold plays, then RL; seed by seed.
 
-    python -m benchmarks.learning.agents gridworld --out runs/agents [--seeds 0 1 2] [--methods gpg gigpo]
-    python -m benchmarks.learning.agents alfworld --data DIR --out runs/agents --warm 0 [--seeds 0 1 2] [--methods grpo gmpo] [--jobs 2]
+    python -m benchmarks.learning agents gridworld --out runs/agents [--seeds 0 1 2] [--methods gpg gigpo]
+    python -m benchmarks.learning agents alfworld --data DIR --out runs/agents --warm 0 [--seeds 0 1 2] [--methods grpo gmpo] [--jobs 2]
 
 A seed's warm-up is run once, and each method goes on from its checkpoint; --warm takes one for all seeds. Runs that are finished are not repeated. Settings are
 those of agents/NAME_{sft,rl}.yaml. Success is measured before and after on the same held-out plays; gains are paired. Writes
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+")
     parser.add_argument("--warm", type=int, help="the seed of one warm-up for all")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--results", type=Path, default=HERE.parent / "results")
     args = parser.parse_args()
     given = [f"task.options.data={args.data}"] if args.data else []
     methods = args.methods or METHODS[args.task]
@@ -153,7 +153,7 @@ def main() -> None:
     head = [
         f"# RL over plays: {args.task}",
         "",
-        "`python -m benchmarks.learning.agents`; 95 % intervals.",
+        "`python -m benchmarks.learning agents`; 95 % intervals.",
         "",
     ]
     page = [*head, *report, "", f"{where}; {day}."]

@@ -1,6 +1,6 @@
 """A picture of what a grounding run sees and says: true boxes solid, predicted ones dashed, IoU below.
 
-    python -m benchmarks.learning.boxes RUN [RUN ...] --out boxes.png [--each 8]
+    python -m benchmarks.learning boxes RUN [RUN ...] --out boxes.png [--each 8]
 
 A row a run: the first records of its last evaluation whose gold answer is a box, in the order of the split.
 """

@@ -1,9 +1,10 @@
 """Every pack from raw files to an evaluated policy: prepare, check, three steps of GPG, both graders, two model families.
 
-    python -m benchmarks.learning.packs --out runs/packs
+    python -m tests.fixtures.make DIR
+    python -m benchmarks.learning packs --data DIR --out runs/packs [--only PACK …]
 
-The data are the small sets of `tests/fixtures/make.py`, in the schemas of the originals; the policies are built and
-untrained, so that the figures say that it runs, and nothing about learning. Prints a Markdown table.
+The first command writes small data sets in the schemas of the originals, a folder per pack. The policies have random
+weights, so the results show that every pack runs, and nothing about learning. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-
-from tests.fixtures.make import main as make_data
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
@@ -126,19 +125,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="the folder with a folder per pack"
+    )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", help="packs")
+    parser.add_argument("--only", nargs="+", metavar="PACK")
     args = parser.parse_args()
+    cases = [case for case in CASES if args.only is None or case.pack in args.only]
+    missing = [c.pack for c in cases if c.sources and not (args.data / c.pack).is_dir()]
+    if missing:
+        parser.error(
+            f"--data {args.data}: no folder for {', '.join(missing)}; write the data sets with "
+            f"`python -m tests.fixtures.make {args.data}`"
+        )
     args.out.mkdir(parents=True, exist_ok=True)
-    make_data(args.out / "raw")
     print("| pack | family | rows prepared | gold at full marks | steps | eval | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for case in CASES:
+    for case in cases:
         for family in case.families:
-            if args.only is None or case.pack in args.only:
-                print(
-                    f"| {' | '.join(row(case, family, args.out / 'raw', args.out))} |", flush=True
-                )
+            print(f"| {' | '.join(row(case, family, args.data, args.out))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Does RL teach, and only because of the rewards? The quickstart over seeds and families, each beside its control.
 
-    python -m benchmarks.learning.quickstart --out runs/benchmark [--jobs 2] [--seeds 0 1 2] [--config configs/quickstart.yaml]
+    python -m benchmarks.learning quickstart --out runs/benchmark [--jobs 2] [--seeds 0 1 2] [--config configs/quickstart.yaml]
 
 A control is the same run with rewards permuted within each group (`permute_rewards=true`): it must not learn. Runs
 that are finished are not repeated. Prints a table; writes rows.json (raw figures, versions, machine) into --out.

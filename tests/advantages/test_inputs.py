@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.advantages.steps import step_of
-from tests.fakes.policies import group, sample
 from vlrft.advantages import (
     ESTIMATORS,
     Estimator,
@@ -20,6 +19,7 @@ from vlrft.advantages import (
 )
 from vlrft.schema import Group, Piece, Prompt, RewardError, Rollout, TrainingRow, Turn
 from vlrft.schema.errors import AdvantageError
+from vlrft.testing.small_policies import group, sample
 
 MINE = Estimator(name="mine", doc="The reward.")
 

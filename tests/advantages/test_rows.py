@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.fakes.policies import group
 from vlrft.advantages.rows import estimate_rows, rollout_means, turn_means
 from vlrft.algorithms import ALGORITHMS
 from vlrft.schema import Group, Piece, Prompt, TrainingRow, Turn
+from vlrft.testing.small_policies import group
 
 ESTIMATOR = ALGORITHMS["gpg"].estimator
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fakes.policies import sample
 from vlrft.advantages import ESTIMATORS
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm, override, policy_loss
 from vlrft.objectives.policy_gradient import PolicyGradient
 from vlrft.schema import Group, Piece, Prompt, Rollout, TrainingRow
+from vlrft.testing.small_policies import sample
 from vlrft.trainer.batch import make_batch
 
 PLAIN = Algorithm(name="plain", doc="", paper="", objective=PolicyGradient(), reduction="token")

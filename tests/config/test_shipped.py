@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.policies import sample
 from vlrft.config import TaskConfig
 from vlrft.config.load import dump_config, load_config
 from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Sample
+from vlrft.testing.small_policies import sample
 from vlrft.trainer.stage_settings import resolve_stages
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.policies import sample
 from tests.tasks.alfworld.generated import generate_games
 from vlrft.config import TaskConfig
 from vlrft.envs import SingleTurn
@@ -15,6 +14,7 @@ from vlrft.rollout.gold import gold_turns
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Env, Observation, Step
 from vlrft.testing.environment import EnvironmentConformance
+from vlrft.testing.small_policies import sample
 
 
 class TestSingleTurn(EnvironmentConformance):

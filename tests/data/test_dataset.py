@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from tests.fakes.policies import noise_image
 from vlrft.data import LazySamples, open_image, open_source
 from vlrft.data.source import parse_picture, read_file
 from vlrft.data.tables import hub_rows
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import noise_image
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 

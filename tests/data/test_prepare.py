@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.policies import noise_image
 from vlrft.cli.main import main
 from vlrft.config.load import task_config
 from vlrft.data import Defect, Row, prepare
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import noise_image
 
 PACK = """
 from dataclasses import dataclass

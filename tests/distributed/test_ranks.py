@@ -12,8 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.fakes.policies import CORPUS, group_of, tiny_config
-from tests.fakes.process_ranks import run_ranks
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import UpdateConfig
@@ -23,6 +21,8 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.process_ranks import run_ranks
+from vlrft.testing.small_policies import CORPUS, group_of, tiny_config
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 

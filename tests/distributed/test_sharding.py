@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.policies import group, noise_image, sample
 from tests.fakes.thread_ranks import run_thread_ranks
 from vlrft.distributed.ranks import Ranks
 from vlrft.distributed.sharding import gather_groups, shard_by_size
@@ -18,6 +17,7 @@ from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import collect
 from vlrft.selection.group_filters import Accumulate, DynamicSampling, Keep, KeepAll
 from vlrft.selection.prompt_sampler import PromptSampler
+from vlrft.testing.small_policies import group, noise_image, sample
 
 Rewards = Callable[[str], list[float]]
 

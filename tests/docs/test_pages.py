@@ -29,11 +29,16 @@ def test_every_named_file_exists(path: str) -> None:
 
 @pytest.mark.parametrize("path", [*PAGES, *RESULTS])
 def test_every_benchmark_that_is_named_can_be_run(path: str) -> None:
-    for name in set(re.findall(r"python -m (benchmarks\.[a-z_.]*[a-z])", read_page(path))):
+    pattern = r"python -m (benchmarks\.[a-z_.]*[a-z])(?: ([a-z_]+))?"
+    for name, program in set(re.findall(pattern, read_page(path))):
         spec = importlib.util.find_spec(name)
         assert spec is not None, name
         if spec.submodule_search_locations:
-            assert importlib.util.find_spec(f"{name}.__main__") is not None, name
+            main = importlib.util.find_spec(f"{name}.__main__")
+            assert main is not None, name
+            if "run_program(" in Path(str(main.origin)).read_text(encoding="utf-8"):
+                assert program, f"{name}: which program?"
+                assert importlib.util.find_spec(f"{name}.{program}") is not None, program
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.fakes.policies import CORPUS, tiny_config
 from tests.memory.shapes import MODEL
 from vlrft.config import UpdateConfig
 from vlrft.engine import build_engine
@@ -15,6 +14,7 @@ from vlrft.memory.rank_memory import GradientMemory
 from vlrft.memory.shapes import WeightBytes
 from vlrft.policy.load import load_policy
 from vlrft.schema.errors import NonFiniteError
+from vlrft.testing.small_policies import CORPUS, tiny_config
 
 
 def rates(steps: int, **settings: object) -> list[float]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.fakes.policies import group, sample
 from vlrft.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Group, Metric, Record, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import group, sample
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.policies import noise_image
 from vlrft.evaluation.result_files import read_records, write_records
 from vlrft.schema import DataError, Record, Turn
+from vlrft.testing.small_policies import noise_image
 
 RECORD = Record(
     id="a",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.policies import sample
 from vlrft.grading import (
     MAX_ANSWER,
     expects,
@@ -14,6 +13,7 @@ from vlrft.grading import (
     read_integer,
     read_letter,
 )
+from vlrft.testing.small_policies import sample
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from tests.docs.howto.test_own_trainer import BLOCKS
-from tests.fakes.policies import CORPUS, tiny_config
 from vlrft.algorithms import policy_loss
 from vlrft.policy.load import load_policy
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import CORPUS, tiny_config
 
 pytest.importorskip("trl")
 pytestmark = pytest.mark.filterwarnings("default")  # other packages warn

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.fakes.policies import CORPUS, noise_image, tiny_config
 from vlrft.policy.load import load_policy
+from vlrft.testing.small_policies import CORPUS, noise_image, tiny_config
 
 pytest.importorskip("trl")
 pytestmark = pytest.mark.filterwarnings("default")  # other packages warn

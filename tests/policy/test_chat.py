@@ -11,9 +11,9 @@ import torch
 from PIL import Image, ImageOps
 
 from tests.conftest import Tiny
-from tests.fakes.policies import ask, noise_image
 from vlrft.policy.chat import Chat
 from vlrft.schema import IMAGE, DataError, Message
+from vlrft.testing.small_policies import ask, noise_image
 from vlrft.vision.images import upright_rgb
 
 

@@ -11,7 +11,6 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from tests.conftest import Tiny
-from tests.fakes.policies import Family, ask, noise_image
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.families import all_families, vision_families, vision_family
 from vlrft.policy.image_features import ImageFeatures
@@ -20,6 +19,7 @@ from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.schema import IMAGE, DataError
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import Family, ask, noise_image
 
 
 def features(start: int, count: int, layers: int) -> ImageFeatures:

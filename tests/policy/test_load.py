@@ -14,7 +14,6 @@ import torch
 from PIL import Image
 
 from tests.conftest import Tiny
-from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy.families.qwen2_vl import QWEN_VISION
 from vlrft.policy.load import load_policy
@@ -23,6 +22,7 @@ from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Prompt, Resize
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.vision.boxes import resized_size
 
 LORA = LoraConfig(rank=4, alpha=8)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import flex_attention
 
 from tests.conftest import Tiny
-from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.memory import limits
 from vlrft.policy import backbone
@@ -32,6 +31,7 @@ from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels
 from vlrft.schema.errors import SelfCheckError
+from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
 
 TOLERANCE = 1e-5
 Score = Callable[..., TokenLogprobs]

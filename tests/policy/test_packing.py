@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from tests.conftest import Tiny
-from tests.fakes.policies import ask, noise_image
 from vlrft.policy.backbone import block_mask
 from vlrft.policy.packing import PackItem, pack
 from vlrft.schema import IMAGE, DataError, Prompt
+from vlrft.testing.small_policies import ask, noise_image
 
 
 def mask_of(*rows: str) -> torch.Tensor:

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from tests.conftest import Tiny
-from tests.fakes.policies import CORPUS, Family, tiny_config
 from vlrft.config import BuildConfig
 from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import CORPUS, Family, tiny_config
 
 
 def test_seed_and_corpus_decide_the_weights(tiny: Tiny) -> None:
@@ -37,7 +37,7 @@ def test_seed_and_corpus_decide_the_weights(tiny: Tiny) -> None:
 
 def test_the_tokenizer_is_the_same_in_another_process() -> None:
     code = (
-        "from vlrft.policy.families._qwen import build_tokenizer; from tests.fakes.policies import CORPUS; "
+        "from vlrft.policy.families._qwen import build_tokenizer; from vlrft.testing.small_policies import CORPUS; "
         "print(sorted(build_tokenizer(CORPUS, 400).get_vocab().items()))"
     )
     done = subprocess.run(

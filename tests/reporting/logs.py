@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.policies import group, noise_image, sample
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.reporting.run_log import RunLog
 from vlrft.schema import Group, Record, Turn
+from vlrft.testing.small_policies import group, noise_image, sample
 
 
 def log(run: Path, **settings: Any) -> RunLog:

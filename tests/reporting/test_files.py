@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.fakes.policies import noise_image
 from vlrft.reporting.files import ImageStore
+from vlrft.testing.small_policies import noise_image
 
 
 def test_an_image_half_written_by_a_killed_run_is_written_again(

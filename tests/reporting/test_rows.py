@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.fakes.policies import group, noise_image, sample
 from tests.fakes.thread_ranks import run_thread_ranks
 from tests.reporting.logs import evaluation, lines, log, pictured, turns
 from vlrft.distributed.ranks import Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.schema import Group, Piece, Prompt, Record, Rollout, TrainingRow, Turn
+from vlrft.testing.small_policies import group, noise_image, sample
 
 
 def test_images_of_turns_are_saved_by_the_rank_that_played_the_episode(tmp_path: Path) -> None:

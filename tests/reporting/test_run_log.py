@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.policies import group
 from tests.reporting.logs import evaluation, lines, log, pictured
 from vlrft.distributed.ranks import Ranks
+from vlrft.testing.small_policies import group
 
 
 def test_a_step_writes_its_metrics_and_a_few_groups(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.policies import group
 from tests.reporting.logs import log
 from vlrft.reporting import trackers as trackers_module
 from vlrft.schema.errors import TrackerError
+from vlrft.testing.small_policies import group
 
 
 def test_tensorboard_gets_the_metrics(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from vlrft.rewards.boxes import boxes, giou, matched
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import sample
 
 LEFT_HALF = sample("half", (0, 0, 500, 1000), answer="box")
 

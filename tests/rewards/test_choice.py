@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.choice import choice
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import sample
 
 SIDE = sample("side", "B", answer="choice", options="left\nright")
 DIGIT = sample("digit", "7", answer="choice")

@@ -6,8 +6,8 @@ import pytest
 from vlrft.rewards._visual_rft import tagged
 from vlrft.rewards.classname import classname, visual_rft, visual_rft_eval
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 RL = sample("car", "2012 Acura RL Sedan", answer="choice")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.count import count
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 THREE = sample("three", 3, answer="count")
 

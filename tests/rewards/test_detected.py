@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from vlrft.rewards.boxes import detected
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import sample
 
 LEFT, RIGHT = (0, 0, 500, 1000), (500, 0, 1000, 1000)
 HALVES = sample("halves", [LEFT, RIGHT], answer="boxes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.format import format as form
 
-from tests.fakes.policies import sample
+from vlrft.testing.small_policies import sample
 
 
 @pytest.mark.parametrize(

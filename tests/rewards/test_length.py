@@ -7,8 +7,8 @@ import math
 import pytest
 from vlrft.rewards.length import cosine, length, open_rs_cosine
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import sample
 
 HOSTILE = ["<answer>" * 12_500, "10**10**10" * 10_000, "\ud800\x00\u202e" * 30_000, "{" * 100_000]
 

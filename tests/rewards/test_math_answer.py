@@ -10,8 +10,8 @@ import pytest
 from vlrft.rewards import math_answer as rewards
 from vlrft.rewards.math_answer import math_answer
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 ROOT = Path(__file__).parents[2]
 STYLE = ROOT / "tests" / "fixtures" / "geoqa_style_outputs.jsonl"

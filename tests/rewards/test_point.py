@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.point import point
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 BOX = sample("button", (100, 200, 300, 250.5), answer="point")
 

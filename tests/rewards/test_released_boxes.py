@@ -8,8 +8,8 @@ import time
 import pytest
 from vlrft.rewards.boxes import visual_rft, visual_rft_eval
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import sample
 
 HALF = sample("half", (0, 0, 500, 1000), answer="box")
 INFO = {

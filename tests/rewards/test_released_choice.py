@@ -8,7 +8,7 @@ import pytest
 from vlrft.rewards._released_choice import tagged_line
 from vlrft.rewards.choice import choice, cvbench, visualthinker
 
-from tests.fakes.policies import sample
+from vlrft.testing.small_policies import sample
 
 pytest.importorskip("math_verify")
 

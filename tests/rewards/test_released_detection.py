@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 from vlrft.rewards.boxes import visual_rft, visual_rft_confidence, visual_rft_iou
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError, Sample
+from vlrft.testing.small_policies import sample
 
 pytest.importorskip("math_verify")
 

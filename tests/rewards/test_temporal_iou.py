@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from vlrft.rewards.temporal_iou import temporal_iou
 
-from tests.fakes.policies import sample
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 TEN = sample("clip", (10, 20.0), answer="segment")
 

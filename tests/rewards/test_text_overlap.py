@@ -8,9 +8,9 @@ import sys
 import pytest
 from vlrft.rewards.text_overlap import text_overlap
 
-from tests.fakes.policies import sample
 from vlrft.grading import MAX_ANSWER
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 pytest.importorskip("sacrebleu")
 

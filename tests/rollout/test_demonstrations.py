@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import Tiny
-from tests.fakes.policies import sample
 from tests.rollout.test_play import TASK
 from vlrft.rollout.demonstrations import DemonstrationCache, play_demonstrations
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
 
 
 @pytest.mark.parametrize("turns", [["1", "2"], []])

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import Tiny
-from tests.fakes.policies import ask, noise_image, sample
 from vlrft.config import EnvConfig
 from vlrft.evaluation.evaluate import grade_rollout
 from vlrft.policy.chat import Chat
@@ -18,6 +17,7 @@ from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
 from vlrft.schema.errors import EnvError
 from vlrft.testing.scripted_engine import ScriptedEngine
+from vlrft.testing.small_policies import ask, noise_image, sample
 from vlrft.tracing.phases import PhaseTimer
 
 SAMPLING = Sampling(max_tokens=40)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.policies import noise_image, sample
 from vlrft.rollout.prompt_size import prompt_size
 from vlrft.schema import Resize
+from vlrft.testing.small_policies import noise_image, sample
 
 
 def test_the_size_of_a_prompt_counts_its_text_and_its_resized_images() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.policies import noise_image
 from vlrft.config import RewardConfig
 from vlrft.rollout.task import load_rewards
 from vlrft.schema import (
@@ -32,6 +31,7 @@ from vlrft.schema import (
     TrainingRow,
 )
 from vlrft.scoring.rewards import WeightedReward, score_groups
+from vlrft.testing.small_policies import noise_image
 
 MINE = """
 import asyncio, os, re, time, pathlib, ctypes

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.fakes.policies import group
 from vlrft.schema import DataError, Reward, RewardError, Rollout, Sample, Score
 from vlrft.scoring.rewards import WeightedReward, score
+from vlrft.testing.small_policies import group
 
 
 def rollout(reward: float = 0.0, scores: Mapping[str, float | None] | None = None) -> Rollout:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.fakes.policies import group, sample
 from vlrft.schema import DataError, Group, Sample
 from vlrft.selection.collect import collect
 from vlrft.selection.group_filters import Accumulate, DynamicSampling, KeepAll
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
+from vlrft.testing.small_policies import group, sample
 
 MIXED, FLAT = [0.0, 1.0], [1.0, 1.0]
 

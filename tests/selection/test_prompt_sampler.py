@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.policies import group, sample
 from vlrft.schema import Sample
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.prompt_sampler import PromptSampler, find_prompt_strategy
@@ -21,6 +20,7 @@ from vlrft.selection.prompt_strategies import (
     HistoryResampling,
     VarianceAware,
 )
+from vlrft.testing.small_policies import group, sample
 
 SAMPLES = [sample(f"p{i}") for i in range(20)]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.policies import group
 from vlrft.schema.errors import ReplayError
 from vlrft.selection.replay import Replay, ReplayStore
+from vlrft.testing.small_policies import group
 
 
 def test_stored_rollouts_join_the_next_group_of_their_prompt() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.policies import group
 from vlrft.advantages.rows import estimate_rows, rollout_means
 from vlrft.algorithms import ALGORITHMS, find_algorithm
 from vlrft.schema import Group
@@ -27,6 +26,7 @@ from vlrft.selection.rollout_filters import (
     select_and_estimate,
     subset,
 )
+from vlrft.testing.small_policies import group
 
 
 def test_cppo_keeps_the_largest_advantages() -> None:

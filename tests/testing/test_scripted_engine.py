@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.conftest import Tiny
-from tests.fakes.policies import ask
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.testing.scripted_engine import ScriptedEngine
+from vlrft.testing.small_policies import ask
 
 
 def test_answers_are_those_of_the_function_in_the_ids_of_the_chat(tiny: Tiny) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fakes.policies import group
 from vlrft.advantages.rows import estimate_rows, rollout_means
 from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
 from vlrft.schema import Piece, Prompt, RewardError, TrainingRow
+from vlrft.testing.small_policies import group
 from vlrft.trainer.batch import Batch, make_batch, make_batches
 
 GPG = ALGORITHMS["gpg"]

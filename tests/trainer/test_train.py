@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.fakes.policies import group
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
@@ -20,6 +19,7 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.permute_rewards import permute_rewards
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError, TrainingStopped
+from vlrft.testing.small_policies import group
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import advice, resolve_stages
 from vlrft.trainer.train import train

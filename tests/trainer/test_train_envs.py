@@ -13,7 +13,6 @@ import pytest
 import torch
 from vlrft.tasks.gridworld.world import MOVES
 
-from tests.fakes.policies import sample
 from tests.trainer.test_train import assert_same_run, killed_and_resumed, lines
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.config import Config
@@ -25,6 +24,7 @@ from vlrft.rollout.demonstrations import count_bytes, play_demonstrations
 from vlrft.rollout.permute_rewards import permute_rewards
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow, Turn
+from vlrft.testing.small_policies import sample
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.train import train
 

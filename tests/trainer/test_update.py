@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.fakes.policies import CORPUS, Family, group_of, tiny_config
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm, policy_loss
 from vlrft.config import UpdateConfig
@@ -19,6 +18,7 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
+from vlrft.testing.small_policies import CORPUS, Family, group_of, tiny_config
 from vlrft.trainer.batch import Batch, make_batch, make_batches
 from vlrft.trainer.update import update
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.fakes.policies import noise_image
 from vlrft.schema import DataError
+from vlrft.testing.small_policies import noise_image
 from vlrft.vision.images import upright_rgb
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import Tiny
-from tests.fakes.policies import noise_image
 from tests.fakes.tiny_sam import masks_of, save
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import noise_image
 from vlrft.vision.boxes import Box
 from vlrft.vision.sam import BATCH, Segmenter
 

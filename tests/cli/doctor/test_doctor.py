@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 
-from tests.fakes.policies import CORPUS, tiny_config
 from vlrft.cli.commands.doctor import EXTRAS
 from vlrft.cli.doctor.model_shapes import load_model_shape
 from vlrft.cli.doctor.page import available_memory, parse_size
@@ -29,6 +28,7 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.tiny import build_tokenizer
 from vlrft.policy.trainable import add_lora
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.small_policies import CORPUS, tiny_config
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
 QUICK = ["task.options={subtasks: [classify], train: 40}", "rollout.max_tokens=4"]

@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from tests.engine.deepspeed.test_engine import BUDGET, UPDATE, batches, distance, played
-from tests.fakes.policies import CORPUS, tiny_config
-from tests.fakes.process_ranks import run_ranks
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
+from vlrft.testing.engine_steps import (
+    BUDGET,
+    UPDATE,
+    ragged_groups,
+    relative_distance,
+    step_batches,
+)
+from vlrft.testing.process_ranks import run_ranks
+from vlrft.testing.small_policies import CORPUS, tiny_config
 from vlrft.trainer.update import update
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
@@ -25,9 +31,9 @@ ENGINES = [{"name": "deepspeed", "stage": stage} for stage in (1, 2, 3)]
 
 
 def step(engine: TrainEngine, *, text: bool = False) -> None:
-    groups = played(engine.policy)
-    step_batches = batches(groups[:1] if text else groups, "gpg", ALONE)
-    _, skipped = update(engine, step_batches, ALGORITHMS["gpg"], BUDGET)
+    groups = ragged_groups(engine.policy)
+    batches = step_batches(groups[:1] if text else groups, "gpg", ALONE)
+    _, skipped = update(engine, batches, ALGORITHMS["gpg"], BUDGET)
     assert not skipped
 
 
@@ -49,7 +55,7 @@ def text_first(kind: dict[str, Any]) -> dict[str, float]:
 
     trained, expected = course(kind), course({"name": "single"})
     language = [name for name in expected if "visual" not in name]
-    return {name: distance(trained[name], expected[name]) for name in language}
+    return {name: relative_distance(trained[name], expected[name]) for name in language}
 
 
 def adapters(kind: dict[str, Any]) -> dict[str, bool]:

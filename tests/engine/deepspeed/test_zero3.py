@@ -14,9 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from tests.engine.deepspeed.test_engine import BUDGET, TOLERANCE, UPDATE, batches, distance, played
-from tests.fakes.policies import CORPUS, ask, noise_image, tiny_config
-from tests.fakes.process_ranks import run_ranks
+from tests.engine.deepspeed.test_engine import TOLERANCE
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks
@@ -27,6 +25,15 @@ from vlrft.rollout.engines import Limits, Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Slot
 from vlrft.schema.errors import ConfigError
+from vlrft.testing.engine_steps import (
+    BUDGET,
+    UPDATE,
+    ragged_groups,
+    relative_distance,
+    step_batches,
+)
+from vlrft.testing.process_ranks import run_ranks
+from vlrft.testing.small_policies import CORPUS, ask, noise_image, tiny_config
 from vlrft.trainer.update import update
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
@@ -62,8 +69,8 @@ def sample_turns(policy: Policy, turns: Sequence[Sequence[int]]) -> list[tuple[i
 
 
 def step(engine: TrainEngine, ranks: Ranks) -> None:
-    shared = [replace(g, rank=k % ranks.size) for k, g in enumerate(played(engine.policy))]
-    update(engine, batches(shared, "gpg", ranks), ALGORITHMS["gpg"], BUDGET)
+    shared = [replace(g, rank=k % ranks.size) for k, g in enumerate(ragged_groups(engine.policy))]
+    update(engine, step_batches(shared, "gpg", ranks), ALGORITHMS["gpg"], BUDGET)
 
 
 def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
@@ -85,7 +92,7 @@ def run(lora: LoraConfig | None, ranks: Ranks, folder: Path) -> dict[str, Any]:
     step(engine, ranks)
     with engine.unsharded_on_first_rank():
         gaps = [
-            distance(tensor, trained[name])
+            relative_distance(tensor, trained[name])
             for name, tensor in policy.trained_weights().items()
             if tensor.numel()
         ]

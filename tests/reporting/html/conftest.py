@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.policies import noise_image
 from tests.reporting.html.runs import HOSTILE, rollout, write
+from vlrft.testing.small_policies import noise_image
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.fakes.policies import noise_image
 from tests.reporting.html.runs import HOSTILE, rollout, write
 from vlrft.reporting.html.cards import box_overlays, make_card, pick_rollouts
 from vlrft.reporting.html.page import write_report
+from vlrft.testing.small_policies import noise_image
 
 
 def test_boxes_are_drawn_in_percent_and_only_where_the_answer_is_a_box() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.policies import noise_image
 from tests.reporting.html.runs import write
 from vlrft.reporting.html.episodes import make_episode, split_episodes
 from vlrft.reporting.html.page import write_report
+from vlrft.testing.small_policies import noise_image
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -10,16 +10,23 @@ import pytest
 import torch
 
 from tests.conftest import Tiny
-from tests.fakes.policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.config import LoraConfig
 from vlrft.memory import workload
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import model_inputs, replicated_logprobs
+from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Limits, Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, DataError, Piece, Prompt
+from vlrft.testing.small_policies import (
+    CORPUS,
+    Family,
+    ask,
+    noise_image,
+    plain_generate,
+    tiny_config,
+)
 
 GREEDY = Sampling(max_tokens=12, temperature=0.0)
 
@@ -47,20 +54,6 @@ def requests_of(policy: Policy, rows: int = 3) -> list[Request]:
 
 def ids_of(groups: Sequence[Sequence[Piece]]) -> list[list[tuple[int, ...]]]:
     return [[piece.ids for piece in group] for group in groups]
-
-
-def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
-    """The completion of transformers' own greedy generate for one unpadded prompt."""
-    ids = torch.tensor([prompt.ids])
-    inputs = model_inputs(policy, ids, torch.ones_like(ids), prompt.images)
-    out = policy.model.eval().generate(
-        **inputs,
-        do_sample=False,
-        max_new_tokens=tokens,
-        suppress_tokens=sorted(policy.chat.banned_ids),
-    )
-    policy.model.train()
-    return tuple(out[0, ids.shape[1] :].tolist())
 
 
 @pytest.mark.parametrize("family", get_args(Family))

@@ -1,4 +1,4 @@
-"""Samples, groups, images and tiny policies for tests."""
+"""Small policies of random weights, and samples, groups and images for them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from PIL import Image
 
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.chat import Chat
+from vlrft.policy.logprobs import model_inputs
+from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, Slot, TrainingRow
 
 
@@ -113,3 +116,17 @@ def image_group(
         for reward, text in zip(rewards, answers, strict=True)
     )
     return Group(sample=asked, rollouts=rollouts)
+
+
+def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
+    """The completion of transformers' own greedy generate for one unpadded prompt."""
+    ids = torch.tensor([prompt.ids])
+    inputs = model_inputs(policy, ids, torch.ones_like(ids), prompt.images)
+    out = policy.model.eval().generate(
+        **inputs,
+        do_sample=False,
+        max_new_tokens=tokens,
+        suppress_tokens=sorted(policy.chat.banned_ids),
+    )
+    policy.model.train()
+    return tuple(out[0, ids.shape[1] :].tolist())

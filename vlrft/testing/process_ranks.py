@@ -1,4 +1,4 @@
-"""Ranks that are processes of one test, with gloo on the CPU."""
+"""Ranks as processes on one machine, with gloo on the CPU."""
 
 from __future__ import annotations
 

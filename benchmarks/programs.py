@@ -1,0 +1,35 @@
+"""The programs of a benchmark package: `python -m benchmarks.PACKAGE PROGRAM …` runs one and, without one, lists them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def find_programs(folder: Path) -> Mapping[str, str]:
+    """Name -> first line of its docstring, of each module with a function `main`; nothing is imported."""
+    programs = {}
+    for path in sorted(folder.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if not path.stem.startswith("_") and "main" in functions:
+            programs[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return programs
+
+
+def run_program(package: str, folder: Path) -> None:
+    """Runs the program that the command line names, with the arguments after it; exits with its exit code."""
+    programs = find_programs(folder)
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name in programs:
+        sys.argv = [f"python -m {package} {name}", *sys.argv[2:]]
+        sys.exit(importlib.import_module(f"{package}.{name}").main())
+    lines = [f"usage: python -m {package} PROGRAM [ARGUMENT …]", ""]
+    lines += [f"  {program:11s} {doc}" for program, doc in programs.items()]
+    if name in ("", "-h", "--help"):
+        print("\n".join(lines))
+    else:
+        sys.exit("\n".join([*lines, "", f"{name}: no program of {package}"]))

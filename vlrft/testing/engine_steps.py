@@ -1,0 +1,159 @@
+"""Steps of a sharded engine on several ranks against the same steps of the engine `single` on one process.
+
+Each rank calls `compare_with_single(case, ranks)`; `process_ranks.run_ranks` starts ranks as processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vlrft.advantages.rows import estimate_rows
+from vlrft.algorithms import ALGORITHMS
+from vlrft.config import UpdateConfig
+from vlrft.distributed.ranks import Ranks
+from vlrft.engine import TrainEngine, build_engine
+from vlrft.policy.load import load_policy
+from vlrft.policy.policy import Policy
+from vlrft.schema import Group
+from vlrft.testing.small_policies import CORPUS, group_of, image_group, tiny_config
+from vlrft.trainer.batch import Batch, make_batches
+from vlrft.trainer.update import update
+
+# Adam's ε is as large as gradient noise: entries whose gradient is 0 but for rounding would otherwise change by ± lr.
+UPDATE = UpdateConfig(lr=1e-3, weight_decay=0.1, max_grad_norm=0.5, eps=1e-3)
+BUDGET = 60  # tokens of a micro-batch: several per step, the first without images
+FLAT = 3  # index of the group whose rewards are equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCase:
+    """An engine, an algorithm, and the rank that owns each of the five groups of `ragged_groups`."""
+
+    engine: Mapping[str, Any]  # as in a config: name and settings
+    algorithm: str = "gpg"
+    owners: tuple[int, ...] = (0, 0, 1, 1, 0)
+    policy: Mapping[str, Any] = field(default_factory=dict[str, Any])  # PolicyConfig's fields
+    breaks: bool = False  # a step that is not finite comes first
+    then: Mapping[str, Any] | None = None  # the engine that continues after the first step
+
+
+def deepspeed_engine(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The engine's config, under which stage 3 shards every parameter.
+
+    DeepSpeed leaves small parameters whole, and nearly all of a small policy's are. Its file is written to `folder`.
+    """
+    engine = {"name": "deepspeed", **settings}
+    if engine.get("stage") == 3:
+        file = folder / "deepspeed.json"
+        zero = {"stage3_param_persistence_threshold": 0}
+        file.write_text(json.dumps({"zero_optimization": zero}), encoding="utf-8")
+        engine["config"] = str(file)
+    return engine
+
+
+def ragged_groups(policy: Policy) -> list[Group]:
+    """Five groups of different sizes, with and without images; the rewards of one are equal."""
+    chat = policy.chat
+    return [
+        group_of(chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
+        image_group(chat, "which?", [1.0, 0.25], ["x", "yes"]),
+        group_of(chat, "how many?", [0.0, 1.0, 0.0, 0.0], ["1", "2", "three", "4 5"]),
+        image_group(chat, "none?", [0.5, 0.5], ["no", "none"]),
+        image_group(chat, "two?", [0.0, 1.0, 0.0], ["x", "yes it is", "no"], images=2),
+    ]
+
+
+def step_batches(groups: Sequence[Group], name: str, ranks: Ranks) -> list[Batch]:
+    """The batches of one step of the algorithm `name`."""
+    algorithm = ALGORITHMS[name]
+    advantages = estimate_rows(groups, algorithm.estimator, max_tokens=8)
+    return make_batches(groups, advantages, algorithm, temperature=0.9, max_tokens=8, ranks=ranks)
+
+
+def relative_distance(tensor: Tensor, expected: Tensor) -> float:
+    """‖tensor - expected‖ / ‖expected‖."""
+    return float((tensor - expected).norm() / expected.norm().clamp(min=1e-12))
+
+
+def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
+    """The same steps by `single` and by the case's engine, on a small Qwen2-VL.
+
+    Returns `gaps`, the relative distance of each weight and moment (on the first rank); `sharded`, whether no rank
+    holds a whole parameter while the engine is open; and `leftovers`, attributes that the closed engine has left on
+    parameters.
+    """
+    policy = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)
+    start = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
+    groups = ragged_groups(policy)
+    reference = policy.reference()
+    single = build_engine(UPDATE, policy, 4)
+    expected = _train(case, single, _groups_by_step(groups), reference, Ranks())
+    policy.load_weights(start)
+    shared = [replace(g, rank=r) for g, r in zip(groups, case.owners, strict=True)]
+    engine = build_engine(UPDATE, policy, 4, ranks, dict(case.engine))
+    sizes = {p.numel() for p in policy.model.parameters()}
+    if case.breaks:
+        _take_broken_step(engine, case, shared, ranks)
+    steps = _groups_by_step(shared)
+    if case.then is not None:
+        _train(case, engine, steps[:1], reference, ranks)
+        (state,) = ranks.gather([engine.state()])[0]
+        engine.close()
+        engine = build_engine(UPDATE, policy, 4, ranks, dict(case.then))
+        engine.load_state(*state)
+        steps = steps[1:]
+    result = _train(case, engine, steps, reference, ranks)
+    engine.close()
+    leftovers = [n for p in policy.model.parameters() for n in vars(p) if n.startswith("ds_")]
+    with torch.no_grad():
+        policy.model(input_ids=torch.tensor([[1, 2, 3]]))  # an ordinary model again
+    gaps = {n: relative_distance(result[n], t) for n, t in expected.items()} if ranks.first else {}
+    return {"gaps": gaps, "sharded": sizes == {0}, "leftovers": leftovers}
+
+
+def _groups_by_step(groups: Sequence[Group]) -> list[Sequence[Group]]:
+    """The groups of each step; the second step has no gradient."""
+    return [groups, groups[FLAT : FLAT + 1], groups]
+
+
+def _train(
+    case: EngineCase,
+    engine: TrainEngine,
+    steps: Sequence[Sequence[Group]],
+    reference: Policy,
+    ranks: Ranks,
+) -> dict[str, Tensor]:
+    """Weights and optimiser state after the steps."""
+    algorithm = ALGORITHMS[case.algorithm]
+    for groups in steps:
+        batches = step_batches(groups, case.algorithm, ranks)
+        _, skipped = update(engine, batches, algorithm, BUDGET, reference)
+        assert not skipped
+    with engine.unsharded():
+        weights = {name: tensor.clone() for name, tensor in engine.policy.trained_weights().items()}
+    return weights | engine.state()[0]
+
+
+def _take_broken_step(
+    engine: TrainEngine, case: EngineCase, groups: Sequence[Group], ranks: Ranks
+) -> None:
+    """A step whose first micro-batch is finite and whose second one is not: it must change nothing."""
+    scorer, calls = engine.scorer, iter(range(10))
+    assert scorer is not None
+
+    def broken(*inputs: Any) -> tuple[Tensor, Tensor]:
+        logprobs, entropy = scorer(*inputs)
+        return logprobs * (float("nan") if next(calls) > 0 else 1.0), entropy
+
+    engine.scorer = broken
+    batches = step_batches(groups, case.algorithm, ranks)
+    _, skipped = update(engine, batches, ALGORITHMS[case.algorithm], BUDGET)
+    assert [one.reason[:5] for one in skipped] == ["rank "]
+    engine.scorer = scorer
