@@ -42,6 +42,21 @@ def test_every_benchmark_that_is_named_can_be_run(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
+def test_every_option_of_a_printed_benchmark_exists(path: str) -> None:
+    for name, arguments in re.findall(
+        r"python -m (benchmarks\.[a-z_.]*[a-z])([^`\n]*)", read_page(path)
+    ):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+        assert spec is not None
+        assert spec.origin is not None
+        source = Path(spec.origin).read_text(encoding="utf-8")
+        for option in re.findall(r"--[a-z-]+", arguments):
+            assert f'"{option}"' in source, f"{name}: {option}"
+
+
+@pytest.mark.parametrize("path", PAGES)
 def test_every_link_leads_to_a_file_and_a_heading(path: str) -> None:
     for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(read_page(path))):
         name, _, anchor = link.partition("#")
