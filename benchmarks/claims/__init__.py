@@ -1,0 +1,1 @@
+"""The papers' claims about GPG, GMPO, GVPO and covariance-weighted GRPO, tried at small scale."""

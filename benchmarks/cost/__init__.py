@@ -1,0 +1,1 @@
+"""The cost of the loop, of the command, and of each objective."""

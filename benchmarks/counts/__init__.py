@@ -1,0 +1,1 @@
+"""The work of one training step in exact counts, for vlrft and for TRL."""

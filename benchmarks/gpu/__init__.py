@@ -1,0 +1,1 @@
+"""Update, rollout and whole step on one GPU."""

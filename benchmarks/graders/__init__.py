@@ -1,0 +1,1 @@
+"""The graders against published verdicts and against other code."""

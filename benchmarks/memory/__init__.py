@@ -1,0 +1,1 @@
+"""Planned memory against measured memory, and memory over a thousand steps."""

@@ -1,0 +1,1 @@
+"""Several ranks against one process: gradients, curves, kills, memory."""

@@ -1,0 +1,1 @@
+"""Several ranks: collective operations, sharding of samples, launcher, session and watchdog."""

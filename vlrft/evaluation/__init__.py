@@ -1,0 +1,1 @@
+"""Evaluation: rollouts of a split, their grades and metrics with intervals, result files, paired comparison."""

@@ -1,0 +1,1 @@
+"""Output of a run: metrics, rollouts, the console, trackers, and the HTML report."""

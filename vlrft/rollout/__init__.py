@@ -1,0 +1,1 @@
+"""Rollouts: a task with its options loaded, episodes, demonstrations; `engines/` complete prompts."""

@@ -1,0 +1,1 @@
+"""Training: the loop, a run and its stages, batches, updates, metrics, checkpoints."""

@@ -1,0 +1,1 @@
+"""Images, boxes and masks, the image processor, and SAM as a segmenter."""

@@ -1,0 +1,1 @@
+"""Calls with a time limit that holds, in worker processes that can be killed."""
