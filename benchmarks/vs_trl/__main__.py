@@ -1,24 +1,24 @@
-"""vlrft beside TRL's GRPOTrainer: updates, rollouts, whole steps, memory.
+"""vlrft compared with TRL's GRPOTrainer: time of updates, rollouts and whole steps, and peak memory.
 
     OMP_WAIT_POLICY=PASSIVE python -m benchmarks.vs_trl [--cases P1 P7] [--repeats 5] [--scale small|full]
         [--family qwen2_vl|qwen2_5_vl] [--threads 2] [--trl-rows N] [--out FOLDER]
 
-Each side has a process of its own, and only one of them works at a time: a repeat is a step of each, the other side
-first each time. Both load the same saved random policy and get the same images, questions and, where an update is
-measured, the same recorded completions and rewards (vs_trl_data.py); same optimiser, float32, no activation
-checkpointing. Log-probs ban no tokens, as in TRL; rollouts ban the same ones on both sides and are all C tokens long.
+Each side runs in a separate process, and only one of them works at a time: a repeat is one step of each side, in
+alternating order. Both load the same saved random policy and get the same images, questions and, where an update is
+measured, the same recorded completions and rewards (data.py); same optimiser, float32, no activation checkpointing.
+Log-probs ban no tokens, as in TRL; rollouts ban the same tokens on both sides and are all C tokens long.
 
 The gate comes first: losses equal, Σ A log π equal, every parameter's gradient within 1e-5 of its norm (rollouts: greedy
-ids equal), or the figures are void. What is measured:
+ids equal); otherwise the results are void. Measured quantities:
 
-    update   advantages known or not yet -> optimiser step; images and prompts are processed before
+    update   completions with their rewards -> optimiser step; images and prompts are processed before
     rollout  ids and pixels -> ids
     step     questions and images -> optimiser step
-    memory   peak of the resident set during an update above what it was before, Adam's moments being there already
+    memory   peak of the resident set during an update minus its size before; Adam's moments already exist
 
-Writes rows into FOLDER/vs_trl_DATE.jsonl, a repeat each, and of all its rows FOLDER/vs_trl.md; repeats that are there are
-not run again. FOLDER: benchmarks/results, at small scale runs/vs_trl. TRL's settings: vs_trl_theirs.py. The whole takes
-about 20 minutes on two free cores; P6r runs only when it is named.
+Writes one row per repeat into FOLDER/vs_trl_DATE.jsonl, and FOLDER/vs_trl.md from all rows of that file; repeats that the
+file already has are not run again. FOLDER: benchmarks/results, at small scale runs/vs_trl. TRL's settings: theirs.py. The
+whole takes about 20 minutes on two free cores; P6r runs only when it is named.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, get_args
 
-from benchmarks.vs_trl.cases import CASES, WHEN_ASKED, Case, Family, Job, Scale, build_config, cases
+from benchmarks.vs_trl.cases import CASES, ON_REQUEST, Case, Family, Job, Scale, build_config, cases
 from benchmarks.vs_trl.data import save_model
 from benchmarks.vs_trl.gate import compare
 from benchmarks.vs_trl.meter import Side, start
@@ -45,34 +45,34 @@ Row = dict[str, Any]
 
 
 def run(job: Job, repeats: range, write: Callable[[Row], None]) -> None:
-    """The gate, then, if it is passed, the repeats. Each is given to `write` as soon as it is there."""
+    """Run the gate and, if it is passed, the repeats; `write` gets each row as soon as it is measured."""
     processes = {side: start(side, job) for side in SIDES}
     for side in SIDES:
         processes[side].recv()  # ready
     gates = {side: turn(processes[side])["gate"] for side in SIDES}
     verdict = compare(gates["vlrft"], gates["trl"])
-    write({"gate": verdict.figures, "mistakes": verdict.mistakes})
+    write({"gate": verdict.values, "mistakes": verdict.mistakes})
     for repeat in () if verdict.mistakes else repeats:
         order = SIDES if repeat % 2 else SIDES[::-1]
-        found: Row = {side: turn(processes[side]) for side in order}
-        write({"repeat": repeat, "first": order[0]} | found)
+        results: Row = {side: turn(processes[side]) for side in order}
+        write({"repeat": repeat, "first": order[0]} | results)
     for connection in processes.values():
         connection.close()
 
 
 def turn(process: Connection) -> dict[str, Any]:
-    """A step of one side; the other one waits."""
+    """Let one side run a step, while the other one waits; return its result."""
     process.send(True)
-    found: dict[str, Any] = process.recv()
-    return found
+    result: dict[str, Any] = process.recv()
+    return result
 
 
 def measure(case: Case, args: argparse.Namespace, rows: list[Row], file: Path) -> None:
-    """Runs what is missing of a case; adds its rows to `rows` and to the file."""
+    """Run the repeats of a case that are missing; add their rows to `rows` and to the file."""
     settings = {"case": case.name, "scale": args.scale, "family": args.family}
     settings |= {"threads": args.threads, "trl_rows": case.trl_rows}
-    have = sum(settings.items() <= row.items() and "repeat" in row for row in rows)
-    if have >= args.repeats:
+    finished = sum(settings.items() <= row.items() and "repeat" in row for row in rows)
+    if finished >= args.repeats:
         return
     build = build_config(case, args.family, args.scale)
     folder = args.work / f"{args.scale}_{build.family}_{case.vocabulary or 'own'}"
@@ -87,7 +87,7 @@ def measure(case: Case, args: argparse.Namespace, rows: list[Row], file: Path) -
     with tempfile.TemporaryDirectory() as scratch:
         steps = args.repeats + 2
         job = Job(case=case, folder=folder, scratch=Path(scratch), threads=args.threads, steps=steps)  # fmt: skip
-        run(job, range(have, args.repeats), write)
+        run(job, range(finished, args.repeats), write)
 
 
 def main() -> None:
@@ -96,15 +96,17 @@ def main() -> None:
     )
     names = [case.name for case in CASES]
     parser.add_argument(
-        "--cases", nargs="+", choices=names, default=[n for n in names if n not in WHEN_ASKED]
+        "--cases", nargs="+", choices=names, default=[n for n in names if n not in ON_REQUEST]
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--scale", choices=get_args(Scale), default="full")
     parser.add_argument("--family", choices=get_args(Family), default="qwen2_vl")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--trl-rows", type=int, help="completions a micro-batch of TRL's")
+    parser.add_argument("--trl-rows", type=int, help="completions per micro-batch on TRL's side")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--work", type=Path, default=Path("runs/vs_trl"), help="for saved policies")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/vs_trl"), help="folder of the saved policies"
+    )
     args = parser.parse_args()
     out: Path = args.out or Path("benchmarks/results" if args.scale == "full" else "runs/vs_trl")
     out.mkdir(parents=True, exist_ok=True)
@@ -113,11 +115,11 @@ def main() -> None:
     rows: list[Row] = []
     if file.exists():
         rows = [json.loads(line) for line in file.read_text().splitlines()]
-    told = machine(args.threads)
-    if told not in rows:
-        rows.append(told)
-        with file.open("a") as begun:
-            begun.write(json.dumps(told) + "\n")
+    environment = machine(args.threads)
+    if environment not in rows:
+        rows.append(environment)
+        with file.open("a") as lines:
+            lines.write(json.dumps(environment) + "\n")
     print(heading(rows), flush=True)
     for case in cases(args.cases, args.scale):
         if args.trl_rows is not None:

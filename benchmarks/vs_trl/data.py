@@ -1,4 +1,4 @@
-"""What both sides of vs_trl.py get: a saved policy, images, questions, recorded completions and rewards. No TRL here."""
+"""The input of both sides: a saved policy, images, questions, recorded completions and rewards. Does not import TRL."""
 
 from __future__ import annotations
 
@@ -35,38 +35,38 @@ class Question:
     rewards: tuple[float, ...]  # [G]
 
 
-def question(case: Case, number: int, ordinary: int) -> Question:
-    """The `number`-th of a case; each has an image of its own, so that nothing is found in a cache.
+def question(case: Case, number: int, text_ids: int) -> Question:
+    """The `number`-th question of a case; every one has a different image, so that no cache has a hit.
 
-    `ordinary`: ids below it are text. Rewards alternate 1, 0; the last `dead` prompts of a step all earn 1.
+    Ids below `text_ids` are text. Rewards alternate 1, 0; in the last `without_signal` prompts of a step all are 1.
     """
-    chance = random.Random(f"{SEED} {case.side} {number}")
+    rng = random.Random(f"{SEED} {case.side} {number}")
     size = (case.side, case.side, 3)
     pixels = np.random.default_rng([SEED, number]).integers(0, 255, size, dtype=np.uint8)
-    dead = number % case.prompts >= case.prompts - case.dead
+    equal = number % case.prompts >= case.prompts - case.without_signal
     return Question(
         number=number,
-        text=" ".join(chance.choices(WORDS, k=case.words)),
+        text=" ".join(rng.choices(WORDS, k=case.words)),
         image=Image.fromarray(pixels) if case.side else None,
         completions=tuple(
-            tuple(chance.choices(range(ordinary), k=case.length)) for _ in range(case.group)
+            tuple(rng.choices(range(text_ids), k=case.length)) for _ in range(case.group)
         ),
-        rewards=tuple(1.0 if dead else float(1 - g % 2) for g in range(case.group)),
+        rewards=tuple(1.0 if equal else float(1 - g % 2) for g in range(case.group)),
     )
 
 
-def ordinary_tokens(tokenizer: object) -> int:
-    """Ids below it are text: a built tokenizer has its special tokens at the end."""
+def count_text_ids(tokenizer: object) -> int:
+    """The number of text tokens; their ids come first, since a built tokenizer has its special tokens at the end."""
     return len(tokenizer) - len(SPECIAL_TOKENS)  # type: ignore[arg-type]
 
 
 def variety(text: str) -> float:
-    """The reward of completions that are sampled: cheap, and hardly ever equal over a group."""
+    """The reward of sampled completions: cheap, and hardly ever equal over a group."""
     return len(set(text)) / 100
 
 
 def save_model(build: BuildConfig, vocabulary: int | None, folder: Path) -> None:
-    """A seeded policy that both sides load, unless it is there already."""
+    """Save a seeded policy for both sides, unless the folder has one already."""
     if (folder / "config.json").exists():
         return
     policy = load_policy(PolicyConfig(build=build, dtype="float32"), corpus=[" ".join(WORDS)] * 8, seed=SEED)  # fmt: skip

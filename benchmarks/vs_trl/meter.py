@@ -1,4 +1,4 @@
-"""A process of vs_trl.py that works a step when it is told to, and what it measures: seconds and peak memory."""
+"""A side's process, which runs a step on request, and its measurements: seconds and peak memory."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
 
 
 class Meter:
-    """Waits for its turn, measures it, tells the result when the next one could begin."""
+    """Waits for a turn, measures it, and sends the result when the next turn could begin."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.result: dict[str, Any] = {}
-        self._began = self._used = 0.0
+        self._start = self._cpu_start = 0.0
         self._baseline = 0
 
     def wait(self) -> None:
-        """Tells that all is ready, with the latest result, and blocks. Ends the process when no turn is left."""
+        """Send the latest result, which also says that the side is ready, and block. Ends the process when no turn is left."""
         self.connection.send(self.result)
         try:
             self.connection.recv()
@@ -39,26 +39,26 @@ class Meter:
         self.start()
 
     def start(self) -> None:
-        """What is measured begins here; what came before in this turn is forgotten."""
+        """Start the measurement; the earlier part of this turn does not count."""
         ctypes.CDLL(None).malloc_trim(0)  # freed memory that is still held would count as in use
         CLEAR.write_text(RESET_PEAK)
         self._baseline = _kilobytes("VmRSS")
-        self._began, self._used = time.perf_counter(), time.process_time()
+        self._start, self._cpu_start = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
-        seconds = time.perf_counter() - self._began
-        used = time.process_time() - self._used
+        seconds = time.perf_counter() - self._start
+        cpu_seconds = time.process_time() - self._cpu_start
         peak = _kilobytes("VmHWM")
         self.result |= {
             "seconds": seconds,
-            "cpu_seconds": used,  # of all threads; other work on the machine hardly moves it
+            "cpu_seconds": cpu_seconds,  # of all threads; other work on the machine hardly moves it
             "megabytes": (peak - self._baseline) / 1024,
             "baseline_megabytes": self._baseline / 1024,
         }
 
-    def note(self, found: Mapping[str, Any]) -> None:
-        """More to tell with the result."""
-        self.result |= found
+    def note(self, values: Mapping[str, Any]) -> None:
+        """Add values to the result."""
+        self.result |= values
 
 
 def _kilobytes(name: str) -> int:
@@ -67,12 +67,12 @@ def _kilobytes(name: str) -> int:
 
 
 def start(side: Side, job: Job) -> Connection:
-    """A fresh process; it sends an empty result when it is ready, and a result after each turn."""
+    """Start a side's process; it sends an empty result when it is ready, and a result after each turn."""
     context = get_context("spawn")
-    here, there = context.Pipe()
-    context.Process(target=_serve, args=(side, job, there), daemon=True).start()
-    there.close()
-    return here
+    ours, child = context.Pipe()
+    context.Process(target=_serve, args=(side, job, child), daemon=True).start()
+    child.close()
+    return ours
 
 
 def _serve(side: Side, job: Job, connection: Connection) -> None:

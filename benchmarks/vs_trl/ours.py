@@ -1,4 +1,4 @@
-"""vlrft's side of vs_trl.py: the parts of `vlrft.trainer.train.train_stage`, in its order."""
+"""vlrft's side: the parts of `vlrft.trainer.train.train_stage`, in its order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.vs_trl.cases import Job
-from benchmarks.vs_trl.data import Question, ordinary_tokens, question, variety
+from benchmarks.vs_trl.data import Question, count_text_ids, question, variety
 from benchmarks.vs_trl.gate import Gate
 from benchmarks.vs_trl.meter import Meter
 from vlrft.advantages.rows import estimate_rows
@@ -40,8 +40,8 @@ TASK = Task(
 LOADED = LoadedTask(task=TASK, samples=(), rewards=(REWARD,))
 
 
-class Watched:
-    """An objective that also adds up Σ A log π, whose gradient at the first update is the loss's (with its sign)."""
+class RecordingObjective:
+    """Another objective, which also sums A log π; its gradient at the first update is that of the loss, up to the sign."""
 
     def __init__(self, inner: Objective) -> None:
         self.inner = inner
@@ -52,13 +52,13 @@ class Watched:
         return self.inner.needs
 
     def __call__(self, logprobs: Tensor, batch: LossBatch) -> Terms:
-        found = logprobs.detach() * batch.advantages * batch.mask
-        self.sum += float(found.sum())
-        self.size += float(found.abs().sum())
+        weighted = logprobs.detach() * batch.advantages * batch.mask
+        self.sum += float(weighted.sum())
+        self.size += float(weighted.abs().sum())
         return self.inner(logprobs, batch)
 
 
-class Ours:
+class VlrftSide:
     """A policy with its optimiser, its engine and the case's questions."""
 
     def __init__(self, job: Job) -> None:
@@ -66,29 +66,29 @@ class Ours:
         self.policy = load_policy(PolicyConfig(model=str(job.folder), dtype="float32"))
         self.engine = SingleEngine(UPDATE, self.policy, STEPS)
         self.rollout = HfEngine(self.policy)
-        self.ordinary = ordinary_tokens(self.policy.chat.tokenizer)
+        self.text_ids = count_text_ids(self.policy.chat.tokenizer)
         self.control_ids = self.policy.chat.banned_ids | self.policy.chat.end_ids
         self.policy.chat.end_ids = frozenset()  # every completion is as long as it may be
 
     def questions(self, step: int) -> list[Question]:
         size = self.case.prompts
-        return [question(self.case, step * size + k, self.ordinary) for k in range(size)]
+        return [question(self.case, step * size + k, self.text_ids) for k in range(size)]
 
-    def recorded(self, step: int) -> list[Group]:
+    def recorded_groups(self, step: int) -> list[Group]:
         """Groups of the recorded completions."""
-        return [self._group(found) for found in self.questions(step)]
+        return [self._group(item) for item in self.questions(step)]
 
-    def _group(self, found: Question) -> Group:
-        asked = sample(found)
-        prompt = self.policy.chat.render(asked.messages, asked.images)
+    def _group(self, item: Question) -> Group:
+        sample = make_sample(item)
+        prompt = self.policy.chat.render(sample.messages, sample.images)
         rollouts = tuple(
-            Rollout(sample=asked, rows=(TrainingRow(prompt=prompt, pieces=(Piece(ids=ids, text=""),)),), reward=reward)
-            for ids, reward in zip(found.completions, found.rewards, strict=True)
+            Rollout(sample=sample, rows=(TrainingRow(prompt=prompt, pieces=(Piece(ids=ids, text=""),)),), reward=reward)
+            for ids, reward in zip(item.completions, item.rewards, strict=True)
         )  # fmt: skip
-        return Group(sample=asked, rollouts=rollouts)
+        return Group(sample=sample, rollouts=rollouts)
 
-    def played(self, samples: Sequence[Sample], step: int) -> list[Group]:
-        """Groups that the policy samples; prompts are rendered here."""
+    def sample_groups(self, samples: Sequence[Sample], step: int) -> list[Group]:
+        """Groups that the policy generates; includes rendering the prompts."""
         return play(
             LOADED,
             samples,
@@ -99,7 +99,7 @@ class Ours:
         )
 
     def update(self, groups: Sequence[Group], algorithm: Algorithm = ALGORITHM) -> float:
-        """Advantages, packing, one optimiser step; the loss."""
+        """Estimate advantages, pack, make one optimiser step; return the loss."""
         length = self.case.length
         batches = make_batches(
             groups,
@@ -108,12 +108,12 @@ class Ours:
             temperature=1.0,
             max_tokens=length,
         )
-        figures, skipped = update(self.engine, batches, algorithm, self.budget(groups))
+        metrics, skipped = update(self.engine, batches, algorithm, self.budget(groups))
         assert not skipped, skipped
-        return figures["loss"]
+        return metrics["loss"]
 
     def budget(self, groups: Sequence[Group]) -> int:
-        """Tokens a micro-batch."""
+        """Tokens per micro-batch."""
         if self.case.our_groups is None:
             return UPDATE.max_tokens_per_micro_batch
         return self.case.our_groups * max(
@@ -122,7 +122,7 @@ class Ours:
         )
 
     def requests(self, step: int) -> list[Request]:
-        samples = [sample(found) for found in self.questions(step)]
+        samples = [make_sample(item) for item in self.questions(step)]
         return [
             Request(
                 id=s.id,
@@ -133,80 +133,80 @@ class Ours:
         ]
 
 
-def sample(found: Question) -> Sample:
-    images = () if found.image is None else (found.image,)
+def make_sample(item: Question) -> Sample:
+    images = () if item.image is None else (item.image,)
     return Sample(
-        id=str(found.number),
-        messages=(Message(role="user", content=(*[IMAGE for _ in images], found.text)),),
+        id=str(item.number),
+        messages=(Message(role="user", content=(*[IMAGE for _ in images], item.text)),),
         images=images,
     )
 
 
 def ban(policy: Policy, ids: Iterable[int]) -> None:
-    """These tokens have no probability. In log-probs TRL bans none, so that none are where gradients are compared."""
+    """Give these tokens no probability. TRL bans none in log-probs, hence none is banned where gradients are compared."""
     policy.chat.banned_ids = frozenset(ids)
     policy.__dict__.pop("banned", None)
 
 
 def serve(job: Job, meter: Meter) -> None:
-    """Turns until there are no more: the first is the gate's."""
-    ours = Ours(job)
-    if job.case.measure == "rollout":
+    """Run turns until there are no more; the first one is the gate's."""
+    ours = VlrftSide(job)
+    if job.case.quantity == "rollout":
         _serve_rollouts(ours, job, meter)
     ban(ours.policy, ())
-    _gated_update(ours, job, meter)
-    if job.case.measure == "step":
+    _update_for_gate(ours, job, meter)
+    if job.case.quantity == "step":
         ban(ours.policy, ours.control_ids)
     for step in range(1, job.steps):
-        if job.case.measure == "step":
-            samples = [sample(found) for found in ours.questions(step)]
+        if job.case.quantity == "step":
+            samples = [make_sample(item) for item in ours.questions(step)]
             meter.wait()
-            ours.update(ours.played(samples, step))
+            ours.update(ours.sample_groups(samples, step))
         else:
-            groups = ours.recorded(step)
+            groups = ours.recorded_groups(step)
             meter.wait()
             ours.update(groups)
         meter.stop()
     meter.wait()
 
 
-def _gated_update(ours: Ours, job: Job, meter: Meter) -> None:
-    """The first update, of recorded completions in every case, with its gradient kept."""
-    groups = ours.recorded(0)
-    watched = Watched(ALGORITHM.objective)
-    kept: dict[str, Tensor] = {}
+def _update_for_gate(ours: VlrftSide, job: Job, meter: Meter) -> None:
+    """Make the first update, of recorded completions in every case, and save its gradient."""
+    groups = ours.recorded_groups(0)
+    recording = RecordingObjective(ALGORITHM.objective)
+    gradient: dict[str, Tensor] = {}
 
     def keep(*_: Any) -> None:
         named = ours.policy.model.named_parameters()
-        kept.update({n: p.grad.clone() for n, p in named if p.grad is not None})
+        gradient.update({n: p.grad.clone() for n, p in named if p.grad is not None})
 
     hook = ours.engine.optimizer.register_step_pre_hook(keep)
     meter.wait()
-    loss = ours.update(groups, replace(ALGORITHM, objective=watched))
+    loss = ours.update(groups, replace(ALGORITHM, objective=recording))
     meter.stop()
     hook.remove()
     gate = Gate(
         loss=loss,
-        weighted=watched.sum,
-        size=watched.size,
+        weighted=recording.sum,
+        size=recording.size,
         prompt_tokens=max(len(g.rollouts[0].rows[0].prompt.ids) for g in groups),
-        gradient=kept,
+        gradient=gradient,
     )
     meter.note({"gate": gate.save(job.scratch / "vlrft.safetensors")})
 
 
-def _serve_rollouts(ours: Ours, job: Job, meter: Meter) -> None:
+def _serve_rollouts(ours: VlrftSide, job: Job, meter: Meter) -> None:
     ban(ours.policy, ours.control_ids)
     sampling = Sampling(max_tokens=job.case.length)
     for step in range(job.steps):
         requests = ours.requests(step)
-        own = sampling if step else replace(sampling, temperature=0.0)
+        settings = sampling if step else replace(sampling, temperature=0.0)
         meter.wait()
-        pieces = ours.rollout.generate(requests, own)
+        pieces = ours.rollout.generate(requests, settings)
         meter.stop()
-        assert all(len(p.ids) == job.case.length for found in pieces for p in found)
+        assert all(len(p.ids) == job.case.length for group in pieces for p in group)
         if step == 0:
-            ids = torch.tensor([p.ids for found in pieces for p in found])
+            ids = torch.tensor([p.ids for group in pieces for p in group])
             length = max(len(r.prompt.ids) for r in requests)
             gate = Gate(prompt_tokens=length, gradient={"ids": ids})
             meter.note({"gate": gate.save(job.scratch / "vlrft.safetensors")})

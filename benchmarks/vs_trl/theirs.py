@@ -1,9 +1,9 @@
-"""TRL's side of vs_trl.py: `GRPOTrainer.train`, with recorded completions in place of sampled ones where a case says so.
+"""TRL's side: `GRPOTrainer.train`, with recorded instead of sampled completions where a case needs them.
 
-Settings, chosen to be TRL's fastest that compute the same: SETTINGS below, and
-- `trl_rows` completions a micro-batch, the fastest of 1, 4, 16 (P6 and P6r: a group, as on our side);
-- `trl_head`: off GPUs TRL 1.16 runs the language-model head over prompts too and throws that away. `completions` spares
-  it this, as its GPU path does; `released` leaves it.
+The settings are the fastest of TRL that compute the same: SETTINGS below, and
+- `trl_rows` completions per micro-batch, the fastest of 1, 4, 16 (P6 and P6r: a group, as on vlrft's side);
+- `trl_head`: off GPUs TRL 1.16 also runs the language-model head over prompts and discards the result. `completions`
+  avoids this, as its GPU path does; `released` does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.vs_trl.cases import Case, Job
-from benchmarks.vs_trl.data import Question, ordinary_tokens, question, variety
+from benchmarks.vs_trl.data import Question, count_text_ids, question, variety
 from benchmarks.vs_trl.gate import Gate
 from benchmarks.vs_trl.meter import Meter
 from benchmarks.vs_trl.trl_processor import processor
@@ -50,40 +50,40 @@ ATTENTION = "sdpa"
 
 
 class Trainer(GRPOTrainer):  # type: ignore[misc]
-    """Measures a step, or a part of it, in its turn."""
+    """A GRPOTrainer whose steps, or a part of each, are measured."""
 
-    def __init__(self, *, job: Job, meter: Meter, questions: Sequence[Question], **given: Any) -> None:  # fmt: skip
+    def __init__(self, *, job: Job, meter: Meter, questions: Sequence[Question], **settings: Any) -> None:  # fmt: skip
         self.job, self.case, self.meter = job, job.case, meter
         self.questions = questions
-        self.numbers: list[int] = []  # of the questions of the step's rows
+        self.numbers: list[int] = []  # question of each of the step's rows
         self.weighted = self.size = self.loss = 0.0
-        super().__init__(**given)
+        super().__init__(**settings)
 
     @property
     def replays(self) -> bool:
-        """The gate's step is of recorded completions in every case."""
-        return self.case.measure != "step" or self.state.global_step == 0
+        """Whether the step uses recorded completions; the gate's step does in every case."""
+        return self.case.quantity != "step" or self.state.global_step == 0
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.numbers = [row["number"] for row in inputs]
-        found: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        self.length = found["prompt_ids"].shape[1]
-        if self.case.measure != "step":
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        self.length = batch["prompt_ids"].shape[1]
+        if self.case.quantity != "step":
             self.meter.start()
-        return found
+        return batch
 
-    def _generate_single_turn(self, *given: Any, **named: Any) -> tuple[Any, Any]:
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         if self.replays:
             rows = enumerate(self.numbers)
             return [list(self.questions[n].completions[i % self.case.group]) for i, n in rows], None
-        ids, logprobs = super()._generate_single_turn(*given, **named)
-        assert all(len(own) == self.case.length for own in ids)
+        ids, logprobs = super()._generate_single_turn(*args, **kwargs)
+        assert all(len(row) == self.case.length for row in ids)
         return ids, logprobs
 
-    def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
-        found = super()._get_per_token_logps_and_entropies(*given, **named)
-        self.latest: Tensor = found[0].detach()
-        return found
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        self.latest: Tensor = result[0].detach()
+        return result
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         loss: Tensor = super()._compute_loss(model, inputs)
@@ -101,8 +101,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         return [variety(completion[0]["content"]) for completion in completions]
 
 
-class Turns(TrainerCallback):  # type: ignore[misc]
-    """Lets the trainer's steps be turns of the meter."""
+class StepCallback(TrainerCallback):  # type: ignore[misc]
+    """Makes each of the trainer's steps a turn of the meter, and sends the gate after the first one."""
 
     trainer: Trainer
 
@@ -112,41 +112,41 @@ class Turns(TrainerCallback):  # type: ignore[misc]
     def on_pre_optimizer_step(self, args: Any, state: Any, *_: Any, model: Any, **__: Any) -> None:
         if state.global_step == 0:
             named = model.named_parameters()
-            self.kept = {n: p.grad.clone() for n, p in named if p.grad is not None}
+            self.gradient = {n: p.grad.clone() for n, p in named if p.grad is not None}
 
     def on_step_end(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
-        own = self.trainer
-        own.meter.stop()
+        trainer = self.trainer
+        trainer.meter.stop()
         if state.global_step == 1:
             gate = Gate(
-                loss=own.loss,
-                weighted=own.weighted,
-                size=own.size,
-                prompt_tokens=own.length,
-                gradient=self.kept,
+                loss=trainer.loss,
+                weighted=trainer.weighted,
+                size=trainer.size,
+                prompt_tokens=trainer.length,
+                gradient=self.gradient,
             )
-            own.meter.note({"gate": gate.save(own.job.scratch / "trl.safetensors")})
-            del self.kept
+            trainer.meter.note({"gate": gate.save(trainer.job.scratch / "trl.safetensors")})
+            del self.gradient
 
 
-class Roller(Trainer):
-    """Measures `_generate_single_turn`, which gets token ids and pixels and gives ids; nothing is trained."""
+class RolloutTrainer(Trainer):
+    """Measures `_generate_single_turn`, which maps token ids and pixels to ids; trains nothing."""
 
-    def _generate_single_turn(self, *given: Any, **named: Any) -> tuple[Any, Any]:
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         self.meter.wait()
-        ids, logprobs = GRPOTrainer._generate_single_turn(self, *given, **named)
+        ids, logprobs = GRPOTrainer._generate_single_turn(self, *args, **kwargs)
         self.meter.stop()
-        assert all(len(own) == self.case.length for own in ids)
+        assert all(len(row) == self.case.length for row in ids)
         self.ids = ids
         return ids, logprobs
 
-    def roll(self, steps: int) -> None:
-        """Turns until there are no more; the first is greedy, for the gate."""
+    def generate_steps(self, steps: int) -> None:
+        """Run turns until there are no more; the first one is greedy, for the gate."""
         rows, size = list(self.train_dataset), self.case.prompts
         for step in range(steps):
             self.generation_config.do_sample = step > 0
-            own = [row for row in rows[step * size :][:size] for _ in range(self.case.group)]
-            self._generate_and_score_completions(own)
+            inputs = [row for row in rows[step * size :][:size] for _ in range(self.case.group)]
+            self._generate_and_score_completions(inputs)
             if step == 0:
                 gate = Gate(prompt_tokens=self.length, gradient={"ids": torch.tensor(self.ids)})
                 self.meter.note({"gate": gate.save(self.job.scratch / "trl.safetensors")})
@@ -157,10 +157,10 @@ def dataset(questions: Sequence[Question]) -> Any:
     from datasets import Dataset
 
     rows: list[dict[str, Any]] = []
-    for found in questions:
-        prompt = [{"role": "user", "content": found.text}]
-        image = {} if found.image is None else {"image": found.image}
-        rows.append({"prompt": prompt, "number": found.number, **image})
+    for item in questions:
+        prompt = [{"role": "user", "content": item.text}]
+        image = {} if item.image is None else {"image": item.image}
+        rows.append({"prompt": prompt, "number": item.number, **image})
     return Dataset.from_list(rows)
 
 
@@ -181,7 +181,7 @@ def config(case: Case, job: Job, banned: list[int]) -> Any:
 
 
 def serve(job: Job, meter: Meter) -> None:
-    """Turns until there are no more: the first is the gate's."""
+    """Run turns until there are no more; the first one is the gate's."""
     from vlrft.config import PolicyConfig
     from vlrft.policy.load import load_policy
 
@@ -189,15 +189,18 @@ def serve(job: Job, meter: Meter) -> None:
         utils: Any = import_module("trl.trainer.utils")
         utils._use_triton = lambda device: True
     chat = load_policy(PolicyConfig(model=str(job.folder), dtype="float32")).chat
-    find = partial(question, job.case, ordinary=ordinary_tokens(chat.tokenizer))
-    questions = [find(n) for n in range(job.steps * job.case.prompts)]
-    turns, rewarded = Turns(), list[Trainer]()
+    make_question = partial(question, job.case, text_ids=count_text_ids(chat.tokenizer))
+    questions = [make_question(n) for n in range(job.steps * job.case.prompts)]
+    callback, trainers = (
+        StepCallback(),
+        list[Trainer](),
+    )  # the reward needs the trainer, whose constructor needs it
 
-    def reward(completions: Sequence[Any], **given: Any) -> list[float]:
-        return rewarded[0].reward(completions, **given)
+    def reward(completions: Sequence[Any], **kwargs: Any) -> list[float]:
+        return trainers[0].reward(completions, **kwargs)
 
-    kind = Roller if job.case.measure == "rollout" else Trainer
-    trainer = kind(
+    trainer_class = RolloutTrainer if job.case.quantity == "rollout" else Trainer
+    trainer = trainer_class(
         job=job,
         meter=meter,
         questions=questions,
@@ -206,11 +209,11 @@ def serve(job: Job, meter: Meter) -> None:
         args=config(job.case, job, sorted(chat.banned_ids | chat.end_ids)),
         train_dataset=dataset(questions),
         processing_class=processor(load_image_processor(str(job.folder)), chat.tokenizer) if job.case.side else chat.tokenizer,
-        callbacks=[turns],
+        callbacks=[callback],
     )  # fmt: skip
-    turns.trainer = trainer
-    rewarded.append(trainer)
-    if isinstance(trainer, Roller):
-        trainer.roll(job.steps)
+    callback.trainer = trainer
+    trainers.append(trainer)
+    if isinstance(trainer, RolloutTrainer):
+        trainer.generate_steps(job.steps)
     trainer.train()
     meter.wait()

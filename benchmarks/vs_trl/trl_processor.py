@@ -1,4 +1,4 @@
-"""What TRL takes for a processor of a model that sees."""
+"""The processor of a multimodal model that TRL needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def processor(images: Any, tokenizer: Any) -> Any:
-    """A whole processor without the video part, which wants torchvision, around an image processor."""
+    """A processor of an image processor and a tokenizer, without the video part, which needs torchvision."""
     from transformers import ProcessorMixin, Qwen2VLProcessor
 
     class Images(Qwen2VLProcessor):  # type: ignore[misc]
