@@ -1,13 +1,13 @@
-"""Answers to gold answers as models write them, paired by hand; no grader had a say in which are equal.
+"""Gold answers paired by hand with answers as models write them; no grader decided which are equal.
 
-Where usage is divided (a unit converted, `5 apples` for 5, a letter with its option's text), a pair
-is left out. What each grader does with them stands in results/graders.md, and there too what had
-been seen of them when it was measured.
+Pairs on which usage differs are left out (a unit converted, `5 apples` for 5, a letter with its
+option's text). The results of each grader are in results/graders.md, which also says which grader was
+corrected on these pairs.
 """
 
 from __future__ import annotations
 
-Pairs = dict[str, list[tuple[str, str]]]  # kind: gold answer, answer
+Pairs = dict[str, list[tuple[str, str]]]  # kind -> (gold answer, answer)
 
 EQUAL: Pairs = {
     "intervals": [

@@ -1,11 +1,11 @@
-"""A gold answer taken apart: its unit, its items, its brackets. `graders_variants` makes others of the parts."""
+"""The parts of a gold answer: its unit, its items, its brackets. variants.py makes other answers of the parts."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-UNITS = {  # how each unit may be written, the plainest first
+UNITS = {  # notations of each unit, the plainest first
     "°": ("°", "^\\circ", "^{\\circ}", " degrees", "\\text{ degrees}"),
     "cm": ("cm", " cm", "\\text{ cm}", " centimeters", "厘米"),
     "m": ("m", " m", "\\text{ m}", " meters", "米"),
@@ -24,18 +24,18 @@ _LONGEST_FIRST = sorted(_FORMS, key=lambda pair: -len(pair[0]))
 
 @dataclass(frozen=True)
 class Gold:
-    """A gold answer taken apart."""
+    """The parts of a gold answer."""
 
     text: str  # without dollar signs
     core: str  # without its unit
     unit: str
-    items: tuple[str, ...]  # of a list or a tuple
+    items: tuple[str, ...]  # of a list or a tuple, else empty
     ends: tuple[str, str]  # the brackets of a tuple or an interval
-    words: bool
+    words: bool  # whether it is a word instead of a formula
 
 
-def read(gold: str, *, metres: bool) -> Gold:
-    """`metres`: whether a bare m behind a value is the unit, as it is in GeoQA."""
+def parse_gold(gold: str, *, metres: bool) -> Gold:
+    """Split a gold answer into its parts; `metres`: whether a bare m after a value is the unit, as in GeoQA."""
     text = gold.strip().replace("$", "") if "\\$" not in gold else gold.strip()
     words = re.fullmatch(r"(?:\\text\{\(?([A-Za-z]+)\)?\})|[A-Za-z]{3,}", text) is not None
     if text.startswith("\\$"):

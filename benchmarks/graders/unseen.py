@@ -1,7 +1,7 @@
-"""More answers paired by hand, which no grader of ours has been corrected on: to be scored, and left.
+"""Further pairs by hand on which no grader in vlrft has been corrected: for measuring only.
 
-A pair that a grader gets wrong stays here; who corrects the grader for it moves it to
-`graders_by_hand`, and writes another one.
+A pair that a grader gets wrong stays here. Whoever corrects a grader for a pair moves the pair to
+by_hand.py and writes a new one.
 """
 
 from __future__ import annotations

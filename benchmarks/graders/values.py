@@ -1,7 +1,7 @@
-"""What a gold answer is worth, for `graders.py` to tell equal from unequal without asking a grader.
+"""The value of a gold answer, which decides without a grader whether two answers are equal.
 
-A rational number by its digits; another expression by a small translation of LaTeX to Python,
-evaluated at two points. For gold answers only: what a model wrote never comes here.
+A rational number is read from its digits; any other expression is translated from LaTeX to Python
+and evaluated at two points. For gold answers only: text written by a model is never evaluated.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ def values(text: str) -> tuple[complex, complex] | None:
     )
     if "\\" in code or "{" in code or not re.fullmatch(r"[\w\s+\-*/().√§π]*", code) or "_" in code:
         return None
-    marks = re.findall(r"[0-9]+(?:\.[0-9]+)?|§[a-z]+|√|\*\*|[a-zA-Zπ]|\S", code)
-    spelled: list[str] = []
-    for mark in marks:
-        operand = mark[0].isalnum() or mark[0] in "(√§"
+    tokens = re.findall(r"[0-9]+(?:\.[0-9]+)?|§[a-z]+|√|\*\*|[a-zA-Zπ]|\S", code)
+    parts: list[str] = []
+    for token in tokens:
+        operand = token[0].isalnum() or token[0] in "(√§"
         if (
-            spelled
+            parts
             and operand
-            and (spelled[-1][-1].isalnum() or spelled[-1] == ")")
-            and spelled[-1][0] not in "√§"
+            and (parts[-1][-1].isalnum() or parts[-1] == ")")
+            and parts[-1][0] not in "√§"
         ):
-            spelled.append("*")
-        spelled.append(mark)
-    program = " ".join(spelled).replace("√", "root").replace("§", "").replace("π", "pi")
-    found = [_at(program, shift) for shift in (0.0, 0.37)]
-    if any(one is None for one in found):
+            parts.append("*")
+        parts.append(token)
+    program = " ".join(parts).replace("√", "root").replace("§", "").replace("π", "pi")
+    results = [_evaluate(program, shift) for shift in (0.0, 0.37)]
+    if any(result is None for result in results):
         return None
-    return complex(found[0] or 0), complex(found[1] or 0)
+    return complex(results[0] or 0), complex(results[1] or 0)
 
 
-def _at(program: str, shift: float) -> complex | None:
-    """The program's value, each letter standing for a number of its own."""
+def _evaluate(program: str, shift: float) -> complex | None:
+    """The program's value, with a different number for each letter."""
     letters = {
         c: 1.13 + 0.171 * k + shift * (1 + k % 3)
         for k, c in enumerate("abcdefghijklmnopqrstuvwxyz")
@@ -80,33 +80,34 @@ def _at(program: str, shift: float) -> complex | None:
     if re.search(r"\*\* *\(?-? *[0-9]{4}|[0-9]{16}", program):
         return None
     try:
-        return complex(eval(program, {"__builtins__": {}}, names))  # the gold answers are our own
+        return complex(eval(program, {"__builtins__": {}}, names))  # gold answers are trusted text
     except (SyntaxError, TypeError, ArithmeticError, NameError):
         return None
 
 
 def same(a: tuple[complex, complex] | None, b: tuple[complex, complex] | None) -> bool:
-    """Whether they may be equal: closer than floats can tell, or unknown."""
+    """Whether two values may be equal: within rounding errors, or unknown."""
     if a is None or b is None:
         return True
     return all(abs(x - y) <= 1e-9 * max(abs(x), abs(y)) for x, y in zip(a, b, strict=True))
 
 
 def factors(n: int) -> list[int]:
-    found = []
+    """Factors of n, of which 2, 3, 5 and 7 are split off."""
+    result = []
     while n > 1:
-        found.append(next((p for p in (2, 5, 3, 7) if n % p == 0), n))
-        n //= found[-1]
-    return found
+        result.append(next((p for p in (2, 5, 3, 7) if n % p == 0), n))
+        n //= result[-1]
+    return result
 
 
 def number(text: str) -> Fraction | None:
-    """A rational number by its digits alone."""
+    """The rational number that the digits of `text` say; None: it is something else."""
     bare = re.sub(r"\s", "", text).replace(",\\!", "").replace("\\!", "")
-    if found := re.fullmatch(r"(-?)\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}", bare):
-        return Fraction(int(found[1] + found[2]), int(found[3]))
+    if match := re.fullmatch(r"(-?)\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}", bare):
+        return Fraction(int(match[1] + match[2]), int(match[3]))
     if re.fullmatch(r"-?[0-9]+/[0-9]+|-?[0-9]+(?:\.[0-9]+)?|-?[0-9]{1,3}(?:,[0-9]{3})+", bare):
         return Fraction(bare.replace(",", ""))
-    if found := re.fullmatch(r"(-?[0-9.]+)(?:e|\\times10\^)\{?(-?[0-9]{1,2})\}?", bare):
-        return Fraction(found[1]) * Fraction(10) ** int(found[2])
+    if match := re.fullmatch(r"(-?[0-9.]+)(?:e|\\times10\^)\{?(-?[0-9]{1,2})\}?", bare):
+        return Fraction(match[1]) * Fraction(10) ** int(match[2])
     return None
