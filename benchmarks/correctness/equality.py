@@ -1,11 +1,12 @@
-"""The packed forward against transformers' own, a whole row for each completion: log-probs and gradients.
+"""Log-probs and gradients of the packed forward, compared with transformers' own forward of one row per completion.
 
     python -m benchmarks.correctness equality [--hidden 256 --layers 4] [--dtype float32] [--device cpu] [--out FILE.md]
 
-For every model family: activation checkpointing, LoRA, a frozen vision tower (its features kept) and logits in chunks,
-on ragged groups with one image, several images a sample, text alone, all of these in one micro-batch, and one group cut
-into sub-groups that each carry the prefix. Prints max |Δ log-prob| and ‖Δ gradient‖ / ‖gradient‖ over all parameters;
-and for what was sampled: greedy answers against `generate()`, log-probs against the plain forward.
+For every model family: activation checkpointing, LoRA, a frozen vision tower (with cached features) and logits in
+chunks, on ragged groups with one image, with several images per sample, with text only, with all of these in one
+micro-batch, and with one group split into sub-groups that each carry the prefix. Prints max |Δ log-prob| and
+‖Δ gradient‖ / ‖gradient‖ over all parameters. Sampling is compared, too: greedy answers with `generate()`, the
+sampler's log-probs with the plain forward.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "frozen vision, checkpointing": {"freeze": FROZEN, "activation_checkpointing": True},
     "logits in chunks": {},
 }
-TOKENS = 24  # of a sampled answer at most
+TOKENS = 24  # maximum of a sampled answer
 LENGTHS = (23, 1, 40, 7, 31, 16, 2, 28)  # ragged, G = 8
 Case = tuple[list[PackItem], Tensor]
 
 
-def policy_of(family: str, args: argparse.Namespace, folder: Path, **settings: Any) -> Policy:
+def build_policy(family: str, args: argparse.Namespace, folder: Path, **settings: Any) -> Policy:
     common: dict[str, Any] = {"dtype": args.dtype, **settings}
     build = BuildConfig(
         family="qwen2" if family == "llama" else family,
@@ -63,12 +64,12 @@ def policy_of(family: str, args: argparse.Namespace, folder: Path, **settings: A
     )
     if family != "llama":
         return load_policy(PolicyConfig(build=build, **common), corpus=CORPUS, device=args.device)
-    llama(load_policy(PolicyConfig(build=build), corpus=CORPUS), folder)
+    save_llama(load_policy(PolicyConfig(build=build), corpus=CORPUS), folder)
     return load_policy(PolicyConfig(model=str(folder), **common), device=args.device)
 
 
-def llama(twin: Policy, folder: Path) -> None:
-    """A Llama of the twin's sizes and tokenizer, saved."""
+def save_llama(twin: Policy, folder: Path) -> None:
+    """Save a Llama with random weights that has the twin's sizes and tokenizer."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
@@ -81,27 +82,27 @@ def llama(twin: Policy, folder: Path) -> None:
 
 def cases(policy: Policy) -> Iterator[tuple[str, Case]]:
     chat, random = policy.chat, np.random.default_rng(0)
-    free = [i for i in range(len(chat.tokenizer)) if i not in chat.banned_ids]
+    text_ids = [i for i in range(len(chat.tokenizer)) if i not in chat.banned_ids]
 
     def group(prompt: Prompt, lengths: Sequence[int] = LENGTHS) -> PackItem:
-        rows = tuple(tuple(random.choice(free, n).tolist()) for n in lengths)
+        rows = tuple(tuple(random.choice(text_ids, n).tolist()) for n in lengths)
         return PackItem(prompt=prompt, rows=rows)
 
     text = group(chat.render(ask("How many threes are there, and how many fours?")))
-    yield "text", masked([text])
+    yield "text", make_case([text])
     halves = [PackItem(prompt=text.prompt, rows=rows) for rows in (text.rows[:3], text.rows[3:])]
-    yield "sub-groups", masked(halves)
+    yield "sub-groups", make_case(halves)
     if policy.backbone.multimodal:
         wide, square = noise_image(252, 140, 1), noise_image(168, 168, 2)
         one = group(chat.render(ask(IMAGE, "Which digit is this?"), [square]))
         two = group(chat.render(ask(IMAGE, "and", IMAGE, "?"), [wide, square]), LENGTHS[:4])
-        yield "one image", masked([one])
-        yield "two images", masked([two])
-        yield "all together", masked([one, text, two])
+        yield "one image", make_case([one])
+        yield "two images", make_case([two])
+        yield "all together", make_case([one, text, two])
 
 
-def masked(items: list[PackItem]) -> Case:
-    """With every token scored but some in the middle, as those that an environment put in."""
+def make_case(items: list[PackItem]) -> Case:
+    """The items with a mask of every token but three in the middle, which stand for an environment's tokens."""
     rows = [row for item in items for row in item.rows]
     mask = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.bool)
     for b, row in enumerate(rows):
@@ -113,24 +114,26 @@ def masked(items: list[PackItem]) -> Case:
 def gradients(
     score: Callable[..., TokenLogprobs], policy: Policy, case: Case
 ) -> tuple[Tensor, Tensor]:
-    """Log-probs, and the gradient of a random weighting of them over all parameters."""
+    """Log-probs, and the gradient of their randomly weighted sum over all parameters."""
     items, mask = case
     policy.model.zero_grad()
-    found = score(policy, items, mask=mask, temperature=0.9).logprobs
-    weights = torch.randn(mask.shape, generator=torch.Generator().manual_seed(1)).to(found)
-    (found * weights).sum().backward()  # type: ignore[no-untyped-call]
-    every = [p.grad.flatten().double() for p in policy.model.parameters() if p.grad is not None]
-    return found.detach(), torch.cat(every)
+    logprobs = score(policy, items, mask=mask, temperature=0.9).logprobs
+    weights = torch.randn(mask.shape, generator=torch.Generator().manual_seed(1)).to(logprobs)
+    (logprobs * weights).sum().backward()  # type: ignore[no-untyped-call]
+    parts = [p.grad.flatten().double() for p in policy.model.parameters() if p.grad is not None]
+    return logprobs.detach(), torch.cat(parts)
 
 
 def compare(policy: Policy, case: Case) -> tuple[float, float]:
-    packed, own = gradients(packed_logprobs, policy, case)
-    plain, theirs = gradients(replicated_logprobs, policy, case)
-    return float((packed - plain).abs().max()), float((own - theirs).norm() / theirs.norm())
+    """max |Δ log-prob| and the relative error of the gradient."""
+    packed, gradient = gradients(packed_logprobs, policy, case)
+    plain, expected = gradients(replicated_logprobs, policy, case)
+    error = float((gradient - expected).norm() / expected.norm())
+    return float((packed - plain).abs().max()), error
 
 
-def sampled(policy: Policy) -> tuple[int, int, float]:
-    """Greedy answers that are `generate()`'s, of how many; and the largest gap of sampled log-probs."""
+def compare_sampling(policy: Policy) -> tuple[int, int, float]:
+    """Number of greedy answers equal to `generate()`'s, number of prompts, and the largest gap of sampled log-probs."""
     prompts = {item.prompt.key: item.prompt for _, (items, _) in cases(policy) for item in items}
     requests = [Request(id="s", prompt=p, seeds=(0, 1, 2)) for p in prompts.values()]
     engine = HfEngine(policy)
@@ -140,17 +143,17 @@ def sampled(policy: Policy) -> tuple[int, int, float]:
         for request, pieces in zip(requests, greedy, strict=True)
     )
     worst = 0.0
-    drawn = engine.generate(requests, Sampling(max_tokens=TOKENS))
-    for request, pieces in zip(requests, drawn, strict=True):
+    answers = engine.generate(requests, Sampling(max_tokens=TOKENS))
+    for request, pieces in zip(requests, answers, strict=True):
         items = [PackItem(prompt=request.prompt, rows=tuple(p.ids for p in pieces))]
         mask = torch.zeros(len(pieces), TOKENS, dtype=torch.bool)
-        own = torch.zeros(mask.shape, dtype=torch.float64)
+        sampled = torch.zeros(mask.shape, dtype=torch.float64)
         for b, piece in enumerate(pieces):
             mask[b, : len(piece.ids)] = True
-            own[b, : len(piece.ids)] = torch.tensor(piece.logprobs, dtype=torch.float64)
+            sampled[b, : len(piece.ids)] = torch.tensor(piece.logprobs, dtype=torch.float64)
         with torch.no_grad():
             plain = replicated_logprobs(policy, items, mask=mask, temperature=1.0).logprobs
-        worst = max(worst, float((plain.double().cpu() - own)[mask].abs().max()))
+        worst = max(worst, float((plain.double().cpu() - sampled)[mask].abs().max()))
     return same, len(requests), worst
 
 
@@ -184,28 +187,28 @@ def main() -> None:
             if family in ("qwen2", "llama") and "freeze" in settings:
                 continue
             with TemporaryDirectory() as folder:
-                policy = policy_of(family, args, Path(folder), **settings)
-            adapters_that_act(policy)
+                policy = build_policy(family, args, Path(folder), **settings)
+            randomise_adapters(policy)
             chunk = (
                 16 * len(policy.banned) if variant == "logits in chunks" else limits.CHUNK_LOGITS
             )
             with patch.object(limits, "CHUNK_LOGITS", chunk):
-                found = {name: compare(policy, case) for name, case in cases(policy)}
-            cells = [f"{gap:.1e}, {error:.1e}" for gap, error in found.values()]
+                errors = {name: compare(policy, case) for name, case in cases(policy)}
+            cells = [f"{gap:.1e}, {error:.1e}" for gap, error in errors.values()]
             cells += ["-"] * (5 - len(cells))
             lines.append(f"| {family} | {variant} | {' | '.join(cells)} |")
             print(lines[-1], flush=True)
             if variant == "plain":
-                same, total, gap = sampled(policy)
+                same, total, gap = compare_sampling(policy)
                 rollouts.append(f"| {family} | {same} of {total} | {gap:.1e} |")
     text = "\n".join([*lines, *rollouts])
     print("\n".join([lines[0], *rollouts]))
     if args.out:
-        args.out.write_text(f"# Packed against replicated\n\n{text}\n")
+        args.out.write_text(f"# The packed forward compared with the replicated one\n\n{text}\n")
 
 
-def adapters_that_act(policy: Policy) -> None:
-    """LoRA begins with zeros, and would do nothing."""
+def randomise_adapters(policy: Policy) -> None:
+    """Give LoRA's B matrices random values; initially they are 0, and the adapters without effect."""
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if "lora_B" in name:

@@ -1,9 +1,9 @@
-"""Does a run survive `kill -9`? One run undisturbed, one killed at random moments and resumed: the same bits?
+"""A run that is killed with `kill -9` at random moments and resumed, compared bit for bit with an undisturbed run.
 
     python -m benchmarks.correctness kill --out runs/kill [--config configs/quickstart.yaml] [--kills 3] [--seed 0] [key=value …]
 
-Prints when it killed, what the resumed runs said, and sha256 of both final weights and of both metrics (without the
-keys under time/, speed/ and memory/).
+Prints the moments of the kills, the resumed run's messages about checkpoints, and sha256 of both final weights and of
+both runs' metrics (without the keys under time/, speed/ and memory/).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 
-def start(config: str, run: Path, overrides: list[str], *flags: str) -> subprocess.Popen[str]:
+def start_run(config: str, run: Path, overrides: list[str], *flags: str) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
@@ -35,7 +35,7 @@ def start(config: str, run: Path, overrides: list[str], *flags: str) -> subproce
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-def steps_done(run: Path) -> int:
+def count_steps(run: Path) -> int:
     metrics = run / "metrics.jsonl"
     return metrics.read_text().count("\n") if metrics.exists() else 0
 
@@ -64,27 +64,27 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_intermixed_args()
     shutil.rmtree(args.out, ignore_errors=True)
-    whole, parts = args.out / "whole", args.out / "parts"
-    began = time.monotonic()
-    if start(args.config, whole, args.overrides).wait() != 0:
+    undisturbed, killed = args.out / "undisturbed", args.out / "killed"
+    start_time = time.monotonic()
+    if start_run(args.config, undisturbed, args.overrides).wait() != 0:
         sys.exit("the undisturbed run failed")
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start_time
     chance = random.Random(args.seed)
     flags: tuple[str, ...] = ()
     for _ in range(args.kills):
-        running = start(args.config, parts, args.overrides, *flags)
+        running = start_run(args.config, killed, args.overrides, *flags)
         flags = ("--resume",)
         wait = chance.uniform(0.1, 0.6) * seconds
         time.sleep(wait)
         running.send_signal(signal.SIGKILL)
-        _, said = running.communicate()
-        ended = "was over already" if running.returncode == 0 else "killed"
-        print(f"{ended} after {wait:.1f} s, {steps_done(parts)} steps logged", flush=True)
-    last = start(args.config, parts, args.overrides, *flags)
-    _, said = last.communicate()
-    print("\n".join(line for line in said.splitlines() if "checkpoint" in line))
-    for name, of in (("weights", weights_hash), ("metrics", metrics_hash)):
-        one, other = of(whole), of(parts)
+        running.communicate()
+        outcome = "had already ended" if running.returncode == 0 else "killed"
+        print(f"{outcome} after {wait:.1f} s, {count_steps(killed)} steps logged", flush=True)
+    last = start_run(args.config, killed, args.overrides, *flags)
+    _, messages = last.communicate()
+    print("\n".join(line for line in messages.splitlines() if "checkpoint" in line))
+    for name, hash_of in (("weights", weights_hash), ("metrics", metrics_hash)):
+        one, other = hash_of(undisturbed), hash_of(killed)
         print(
             f"{name}: undisturbed {one}\n{name}: killed      {other}\n{name}: {'equal' if one == other else 'DIFFERENT'}"
         )

@@ -1,10 +1,10 @@
-"""What an objective costs beside the language-model head that feeds it.
+"""Time of each algorithm's loss, relative to the language-model head whose log-probs it reads.
 
     python -m benchmarks.cost objectives [--rows 512 --tokens 2048] [--hidden 1536 --vocab 151936] [--out FILE.json]
 
-Times each method's loss and its gradient over [rows, tokens] log-probs, and the head's forward and backward (hidden ->
-logits -> log-prob -> gradient of hidden and weight) over `--head-tokens` tokens, scaled to as many tokens: the head's cost
-is proportional to them. Prints a line a method; the goal is below 5 %.
+Times each algorithm's loss and its gradient over [rows, tokens] log-probs, and the head's forward and backward (hidden
+state -> logits -> log-prob -> gradients of hidden state and weight) over `--head-tokens` tokens. The head's time is
+proportional to the tokens and is scaled to rows · tokens. Prints a line per algorithm; the goal is below 5 %.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from vlrft.algorithms import ALGORITHMS, policy_loss
 
 
 def seconds(work: Callable[[], None], repeats: int) -> float:
-    """Median of the repeats, after one that is not counted."""
+    """Median of the repeats; one warm-up before them is not counted."""
     work()
-    spent = []
+    times = []
     for _ in range(repeats):
         start = time.perf_counter()
         work()
-        spent.append(time.perf_counter() - start)
-    return median(spent)
+        times.append(time.perf_counter() - start)
+    return median(times)
 
 
 def head_seconds(hidden: int, vocab: int, tokens: int, repeats: int) -> float:
-    """Forward and backward of the head over so many tokens."""
+    """Forward and backward of the head over `tokens` tokens."""
     weight = torch.randn(vocab, hidden, requires_grad=True)
     states = torch.randn(tokens, hidden, requires_grad=True)
     targets = torch.randint(vocab, (tokens,))
@@ -50,31 +50,31 @@ def head_seconds(hidden: int, vocab: int, tokens: int, repeats: int) -> float:
     return seconds(work, repeats)
 
 
-def case(rows: int, tokens: int, group: int) -> dict[str, Any]:
-    """A step of full-length rows with random log-probs and rewards."""
-    own = -torch.rand(rows, tokens)
+def make_inputs(rows: int, tokens: int, group: int) -> dict[str, Any]:
+    """The loss's inputs of a step: rows of equal length with random log-probs and rewards."""
+    logprobs = -torch.rand(rows, tokens)
     mask = torch.rand(rows, tokens) < 0.9
     return {
         "rewards": torch.randint(0, 2, (rows,)).float(),
         "group": torch.arange(rows) // group,
         "mask": mask,
-        "old_logprobs": own - 0.01,
-        "ref_logprobs": own - 0.02,
-        "logprobs": own,
+        "old_logprobs": logprobs - 0.01,
+        "ref_logprobs": logprobs - 0.02,
+        "logprobs": logprobs,
     }
 
 
-def method_seconds(name: str, given: dict[str, Any], repeats: int) -> float:
+def algorithm_seconds(name: str, inputs: dict[str, Any], repeats: int) -> float:
     """Advantages, loss and the gradient of the log-probs."""
-    method = ALGORITHMS[name]
-    extras: dict[str, Any] = {"length": given["mask"].shape[1]}
-    if method.estimator.greedy:
-        extras["greedy_rewards"] = torch.zeros(len(given["rewards"]))
+    algorithm = ALGORITHMS[name]
+    extras: dict[str, Any] = {"length": inputs["mask"].shape[1]}
+    if algorithm.estimator.greedy:
+        extras["greedy_rewards"] = torch.zeros(len(inputs["rewards"]))
 
     def work() -> None:
-        leaf: Tensor = given["logprobs"].clone().requires_grad_()
-        found = policy_loss(name, **{**given, "logprobs": leaf}, extras=extras)
-        torch.autograd.grad(found.loss, leaf)
+        leaf: Tensor = inputs["logprobs"].clone().requires_grad_()
+        result = policy_loss(name, **{**inputs, "logprobs": leaf}, extras=extras)
+        torch.autograd.grad(result.loss, leaf)
 
     return seconds(work, repeats)
 
@@ -96,22 +96,28 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     torch.manual_seed(0)
-    measured = head_seconds(args.hidden, args.vocab, args.head_tokens, args.repeats)
-    head = measured * args.rows * args.tokens / args.head_tokens
-    given = case(args.rows, args.tokens, args.group)
+    head_time = head_seconds(args.hidden, args.vocab, args.head_tokens, args.repeats)
+    head = head_time * args.rows * args.tokens / args.head_tokens
+    inputs = make_inputs(args.rows, args.tokens, args.group)
     print(f"torch {version('torch')}, {torch.get_num_threads()} threads, {platform.machine()}")
-    print(f"head [{args.hidden} x {args.vocab}]: {measured:.2f} s for {args.head_tokens} tokens")
+    print(f"head [{args.hidden} x {args.vocab}]: {head_time:.2f} s for {args.head_tokens} tokens")
     rows = []
     for name in ALGORITHMS:
-        own = method_seconds(name, given, args.repeats)
-        rows.append({"method": name, "seconds": own, "share_of_head": own / head})
-        print(f"{name:16s} {own:7.3f} s  {100 * own / head:7.4f} % of the head", flush=True)
+        loss_time = algorithm_seconds(name, inputs, args.repeats)
+        rows.append({"algorithm": name, "seconds": loss_time, "share_of_head": loss_time / head})
+        print(
+            f"{name:16s} {loss_time:7.3f} s  {100 * loss_time / head:7.4f} % of the head",
+            flush=True,
+        )
     if args.out is not None:
-        found = {"arguments": {k: v for k, v in vars(args).items() if k != "out"}, "head": measured}
+        arguments = {k: v for k, v in vars(args).items() if k != "out"}
+        results = {"arguments": arguments, "head": head_time}
         versions = {"torch": version("torch"), "vlrft": version("vlrft")}
         threads = torch.get_num_threads()
         args.out.write_text(
-            json.dumps({**found, "versions": versions, "threads": threads, "rows": rows}, indent=1)
+            json.dumps(
+                {**results, "versions": versions, "threads": threads, "rows": rows}, indent=1
+            )
         )
 
 

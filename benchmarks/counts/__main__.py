@@ -1,10 +1,11 @@
-"""What a group costs: images processed, forwards of the vision tower, tokens through the decoder, rows of the head.
+"""Work of one training step in exact counts: images, vision-tower forwards, decoder tokens, rows of the head.
 
     python -m benchmarks.counts [--group 8 --length 12] [--no-trl]
 
-One step of `vlrft train` on a tiny Qwen2-VL, and of TRL's GRPOTrainer on the same groups where it is installed, counted by
-hooks on the model's modules (counts_meter.py). Counts depend on the shape, not on the size, of the model;
-tests/testing/test_work_counts.py holds ours to the law. TRL multiplies by the head's weight itself, so that its rows are not seen.
+One step of `vlrft train` on a tiny Qwen2-VL and, where TRL is installed, of its GRPOTrainer on the same groups, counted by
+hooks on the model's modules (vlrft/testing/work_meter.py). Counts depend on the model's shape, not on its size;
+tests/testing/test_work_counts.py tests ours against a formula. TRL multiplies by the head's weight outside of the head's
+module, so its head rows are not counted.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vlrft.testing.count_step import Case, Counted, count
+from vlrft.testing.count_step import StepCase, StepCounts, count_step
 
 NO_KL = {"regularize": {"kl": 0.0}}
 KEEP_ALL = {"keep": "all"}
-METHODS: dict[str, dict[str, Any]] = {
+ALGORITHMS: dict[str, dict[str, Any]] = {
     "gpg": KEEP_ALL,
     "grpo": NO_KL,
     "dr_grpo": {},
@@ -36,61 +37,62 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 HEAD = (
     *("step", "prompt tokens", "answers", "images", "vision: forwards (patches)", "prefill", "decode"),
-    *("update: vision", "trunk tokens", "head rows", "backward"),
+    *("update: vision", "backbone tokens", "head rows", "backward"),
 )  # fmt: skip
 
-Counter = Callable[[Case, Path], Counted]
+Counter = Callable[[StepCase, Path], StepCounts]
 
 
-def cases(size: int, length: int) -> dict[str, Case]:
-    """What is counted, by its name in the table."""
-    one = Case(size=size, length=length)
+def cases(size: int, length: int) -> dict[str, StepCase]:
+    """Title in the table -> case."""
+    base = StepCase(size=size, length=length)
 
-    def by(name: str, **parts: Any) -> Case:
-        return replace(one, method={"name": name, **METHODS.get(name, {}), **parts})
+    def build(name: str, **settings: Any) -> StepCase:
+        return replace(base, algorithm={"name": name, **ALGORITHMS.get(name, {}), **settings})
 
     four: dict[str, Any] = {"groups": (True, False, True, False)}
-    found = {f"{name}, a group that teaches": by(name) for name in METHODS}
-    found |= {
-        f"{name}, a group that does not": replace(by(name), groups=(False,)) for name in METHODS
+    by_title = {f"{name}, a group with signal": build(name) for name in ALGORITHMS}
+    by_title |= {
+        f"{name}, a group without signal": replace(build(name), groups=(False,))
+        for name in ALGORITHMS
     }
-    found |= {
-        "gvpo, reference: initial": by("gvpo", objective={"reference": "initial"}),
-        "grpo, kl 0.04": by("grpo", regularize={"kl": 0.04}),
-        "gpg, four groups, two teach": replace(by("gpg"), **four),
-        "gpg, two groups of one prompt": replace(by("gpg"), groups=(True, True), same=True),
-        "gpg, frozen vision tower": replace(by("gpg"), freeze=("vision", "projector")),
-        "dr_grpo, cppo, half": by("dr_grpo", select={"name": "cppo", "share": 0.5}),
-        "dr_grpo, pods, half": by("dr_grpo", select={"name": "pods", "keep": size // 2}),
-        "dr_grpo, four groups, two teach": replace(by("dr_grpo"), **four),
+    by_title |= {
+        "gvpo, reference: initial": build("gvpo", objective={"reference": "initial"}),
+        "grpo, kl 0.04": build("grpo", regularize={"kl": 0.04}),
+        "gpg, four groups, two with signal": replace(build("gpg"), **four),
+        "gpg, two groups of one prompt": replace(build("gpg"), groups=(True, True), same=True),
+        "gpg, frozen vision tower": replace(build("gpg"), freeze=("vision", "projector")),
+        "dr_grpo, cppo, half": build("dr_grpo", select={"name": "cppo", "share": 0.5}),
+        "dr_grpo, pods, half": build("dr_grpo", select={"name": "pods", "keep": size // 2}),
+        "dr_grpo, four groups, two with signal": replace(build("dr_grpo"), **four),
         "the same, dynamic sampling": replace(
-            by("dr_grpo", keep={"name": "dynamic_sampling", "max_attempts": 2}),
+            build("dr_grpo", keep={"name": "dynamic_sampling", "max_attempts": 2}),
             groups=(True, False) * 4,
             prompts=4,
         ),
     }
-    return found
+    return by_title
 
 
-def row(name: str, found: Counted, *, head_seen: bool = True) -> tuple[str, ...]:
-    rollout, update = found.rollout, found.update
+def table_row(title: str, counts: StepCounts, *, head_counted: bool = True) -> tuple[str, ...]:
+    rollout, update = counts.rollout, counts.update
     return (
-        name,
-        str(sum(g.prompt for g in found.played)),
-        str(sum(map(sum, (g.answers for g in found.played)))),
+        title,
+        str(sum(g.prompt for g in counts.groups)),
+        str(sum(map(sum, (g.answers for g in counts.groups)))),
         str(rollout.images),
         f"{rollout.vision} ({rollout.patches})",
         str(rollout.tokens),
         str(rollout.decoded),
         f"{update.vision} ({update.patches})",
         str(update.tokens),
-        str(update.head) if head_seen else "not seen",
+        str(update.head) if head_counted else "not counted",
         str(update.backward),
     )
 
 
-def quietly(counter: Counter, case: Case) -> Counted:
-    """Without the progress of a run that is one step long."""
+def count_quietly(counter: Counter, case: StepCase) -> StepCounts:
+    """The case's counts, without the progress output of its run."""
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.redirect_stderr(io.StringIO()),
@@ -101,25 +103,25 @@ def quietly(counter: Counter, case: Case) -> Counted:
         return counter(case, Path(folder))
 
 
-def savings(by_name: dict[str, Counted]) -> list[str]:
-    """What selection and dynamic sampling spare, in shares of the same without them."""
+def savings(by_title: dict[str, StepCounts]) -> list[str]:
+    """The work that selection and dynamic sampling add or save per group with signal, relative to a step without them."""
     lines = []
     for name, base in (
-        ("dr_grpo, cppo, half", "dr_grpo, a group that teaches"),
-        ("dr_grpo, pods, half", "dr_grpo, a group that teaches"),
-        ("the same, dynamic sampling", "dr_grpo, four groups, two teach"),
+        ("dr_grpo, cppo, half", "dr_grpo, a group with signal"),
+        ("dr_grpo, pods, half", "dr_grpo, a group with signal"),
+        ("the same, dynamic sampling", "dr_grpo, four groups, two with signal"),
     ):
-        own, other = by_name[name], by_name[base]
-        taught = sum(g.teaches for g in own.played) / sum(g.teaches for g in other.played)
+        counts, other = by_title[name], by_title[base]
+        groups = sum(g.signal for g in counts.groups) / sum(g.signal for g in other.groups)
 
-        def more(mine: int, its: int, taught: float = taught) -> str:
-            return f"{100 * (mine / its / taught - 1):+.0f} %"
+        def change(work: int, without: int, groups: float = groups) -> str:
+            return f"{100 * (work / without / groups - 1):+.0f} %"
 
         lines.append(
-            f"{name}, for each group that teaches: head rows {more(own.update.head, other.update.head)}, "
-            f"trunk tokens {more(own.update.tokens, other.update.tokens)}, "
-            f"patches {more(own.update.patches, other.update.patches)}, "
-            f"tokens decoded {more(own.rollout.decoded, other.rollout.decoded)}"
+            f"{name}, per group with signal: head rows {change(counts.update.head, other.update.head)}, "
+            f"backbone tokens {change(counts.update.tokens, other.update.tokens)}, "
+            f"patches {change(counts.update.patches, other.update.patches)}, "
+            f"tokens decoded {change(counts.rollout.decoded, other.rollout.decoded)}"
         )
     return lines
 
@@ -129,28 +131,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--group", type=int, default=8)
-    parser.add_argument("--length", type=int, default=12, help="tokens of an answer; all have it")
+    parser.add_argument("--length", type=int, default=12, help="tokens of every answer")
     parser.add_argument("--no-trl", action="store_true")
     args = parser.parse_args()
     names = ("vlrft", "torch", "transformers", "trl")
     print(", ".join(f"{n} {version(n)}" for n in names if find_spec(n)) + "\n")
     print(f"| {' | '.join(HEAD)} |\n| --- {'| ---: ' * (len(HEAD) - 1)}|", flush=True)
-    found: dict[str, Counted] = {}
-    for name, case in cases(args.group, args.length).items():
-        found[name] = quietly(count, case)
-        print(f"| {' | '.join(row(name, found[name]))} |", flush=True)
+    counts: dict[str, StepCounts] = {}
+    for title, case in cases(args.group, args.length).items():
+        counts[title] = count_quietly(count_step, case)
+        print(f"| {' | '.join(table_row(title, counts[title]))} |", flush=True)
     if find_spec("trl") and not args.no_trl:
-        from benchmarks.counts.trl import count as count_trl
+        from benchmarks.counts.trl import count_trl_step
 
-        one = Case(size=args.group, length=args.length)
-        for name, case in (
-            ("TRL, a group that teaches", one),
-            ("TRL, a group that does not", replace(one, groups=(False,))),
-            ("TRL, four groups, two teach", replace(one, groups=(True, False, True, False))),
+        base = StepCase(size=args.group, length=args.length)
+        for title, case in (
+            ("TRL, a group with signal", base),
+            ("TRL, a group without signal", replace(base, groups=(False,))),
+            ("TRL, four groups, two with signal", replace(base, groups=(True, False, True, False))),
         ):
-            own = quietly(count_trl, case)
-            print(f"| {' | '.join(row(name, own, head_seen=False))} |", flush=True)
-    print("\n" + "\n".join(savings(found)))
+            cells = table_row(title, count_quietly(count_trl_step, case), head_counted=False)
+            print(f"| {' | '.join(cells)} |", flush=True)
+    print("\n" + "\n".join(savings(counts)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same step by TRL's GRPOTrainer, its own loss, counted by the same hooks."""
+"""The same step by TRL's GRPOTrainer with its own loss, counted by the same hooks."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from benchmarks.vs_trl.trl_processor import processor
 from vlrft.config import BuildConfig, PolicyConfig, TaskConfig
 from vlrft.policy.load import load_policy
 from vlrft.rollout.task import load_task
-from vlrft.testing.count_step import Case, Counted, Options, Played, config, load
-from vlrft.testing.work_meter import Meter, Work
+from vlrft.testing.count_step import Options, SampledGroup, StepCase, StepCounts, load, make_config
+from vlrft.testing.work_meter import Work, WorkMeter
 
 
-def count(case: Case, folder: Path) -> Counted:
-    """One step on the case's groups; all answers have the full length. One micro-batch."""
+def count_trl_step(case: StepCase, folder: Path) -> StepCounts:
+    """Counts of one step on the case's groups in one micro-batch; every answer has the full length."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    given = config(case)
-    build = BuildConfig(**given["policy"]["build"])
-    corpus = load_task(TaskConfig(**given["task"]), "train").text()
+    settings = make_config(case)
+    build = BuildConfig(**settings["policy"]["build"])
+    corpus = load_task(TaskConfig(**settings["task"]), "train").text()
     policy = load_policy(PolicyConfig(build=build), corpus=corpus, seed=0)
     samples = load("train", Options(groups=case.groups, same=case.same))
     rows = [
         {
             "prompt": [{"role": "user", "content": sample.messages[0].content[1]}],
             "image": sample.images[0],
-            "teaches": sample.tags["teaches"],
+            "signal": sample.tags["signal"],
         }
         for sample in samples
     ]
 
-    def spread(completions: Sequence[Any], teaches: Sequence[str], **_: Any) -> list[float]:
-        return [float(i % 2 == 0 or t == "False") for i, t in enumerate(teaches)]
+    def alternate(completions: Sequence[Any], signal: Sequence[str], **_: Any) -> list[float]:
+        return [float(i % 2 == 0 or s == "False") for i, s in enumerate(signal)]
 
     prompts: list[int] = []
 
     class Trainer(GRPOTrainer):  # type: ignore[misc]
         def _generate_and_score_completions(self, inputs: Any) -> Any:
             with meter.during("rollout"):
-                found = super()._generate_and_score_completions(inputs)
-            prompts.extend(found["prompt_mask"].sum(1).tolist()[:: case.size])
-            return found
+                batch = super()._generate_and_score_completions(inputs)
+            prompts.extend(batch["prompt_mask"].sum(1).tolist()[:: case.size])
+            return batch
 
-        def training_step(self, *given: Any, **named: Any) -> Any:
+        def training_step(self, *args: Any, **kwargs: Any) -> Any:
             with meter.during("update"):
-                return super().training_step(*given, **named)
+                return super().training_step(*args, **kwargs)
 
-    meter = Meter()
+    meter = WorkMeter()
     total = len(rows) * case.size
     banned = sorted(policy.chat.banned_ids | policy.chat.end_ids)
     trainer = Trainer(
         model=policy.model,
-        reward_funcs=spread,
+        reward_funcs=alternate,
         args=GRPOConfig(
             output_dir=str(folder),
             per_device_train_batch_size=total,
@@ -78,7 +78,7 @@ def count(case: Case, folder: Path) -> Counted:
         processing_class=processor(policy.chat.image_processor, policy.chat.tokenizer),
     )
     meter.watch(policy.model, policy.chat.pad_id)
-    with meter.calls(policy.chat.image_processor):
+    with meter.count_calls(policy.chat.image_processor):
         trainer.train()
-    played = [Played(n, (case.length,) * case.size, t) for n, t in zip(prompts, case.groups, strict=True)]  # fmt: skip
-    return Counted(rollout=meter.work["rollout"], update=meter.work.get("update", Work()), played=tuple(played))  # fmt: skip
+    groups = [SampledGroup(n, (case.length,) * case.size, s) for n, s in zip(prompts, case.groups, strict=True)]  # fmt: skip
+    return StepCounts(rollout=meter.work["rollout"], update=meter.work.get("update", Work()), groups=tuple(groups))  # fmt: skip
