@@ -1,10 +1,10 @@
-"""ALFWorld on the real engine: the games that we make, who wins them, and our environment beside the stock one.
+"""ALFWorld on its real engine: the generated games, who wins them without a model, and vlrft's environment compared with the stock one.
 
     python -m benchmarks.alfworld --data DIR [--only PART …] [--splits SPLIT …] [--out DIR]
 
-Makes 320 games in DIR (those there already stay), then measures. Times of the engine are processor seconds, so that
-what others do on the machine counts little. Each part adds its figures to benchmarks/results/alfworld.json, from which
-alfworld.md is written.
+Generates 320 games in DIR, except those that it has already, then measures. Times of the engine are processor seconds, on
+which other work on the machine has little effect. Each part adds its results to benchmarks/results/alfworld.json, from
+which alfworld.md is written.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from vlrft.tasks.alfworld.options import Options
 
 from benchmarks.alfworld import games, report
 from benchmarks.alfworld.games import GAMES, files_of
-from benchmarks.alfworld.stock_env import Seen, commands, open_stock, trace_stock
+from benchmarks.alfworld.stock_env import Output, open_stock, random_commands, trace_stock
 from vlrft.envs import EnvFailure, build_host
 
 RESULTS = Path(__file__).parents[1] / "results"
-TRACED, STEPS = 21, 30  # games, and steps of each: three of each family and three more
-TOGETHER, TURNS = 128, 50  # environments played at once: 16 games by 8
-ALIVE = 16  # games kept open to see what one takes
+TRACED, STEPS = 21, 30  # games (three of each family and three more), and steps of each
+TOGETHER, TURNS = 128, 50  # environments at once (8 for each of 16 games), and turns of each
+OPEN = 16  # games open at once, to measure the memory of one
 
 
 def traces(data: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """What both environments show to the same commands, as hashes; and what each step and start takes."""
+    """Hashes of both environments' output for the same commands, and the time of each start and step."""
     every = [path for split in splits for _, path in files_of(data, split)]
-    chosen = every[:: len(every) // TRACED][:TRACED]
-    env = open_stock(data, [str(p) for p in chosen])
+    sample = every[:: len(every) // TRACED][:TRACED]
+    env = open_stock(data, [str(p) for p in sample])
     hashes, seconds, equal, count = [hashlib.sha256(), hashlib.sha256()], list[dict[str, float]](), 0, 0  # fmt: skip
     for _ in env.files:
-        file, theirs, took = trace_stock(env, STEPS)
+        file, theirs, stock = trace_stock(env, STEPS)
         ours, cold = trace_ours(file, STEPS)
         again, warm = trace_ours(file, STEPS)
-        for digest, seen in zip(hashes, (theirs, ours), strict=True):
-            digest.update(repr(seen).encode())
+        for digest, trace in zip(hashes, (theirs, ours), strict=True):
+            digest.update(repr(trace).encode())
         equal += theirs == ours == again
         count += len(ours) - 1
-        seconds.append({"stock_start": took["start"], "cold_start": cold["start"], "warm_start": warm["start"], "stock_step": took["steps"] / (len(theirs) - 1), "step": cold["steps"] / (len(ours) - 1)})  # fmt: skip
+        seconds.append({"stock_start": stock["start"], "cold_start": cold["start"], "warm_start": warm["start"], "stock_step": stock["steps"] / (len(theirs) - 1), "step": cold["steps"] / (len(ours) - 1)})  # fmt: skip
     return {
         "games": len(seconds),
         "equal": equal,
@@ -62,89 +62,97 @@ def traces(data: Path, splits: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def trace_ours(file: str, steps: int) -> tuple[list[Seen], dict[str, float]]:
+def trace_ours(file: str, steps: int) -> tuple[list[Output], dict[str, float]]:
+    """The outputs of vlrft's engine for random commands, and processor seconds of its start and of its steps."""
     game = Game(file)
-    begun = time.process_time()
-    shown = game.start()
-    started = time.process_time() - begun
-    seen: list[Seen] = [(shown.text, shown.admissible, shown.score, shown.done)]
-    begun = time.process_time()
-    for command in commands(file, seen, steps):
-        shown = game.act(command)
-        seen.append((shown.text, shown.admissible, shown.score, shown.done))
-    took = {"start": started, "steps": time.process_time() - begun}
+    start = time.process_time()
+    view = game.start()
+    start_seconds = time.process_time() - start
+    trace: list[Output] = [(view.text, view.admissible, view.score, view.done)]
+    start = time.process_time()
+    for command in random_commands(file, trace, steps):
+        view = game.act(command)
+        trace.append((view.text, view.admissible, view.score, view.done))
+    seconds = {"start": start_seconds, "steps": time.process_time() - start}
     game.close()
-    return seen, took
+    return trace, seconds
 
 
 def memory(data: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """MB that an open game adds, in a process of its own; every second one shares its file with another."""
-    chosen = [str(path) for _, path in files_of(data, "valid_seen")[: ALIVE // 2]]
+    """MB that an open game adds, in a fresh process; every file is opened twice."""
+    files = [str(path) for _, path in files_of(data, "valid_seen")[: OPEN // 2]]
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         return {
-            "games": ALIVE,
-            "ours": pool.apply(grown, (opened_ours, chosen, str(data))),
-            "stock": pool.apply(grown, (opened_stock, chosen, str(data))),
+            "games": OPEN,
+            "ours": pool.apply(measure_growth, (open_ours, files, str(data))),
+            "stock": pool.apply(measure_growth, (open_first_stock, files, str(data))),
         }
 
 
-def grown(opened: Callable[[str, str], object], chosen: Sequence[str], data: str) -> dict[str, float]:  # fmt: skip
-    kept = [opened(chosen[0], data)]
-    first = resident()
-    kept += [opened(file, data) for file in (*chosen, *chosen)][1:]
-    return {"first": first, "each": (resident() - first) / (len(kept) - 1)}
+def measure_growth(open_game: Callable[[str, str], object], files: Sequence[str], data: str) -> dict[str, float]:  # fmt: skip
+    """MB of the process with one game, and of each further one."""
+    games = [open_game(files[0], data)]
+    first = resident_megabytes()
+    games += [open_game(file, data) for file in (*files, *files)][1:]
+    return {"first": first, "each": (resident_megabytes() - first) / (len(games) - 1)}
 
 
-def opened_ours(file: str, data: str) -> object:
+def open_ours(file: str, data: str) -> object:
     game = Game(file)
     game.start()
     return game
 
 
-def opened_stock(file: str, data: str) -> object:
+def open_first_stock(file: str, data: str) -> object:
     env = open_stock(Path(data) / "valid_seen", [file])
     env.start()
     return env
 
 
-def resident() -> float:
+def resident_megabytes() -> float:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def workers(data: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """Random players of many environments at once, in two processes and in this one."""
-    return {f"{n} processes" if n else "this process": together(data, n) for n in (2, 0)}
+    """Random players in many environments at once, in two processes and in this one."""
+    return {f"{n} processes" if n else "this process": run_together(data, n) for n in (2, 0)}
 
 
-def together(data: Path, processes: int) -> dict[str, float]:
-    """Wall seconds; a turn is one step of every game that is not over."""
+def run_together(data: Path, processes: int) -> dict[str, float]:
+    """Wall seconds of starting and stepping; in each turn every game that is not over makes one step."""
     options = Options(data=str(data), prompt="short", max_steps=TURNS)
     samples = [s for s in task.load("train", options)[: TOGETHER // 8] for _ in range(8)]
     rng = random.Random(0)
     host = build_host(task, workers=processes, time_limit=None, reference="alfworld")
-    begun = time.monotonic()
-    seen = dict(host.start(samples))
-    handles = list(seen)
-    started = time.monotonic() - begun
-    begun, count = time.monotonic(), 0
-    while seen:
-        said = {}
-        for handle, shown in seen.items():
-            assert not isinstance(shown, EnvFailure), shown
-            offered = str(shown.messages[0].content[0]).partition("Actions:\n")[2].split("\n")[:-1]
-            said[handle] = f"<think></think><action>{rng.choice(offered)}</action>"
-        answers = host.step(said)
-        count += len(said)
+    start = time.monotonic()
+    observations = dict(host.start(samples))
+    handles = list(observations)
+    start_seconds = time.monotonic() - start
+    start, count = time.monotonic(), 0
+    while observations:
+        turns = {}
+        for handle, observation in observations.items():
+            assert not isinstance(observation, EnvFailure), observation
+            text = str(observation.messages[0].content[0])
+            admissible = text.partition("Actions:\n")[2].split("\n")[:-1]
+            turns[handle] = f"<think></think><action>{rng.choice(admissible)}</action>"
+        answers = host.step(turns)
+        count += len(turns)
         steps = {h: a for h, a in answers.items() if not isinstance(a, EnvFailure)}
-        assert len(steps) == len(said)
-        seen = {h: a.observation for h, a in steps.items() if a.observation is not None}
-    took = time.monotonic() - begun
+        assert len(steps) == len(turns)
+        observations = {h: a.observation for h, a in steps.items() if a.observation is not None}
+    seconds = time.monotonic() - start
     host.close(handles)
-    return {"environments": len(handles), "steps": count, "start_s": started, "steps_s": took}
+    return {
+        "environments": len(handles),
+        "steps": count,
+        "start_s": start_seconds,
+        "steps_s": seconds,
+    }
 
 
-PARTS = {  # what is measured, and how it is told
+PARTS = {  # name -> measurement, section of the page
     "generation": (games.generation, report.generation),
     "stock": (games.stock, report.stock),
     "players": (games.players, report.players),
@@ -165,19 +173,19 @@ def main() -> None:
     args = parser.parse_args()
     for name in args.only:
         measure, _ = PARTS[name]
-        found = measure(args.data.resolve(), args.splits)
-        said = found | {"load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
-        print(name, json.dumps(said), flush=True)
-        add(args.out / "alfworld.json", name, said)
-        report.write(args.out, {name: told for name, (_, told) in PARTS.items()})
+        results = measure(args.data.resolve(), args.splits)
+        results |= {"load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
+        print(name, json.dumps(results), flush=True)
+        save(args.out / "alfworld.json", name, results)
+        report.write(args.out, {name: section for name, (_, section) in PARTS.items()})
 
 
-def add(path: Path, name: str, said: Mapping[str, Any]) -> None:
-    """One part's figures in the place of its earlier ones, but for splits that it did not play again."""
+def save(path: Path, name: str, results: Mapping[str, Any]) -> None:
+    """Replace the saved results of a part; those of splits that were not measured this time stay."""
     head = {"versions": versions(), "python": platform.python_version(), "cores": os.cpu_count()}
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    saved = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.write_text(
-        json.dumps({**kept, **head, name: {**kept.get(name, {}), **said}}, indent=1) + "\n",
+        json.dumps({**saved, **head, name: {**saved.get(name, {}), **results}}, indent=1) + "\n",
         encoding="utf-8",
     )
 

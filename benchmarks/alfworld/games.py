@@ -1,4 +1,4 @@
-"""The games that we make: how many, how different, and who wins them without a model. A part of `alfworld_engine`."""
+"""The generated games: how many, how different, and who wins them without a model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def files_of(data: Path, split: str) -> list[tuple[str, Path]]:
 
 
 def generation(data: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """Makes what is missing; wall and processor seconds of what this call made."""
+    """Generate the missing games; counts of all games, and wall and processor seconds of this call."""
     assert task.generate is not None
-    lines, wall, busy = list[str](), time.monotonic(), time.process_time()
+    lines, wall, processor = list[str](), time.monotonic(), time.process_time()
     for split, count in ((s, GAMES[s]) for s in splits):
         lines += task.generate(split, count, SEED, data)
     made = sum(", won in " in line for line in lines)
@@ -36,42 +36,42 @@ def generation(data: Path, splits: Sequence[str]) -> dict[str, Any]:
     return {
         "made": made,
         "wall_s": time.monotonic() - wall,
-        "processor_s": time.process_time() - busy,
+        "processor_s": time.process_time() - processor,
         "drawn_again": sum("drawn again" in line for line in lines),
         "games": {s: len(files_of(data, s)) for s in GAMES},
-        "scenes": {s: len(found) for s, found in scenes.items()},
+        "scenes": {s: len(ids) for s, ids in scenes.items()},
         "unseen_scenes_in_train": len(scenes["valid_unseen"] & scenes["train"]),
         "unseen_receptacles_in_train": len(places["valid_unseen"] & places["train"]),
         "seen_scenes_in_train": len(scenes["valid_seen"] & scenes["train"]),
-        "same_problem_twice": twice(data),
+        "same_problem_twice": count_duplicates(data),
     }
 
 
 def scene(path: Path) -> tuple[str, int]:
-    found = json.loads((path.parent / "traj_data.json").read_text(encoding="utf-8"))["scene"]
-    return found["room"], found["scene_num"]
+    fields = json.loads((path.parent / "traj_data.json").read_text(encoding="utf-8"))["scene"]
+    return fields["room"], fields["scene_num"]
 
 
 def receptacles(path: Path) -> list[str]:
-    """Their ids, which hold their places in the room."""
+    """The ids of a game's receptacles, which contain their places in the room."""
     text = (path.parent / "initial_state.pddl").read_text(encoding="utf-8")
     return [
         line.split()[1] for line in text.splitlines() if line.startswith("(receptacleAtLocation")
     ]
 
 
-def twice(data: Path) -> int:
-    """Problems that stand in more than one file, but for their names."""
-    found = [
+def count_duplicates(data: Path) -> int:
+    """How many games have the same problem as another one, apart from its name."""
+    problems = [
         (p.parent / "initial_state.pddl").read_text(encoding="utf-8").partition("\n")[2]
         for s in GAMES
         for _, p in files_of(data, s)
     ]
-    return len(found) - len(set(found))
+    return len(problems) - len(set(problems))
 
 
 def stock(data: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """The planner's commands in the stock environment: games won with score 1 and done."""
+    """Play the planner's commands in the stock environment; count the games that end with score 1."""
     out: dict[str, Any] = {}
     for split in splits:
         env, won = open_stock(data / split), 0
@@ -87,18 +87,20 @@ def stock(data: Path, splits: Sequence[str]) -> dict[str, Any]:
 
 
 def players(data: Path, splits: Sequence[str]) -> dict[str, Any]:
-    """Games won by who plays without a model, within 50 steps: family -> won, games, mean steps of those won."""
-    own: dict[str, dict[str, list[tuple[bool, int]]]] = {name: {} for name in PLAYERS}
+    """Games that each player without a model wins within 50 steps: player -> family -> won, games, mean steps of those won."""
+    games: dict[str, dict[str, list[tuple[bool, int]]]] = {name: {} for name in PLAYERS}
     for family, path in (item for split in splits for item in files_of(data, split)):
         for name in PLAYERS:
-            played = play(path, name)
-            own[name].setdefault(family, []).append((played.won, len(played.commands)))
-        print(path.parent, {name: own[name][family][-1] for name in PLAYERS}, flush=True)
+            result = play(path, name)
+            games[name].setdefault(family, []).append((result.won, len(result.commands)))
+        print(path.parent, {name: games[name][family][-1] for name in PLAYERS}, flush=True)
     return {
-        name: {family: tally(found[family]) for family in FAMILIES} for name, found in own.items()
+        name: {family: tally(by_family[family]) for family in FAMILIES}
+        for name, by_family in games.items()
     }
 
 
-def tally(plays: Sequence[tuple[bool, int]]) -> dict[str, float]:
-    steps = [n for won, n in plays if won]
-    return {"won": len(steps), "games": len(plays), "steps": fmean(steps) if steps else 0.0}
+def tally(games: Sequence[tuple[bool, int]]) -> dict[str, float]:
+    """Counts of (won, steps) pairs."""
+    steps = [n for won, n in games if won]
+    return {"won": len(steps), "games": len(games), "steps": fmean(steps) if steps else 0.0}

@@ -1,4 +1,4 @@
-"""The stock ALFWorld environment, as its own users open it: what benchmarks/alfworld/__main__.py holds ours against."""
+"""The stock ALFWorld environment, opened as its users open it; the benchmark compares vlrft's environment with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stock:
 
 
 def open_stock(folder: Path, files: list[str] | None = None) -> Stock:
-    """Over those of the files that AlfredTWEnv takes for solvable games; all of the folder's unless given."""
+    """Open the games in `files` (None: all of the folder) that AlfredTWEnv takes for solvable."""
     require_engine()
     from alfworld.agents.environment import get_environment
 
@@ -57,33 +57,33 @@ def open_stock(folder: Path, files: list[str] | None = None) -> Stock:
         "rl": {"training": {"max_nb_steps_per_episode": LIMIT}},
     }
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        found = get_environment("AlfredTWEnv")(config, train_eval="train")
+        env = get_environment("AlfredTWEnv")(config, train_eval="train")
     if files is not None:
-        found.game_files = [f for f in found.game_files if f in files]
+        env.game_files = [f for f in env.game_files if f in files]
     with contextlib.redirect_stdout(io.StringIO()):
-        return Stock(env=found.init_env(batch_size=1), files=list(found.game_files))
+        return Stock(env=env.init_env(batch_size=1), files=list(env.game_files))
 
 
-Seen = tuple[str, tuple[str, ...], int, bool]
+Output = tuple[str, tuple[str, ...], int, bool]  # observation, admissible commands, score, done
 
 
-def trace_stock(stock: Stock, steps: int) -> tuple[str, list[Seen], dict[str, float]]:
-    """The next game's file, what random commands made it show, and processor seconds of its start and its steps."""
-    begun = time.process_time()
-    text, offered, file = stock.start()
-    started = time.process_time() - begun
-    seen: list[Seen] = [(text, tuple(offered), 0, False)]
-    begun = time.process_time()
-    for command in commands(file, seen, steps):
-        text, offered, score, done = stock.act(command)
-        seen.append((text, tuple(offered), score, done))
-    return file, seen, {"start": started, "steps": time.process_time() - begun}
+def trace_stock(stock: Stock, steps: int) -> tuple[str, list[Output], dict[str, float]]:
+    """The next game's file, its outputs for random commands, and processor seconds of its start and of its steps."""
+    start = time.process_time()
+    text, admissible, file = stock.start()
+    start_seconds = time.process_time() - start
+    trace: list[Output] = [(text, tuple(admissible), 0, False)]
+    start = time.process_time()
+    for command in random_commands(file, trace, steps):
+        text, admissible, score, done = stock.act(command)
+        trace.append((text, tuple(admissible), score, done))
+    return file, trace, {"start": start_seconds, "steps": time.process_time() - start}
 
 
-def commands(file: str, seen: list[Seen], steps: int) -> Iterator[str]:
-    """Of what was last seen a random command, one in ten unknown to the engine; ends with the game."""
+def random_commands(file: str, trace: list[Output], steps: int) -> Iterator[str]:
+    """Random admissible commands of the last output, one in ten unknown to the engine; ends when the game is over."""
     rng = random.Random(Path(file).parent.name)
     for _ in range(steps):
-        if seen[-1][3]:
+        if trace[-1][3]:
             return
-        yield "fly to the moon" if rng.random() < 0.1 else rng.choice(seen[-1][1])
+        yield "fly to the moon" if rng.random() < 0.1 else rng.choice(trace[-1][1])
