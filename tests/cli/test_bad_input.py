@@ -80,6 +80,21 @@ CASES = {
         "rollout.groupsize: unknown key; did you mean rollout.group_size?",
     ),
     "wrong type": (["update.lr=fast"], 2, "update.lr: input should be a valid number"),
+    "unknown family": (
+        ["policy.build.family=qwen2_5vl"],
+        2,
+        "policy.build.family: unknown family 'qwen2_5vl'; did you mean qwen2_5_vl? known: qwen2, ",
+    ),
+    "unknown engine": (
+        ["engine=singel"],
+        2,
+        "engine: unknown train engine 'singel'; did you mean single? known: deepspeed, single",
+    ),
+    "engine in a file that is not there": (
+        ["rollout.engine=./nowhere.py:Mine"],
+        2,
+        "rollout.engine: nowhere.py: no such file",
+    ),
     "empty dataset": (
         ["task.options.rows=none.json"],
         1,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -13,13 +14,14 @@ from torch import Tensor
 from tests.conftest import Tiny
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.families import all_families, vision_families, vision_family
+from vlrft.policy.families.qwen2_vl import QwenVision
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.schema import IMAGE, DataError
 from vlrft.schema.errors import ConfigError
-from vlrft.testing.small_policies import Family, ask, noise_image
+from vlrft.testing.small_policies import ask, noise_image
 
 
 def features(start: int, count: int, layers: int) -> ImageFeatures:
@@ -29,18 +31,54 @@ def features(start: int, count: int, layers: int) -> ImageFeatures:
 
 def test_the_config_names_the_families_that_exist() -> None:
     build = TypeAdapter(BuildConfig)
-    assert set(all_families()) == set(get_args(Family))
     for name in all_families():
         assert build.validate_python({"family": name}).family == name
     with pytest.raises(ValidationError, match="qwen2_5_vl"):
         build.validate_python({"family": "qwen2vl"})
 
 
-@pytest.mark.parametrize("family", get_args(Family))
-def test_a_model_is_of_the_family_that_built_it(tiny: Tiny, family: Family) -> None:
+@pytest.mark.parametrize("family", sorted(all_families()))
+def test_a_model_is_of_the_family_that_built_it(tiny: Tiny, family: Any) -> None:
     policy = tiny(family)
     assert vision_family(policy.model) is all_families()[family].vision
     assert policy.backbone.multimodal == (family in vision_families())
+
+
+class Careless(QwenVision):
+    """Fits every model; `model_class` decides."""
+
+    def mismatch(self, model: Any) -> None:
+        return None
+
+
+def test_the_family_of_a_model_s_own_class_is_preferred(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, families = tiny("qwen2_5_vl"), dict(all_families())
+    other = replace(families["qwen2_vl"], vision=Careless(), model_class="Other")
+    monkeypatch.setattr("vlrft.policy.families.all_families", lambda: {"a": other, **families})
+    assert vision_family(policy.model) is families["qwen2_5_vl"].vision
+    sharded = type("Sharded", (type(policy.model),), {})  # as FSDP makes one
+    monkeypatch.setattr(policy.model, "__class__", sharded)
+    assert vision_family(policy.model) is families["qwen2_5_vl"].vision
+    own = replace(families["qwen2_5_vl"], model_class="Unknown")
+    monkeypatch.setattr(
+        "vlrft.policy.families.all_families", lambda: {"b": own, "z": families["qwen2_vl"]}
+    )
+    assert vision_family(policy.model) is own.vision  # no class is its own: the first by name
+
+
+def test_the_model_says_which_token_is_an_image(tiny: Tiny, tmp_path: Path) -> None:
+    """As GLM-4V, which takes images as Qwen2-VL does, by another token."""
+    policy = tiny("qwen2_vl")
+    policy.save(tmp_path)
+    for path in tmp_path.iterdir():
+        if path.suffix in (".json", ".jinja"):
+            path.write_text(path.read_text().replace("<|image_pad|>", "<|image|>"))
+    loaded = load_policy(PolicyConfig(model=str(tmp_path)))
+    assert loaded.chat.image_token == "<|image|>"
+    prompt = loaded.chat.render(ask(IMAGE, "?"), [noise_image(56, 56)])
+    assert prompt.ids == policy.chat.render(ask(IMAGE, "?"), [noise_image(56, 56)]).ids
 
 
 def test_features_in_deeper_layers_are_the_reason_of_a_refusal(tiny: Tiny, tmp_path: Path) -> None:

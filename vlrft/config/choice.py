@@ -25,11 +25,13 @@ def choose(
     table: Mapping[str, type[T]],
     *,
     at: str,
+    kind: str = "name",
     default: T | None = None,
 ) -> T:
     """An instance of the table's dataclass that `value` names: `name`, or `{name: …}` with settings.
 
-    A mapping without a name changes the settings of `default`. Raises ConfigError with every mistake under the key `at`.
+    A mapping without a name changes the settings of `default`. `kind`: the word for the thing in messages. Raises
+    ConfigError with every mistake under the key `at`.
     """
     if not isinstance(value, str | Mapping):
         raise ConfigError(
@@ -38,7 +40,7 @@ def choose(
     settings: dict[str, Any] = {"name": value} if isinstance(value, str) else dict(value)
     name = settings.pop("name", None)
     if name is not None:
-        return configure(find_named(str(name), table, at=at), settings, at)
+        return configure(find_named(str(name), table, at=at, kind=kind), settings, at)
     if default is None:
         raise ConfigError([f"{at}: needs a `name`; known: {', '.join(table)}"])
     return change(default, settings, at)
@@ -46,9 +48,12 @@ def choose(
 
 def find_named(name: str, table: Mapping[str, T], *, at: str, kind: str = "name") -> T:
     """The table's entry of that name. Raises ConfigError under the key `at`."""
-    if name not in table:
-        raise ConfigError([f"{at}: {unknown_name(kind, name, table)}"])
-    return table[name]
+    try:
+        return table[name]
+    except KeyError:
+        raise ConfigError([f"{at}: {unknown_name(kind, name, table)}"]) from None
+    except PluginError as e:
+        raise ConfigError([f"{at}: {e}"]) from None
 
 
 def find_or_load(name: str, table: Mapping[str, object], *, at: str, kind: str) -> object:

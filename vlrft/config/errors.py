@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import ValidationError
 
 from vlrft.config.renamed import new_key
+from vlrft.plugins.names import unknown_name
 
 INHERITED = ("task", "rollout", "update")  # sections of a run that its stages start from
 SCALAR = (str, int, float, list, tuple, type(None))
@@ -43,6 +44,9 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
             lines.append(f"{full}: unknown key{_hint(key, keys)}")
         elif mistake["type"] in ("missing", "missing_argument"):
             lines.append(f"{full}: missing")
+        elif mistake["type"] == "literal_error" and isinstance(mistake["input"], str):
+            names = re.findall(r"'([^']*)'", mistake["ctx"]["expected"])
+            lines.append(f"{full}: {unknown_name(key.rpartition('.')[2], mistake['input'], names)}")
         else:
             text = EXPECTED.get(mistake["type"], mistake["msg"].removeprefix("Value error, "))
             text = text[:1].lower() + text[1:]

@@ -25,7 +25,7 @@ ENGINES = Kinds("vlrft.engine", "vlrft.engines")
 
 def find_engine(choice: str | Mapping[str, Any]) -> EngineKind:
     """An engine by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
-    kind: EngineKind = choose(choice, ENGINES, at="engine")
+    kind: EngineKind = choose(choice, ENGINES, at="engine", kind="train engine")
     return kind
 
 

@@ -36,20 +36,21 @@ class Chat:
         image_processor: Any = None,
         vision: VisionFamily | None = None,
         *,
+        image_token_id: int | None = None,
         vocab_size: int | None = None,
         end_ids: Iterable[int] = (),
         processor_class: str | None = None,
         cache_bytes: int = PIXEL_CACHE_BYTES,
     ) -> None:
-        """`vision`: the family whose image processor it is. `vocab_size`: the model's. `end_ids`: in addition to the
-        tokenizer's. `processor_class`: written to saved files, so that `AutoProcessor` finds it."""
+        """`vision`: the family whose image processor it is. `image_token_id`: the model's; None: that of the family's
+        `image_token`. `vocab_size`: the model's. `end_ids`: in addition to the tokenizer's. `processor_class`: written to
+        saved files, so that `AutoProcessor` finds it."""
         self.tokenizer = tokenizer
         self.image_processor = image_processor
         self.vision = vision
-        self.image_token = None if vision is None else vision.image_token
-        self.image_token_id: int | None = (
-            None if vision is None else tokenizer.convert_tokens_to_ids(vision.image_token)
-        )
+        if vision is not None and image_token_id is None:
+            image_token_id = tokenizer.convert_tokens_to_ids(vision.image_token)
+        self.image_token_id = image_token_id
         self.processor_class = processor_class
         self.end_id: int = tokenizer.eos_token_id
         self.end_ids = frozenset([self.end_id, *end_ids])
@@ -61,6 +62,14 @@ class Chat:
         self._lock = Lock()
         settings = image_processor.to_json_string() if image_processor else ""
         self._settings = hashlib.sha256(settings.encode()).digest()
+
+    @property
+    def image_token(self) -> str | None:
+        """The special token in the place of images; None for a text-only policy."""
+        if self.image_token_id is None:
+            return None
+        token: str = self.tokenizer.convert_ids_to_tokens(self.image_token_id)
+        return token
 
     @property
     def resize(self) -> Resize | None:

@@ -106,6 +106,7 @@ def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily
         tokenizer,
         processor,
         vision,
+        image_token_id=None if vision is None else config.image_token_id,
         vocab_size=config.get_text_config().vocab_size,
         end_ids=ends if isinstance(ends, list) else [] if ends is None else [ends],
         processor_class=classes[type(config)].__name__ if has_class else None,

@@ -47,6 +47,8 @@ def open_run(
     tasks = (*(stage.loaded for stage in settings), eval_task)
     for loaded in tasks:
         loaded.refuse_unreadable_gold_answers()
+    for stage in settings:
+        rollout_engine.check(stage.config.rollout)
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,
@@ -56,7 +58,6 @@ def open_run(
     )
     for stage in settings:
         engine.check(stage.config.update, policy)
-        rollout_engine.check(stage.config.rollout)
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
     for loaded in tasks:

@@ -62,10 +62,12 @@ def test_wrong_names_and_settings_are_worded_as_those_of_engine() -> None:
         (line,) = refused.value.mistakes
         assert line.startswith("rollout.engine")
     with pytest.raises(
-        ConfigError, match=r"rollout\.engine: unknown name 'hff'; did you mean hf\?"
+        ConfigError, match=r"rollout\.engine: unknown rollout engine 'hff'; did you mean hf\?"
     ):
         find_rollout_engine("hff")
-    with pytest.raises(ConfigError, match=r"^engine: unknown name 'singel'; did you mean single\?"):
+    with pytest.raises(
+        ConfigError, match=r"^engine: unknown train engine 'singel'; did you mean single\?"
+    ):
         find_engine("singel")
     with pytest.raises(ConfigError, match=r"rollout\.engine\.rows: unknown key"):
         find_rollout_engine({"name": "hf", "rows": 3})

@@ -50,8 +50,10 @@ class Planner:
         if config.policy.build is not None:
             self.tokenizer = make_tokenizer(config.policy, config.stages[0])
         self.model = self._shapes(config.policy)
-        vision = vision_family(make_meta_model(config.policy, self.tokenizer))
-        chat = make_chat(config, self.tokenizer, vision)
+        model = make_meta_model(config.policy, self.tokenizer)
+        vision = vision_family(model)
+        image_token_id = None if vision is None else model.config.image_token_id
+        chat = make_chat(config, self.tokenizer, vision, image_token_id)
         self.stages = [
             measure_prompts(
                 s.task, "train", chat, longest_prompt(config, s.rollout.max_prompt_tokens, vision)

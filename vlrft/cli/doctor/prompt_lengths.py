@@ -92,7 +92,9 @@ class SizedTokenizer:
         return [self.size - 1 - k for k in range(len(tokens))]
 
 
-def make_chat(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Chat | str:
+def make_chat(
+    config: Config, tokenizer: Any, vision: VisionFamily | None, image_token_id: int | None
+) -> Chat | str:
     """A chat without a model, or the reason why there is none."""
     policy = config.policy
     try:
@@ -111,7 +113,7 @@ def make_chat(config: Config, tokenizer: Any, vision: VisionFamily | None) -> Ch
         return str(e).splitlines()[0]
     if vision is not None:
         vision.set_pixel_bounds(processor, policy.min_pixels, policy.max_pixels)
-    return Chat(tokenizer, processor, vision)
+    return Chat(tokenizer, processor, vision, image_token_id=image_token_id)
 
 
 def measure_prompts(

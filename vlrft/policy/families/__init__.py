@@ -33,7 +33,8 @@ class VisionFamily(Protocol):
     """
 
     axes: int  # A
-    image_token: str  # the special token of which a prompt has one for each feature of an image
+    image_token: str
+    """The special token of which a prompt has one for each feature of an image; a model's config may name another id."""
     image_text: str  # an image in a prompt without chat template; contains one image token
     markup: tuple[str, ...]  # special tokens that answers may contain
 
@@ -135,9 +136,17 @@ def vision_families() -> dict[str, VisionFamily]:
 
 
 def vision_family(model: Any) -> VisionFamily | None:
-    """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one."""
-    matching = (f for f in vision_families().values() if f.mismatch(model) is None)
-    return next(matching, None)
+    """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one.
+
+    Among the families that fit, the one of the model's own class is preferred: a family may fit other classes, too.
+    """
+    classes = {kind.__name__ for kind in type(model).__mro__}  # sharded models are of a subclass
+    matching = [
+        (family.model_class not in classes, family.vision)
+        for family in all_families().values()
+        if family.vision is not None and family.vision.mismatch(model) is None
+    ]
+    return min(matching, key=lambda match: match[0])[1] if matching else None
 
 
 def mismatches(model: Any) -> str:

@@ -39,7 +39,9 @@ ROLLOUT_ENGINES = Kinds("vlrft.rollout.engines", "vlrft.rollout_engines")
 
 def find_rollout_engine(choice: str | Mapping[str, Any]) -> RolloutEngineKind:
     """A kind by name, or {name: …} with settings. Raises ConfigError for an unknown one and for wrong settings."""
-    kind: RolloutEngineKind = choose(choice, ROLLOUT_ENGINES, at="rollout.engine")
+    kind: RolloutEngineKind = choose(
+        choice, ROLLOUT_ENGINES, at="rollout.engine", kind="rollout engine"
+    )
     return kind
 
 
