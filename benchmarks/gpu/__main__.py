@@ -1,18 +1,18 @@
-"""One group's update and rollout on a GPU, Qwen2-VL-2B's shape in bf16, beside the replicated way: time, FLOP, memory.
+"""Update and rollout of one group on a GPU at Qwen2-VL-2B's shape in bf16, packed against replicated: time, FLOP, memory.
 
     python -m benchmarks.gpu [--out FOLDER] [--repeats 5] [--cases classification …] [--tiny]
 
-Needs no network: the weights are random, the images noise. Compared, in turn within one process, on the same prompts,
+Needs no network: weights are random, images are noise. Compared one after the other in one process, on the same prompts,
 images, completions and advantages:
 
-    replicated   a whole row for each completion, its image encoded again, logits of the completion's positions alone
-    packed       vlrft with sdpa: prompt and image once a group
-    packed flex  the same without a mask of the rows' length squared
+    replicated   one row per completion, its image encoded again, logits of the completion's positions only
+    packed       vlrft with sdpa: prompt and image once per group
+    packed flex  the same with flex_attention, without a mask of the squared row length
 
-each with and without activation checkpointing, optimiser step included; and rollouts beside `generate()`. Gate: log-probs
-of both ways within bf16's bound, gradients' norms within 2 %. Useful FLOP count what is needed once (P + ΣC tokens of the
-trunk, one image, ΣC rows of the head, attention over what is attended to, times 3); MFU is their share of what a plain
-bf16 matmul reaches on the same machine. --tiny: small shapes in float32, to see on a CPU that it runs.
+each with and without activation checkpointing, including the optimiser step; and rollouts against `generate()`. Check
+before timing: log-probs of all variants within bf16's bound, gradient norms within 2 %. Useful FLOP are those needed once
+(P + ΣC tokens of the backbone, one image, ΣC rows of the head, attention over attended positions, times 3); MFU is their
+rate relative to that of a plain bf16 matmul on the same machine. --tiny: small shapes in float32, a test on a CPU.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.case import CASES, GROUP, TINY, Case, group_of, make_policy
+from benchmarks.gpu.case import CASES, GROUP, TINY, Case, make_group, make_policy
 from benchmarks.gpu.meter import ceiling, peak, seconds, useful_tflop
-from benchmarks.gpu.ways import Way, advantages, gate, packed, replicated
+from benchmarks.gpu.variants import Variant, advantages, check_equal, packed, replicated
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.backbone import attending
@@ -45,7 +45,7 @@ from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 
 
-def update_of(
+def make_update(
     engine: SingleEngine, item: PackItem, score: Callable[[Policy, PackItem], Tensor]
 ) -> Callable[[], None]:
     weights = advantages(item, engine.policy.device)
@@ -58,7 +58,7 @@ def update_of(
 
 
 @contextmanager
-def checkpointed(policy: Policy, on: bool) -> Iterator[None]:
+def set_checkpointing(policy: Policy, on: bool) -> Iterator[None]:
     if on:
         checkpoint_activations(policy.model)
     try:
@@ -71,43 +71,43 @@ def checkpointed(policy: Policy, on: bool) -> Iterator[None]:
 def measure(
     policy: Policy, case: Case, args: argparse.Namespace, top: float
 ) -> Iterator[dict[str, Any]]:
-    item, device = group_of(policy, case), policy.device
+    item, device = make_group(policy, case), policy.device
     shape = {**asdict(case), "prompt": len(item.prompt.ids), "group": GROUP}
-    ways: list[Way] = [("replicated", "sdpa", replicated), ("packed", "sdpa", packed)]
+    variants: list[Variant] = [("replicated", "sdpa", replicated), ("packed", "sdpa", packed)]
     if device.type == "cuda":  # flex_attention has no backward pass on a CPU
-        ways.append(("packed flex", "flex_attention", packed))
-    yield {"case": shape, "gate": gate(policy, item, ways)}
-    needed = useful_tflop(policy, item)
+        variants.append(("packed flex", "flex_attention", packed))
+    yield {"case": shape, "gate": check_equal(policy, item, variants)}
+    useful = useful_tflop(policy, item)
     engine = SingleEngine(UpdateConfig(lr=1e-6), policy, 10**6)
     for checkpointing in (False, True):
-        for name, attention, score in ways:
-            work = update_of(engine, item, score)
+        for name, attention, score in variants:
+            work = make_update(engine, item, score)
             with (
-                checkpointed(policy, checkpointing),
+                set_checkpointing(policy, checkpointing),
                 attending(policy.backbone.decoder.config, attention),
             ):
                 try:
-                    spent = seconds(work, args.repeats, device)
-                    most = peak(work, device)
+                    times = seconds(work, args.repeats, device)
+                    peak_gib = peak(work, device)
                 except torch.cuda.OutOfMemoryError:
                     engine.discard()
                     yield {
                         "case": case.name,
-                        "way": name,
+                        "variant": name,
                         "checkpointing": checkpointing,
                         "error": "out of memory",
                     }
                     continue
-            middle = statistics.median(spent)
+            middle = statistics.median(times)
             yield {
-                "case": case.name, "way": name, "checkpointing": checkpointing, "seconds": spent, "peak_gib": most,
-                "useful_tflop": needed, "mfu": needed / middle / top,
+                "case": case.name, "variant": name, "checkpointing": checkpointing, "seconds": times, "peak_gib": peak_gib,
+                "useful_tflop": useful, "mfu": useful / middle / top,
             }  # fmt: skip
     yield from rollouts(policy, item, case, args.repeats)
 
 
 def rollouts(policy: Policy, item: PackItem, case: Case, repeats: int) -> Iterator[dict[str, Any]]:
-    """All completions of `length` tokens: nothing ends one."""
+    """Rollouts whose completions all have `length` tokens: no token ends one."""
     policy.chat.end_ids = frozenset()
     request = Request(id=case.name, prompt=item.prompt, seeds=tuple(range(GROUP)))
     sampling = Sampling(max_tokens=case.length)
@@ -125,31 +125,31 @@ def rollouts(policy: Policy, item: PackItem, case: Case, repeats: int) -> Iterat
         ("generate()", generate),
         ("vlrft", lambda: engine.generate([request], sampling)),
     ):
-        spent = seconds(work, repeats, policy.device)
-        tokens = GROUP * case.length / statistics.median(spent)
-        yield {"case": case.name, "rollout": name, "seconds": spent, "tokens_s": tokens}
+        times = seconds(work, repeats, policy.device)
+        tokens = GROUP * case.length / statistics.median(times)
+        yield {"case": case.name, "rollout": name, "seconds": times, "tokens_s": tokens}
 
 
 def page(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "| case | way | checkpointing | seconds (median) | replicated / it | MFU | peak GiB |",
+        "| case | variant | checkpointing | seconds (median) | replicated / variant | MFU | peak GiB |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     base: dict[tuple[str, bool], float] = {}
     for row in rows:
         if "error" in row:
             lines.append(
-                f"| {row['case']} | {row['way']} | {row['checkpointing']} | {row['error']} | | | |"
+                f"| {row['case']} | {row['variant']} | {row['checkpointing']} | {row['error']} | | | |"
             )
-        elif "way" in row:
+        elif "variant" in row:
             middle, key = statistics.median(row["seconds"]), (row["case"], row["checkpointing"])
-            if row["way"] == "replicated":
+            if row["variant"] == "replicated":
                 base[key] = middle
             ratio = f"{base[key] / middle:.2f}" if key in base else "-"
-            most = "-" if row["peak_gib"] is None else f"{row['peak_gib']:.1f}"
+            memory = "-" if row["peak_gib"] is None else f"{row['peak_gib']:.1f}"
             lines.append(
-                f"| {row['case']} | {row['way']} | {row['checkpointing']} | {middle:.4f} | {ratio} | "
-                f"{row['mfu']:.1%} | {most} |"
+                f"| {row['case']} | {row['variant']} | {row['checkpointing']} | {middle:.4f} | {ratio} | "
+                f"{row['mfu']:.1%} | {memory} |"
             )
     lines += ["", "| case | rollout | seconds (median) | tokens/s |", "| --- | --- | --- | --- |"]
     lines += [
@@ -170,7 +170,7 @@ def main() -> None:
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not args.tiny:
-        raise SystemExit("no GPU here; --tiny shows that it runs")
+        raise SystemExit("no GPU found: run on a GPU, or with --tiny on a CPU")
     import transformers
 
     dtype = torch.float32 if args.tiny else torch.bfloat16

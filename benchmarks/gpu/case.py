@@ -1,4 +1,4 @@
-"""What gpu.py measures: a group of each kind, and policies of random weights in the shape of a real model."""
+"""The measured cases: a group of each kind, and policies of random weights in a real model's shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CORPUS = ("Which class is this? Think first, then answer.",) * 8
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A group: an image of `side`² pixels, `length` tokens a completion."""
+    """A group with an image of `side`² pixels and completions of `length` tokens."""
 
     name: str
     side: int
@@ -50,7 +50,7 @@ SHAPES: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def make_policy(shape: str, device: str, dtype: torch.dtype) -> Policy:
-    """Random weights of the shape behind a tokenizer of a few hundred tokens."""
+    """A policy of random weights of the shape, with a tokenizer of a few hundred tokens."""
     from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
     tokenizer = build_tokenizer(CORPUS, 400)
@@ -76,7 +76,8 @@ def make_policy(shape: str, device: str, dtype: torch.dtype) -> Policy:
     return Policy(model.train(), chat)
 
 
-def group_of(policy: Policy, case: Case) -> PackItem:
+def make_group(policy: Policy, case: Case) -> PackItem:
+    """A group of random completions to one prompt with a noise image."""
     generator = np.random.default_rng(case.side)
     pixels = generator.integers(0, 255, (case.side, case.side, 3), dtype=np.uint8)
     message = Message(role="user", content=(IMAGE, CORPUS[0]))

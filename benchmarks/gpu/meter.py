@@ -1,4 +1,4 @@
-"""Seconds, memory and useful work, as gpu.py counts them."""
+"""Seconds, peak memory and useful FLOP."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vlrft.policy.policy import Policy
 
 
 def seconds(work: Callable[[], object], repeats: int, device: torch.device) -> list[float]:
-    """Of each repeat, after one that is not counted."""
-    spent: list[float] = []
+    """Seconds of each repeat; one warm-up before them is not counted."""
+    times: list[float] = []
     for _ in range(repeats + 1):
         wait(device)
         start = time.perf_counter()
         work()
         wait(device)
-        spent.append(time.perf_counter() - start)
-    return spent[1:]
+        times.append(time.perf_counter() - start)
+    return times[1:]
 
 
 def wait(device: torch.device) -> None:
@@ -30,7 +30,7 @@ def wait(device: torch.device) -> None:
 
 
 def peak(work: Callable[[], object], device: torch.device) -> float | None:
-    """GiB that the work had allocated at most, weights and optimiser included."""
+    """Peak of allocated GiB during the work, including weights and optimiser; None on a CPU."""
     if device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats()
@@ -42,8 +42,8 @@ def ceiling(device: torch.device, dtype: torch.dtype) -> float:
     """TFLOP/s of a plain matmul."""
     size = 8192 if device.type == "cuda" else 512
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    spent = seconds(lambda: a @ b, 10, device)
-    return 2 * size**3 / min(spent) / 1e12
+    times = seconds(lambda: a @ b, 10, device)
+    return 2 * size**3 / min(times) / 1e12
 
 
 def linear_weights(module: nn.Module) -> int:
@@ -51,17 +51,17 @@ def linear_weights(module: nn.Module) -> int:
 
 
 def useful_tflop(policy: Policy, item: PackItem) -> float:
-    """Forward and backward of what is needed once."""
+    """TFLOP of forward and backward, each token, image and row of the head counted once."""
     text, tower = policy.backbone.decoder.config, policy.model.base_model.visual
-    prompt, own = len(item.prompt.ids), sum(map(len, item.rows))
+    prompt, completions = len(item.prompt.ids), sum(map(len, item.rows))
     pairs = prompt**2 / 2 + sum(len(row) * (prompt + len(row) / 2) for row in item.rows)
     width, depth = tower.config.embed_dim, tower.config.depth
     patches = sum(len(image.values) for image in item.prompt.images)
     places = sum(image.tokens for image in item.prompt.images)
     forward = (
-        2 * linear_weights(policy.backbone.decoder) * (prompt + own)
+        2 * linear_weights(policy.backbone.decoder) * (prompt + completions)
         + 4 * text.hidden_size * text.num_hidden_layers * pairs
-        + 2 * policy.backbone.head.weight.numel() * own
+        + 2 * policy.backbone.head.weight.numel() * completions
         + 2 * linear_weights(tower.blocks) * patches
         + 4 * width * depth * patches**2
         + 2 * linear_weights(tower.merger) * places

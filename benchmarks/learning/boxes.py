@@ -1,8 +1,8 @@
-"""A picture of what a grounding run sees and says: true boxes solid, predicted ones dashed, IoU below.
+"""A picture of a grounding run's answers: gold boxes solid, predicted boxes dashed, IoU below each scene.
 
     python -m benchmarks.learning boxes RUN [RUN ...] --out boxes.png [--each 8]
 
-A row a run: the first records of its last evaluation whose gold answer is a box, in the order of the split.
+A row per run: the first records of its last evaluation whose gold answer is a box, in the order of the split.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ SIDE, CAPTION, GAP = 168, 18, 8
 COLOURS = {"true": "#2fd07f", "predicted": "#ff5c8a"}
 
 
-def tiles(run: Path, count: int) -> list[Image.Image]:
-    """The first scenes of a run's last evaluation that ask for a box."""
+def make_tiles(run: Path, count: int) -> list[Image.Image]:
+    """Tiles of the first `count` samples of a run's last evaluation whose gold answer is a box."""
     config = load_config(run / "config.yaml")
     samples = {s.id: s for s in load_task(config.task, config.eval.split).head(config.eval.limit)}
     records = {r["id"]: r for r in read_run(run).records}
-    asked = [s for s in samples.values() if s.id in records and is_box(records[s.id]["answer"])]
-    return [tile(s.images[0], records[s.id]) for s in asked[:count]]
+    boxed = [s for s in samples.values() if s.id in records and is_box(records[s.id]["answer"])]
+    return [make_tile(s.images[0], records[s.id]) for s in boxed[:count]]
 
 
-def tile(scene: Image.Image, record: JsonRow) -> Image.Image:
-    """One scene with its boxes and its IoU."""
+def make_tile(scene: Image.Image, record: JsonRow) -> Image.Image:
+    """A scene with its boxes and its IoU."""
     image = Image.new("RGB", (SIDE, SIDE + CAPTION), "white")
     image.paste(scene.convert("RGB").resize((SIDE, SIDE), Image.Resampling.NEAREST))
     pen = ImageDraw.Draw(image)
@@ -42,7 +42,7 @@ def tile(scene: Image.Image, record: JsonRow) -> Image.Image:
 
 
 def draw(pen: ImageDraw.ImageDraw, box: Overlay) -> None:
-    """Solid when true, dashed when predicted."""
+    """Draw a box: solid if it is the gold answer, dashed if predicted."""
     left, top = box.left * SIDE / 100, box.top * SIDE / 100
     right, bottom = left + box.width * SIDE / 100 - 2, top + box.height * SIDE / 100 - 2
     step = 6
@@ -64,12 +64,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--each", type=int, default=8)
     args = parser.parse_args()
-    rows = [tiles(run, args.each) for run in args.runs]
+    rows = [make_tiles(run, args.each) for run in args.runs]
     wide = max(map(len, rows)) * (SIDE + GAP) - GAP
     sheet = Image.new("RGB", (wide, len(rows) * (SIDE + CAPTION + GAP) - GAP), "white")
-    for y, shown in enumerate(rows):
-        for x, one in enumerate(shown):
-            sheet.paste(one, (x * (SIDE + GAP), y * (SIDE + CAPTION + GAP)))
+    for y, row in enumerate(rows):
+        for x, tile in enumerate(row):
+            sheet.paste(tile, (x * (SIDE + GAP), y * (SIDE + CAPTION + GAP)))
     sheet.save(args.out)
 
 

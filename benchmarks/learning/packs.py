@@ -1,4 +1,4 @@
-"""Every pack from raw files to an evaluated policy: prepare, check, three steps of GPG, both graders, two model families.
+"""Each pack from raw files to an evaluated policy: prepare, check, three steps of GPG, both graders, model families.
 
     python -m tests.fixtures.make DIR
     python -m benchmarks.learning packs --data DIR --out runs/packs [--only PACK …]
@@ -25,7 +25,7 @@ FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One pack with options; `sources`: split -> folder or file of its raw data below the pack's."""
+    """A pack with options; `sources`: split -> folder or file of its raw data in the pack's folder."""
 
     pack: str
     sources: dict[str, str]
@@ -50,7 +50,7 @@ CASES = (
 
 
 def vlrft(*arguments: str) -> str:
-    """What the command prints. Raises SystemExit with its error when it fails."""
+    """Run the command and return its output. Raises SystemExit with the output when it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "vlrft", *arguments], capture_output=True, text=True, check=False
     )
@@ -64,7 +64,7 @@ def overrides(options: dict[str, object]) -> list[str]:
 
 
 def prepare(case: Case, data: Path, out: Path) -> tuple[dict[str, object], str]:
-    """The options to go on with, and what was prepared: rows and defects of each split."""
+    """The options for the next commands, and the numbers of rows and defects of each split."""
     if not case.sources:
         return case.options, "built in"
     ready = out / f"data_{case.name}"
@@ -72,20 +72,20 @@ def prepare(case: Case, data: Path, out: Path) -> tuple[dict[str, object], str]:
         source = ["--from", str(data / case.pack / place), "--out", str(ready), "--split", split]
         vlrft("data", "prepare", case.pack, *source, "--overwrite", *overrides(case.options))
     splits = json.loads((ready / "manifest.json").read_text())["splits"]
-    told = [f"{s} {v['rows']} + {sum(v['defects'].values())} left out" for s, v in splits.items()]
-    return {**case.options, "data": str(ready)}, "; ".join(told)
+    counts = [f"{s} {v['rows']} + {sum(v['defects'].values())} left out" for s, v in splits.items()]
+    return {**case.options, "data": str(ready)}, "; ".join(counts)
 
 
-def gold(case: Case, options: dict[str, object]) -> str:
-    """How many gold answers earn full marks."""
+def check(case: Case, options: dict[str, object]) -> str:
+    """The number of gold answers that earn full marks."""
     splits = [part for split in case.sources for part in ("--split", split)]
-    shown = vlrft("check", case.pack, "--limit", "200", *splits, *overrides(options))
-    lines = [line for line in shown.splitlines() if "gold answers" in line]
+    output = vlrft("check", case.pack, "--limit", "200", *splits, *overrides(options))
+    lines = [line for line in output.splitlines() if "gold answers" in line]
     return "; ".join(line.split(" gold")[0] for line in lines)
 
 
 def train(case: Case, options: dict[str, object], family: str, out: Path) -> Path:
-    """Three steps on a small built policy, evaluated before and after."""
+    """Train a small policy of random weights for three steps; returns the run's folder."""
     config = {
         "task": {"name": case.pack, "options": options},
         "policy": {"build": {"family": family}, "max_pixels": 50176},
@@ -100,25 +100,25 @@ def train(case: Case, options: dict[str, object], family: str, out: Path) -> Pat
     return path.with_suffix("")
 
 
-def evaluated(case: Case, options: dict[str, object], run: Path) -> str:
-    """The headline by each grader, as `vlrft eval` prints it on the run's checkpoint."""
+def evaluate(case: Case, options: dict[str, object], run: Path) -> str:
+    """The result of `vlrft eval` on the run's checkpoint by each grader."""
     out = run / "eval.json"
     model = str(run / "checkpoints" / "last")
     vlrft("eval", "--model", model, "--task", case.pack, "--limit", "8", "--json", str(out),
           "--overwrite", "rollout.max_tokens=16", "policy.max_pixels=50176", *overrides(options))  # fmt: skip
-    found = json.loads(out.read_text())
-    graders = [g for g in ("strict", "official") if g in found]
-    return ", ".join(f"{g} {found[g]['correct']}/{found[g]['n']}" for g in graders)
+    results = json.loads(out.read_text())
+    graders = [g for g in ("strict", "official") if g in results]
+    return ", ".join(f"{g} {results[g]['correct']}/{results[g]['n']}" for g in graders)
 
 
-def row(case: Case, family: str, data: Path, out: Path) -> Sequence[str]:
-    begun = time.perf_counter()
+def make_row(case: Case, family: str, data: Path, out: Path) -> Sequence[str]:
+    start_time = time.perf_counter()
     options, prepared = prepare(case, data, out)
     run = train(case, options, family, out)
     steps = (run / "metrics.jsonl").read_text().count("\n")
-    figures = evaluated(case, options, run)
-    seconds = f"{time.perf_counter() - begun:.0f}"
-    return case.name, family, prepared, gold(case, options), str(steps), figures, seconds
+    results = evaluate(case, options, run)
+    seconds = f"{time.perf_counter() - start_time:.0f}"
+    return case.name, family, prepared, check(case, options), str(steps), results, seconds
 
 
 def main() -> None:
@@ -139,11 +139,13 @@ def main() -> None:
             f"`python -m tests.fixtures.make {args.data}`"
         )
     args.out.mkdir(parents=True, exist_ok=True)
-    print("| pack | family | rows prepared | gold at full marks | steps | eval | seconds |")
+    print(
+        "| pack | family | rows prepared | gold answers with full marks | steps | eval | seconds |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for case in cases:
         for family in case.families:
-            print(f"| {' | '.join(row(case, family, args.data, args.out))} |", flush=True)
+            print(f"| {' | '.join(make_row(case, family, args.data, args.out))} |", flush=True)
 
 
 if __name__ == "__main__":

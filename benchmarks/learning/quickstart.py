@@ -1,9 +1,9 @@
-"""Does RL teach, and only because of the rewards? The quickstart over seeds and families, each beside its control.
+"""Accuracy that RL adds in the quickstart, over seeds and model families, and in controls with permuted rewards.
 
     python -m benchmarks.learning quickstart --out runs/benchmark [--jobs 2] [--seeds 0 1 2] [--config configs/quickstart.yaml]
 
-A control is the same run with rewards permuted within each group (`permute_rewards=true`): it must not learn. Runs
-that are finished are not repeated. Prints a table; writes rows.json (raw figures, versions, machine) into --out.
+A control is the same run with rewards permuted within each group (`permute_rewards=true`): it must not learn. Finished
+runs are not repeated. Prints a table and writes rows.json (raw results, versions, machine) to --out.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class Case:
 
 
 def train(case: Case, config: str, out: Path, threads: int) -> dict[str, Any]:
-    """The run's summary; trains unless it is there and whole."""
+    """The run's summary; trains unless the run is complete."""
     run = out / case.name
     if not (run / "report.html").exists():
         command = [sys.executable, "-m", "vlrft", "train", config, "--out", str(run), "--overwrite"]
         command += [f"policy.build.family={case.family}", f"seed={case.seed}"]
         command += [f"permute_rewards={str(case.control).lower()}"]
-        threaded = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+        env = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
         with (out / f"{case.name}.txt").open("w") as log:
-            subprocess.run(command, check=True, env=threaded, stdout=log, stderr=log)
-    found: dict[str, Any] = json.loads((run / "summary.json").read_text())
-    return found
+            subprocess.run(command, check=True, env=env, stdout=log, stderr=log)
+    summary: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return summary
 
 
-def row(case: Case, summary: dict[str, Any]) -> dict[str, Any]:
+def make_row(case: Case, summary: dict[str, Any]) -> dict[str, Any]:
     """Scores in percent at the start, after warm-up and at the end."""
     evals = {e["stage"]: e for e in summary["evals"]}  # the last of each stage
     stages = {s: {k: 100 * v["score"] for k, v in e["scores"].items()} for s, e in evals.items()}
@@ -65,7 +65,7 @@ def row(case: Case, summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A line a run, and mean and spread of the gains of each family."""
+    """A line per run, and mean and standard deviation of the gains of each family."""
     first, last = list(rows[0]["stages"])[-2:]
     names = list(rows[0]["n"])
     lines = [
@@ -114,9 +114,9 @@ def main() -> None:
     ]
     threads = max((os.cpu_count() or 1) // args.jobs, 1)
     with ThreadPoolExecutor(args.jobs) as pool:
-        found = list(pool.map(lambda c: train(c, args.config, args.out, threads), cases))
-    rows = [row(c, s) for c, s in zip(cases, found, strict=True)]
-    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "threads_a_run": threads}
+        summaries = list(pool.map(lambda c: train(c, args.config, args.out, threads), cases))
+    rows = [make_row(c, s) for c, s in zip(cases, summaries, strict=True)]
+    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "threads_per_run": threads}
     (args.out / "rows.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1))
     print(table(rows))
 

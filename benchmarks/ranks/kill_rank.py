@@ -1,10 +1,10 @@
-"""Kill -9 of one rank in the middle of sampling, of the backward pass, of saving: what is said, how long it takes, and
-whether the run goes on to the weights of an undisturbed one.
+"""`kill -9` of one rank during sampling, the backward pass and saving: the message, the time until all ranks stop, and
+the final weights after resuming, compared with an undisturbed run.
 
     python -m benchmarks.ranks.kill_rank --out FOLDER [--config tests/fixtures/ranks.yaml] [key=value …]
 
-Prints a row a kill: the phase, the message, seconds from the kill to the end of all ranks, and the relative difference
-of the final weights after `--resume` on as many ranks and on one, to the undisturbed run's.
+Prints a row per kill: the phase, the message, seconds from the kill to the end of all ranks, and the relative difference
+between the final weights of the undisturbed run and those after `--resume` on two ranks and on one.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def even(completion, sample):
 """.replace("STEP", str(STEP))
 
 
-def start(run: Path, ranks: int, given: list[str], phase: str = "") -> tuple[str, float]:
-    """Runs to the end or to the kill; what was said last, and the seconds from the kill to the end."""
+def launch(run: Path, ranks: int, arguments: list[str], phase: str = "") -> tuple[str, float]:
+    """Run to the end or to the kill; returns the messages and the seconds from the kill to the end."""
     marker = run.with_suffix(".killed")
     env = {
         **os.environ,
@@ -71,17 +71,17 @@ def start(run: Path, ranks: int, given: list[str], phase: str = "") -> tuple[str
         "DEADLY_PHASE": phase,
         "DEADLY_RANK": KILLS.get(phase, ""),
     }
-    command = [sys.executable, "-m", "vlrft", "launch", "--ranks", str(ranks), *given]
-    found = subprocess.run([*command, "--out", str(run)], env=env, capture_output=True, text=True)
-    ended = time.time()
-    own = [line for line in found.stderr.splitlines() if line.startswith("vlrft: ")]
-    if bool(phase) != bool(found.returncode):
-        sys.exit(f"{run}: exit code {found.returncode}\n{found.stderr}")
-    return "; ".join(own), ended - float(marker.read_text()) if phase else 0.0
+    command = [sys.executable, "-m", "vlrft", "launch", "--ranks", str(ranks), *arguments]
+    done = subprocess.run([*command, "--out", str(run)], env=env, capture_output=True, text=True)
+    end = time.time()
+    messages = [line for line in done.stderr.splitlines() if line.startswith("vlrft: ")]
+    if bool(phase) != bool(done.returncode):
+        sys.exit(f"{run}: exit code {done.returncode}\n{done.stderr}")
+    return "; ".join(messages), end - float(marker.read_text()) if phase else 0.0
 
 
 def gap(run: Path, other: Path) -> float:
-    """Relative difference of all final weights."""
+    """Relative difference of the final weights, over all tensors."""
     one, two = (load_file(r / "checkpoints/last/model.safetensors") for r in (run, other))
     squares = sum(float((one[k] - two[k]).double().square().sum()) for k in two)
     return float((squares / sum(float(t.double().square().sum()) for t in two.values())) ** 0.5)
@@ -97,21 +97,21 @@ def main() -> None:
     args.out.mkdir(parents=True)
     reward = args.out / "deadly.py"
     reward.write_text(DEADLY)
-    given = [args.config, f"task.rewards={{{reward}:even: 1.0}}", *args.overrides]
-    whole = args.out / "whole"
-    start(whole, 2, given)
+    arguments = [args.config, f"task.rewards={{{reward}:even: 1.0}}", *args.overrides]
+    undisturbed = args.out / "undisturbed"
+    launch(undisturbed, 2, arguments)
     print(
-        "| killed in | said | stopped after | resumed on 2 | on 1 |\n| --- | --- | ---: | ---: | ---: |"
+        "| killed in | message | stopped after | resumed on 2 | on 1 |\n| --- | --- | ---: | ---: | ---: |"
     )
     for phase in KILLS:
         run = args.out / phase.replace("/", "_")
-        said, seconds = start(run, 2, given, phase)
+        message, seconds = launch(run, 2, arguments, phase)
         other = args.out / f"{run.name}_on_1"
         shutil.copytree(run, other, symlinks=True)
-        start(run, 2, [*given, "--resume"])
-        start(other, 1, [*given, "--resume"])
-        gaps = " | ".join(f"{gap(r, whole):.1e}" for r in (run, other))
-        print(f"| {phase} | {said} | {seconds:.1f} s | {gaps} |", flush=True)
+        launch(run, 2, [*arguments, "--resume"])
+        launch(other, 1, [*arguments, "--resume"])
+        gaps = " | ".join(f"{gap(r, undisturbed):.1e}" for r in (run, other))
+        print(f"| {phase} | {message} | {seconds:.1f} s | {gaps} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
-"""What a rank holds: the bytes that `vlrft doctor --ranks` plans beside those of all its tensors.
+"""Memory of a rank: the estimate of `vlrft doctor --ranks`, compared with the bytes of all its tensors.
 
     python -m benchmarks.ranks.rank_memory [--ranks 2 4] [--only ENGINE …]
 
-A small Qwen2-VL takes two steps under each engine, two micro-batches a rank; every rank is a process of its own, every
-row has new ones, which hold nothing of another engine's. Measured are the storages that torch's operators make, of the
-first rank: behind a step, and at the fullest moment of sampling, of the second step and of gathering what is saved. On a
-CPU the machine's memory is the device's, so what is offloaded is among them. Exit code 1 when a figure is off by more
-than a fifth.
+A small Qwen2-VL takes two steps under each engine, with two micro-batches per rank. Ranks are processes, and every row
+starts new ones, so nothing of another engine is left. Measured are the storages that torch's operators allocate on the
+first rank: after a step, and at the peak of sampling, of the second step and of gathering the weights for saving. On a
+CPU, device memory is host memory, so offloaded tensors are included. Exit code 1 when an estimate is off by more than
+a fifth.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 import tempfile
 import warnings
@@ -47,6 +46,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Group
+from vlrft.testing.engine_steps import deepspeed_engine
 from vlrft.testing.process_ranks import run_ranks
 from vlrft.testing.small_policies import CORPUS
 from vlrft.trainer.batch import make_batches
@@ -56,13 +56,13 @@ MIB = 2**20
 ALLOWED = 0.2
 SIZE = {"hidden_size": 256, "layers": 6, "intermediate_size": 1024, "vocab_size": 300}
 UPDATE = UpdateConfig()
-EACH = 2  # prompts a rank, each a micro-batch
-COLUMNS = ("behind a step", "rollout", "update", "save")
+PROMPTS = 2  # per rank, each one micro-batch
+COLUMNS = ("after a step", "rollout", "update", "save")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """An engine as a config has it, a dtype and a number of ranks."""
+    """An engine as in a config, a dtype and a number of ranks."""
 
     engine: dict[str, Any]
     dtype: str
@@ -75,69 +75,69 @@ class Row:
 
 
 class Tensors(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Bytes of the storages that operators have made within it, and the most there were."""
+    """Bytes of the storages that operators allocated under this mode: current and maximum."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.now = self.most = 0
-        self.known: dict[int, weakref.ref[Any]] = {}
+        self.current = self.peak = 0
+        self.storages: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for one in found if isinstance(found, (tuple, list)) else (found,):
-            if isinstance(one, Tensor) and not one.is_meta:
-                self._see(one.untyped_storage())
-        return found
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, Tensor) and not tensor.is_meta:
+                self._add(tensor.untyped_storage())
+        return result
 
-    def _see(self, storage: Any) -> None:
+    def _add(self, storage: Any) -> None:
         key = id(storage)
-        if key in self.known and self.known[key]() is storage:
+        if key in self.storages and self.storages[key]() is storage:
             return
         size = storage.nbytes()
-        self.known[key] = weakref.ref(storage)
-        weakref.finalize(storage, self._gone, key, size)
-        self.now += size
-        self.most = max(self.most, self.now)
+        self.storages[key] = weakref.ref(storage)
+        weakref.finalize(storage, self._remove, key, size)
+        self.current += size
+        self.peak = max(self.peak, self.current)
 
-    def _gone(self, key: int, size: int) -> None:
-        del self.known[key]
-        self.now -= size
+    def _remove(self, key: int, size: int) -> None:
+        del self.storages[key]
+        self.current -= size
 
 
-def measured(row: Row, case: Case, ranks: Ranks, file: Path) -> dict[str, int]:
-    """Bytes of this rank."""
+def measure(row: Row, case: Case, ranks: Ranks, folder: Path) -> dict[str, int]:
+    """Bytes of this rank's tensors, by column."""
     with Tensors() as tensors:
         policy = load_policy(policy_config(case), corpus=CORPUS, seed=0)
-        engine = build_engine(UPDATE, policy, 4, ranks, engine_config(row, file))
+        engine = build_engine(UPDATE, policy, 4, ranks, make_engine_config(row, folder))
         groups: list[Group] = groups_of(case, prompts_of(case, policy))
         groups = [replace(group, rank=k % ranks.size) for k, group in enumerate(groups)]
         algorithm = ALGORITHMS["gpg"]
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for _ in range(2):
-            tensors.most = tensors.now
-            taught = estimate_rows(groups, algorithm.estimator, max_tokens=case.tokens)
+            tensors.peak = tensors.current
+            advantages = estimate_rows(groups, algorithm.estimator, max_tokens=case.tokens)
             batches = make_batches(
-                groups, taught, algorithm, temperature=1.0, max_tokens=case.tokens, ranks=ranks
+                groups, advantages, algorithm, temperature=1.0, max_tokens=case.tokens, ranks=ranks
             )
             update(engine, batches, algorithm, case.budget)
-            found["update"] = tensors.most
+            sizes["update"] = tensors.peak
             del batches
         gc.collect()
-        found["behind a step"] = tensors.now
-        tensors.most = tensors.now
+        sizes["after a step"] = tensors.current
+        tensors.peak = tensors.current
         sample(policy, case, engine, ranks)
-        found["rollout"] = tensors.most
-        tensors.most = tensors.now
+        sizes["rollout"] = tensors.peak
+        tensors.peak = tensors.current
         _state = engine.state()
         with engine.unsharded_on_first_rank():
-            found["save"] = tensors.most
-    return found
+            sizes["save"] = tensors.peak
+    return sizes
 
 
 def sample(policy: Policy, case: Case, engine: TrainEngine, ranks: Ranks) -> None:
-    """This rank's prompts, every answer as long as may be."""
+    """Sample from this rank's prompts; every answer has the maximum length."""
     policy.chat.end_ids = frozenset()
     requests = [
         Request(id=str(k), prompt=prompt, seeds=tuple(range(case.group)))
@@ -147,56 +147,54 @@ def sample(policy: Policy, case: Case, engine: TrainEngine, ranks: Ranks) -> Non
         HfEngine(policy).generate(requests, Sampling(max_tokens=case.tokens))
 
 
-def planned(row: Row, case: Case, file: Path) -> dict[str, int]:
-    """The same by formula."""
+def estimate(row: Row, case: Case, folder: Path) -> dict[str, int]:
+    """The same sizes as the planner computes them."""
     config = policy_config(case)
     model = read_model_shape(load_policy(config, corpus=CORPUS, seed=0).model, config, "cpu")
     prompt = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
     work = StepWork(
-        prompts=(prompt,) * EACH,
+        prompts=(prompt,) * PROMPTS,
         group=case.group,
         tokens=case.tokens,
         micro_tokens=case.budget,
-        rollout=RolloutWork(prompts=(prompt,) * EACH, answers=case.group, tokens=case.tokens),
+        rollout=RolloutWork(prompts=(prompt,) * PROMPTS, answers=case.group, tokens=case.tokens),
         distinct_images=case.prompts,
     )
-    share, _ = rank_memory(find_engine(engine_config(row, file)), UPDATE, model, row.ranks)
+    share, _ = rank_memory(find_engine(make_engine_config(row, folder)), UPDATE, model, row.ranks)
     phases: Mapping[str, MemoryPhase] = {
         phase.name: phase for phase in plan(model, work, share, shared_prefix_memory).phases
     }
-    behind = sum(merge_host_memory(share).held.values())
-    return {"behind a step": behind} | {name: phases[name].total for name in COLUMNS[1:]}
+    held = sum(merge_host_memory(share).held.values())
+    return {"after a step": held} | {name: phases[name].total for name in COLUMNS[1:]}
 
 
 def policy_config(case: Case) -> PolicyConfig:
     return TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
 
 
-def engine_config(row: Row, file: Path) -> dict[str, Any]:
-    """Parameters that ZeRO-3 would leave whole are nearly all of a model so small."""
-    return row.engine | ({"config": str(file)} if row.engine.get("stage") == 3 else {})
+def make_engine_config(row: Row, folder: Path) -> dict[str, Any]:
+    """The row's engine; DeepSpeed shards every parameter in stage 3."""
+    return deepspeed_engine(row.engine, folder) if "stage" in row.engine else row.engine
 
 
-def work(row: Row, ranks: Ranks, folder: Path) -> dict[str, dict[str, int]]:
-    """One rank's."""
+def compare(row: Row, ranks: Ranks, folder: Path) -> dict[str, dict[str, int]]:
+    """Measured and planned bytes of one rank; every rank calls it."""
     warnings.filterwarnings("ignore")
-    file = folder / "deepspeed.json"
-    file.write_text(json.dumps({"zero_optimization": {"stage3_param_persistence_threshold": 0}}))
     case = Case(
         name=row.title,
         policy={"build": SIZE, "dtype": row.dtype},
-        prompts=EACH * row.ranks,
+        prompts=PROMPTS * row.ranks,
         text=16,
         image=8,
         group=4,
         tokens=8,
         budget=64,
     )
-    return {"measured": measured(row, case, ranks, file), "planned": planned(row, case, file)}
+    return {"measured": measure(row, case, ranks, folder), "planned": estimate(row, case, folder)}
 
 
-def line(row: Row, found: dict[str, dict[str, int]]) -> str:
-    cells = [f"{found['planned'][c] / MIB:.1f} / {found['measured'][c] / MIB:.1f}" for c in COLUMNS]
+def table_row(row: Row, sizes: dict[str, dict[str, int]]) -> str:
+    cells = [f"{sizes['planned'][c] / MIB:.1f} / {sizes['measured'][c] / MIB:.1f}" for c in COLUMNS]
     return f"| {row.ranks} | {row.title} | {row.dtype} | {' | '.join(cells)} |"
 
 
@@ -214,9 +212,9 @@ def main() -> int:
         if args.only and row.title not in args.only:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = run_ranks(partial(work, row), Path(folder), size)[0]
-        ratios += [found["planned"][c] / found["measured"][c] for c in COLUMNS]
-        print(line(row, found), flush=True)
+            sizes = run_ranks(partial(compare, row), Path(folder), size)[0]
+        ratios += [sizes["planned"][c] / sizes["measured"][c] for c in COLUMNS]
+        print(table_row(row, sizes), flush=True)
     print(f"planned / measured: {min(ratios):.2f} to {max(ratios):.2f}")
     return 1 if any(abs(ratio - 1) > ALLOWED for ratio in ratios) else 0
 

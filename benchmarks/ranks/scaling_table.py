@@ -1,10 +1,10 @@
-"""What a rank of Qwen2-VL-2B and 7B holds under each engine, on 1, 2 and 8 ranks: the tables of docs/howto/many_ranks.md.
+"""Planned memory of a rank of Qwen2-VL-2B and 7B, per engine, on 1, 2 and 8 ranks: tables of docs/howto/many_ranks.md.
 
     python -m benchmarks.ranks.scaling_table [--folder DIR]
 
-The planner's figures (`vlrft doctor --ranks`) for `configs/geoqa_gpg.yaml` with activation checkpointing, on GPUs, from the
-published shapes: 16 prompts a step of 1,024 tokens, all of them an image where its 512 allow, 8 answers of 256. `--folder`
-keeps each model's config.json, for `vlrft doctor … policy.model=DIR/2B`.
+Estimates of the planner (`vlrft doctor --ranks`) for `configs/geoqa_gpg.yaml` with activation checkpointing, on GPUs, from
+the published shapes: 16 prompts per step of 1,024 tokens, 512 of them an image, 8 answers of 256. `--folder` keeps each
+model's config.json, for `vlrft doctor … policy.model=DIR/2B`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHAPES: Mapping[str, dict[str, Any]] = {
     "7B": {"hidden_size": 3584, "intermediate_size": 18_944, "num_attention_heads": 28, "num_key_value_heads": 4,
            "vocab_size": 152_064, "tie_word_embeddings": False},
 }  # fmt: skip
-COLUMNS: Mapping[str, tuple[str, ...]] = {  # parts of the update at its fullest
+COLUMNS: Mapping[str, tuple[str, ...]] = {  # parts of the update at its peak
     "weights": ("weights", "gathered weights"),
     "gradients, buckets": ("gradients", "communication buckets"),
     "copies, moments": ("float32 copies", "optimiser moments"),
@@ -41,7 +41,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {  # parts of the update at its fullest
 
 
 def write_config(name: str, folder: Path) -> Path:
-    """The model's config.json in a folder of its own."""
+    """Write the model's config.json to a new folder; returns the folder."""
     shape = SHAPES[name]
     config = {
         "model_type": "qwen2_vl",
@@ -51,26 +51,26 @@ def write_config(name: str, folder: Path) -> Path:
         "vision_config": {**TOWER, "hidden_size": shape["hidden_size"]},
         **shape,
     }
-    own = folder / name
-    own.mkdir(parents=True, exist_ok=True)
-    (own / "config.json").write_text(json.dumps(config))
-    return own
+    model = folder / name
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "config.json").write_text(json.dumps(config))
+    return model
 
 
-def rows(model: Path, ranks: int) -> Iterator[str]:
-    """A row an engine; on one rank there is nothing to divide, only to offload."""
+def make_rows(model: Path, ranks: int) -> Iterator[str]:
+    """A row per engine; on one rank only `single` and engines that offload, as there is nothing to shard."""
     for engine in planned_choices():
         settings = {key: value for key, value in engine.items() if key != "name"}
         if ranks > 1 or not settings or settings.get("offload") == "cpu":
             config = load_config(
                 "geoqa_gpg", [f"policy.model={model}", f"engine={json.dumps(engine)}", *COMMON]
             )
-            (one,) = Planner(config, "cuda", ranks).plans(config)
-            written = ", ".join(f"{key}: {value}" for key, value in settings.items())
-            yield row(ranks, written or engine["name"], one.plan)
+            (stage,) = Planner(config, "cuda", ranks).plans(config)
+            title = ", ".join(f"{key}: {value}" for key, value in settings.items())
+            yield make_row(ranks, title or engine["name"], stage.plan)
 
 
-def row(ranks: int, engine: str, plan: MemoryPlan) -> str:
+def make_row(ranks: int, engine: str, plan: MemoryPlan) -> str:
     phases: Mapping[str, MemoryPhase] = {phase.name: phase for phase in plan.phases}
     update, rollout = phases["update"], phases["rollout"]
     sizes = [sum(update.parts.get(p, 0) for p in parts) for parts in COLUMNS.values()]
@@ -85,13 +85,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     args = parser.parse_args()
     names = [*COLUMNS, "**update**", "keys, values", "**rollout**", "host", "card"]
-    with tempfile.TemporaryDirectory() as own:
+    with tempfile.TemporaryDirectory() as scratch:
         for name in SHAPES:
-            model = write_config(name, args.folder or Path(own))
+            model = write_config(name, args.folder or Path(scratch))
             print(f"\nQwen2-VL-{name}, GiB:\n\n| ranks | engine | {' | '.join(names)} |")
             print("| ---: | --- |" + " ---: |" * len(names))
             for ranks in RANKS:
-                print("\n".join(rows(model, ranks)), flush=True)
+                print("\n".join(make_rows(model, ranks)), flush=True)
 
 
 if __name__ == "__main__":

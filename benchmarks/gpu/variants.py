@@ -1,4 +1,4 @@
-"""The ways to score a group that gpu.py compares, and the gate: that they find the same."""
+"""Variants of computing a group's log-probs, and the check that they agree."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 
-Way = tuple[
-    str, str, Callable[[Policy, PackItem], Tensor]
-]  # its name, the decoder's attention, log-probs
+Variant = tuple[str, str, Callable[[Policy, PackItem], Tensor]]
+"""Its name, the decoder's attention, and the function that computes log-probs."""
 
 
 def advantages(item: PackItem, device: torch.device) -> Tensor:
@@ -29,7 +28,7 @@ def packed(policy: Policy, item: PackItem) -> Tensor:
 
 
 def replicated(policy: Policy, item: PackItem) -> Tensor:
-    """All rows of the group in one forward of the model's own."""
+    """Log-probs by one forward of transformers' model over all rows of the group."""
     device, count = policy.device, len(item.rows)
     ids = torch.tensor([[*item.prompt.ids, *row] for row in item.rows], device=device)
     length = len(item.rows[0])
@@ -47,25 +46,32 @@ def replicated(policy: Policy, item: PackItem) -> Tensor:
     return picked - total
 
 
-def gate(policy: Policy, item: PackItem, ways: Sequence[Way]) -> dict[str, tuple[float, float]]:
-    """Largest gap of log-probs to the first way, and how far off the gradient's norm is. Raises SystemExit beyond bounds."""
+def check_equal(
+    policy: Policy, item: PackItem, variants: Sequence[Variant]
+) -> dict[str, tuple[float, float]]:
+    """Largest gap of log-probs to the first variant, and relative gap of the gradient's norm.
+
+    Raises SystemExit when one is beyond its bound.
+    """
     weights = advantages(item, policy.device)
-    found: dict[str, tuple[Tensor, float]] = {}
-    for name, attention, score in ways:
+    results: dict[str, tuple[Tensor, float]] = {}
+    for name, attention, score in variants:
         with attending(policy.backbone.decoder.config, attention):
             logprobs = score(policy, item)
             loss: Any = (logprobs * weights).sum()
             loss.backward()
         norms = [p.grad.float().norm() for p in policy.model.parameters() if p.grad is not None]
-        found[name] = logprobs.detach(), float(torch.stack(norms).norm())
+        results[name] = logprobs.detach(), float(torch.stack(norms).norm())
         policy.model.zero_grad(set_to_none=True)
-    (theirs, expected), *_ = found.values()
+    (expected, expected_norm), *_ = results.values()
     gaps = {
-        n: (float((own - theirs).abs().max()), abs(norm / expected - 1))
-        for n, (own, norm) in found.items()
+        n: (float((logprobs - expected).abs().max()), abs(norm / expected_norm - 1))
+        for n, (logprobs, norm) in results.items()
     }
-    gap, off = (0.25, 0.02) if policy.dtype == torch.bfloat16 else (1e-4, 1e-4)
-    wrong = {n: found for n, found in gaps.items() if found[0] > gap or found[1] > off}
+    bounds = (0.25, 0.02) if policy.dtype == torch.bfloat16 else (1e-4, 1e-4)
+    wrong = {n: gap for n, gap in gaps.items() if gap[0] > bounds[0] or gap[1] > bounds[1]}
     if wrong:
-        raise SystemExit(f"the gate is not passed: log-probs and norms differ by {wrong}")
+        raise SystemExit(
+            f"variants disagree: log-probs and gradient norms differ by {wrong}, allowed {bounds}"
+        )
     return gaps
