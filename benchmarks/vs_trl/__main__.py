@@ -37,7 +37,7 @@ from typing import Any, get_args
 from benchmarks.vs_trl.cases import CASES, ON_REQUEST, Case, Family, Job, Scale, build_config, cases
 from benchmarks.vs_trl.data import save_model
 from benchmarks.vs_trl.gate import compare
-from benchmarks.vs_trl.meter import Side, start
+from benchmarks.vs_trl.process import Side, start
 from benchmarks.vs_trl.report import heading, machine, page
 
 SIDES: tuple[Side, Side] = ("vlrft", "trl")

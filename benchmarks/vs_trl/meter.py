@@ -1,20 +1,14 @@
-"""A side's process, which runs a step on request, and its measurements: seconds and peak memory."""
+"""Measurements of one side's step: seconds, processor seconds and peak memory."""
 
 from __future__ import annotations
 
 import ctypes
 import time
 from collections.abc import Mapping
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import torch
-
-from benchmarks.vs_trl.cases import Job
-
-Side = Literal["vlrft", "trl"]
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
 
@@ -64,21 +58,3 @@ class Meter:
 def _kilobytes(name: str) -> int:
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(name))
     return int(line.split()[1])
-
-
-def start(side: Side, job: Job) -> Connection:
-    """Start a side's process; it sends an empty result when it is ready, and a result after each turn."""
-    context = get_context("spawn")
-    ours, child = context.Pipe()
-    context.Process(target=_serve, args=(side, job, child), daemon=True).start()
-    child.close()
-    return ours
-
-
-def _serve(side: Side, job: Job, connection: Connection) -> None:
-    torch.set_num_threads(job.threads)
-    if side == "trl":
-        from benchmarks.vs_trl.theirs import serve
-    else:
-        from benchmarks.vs_trl.ours import serve
-    serve(job, Meter(connection))
