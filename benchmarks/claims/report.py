@@ -7,8 +7,8 @@ Writes claims.md and claims.svg next to the rows; every number and verdict in th
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from statistics import fmean, median
 
@@ -111,12 +111,16 @@ of GPG's α only its change over training has an effect.
 
 
 def main() -> None:
-    source = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", type=Path, metavar="FILE.jsonl", help="the rows of the runs")
+    source: Path = parser.parse_args().rows
     rows: list[Row] = [json.loads(line) for line in source.read_text().splitlines()]
     parts = [
         "# The papers' claims at small scale",
         "Written by `python -m benchmarks.claims --out runs/claims` (`--only` and `--seeds` select runs) and"
-        f" `python -m benchmarks.claims.report {source.name}`.",
+        f" `python -m benchmarks.claims.report benchmarks/results/{source.name}`.",
         design(rows),
         "![final accuracy, a second metric, and a curve of each comparison](claims.svg)",
         "## Verdicts",

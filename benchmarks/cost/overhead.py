@@ -164,6 +164,7 @@ def main() -> None:
         print(f"\n{shape}: {loop['step_s']:.3f} s per step (processor), overhead {1e3 * loop['overhead_s']:.1f} ms = {100 * loop['share']:.2f} %, load {loop['load']:.1f}", flush=True)  # fmt: skip
         for name, seconds in loop["phases_s"].items():
             print(f"  {name:24} {1e3 * seconds:9.2f} ms  {100 * seconds / loop['step_s']:6.2f} %")
+    args.out.mkdir(parents=True, exist_ok=True)
     date = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     results = {**head, "commands": commands, "loops": loops}
     (args.out / f"overhead_{date}.json").write_text(json.dumps(results, indent=1) + "\n")

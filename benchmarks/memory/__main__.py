@@ -1,10 +1,11 @@
-"""Is `vlrft doctor CONFIG` right? Its estimate of peak memory beside what real updates and rollouts take.
+"""Peak memory estimated by `vlrft doctor CONFIG`, compared with measured updates and rollouts.
 
     python -m benchmarks.memory [--only NAME …] [--out benchmarks/results]
 
-Each row is a process of its own (memory_case.py). glibc keeps what is freed below its heap's top, and raises the size
-from which it does not: MALLOC_MMAP_THRESHOLD_ holds that size at 1 MiB, so that resident memory is what is held. Writes
-memory_DATE.json and memory.md after each row (--only keeps the day's others); exit code 1 when a row is off by more than a fifth.
+Each case runs in a new process (case.py). glibc keeps freed memory below the top of its heap, except for blocks larger
+than a threshold that it raises; MALLOC_MMAP_THRESHOLD_ fixes it at 1 MiB, so that resident memory is memory in use.
+Writes memory_DATE.json and memory.md after each case (--only keeps the day's other rows); exit code 1 when an estimate is
+off by more than a fifth. Another program: `python -m benchmarks.memory.flat --out FOLDER`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ CASES = (
 )  # fmt: skip
 
 
-def rows(case: dict[str, Any]) -> list[dict[str, Any]]:
+def measure(case: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each measured phase of a case."""
     quiet = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(MIB)}
     here = Path(__file__).parent
@@ -79,8 +80,8 @@ def rows(case: dict[str, Any]) -> list[dict[str, Any]]:
         text=True,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    found = [{"case": case["name"], **json.loads(line)} for line in lines]
-    return [row | {"ratio": row["estimate"] / row["measured"]} for row in found]
+    rows = [{"case": case["name"], **json.loads(line)} for line in lines]
+    return [row | {"ratio": row["estimate"] / row["measured"]} for row in rows]
 
 
 def machine() -> str:
@@ -89,11 +90,11 @@ def machine() -> str:
         [sys.executable, "-c", "import torch; print(torch.cuda.is_available() and torch.cuda.get_device_name())"],
         check=True, stdout=subprocess.PIPE, text=True,
     ).stdout.strip()  # fmt: skip
-    where = "CPU, one thread" if device == "False" else device
-    return f"Python {platform.python_version()}, {packages}; {platform.system()} {platform.machine()}, {where}"
+    processor = "CPU, one thread" if device == "False" else device
+    return f"Python {platform.python_version()}, {packages}; {platform.system()} {platform.machine()}, {processor}"
 
 
-def line(row: dict[str, Any]) -> str:
+def table_row(row: dict[str, Any]) -> str:
     sizes = f"{row['estimate'] / MIB:,.0f} | {row['measured'] / MIB:,.0f} | {row['ratio']:.2f}"
     return f"| {row['case']} | {row['phase']} | {sizes} | {row['moment']} |"
 
@@ -103,48 +104,49 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
-    chosen = [c for c in CASES if not args.only or c["name"] in args.only]
-    head = "| case | phase | estimate, MiB | measured, MiB | ratio | fullest moment |\n| --- | --- | ---: | ---: | ---: | --- |"
+    args.out.mkdir(parents=True, exist_ok=True)
+    cases = [c for c in CASES if not args.only or c["name"] in args.only]
+    head = "| case | phase | estimate, MiB | measured, MiB | ratio | peak moment |\n| --- | --- | ---: | ---: | ---: | --- |"
     print(head, flush=True)
-    found = known(args.out) if args.only else []
-    for one in chosen:
-        found = [row for row in found if row["case"] != one["name"]]
-        for row in rows(one):
-            found.append(row)
-            print(line(row), flush=True)
-        write(args.out, head, sorted(found, key=place))
-    off = [row["case"] for row in found if abs(row["ratio"] - 1) > ALLOWED]
+    rows = read_rows(args.out) if args.only else []
+    for one in cases:
+        rows = [row for row in rows if row["case"] != one["name"]]
+        for row in measure(one):
+            rows.append(row)
+            print(table_row(row), flush=True)
+        write(args.out, head, sorted(rows, key=position))
+    off = [row["case"] for row in rows if abs(row["ratio"] - 1) > ALLOWED]
     print(
-        f"{len(found) - len(off)} of {len(found)} within {ALLOWED:.0%}"
+        f"{len(rows) - len(off)} of {len(rows)} within {ALLOWED:.0%}"
         + (f"; off: {off}" if off else "")
     )
     return 1 if off else 0
 
 
-def place(row: dict[str, Any]) -> int:
+def position(row: dict[str, Any]) -> int:
     return [c["name"] for c in CASES].index(row["case"])
 
 
-def known(out: Path) -> list[dict[str, Any]]:
-    """Rows of the same day that --only leaves as they are."""
+def read_rows(out: Path) -> list[dict[str, Any]]:
+    """Today's rows, which --only keeps."""
     path = out / f"memory_{datetime.now(timezone.utc).date().isoformat()}.json"
-    found: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
-    return found
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    return rows
 
 
-def write(out: Path, head: str, found: list[dict[str, Any]]) -> None:
+def write(out: Path, head: str, rows: list[dict[str, Any]]) -> None:
     day = datetime.now(timezone.utc).date().isoformat()
-    text = json.dumps({"machine": machine(), "cases": CASES, "rows": found}, indent=1)
+    text = json.dumps({"machine": machine(), "cases": CASES, "rows": rows}, indent=1)
     (out / f"memory_{day}.json").write_text(text + "\n", encoding="utf-8")
     page = [
         "# Peak memory: estimated before the run, and measured",
         "",
-        "`python -m benchmarks.memory`: models of random weights, each row in a process of its own; peak resident memory",
-        "above what the imported libraries take (on a GPU: peak of allocated memory). The estimate is that of",
-        "`vlrft doctor CONFIG`, from the model's shapes alone.",
+        "`python -m benchmarks.memory`: models of random weights, each case in a new process; peak resident memory",
+        "above that of the imported libraries (on a GPU: peak of allocated memory). The estimate is that of",
+        "`vlrft doctor CONFIG`, which reads the model's shapes only.",
         "",
         head,
-        *map(line, found),
+        *map(table_row, rows),
         "",
         f"{machine()}; {day}.",
         "",

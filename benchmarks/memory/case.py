@@ -1,17 +1,17 @@
-"""One row of memory.py in a process of its own: builds a policy, takes two update steps and samples, and prints the peak
-of each beside what `vlrft doctor CONFIG` would say.
+"""One case of benchmarks.memory: builds a policy, takes two update steps and samples, and prints each phase's peak
+with the estimate of `vlrft doctor CONFIG`.
 
     python -m benchmarks.memory.case '{"name": …}'
 
-On a CPU: peak resident memory (VmHWM, reset before each phase) above what the imported libraries take. On a GPU: peak of
+On a CPU: peak resident memory (VmHWM, reset before each phase) above that of the imported libraries. On a GPU: peak of
 `torch.cuda.max_memory_allocated`.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,13 +44,13 @@ from vlrft.trainer.update import update
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
-SMALL_VOCAB = 320  # of the built tokenizer; the model's own is set besides
-WORDS = 256  # ids that are text in every vocabulary
+SMALL_VOCAB = 320  # of the built tokenizer; a larger vocabulary of the model is set separately
+WORDS = 256  # ids below it are text in every vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A row: `policy` as in a config, a vocabulary, and the sizes of a step."""
+    """`policy` as in a config, a vocabulary, and the sizes of a step."""
 
     name: str
     policy: Mapping[str, Any]
@@ -65,22 +65,23 @@ class Case:
     phases: tuple[str, ...] = field(default=("update", "rollout"))
 
 
-def prompts_of(case: Case, policy: Policy) -> list[Prompt]:
-    place = policy.backbone.image_token_id
-    found: list[Prompt] = []
+def make_prompts(case: Case, policy: Policy) -> list[Prompt]:
+    """Prompts of the case's sizes with random pixels."""
+    image_token = policy.backbone.image_token_id
+    prompts: list[Prompt] = []
     for k in range(case.prompts):
         images: tuple[Pixels, ...] = ()
         if case.image:
             values = torch.randn(case.image**2, 1176)
             grid = (1, case.image, case.image)
             images = (Pixels(key=str(k), tokens=case.image**2 // 4, grid=grid, values=values),)
-        ids = [k % WORDS] * case.text + [place] * (case.image**2 // 4)
-        found.append(Prompt(ids=tuple(ids), images=images))
-    return found
+        ids = [k % WORDS] * case.text + [image_token] * (case.image**2 // 4)
+        prompts.append(Prompt(ids=tuple(ids), images=images))
+    return prompts
 
 
-def groups_of(case: Case, prompts: list[Prompt]) -> list[Group]:
-    """Groups of full-length answers, every other one right."""
+def make_groups(case: Case, prompts: list[Prompt]) -> list[Group]:
+    """Groups of answers of maximum length with rewards 0, 1, 0, 1 …"""
     groups: list[Group] = []
     for k, prompt in enumerate(prompts):
         sample = Sample(id=str(k), messages=())
@@ -100,7 +101,7 @@ def resident(key: str) -> int:
 
 
 class Meter:
-    """Peaks above the moment it was made."""
+    """Peak memory in bytes above the level at construction."""
 
     def __init__(self, gpu: bool) -> None:
         self.gpu = gpu
@@ -119,40 +120,40 @@ class Meter:
 
 
 def measure(case: Case, device: str) -> dict[str, int]:
-    """Peak bytes of each phase in a steady state: the optimiser has its moments where there was an update."""
+    """Peak bytes of each phase; the optimiser has its moments if there was an update."""
     config = TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
     meter = Meter(device == "cuda")
     policy = load_policy(config, device=device)
     if case.vocab != SMALL_VOCAB:
         policy.model.resize_token_embeddings(case.vocab, mean_resizing=False)
-    prompts = prompts_of(case, policy)
-    found: dict[str, int] = {}
+    prompts = make_prompts(case, policy)
+    peaks: dict[str, int] = {}
     engine = build_engine(UpdateConfig(), policy, 4)  # it holds the moments
     if "update" in case.phases:
-        found["update"] = updated(case, policy, engine, prompts, meter)
+        peaks["update"] = measure_update(case, policy, engine, prompts, meter)
     if "rollout" in case.phases:
-        policy.chat.end_ids = frozenset()  # every answer as long as may be
+        policy.chat.end_ids = frozenset()  # every answer has the maximum length
         requests = [
             Request(id=str(k), prompt=p, seeds=tuple(range(k * case.group, (k + 1) * case.group)))
             for k, p in enumerate(prompts)
         ]
         meter.reset()
         HfEngine(policy).generate(requests, Sampling(max_tokens=case.tokens))
-        found["rollout"] = meter.peak()
-    return found
+        peaks["rollout"] = meter.peak()
+    return peaks
 
 
-def updated(
+def measure_update(
     case: Case, policy: Policy, engine: TrainEngine, prompts: list[Prompt], meter: Meter
 ) -> int:
-    """The peak of the second step: it finds the optimiser's moments."""
+    """Peak bytes of the second step, at which the optimiser has its moments."""
     algorithm = find_algorithm(case.algorithm)
     reference = policy.reference() if algorithm.needs.ref_logprobs else None
-    groups = groups_of(case, prompts)
+    groups = make_groups(case, prompts)
     for _ in range(2):
         meter.reset()
-        taught = estimate_rows(groups, algorithm.estimator, max_tokens=case.tokens)
-        batch = make_batch(groups, taught, algorithm, temperature=1.0, max_tokens=case.tokens)
+        advantages = estimate_rows(groups, algorithm.estimator, max_tokens=case.tokens)
+        batch = make_batch(groups, advantages, algorithm, temperature=1.0, max_tokens=case.tokens)
         update(engine, [batch], algorithm, case.budget, reference)
     return meter.peak()
 
@@ -187,13 +188,17 @@ def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
 
 
 def main() -> None:
-    case = TypeAdapter(Case).validate_json(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("case", metavar="JSON", help="fields of Case")
+    case = TypeAdapter(Case).validate_json(parser.parse_args().case)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     expected = estimate(case, device)
     small = {**case.policy, "build": {"family": case.policy["build"].get("family", "qwen2_vl")}}
-    seen = 8 if case.image else 0
-    # Libraries load parts of themselves when they are first used: a small case goes before.
-    measure(replace(case, policy=small, vocab=SMALL_VOCAB, image=seen, tokens=2, text=8), device)
+    image = 8 if case.image else 0
+    # Libraries load parts of themselves at first use, so a small case runs before.
+    measure(replace(case, policy=small, vocab=SMALL_VOCAB, image=image, tokens=2, text=8), device)
     for phase, peak in measure(case, device).items():
         plan = expected[phase]
         row = {"phase": phase, "measured": peak, "estimate": plan.total, "moment": plan.moment}

@@ -1,10 +1,10 @@
-"""Does a run's memory stay where it is? A thousand steps of the quickstart, host memory (RSS) sampled at each.
+"""Growth of a run's host memory (RSS), sampled at each of a thousand steps of the quickstart.
 
     python -m benchmarks.memory.flat --out runs/flat_memory [--steps 1000] [--prompts 16]
 
-Writes benchmarks/results/flat_memory_DATE.jsonl (a line a step) and flat_memory.svg, and prints the slope behind the first
-fifth and over the second half of the steps with 95 % intervals (blocks of residuals, resampled). Caches fill up first, each to its bound: that
-of images takes 256 MiB.
+Writes benchmarks/results/flat_memory_DATE.jsonl (a line per step) and flat_memory.svg, and prints the slope after the first
+fifth and over the second half of the steps, with 95 % intervals (bootstrap over blocks of residuals). Caches first fill up
+to their limits; that of the image cache is 256 MiB.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.trainer.train import train
 
 RESULTS = Path(__file__).parents[1] / "results"
-WARM = 0.2  # share of the steps in which caches fill
+FILLING = 0.2  # share of the steps in which caches fill
 BLOCK, RESAMPLES = 50, 2000
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 820, 300, 60, 40, 30
 
 
 def resident() -> float:
-    """MiB of this process that are in memory now."""
+    """Resident MiB of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def run(steps: int, prompts: int, out: Path, given: Sequence[str]) -> list[dict[str, Any]]:
-    """A line a step: what the process holds, and when."""
+def run(steps: int, prompts: int, out: Path, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """Train; returns a row per step with resident memory and seconds since the start."""
     warm_up = (
         120 if steps >= 600 else steps // 5
-    )  # as in the config: less of it, and no group teaches
+    )  # as in the config; after less, no group has signal
     config = load_config(
         "configs/quickstart.yaml",
         (
@@ -50,59 +50,59 @@ def run(steps: int, prompts: int, out: Path, given: Sequence[str]) -> list[dict[
             f"stages.1.steps={steps - warm_up}",
             f"stages.1.prompts_per_step={prompts}",
             "eval.limit=120",
-            *given,
+            *overrides,
         ),
     )
     rows: list[dict[str, Any]] = []
-    begun, real = time.perf_counter(), RunLog.step
+    start, original = time.perf_counter(), RunLog.step
 
-    def sampled(self: RunLog, stage: str, step: int, *rest: Any) -> None:
-        real(self, stage, step, *rest)
-        seconds = time.perf_counter() - begun
+    def sample_memory(self: RunLog, stage: str, step: int, *rest: Any) -> None:
+        original(self, stage, step, *rest)
+        seconds = time.perf_counter() - start
         rows.append({"step": step, "stage": stage, "rss_mib": round(resident(), 3), "s": round(seconds, 2)})  # fmt: skip
 
-    with patch.object(RunLog, "step", sampled):
+    with patch.object(RunLog, "step", sample_memory):
         train(config, out=out, overwrite=True)
     return rows
 
 
 def slope(rss: Sequence[float]) -> tuple[float, float, float]:
-    """MiB in 1,000 steps by least squares, and its 95 % interval."""
+    """Slope in MiB per 1,000 steps by least squares, and its 95 % interval."""
     values = np.array(rss)
     steps = np.arange(len(values)) / 1000
-    found, level = np.polyfit(steps, values, 1)
-    rest = values - found * steps - level
-    chance = np.random.default_rng(0)
+    trend, level = np.polyfit(steps, values, 1)
+    residuals = values - trend * steps - level
+    draw = np.random.default_rng(0)
     starts = np.arange(len(values) - BLOCK + 1)
     blocks = -(-len(values) // BLOCK)
     slopes = []
     for _ in range(RESAMPLES):
-        picked = [rest[k : k + BLOCK] for k in chance.choice(starts, blocks)]
+        picked = [residuals[k : k + BLOCK] for k in draw.choice(starts, blocks)]
         slopes.append(
-            np.polyfit(steps, found * steps + np.concatenate(picked)[: len(values)], 1)[0]
+            np.polyfit(steps, trend * steps + np.concatenate(picked)[: len(values)], 1)[0]
         )
     low, high = np.percentile(slopes, [2.5, 97.5])
-    return float(found), float(low), float(high)
+    return float(trend), float(low), float(high)
 
 
-def verdict(rss: Sequence[float]) -> str:
+def describe_slopes(rss: Sequence[float]) -> str:
     parts = []
-    for name, share in (("shaded part", WARM), ("second half", 0.5)):
-        found, low, high = slope(rss[int(share * len(rss)) :])
-        parts.append(f"{name} {found:+.2f} [{low:+.2f}, {high:+.2f}]")
-    return f"RSS in MiB by step; MiB in 1,000 steps: {', '.join(parts)}"
+    for name, share in (("shaded part", FILLING), ("second half", 0.5)):
+        trend, low, high = slope(rss[int(share * len(rss)) :])
+        parts.append(f"{name} {trend:+.2f} [{low:+.2f}, {high:+.2f}]")
+    return f"RSS in MiB by step; MiB per 1,000 steps: {', '.join(parts)}"
 
 
-def picture(rss: Sequence[float], said: str) -> str:
-    """The curve, with the part whose slope is measured shaded."""
+def draw_curve(rss: Sequence[float], title: str) -> str:
+    """The curve as SVG; the part whose slope is measured is shaded."""
     top = 100 * (int(max(rss) / 100) + 1)
 
     def at(step: float, value: float) -> str:
         x = LEFT + (WIDTH - LEFT - 20) * step / len(rss)
         return f"{x:.1f},{HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / top:.1f}"
 
-    parts = [f'<text x="{LEFT}" y="18" font-size="13">{said}</text>']
-    left, upper = at(WARM * len(rss), top).split(",")
+    parts = [f'<text x="{LEFT}" y="18" font-size="13">{title}</text>']
+    left, upper = at(FILLING * len(rss), top).split(",")
     wide = float(at(len(rss), 0).split(",")[0]) - float(left)
     parts.append(f'<rect x="{left}" y="{upper}" width="{wide:.1f}" height="{HEIGHT - BOTTOM - TOP}" fill="#f3f5f8"/>')  # fmt: skip
     for value in range(0, top + 1, 100 if top <= 800 else 200):
@@ -132,15 +132,15 @@ def main() -> None:
     args = parser.parse_args()
     rows = run(args.steps, args.prompts, args.out, args.overrides)
     rss = [row["rss_mib"] for row in rows]
-    said = verdict(rss)
+    title = describe_slopes(rss)
     date = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     versions = {name: version(name) for name in ("vlrft", "torch", "transformers")}
     head = {"steps": args.steps, "prompts": args.prompts, "overrides": args.overrides, "versions": versions, "load": os.getloadavg()[0]}  # fmt: skip
     lines = [json.dumps(row) for row in (head, *rows)]
     (args.results / f"flat_memory_{date}.jsonl").write_text("\n".join(lines) + "\n")
-    (args.results / "flat_memory.svg").write_text(picture(rss, said))
+    (args.results / "flat_memory.svg").write_text(draw_curve(rss, title))
     print(f"{len(rss)} steps in {rows[-1]['s']:.0f} s, load {os.getloadavg()[0]:.1f}: first {rss[0]:.0f} MiB, last {rss[-1]:.0f}")  # fmt: skip
-    print(said)
+    print(title)
 
 
 if __name__ == "__main__":

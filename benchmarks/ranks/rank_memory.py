@@ -28,7 +28,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.memory.case import Case, groups_of, prompts_of
+from benchmarks.memory.case import Case, make_groups, make_prompts
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.cli.doctor.model_shapes import read_model_shape
@@ -111,7 +111,7 @@ def measure(row: Row, case: Case, ranks: Ranks, folder: Path) -> dict[str, int]:
     with Tensors() as tensors:
         policy = load_policy(policy_config(case), corpus=CORPUS, seed=0)
         engine = build_engine(UPDATE, policy, 4, ranks, make_engine_config(row, folder))
-        groups: list[Group] = groups_of(case, prompts_of(case, policy))
+        groups: list[Group] = make_groups(case, make_prompts(case, policy))
         groups = [replace(group, rank=k % ranks.size) for k, group in enumerate(groups)]
         algorithm = ALGORITHMS["gpg"]
         sizes: dict[str, int] = {}
@@ -141,7 +141,7 @@ def sample(policy: Policy, case: Case, engine: TrainEngine, ranks: Ranks) -> Non
     policy.chat.end_ids = frozenset()
     requests = [
         Request(id=str(k), prompt=prompt, seeds=tuple(range(case.group)))
-        for k, prompt in enumerate(prompts_of(case, policy)[ranks.rank :: ranks.size])
+        for k, prompt in enumerate(make_prompts(case, policy)[ranks.rank :: ranks.size])
     ]
     with engine.ready_to_sample():
         HfEngine(policy).generate(requests, Sampling(max_tokens=case.tokens))
