@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from vlrft.config import TaskConfig
 from vlrft.envs import SingleTurn
 from vlrft.rollout.gold import gold_turns
 from vlrft.rollout.task import LoadedTask, load_task
-from vlrft.schema import Env, Observation, Step
+from vlrft.schema import Env, Message, Observation, Step
 from vlrft.testing.environment import EnvironmentConformance
 from vlrft.testing.small_policies import sample
 
@@ -98,3 +99,25 @@ def test_the_suite_fails_for_a_broken_environment(check: object) -> None:
 def test_a_suite_says_what_is_left_to_define(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"EnvironmentConformance: define make_env\(self\) -> Env"):
         EnvironmentConformance().make_env()
+
+
+def test_a_failed_check_shows_the_values_that_it_compared() -> None:
+    """As pytest shows them in a test file: the author of the environment sees in what two episodes differ."""
+    rewards = count(5)
+
+    class Random:
+        def start(self) -> Observation:
+            return Observation(messages=(Message(role="user", content=("go",)),))
+
+        def step(self, text: str) -> Step:
+            return Step(observation=None, reward=next(rewards))
+
+        def close(self) -> None:
+            """Nothing to close."""
+
+    class Suite(EnvironmentConformance):
+        def make_env(self) -> Env:
+            return Random()
+
+    with pytest.raises(AssertionError, match=r"assert \[\(5, .* == \[\(6, "):
+        Suite().test_equal_actions_give_equal_episodes()

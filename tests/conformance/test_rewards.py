@@ -94,3 +94,13 @@ class Broken(RewardConformance):
 def test_the_suite_fails_for_a_careless_reward(check: str) -> None:
     with pytest.raises((AssertionError, ValueError)):
         getattr(Broken(), check)()
+
+
+def test_a_plain_function_in_the_class_is_the_reward() -> None:
+    class Plain(OfOurs):
+        reward = find_reward("count")
+
+        def __init__(self) -> None:
+            self.answer, self.right, self.wrong_text = CASES["count"]
+
+    Plain().test_a_gold_answer_earns_the_best_score()

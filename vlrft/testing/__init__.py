@@ -17,3 +17,10 @@ family          a model family: image tokens, positions, packing
 The suites use plain asserts and need no plugin of pytest's. vlrft's own parts pass them (`tests/conformance/`).
 `scripted_engine` answers prompts from a function; `work_meter` and `count_step` count what a training step computes.
 """
+
+import pkgutil
+import sys
+
+if "pytest" in sys.modules:  # a failed assert shows its values, as in the author's own test file
+    _modules = (f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__))
+    sys.modules["pytest"].register_assert_rewrite(*(m for m in _modules if m not in sys.modules))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ class RewardConformance:
     """Inherit it, name the subclass `Test…`, and define `reward`, `samples` and `gold`."""
 
     reward: Callable[..., Any]
-    """The function; put `staticmethod(...)` around it."""
+    """The function; `reward = my_reward` and `reward = staticmethod(my_reward)` mean the same."""
     best: float = 1.0
     """The score of a right answer."""
     deterministic: bool = True
@@ -33,9 +34,18 @@ class RewardConformance:
         """A completion that earns less than `best`."""
         return ""
 
+    @property
+    def _function(self) -> Callable[..., Any]:
+        """`reward` without `self` as its first argument."""
+        attribute = inspect.getattr_static(self, "reward")
+        if isinstance(attribute, staticmethod):
+            return attribute.__func__
+        function: Callable[..., Any] = attribute
+        return function
+
     def scores(self, sample: Sample, texts: Sequence[str]) -> list[Mapping[str, float | None]]:
         """The named scores of completions of one sample, which are a group. Raises what training would raise."""
-        reward = WeightedReward(name="reward", weight=1.0, function=self.reward)
+        reward = WeightedReward(name="reward", weight=1.0, function=self._function)
         group = [
             Rollout(
                 sample=sample,
