@@ -31,8 +31,8 @@ COMPUTES = {
 
 @strict
 class Reference:
-    """The reference policy of a KL term or of GVPO: the policy at the start of the stage, unless `update` changes it. With
-    LoRA it is the model without its adapters."""
+    """The reference policy of a KL term, or of GVPO with `reference: initial`: the policy at the start of the stage, unless
+    `update` changes it. With LoRA it is the model without its adapters."""
 
     update: Literal["never", "ema", "reset"] = "never"
     """ema: after each step, reference ← decay · reference + (1 − decay) · policy; reset: a copy of the policy every
