@@ -18,30 +18,20 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchmarks.claims.arms import COMPARISONS, FASTER, Arm
+from benchmarks.claims.arms import COMPARISONS, FASTER, RATES, SWEEP_SEED, Arm
+from benchmarks.claims.run_stats import final
 from benchmarks.claims.text_task import warm_up
 from benchmarks.claims.train import train
 
-RATES, SWEEP_SEED = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3), 100
-
 Job = tuple[str, Arm, float, int]  # comparison, arm, learning rate, seed
-
-
-def final(row: Mapping[str, Any]) -> float:
-    """Mean accuracy of the evaluations in the last tenth of the steps."""
-    steps, accuracies = row["evals"]["step"], row["evals"]["accuracy"]
-    late = (a for s, a in zip(steps, accuracies, strict=True) if s > 0.9 * steps[-1])
-    return float(fmean(late))
 
 
 def run(job: Job, out: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STEPS = 600
+RATES, SWEEP_SEED = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3), 100
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,9 @@ import json
 from pathlib import Path
 from statistics import fmean, median
 
-from benchmarks.claims.__main__ import RATES, SWEEP_SEED, final
-from benchmarks.claims.arms import COMPARISONS, STEPS
+from benchmarks.claims.arms import COMPARISONS, RATES, STEPS, SWEEP_SEED
 from benchmarks.claims.picture import TITLES, picture
-from benchmarks.claims.run_stats import COLUMNS, METRICS, Row, arms
+from benchmarks.claims.run_stats import COLUMNS, METRICS, Row, arms, final
 from benchmarks.claims.text_task import LAYERS, LONGEST, ORDERS, SHORTEST, WARM_STEPS, WIDTH
 from benchmarks.claims.train import EVERY, GROUP, HELD_OUT, POOL, PROMPTS, STORED
 from benchmarks.claims.verdicts import RULE, lines

@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
-from benchmarks.claims.__main__ import SWEEP_SEED, final
-from benchmarks.claims.arms import COMPARISONS
+from benchmarks.claims.arms import COMPARISONS, SWEEP_SEED
 from benchmarks.claims.train import BLOCK
 
 Row = Mapping[str, Any]
 Metric = Callable[[Row], float | None]  # None: not defined for this run
 THRESHOLD = 0.6
+
+
+def final(row: Mapping[str, Any]) -> float:
+    """Mean accuracy of the evaluations in the last tenth of the steps."""
+    steps, accuracies = row["evals"]["step"], row["evals"]["accuracy"]
+    late = (a for s, a in zip(steps, accuracies, strict=True) if s > 0.9 * steps[-1])
+    return float(fmean(late))
 
 
 def _accuracy(row: Row) -> float:

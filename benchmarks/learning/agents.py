@@ -153,10 +153,11 @@ def main() -> None:
     if args.warm is not None:
         setup = f"One warm-up for all seeds; {setup}"
     day = datetime.now(timezone.utc).date().isoformat()
+    data = "--data DIR " if args.data else ""
     head = [
         f"# RL over episodes: {args.task}",
         "",
-        f"`python -m benchmarks.learning agents {args.task}`; 95 % intervals.",
+        f"`python -m benchmarks.learning agents {args.task} {data}--out {args.out}`; 95 % intervals.",
         "",
     ]
     page = [*head, *report, "", f"{setup}; {day}."]

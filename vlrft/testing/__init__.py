@@ -15,7 +15,9 @@ rollout_engine  an engine that completes prompts
 family          a model family: image tokens, positions, packing
 
 The suites use plain asserts and need no plugin of pytest's. vlrft's own parts pass them (`tests/conformance/`).
-`scripted_engine` answers prompts from a function; `work_meter` and `count_step` count what a training step computes.
+`scripted_engine` answers prompts from a function; `work_meter` and `count_step` count the work of a training step;
+`small_policies` and `process_ranks` make small policies and ranks, and `engine_steps` compares a sharded engine with
+`single`.
 """
 
 import pkgutil

@@ -85,8 +85,8 @@ def relative_distance(tensor: Tensor, expected: Tensor) -> float:
 def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
     """The same steps by `single` and by the case's engine, on a small Qwen2-VL.
 
-    Returns `gaps`, the relative distance of each weight and moment (on the first rank); `sharded`, whether no rank
-    holds a whole parameter while the engine is open; and `leftovers`, attributes that the closed engine has left on
+    Returns `gaps`, the relative distance of each weight and moment (on the first rank); `sharded`, whether every
+    parameter is sharded while the engine is open; and `leftovers`, attributes that the closed engine has left on
     parameters.
     """
     policy = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)

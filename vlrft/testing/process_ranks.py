@@ -18,7 +18,7 @@ TIMEOUT = timedelta(minutes=2)  # of a collective
 
 
 def run_ranks(work: Callable[[Ranks, Path], Any], folder: Path, size: int = 2) -> list[Any]:
-    """The results of `work` in each of `size` processes, which share an empty folder."""
+    """Run `work` in `size` processes that share the empty `folder`; returns the result of each rank."""
     spawn(_rank, args=(work, folder, size), nprocs=size)  # type: ignore[no-untyped-call]
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)]
 

@@ -29,12 +29,12 @@ def sample(name: str, answer: object = None, /, **tags: str) -> Sample:
 def group(
     name: str, rewards: Sequence[float], tokens: Sequence[Sequence[int]] | None = None
 ) -> Group:
-    """A group with the given rewards; rollout i has the tokens [i + 1] unless given."""
-    ids = tokens or [[i + 1] for i in range(len(rewards))]
-    asked = sample(name)
+    """A group with these rewards; rollout i has the tokens `tokens[i]`, by default [i + 1]."""
+    rows = tokens or [[i + 1] for i in range(len(rewards))]
+    question_sample = sample(name)
     rollouts = tuple(
         Rollout(
-            sample=asked,
+            sample=question_sample,
             rows=(
                 TrainingRow(
                     prompt=Prompt(ids=tuple(name.encode())),
@@ -43,9 +43,9 @@ def group(
             ),
             reward=reward,
         )
-        for reward, row in zip(rewards, ids, strict=True)
+        for reward, row in zip(rewards, rows, strict=True)
     )
-    return Group(sample=asked, rollouts=rollouts)
+    return Group(sample=question_sample, rollouts=rollouts)
 
 
 Family = Literal["qwen2_vl", "qwen2_5_vl", "qwen2"]
@@ -53,7 +53,7 @@ CORPUS = ("Which digit is this? <answer>7</answer>", "How many 3s are there? <an
 
 
 def tiny_config(family: Family, **settings: Any) -> PolicyConfig:
-    """The config of a policy of some ten thousand weights."""
+    """The config of a policy with about ten thousand weights; `settings`: further fields of `PolicyConfig`."""
     build = BuildConfig(
         family=family,
         hidden_size=64,
@@ -80,11 +80,11 @@ def ask(*content: str | Slot) -> tuple[Message, ...]:
 
 def group_of(chat: Chat, question: str, rewards: Sequence[float], answers: Sequence[str]) -> Group:
     """A group of answers to a text question, rendered by the chat; "" is an empty completion."""
-    asked = sample(question)
-    prompt = chat.render(asked.messages)
+    question_sample = sample(question)
+    prompt = chat.render(question_sample.messages)
     rollouts = tuple(
         Rollout(
-            sample=asked,
+            sample=question_sample,
             rows=(
                 TrainingRow(
                     prompt=prompt,
@@ -95,19 +95,21 @@ def group_of(chat: Chat, question: str, rewards: Sequence[float], answers: Seque
         )
         for reward, text in zip(rewards, answers, strict=True)
     )
-    return Group(sample=asked, rollouts=rollouts)
+    return Group(sample=question_sample, rollouts=rollouts)
 
 
 def image_group(
     chat: Chat, question: str, rewards: Sequence[float], answers: Sequence[str], images: int = 1
 ) -> Group:
-    """The same for a question about images of different sizes."""
+    """A group of answers to a question about `images` noise images of different sizes."""
     pictures = tuple(noise_image(56 + 28 * k, 56, seed=k) for k in range(images))
-    asked = Sample(id=question, messages=ask(*[IMAGE] * images, question), images=pictures)
-    prompt = chat.render(asked.messages, asked.images)
+    question_sample = Sample(
+        id=question, messages=ask(*[IMAGE] * images, question), images=pictures
+    )
+    prompt = chat.render(question_sample.messages, question_sample.images)
     rollouts = tuple(
         Rollout(
-            sample=asked,
+            sample=question_sample,
             rows=(
                 TrainingRow(prompt=prompt, pieces=(Piece(ids=chat.answer_ids(text), text=text),)),
             ),
@@ -115,7 +117,7 @@ def image_group(
         )
         for reward, text in zip(rewards, answers, strict=True)
     )
-    return Group(sample=asked, rollouts=rollouts)
+    return Group(sample=question_sample, rollouts=rollouts)
 
 
 def plain_generate(policy: Policy, prompt: Prompt, tokens: int) -> tuple[int, ...]:
