@@ -38,10 +38,10 @@ def math_answer(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "math"):
         return None
-    golds = gold_answers(sample)
+    expected = gold_answers(sample)
     text = answer_text(completion)
     answer = None if text is None else read_math(strip_box(text))
-    return float(answer is not None and any(same_math(gold, answer) for gold in golds))
+    return float(answer is not None and any(same_math(gold, answer) for gold in expected))
 
 
 def answer_text(completion: str) -> str | None:

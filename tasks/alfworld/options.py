@@ -21,7 +21,7 @@ class Options:
     prompt: Literal["released", "short"] = "released"
     """The wording of verl-agent, or a short one for small models."""
     context: Literal["rebuilt", "growing"] = "rebuilt"
-    """rebuilt: each turn has a prompt of its own, which repeats the last turns; growing: the turns form one conversation."""
+    """rebuilt: each turn has a separate prompt, which repeats the last turns; growing: the turns form one conversation."""
     history: int = 2
     """Turns that a rebuilt prompt repeats; 0: none, with the wording of the first turn."""
     max_steps: int = 50

@@ -22,7 +22,7 @@ class Options:
     max_steps: int = 6
     """Turns after which an episode ends; also the largest distance of the goal, in moves."""
     context: Literal["rebuilt", "growing"] = "rebuilt"
-    """rebuilt: each turn is a prompt and a training row of its own; growing: one row contains the pictures of all turns."""
+    """rebuilt: each turn is a separate prompt and training row; growing: one row contains the pictures of all turns."""
     train: int = 800
     """Rooms of the train split; `test`: of the test split. No room is in both."""
     test: int = 200

@@ -24,7 +24,7 @@ from vlrft.testing.small_policies import group, sample
 MINE = Estimator(name="mine", doc="The reward.")
 
 
-def played(name: str, rollouts: Sequence[Mapping[str, Any]], **tags: str) -> Group:
+def make_group(name: str, rollouts: Sequence[Mapping[str, Any]], **tags: str) -> Group:
     """A group; each rollout is a mapping of fields of Rollout."""
     one = sample(name, **tags)
     return Group(sample=one, rollouts=tuple(Rollout(sample=one, **r) for r in rollouts))
@@ -54,7 +54,7 @@ def test_turns_with_their_rewards_and_anchors() -> None:
     hall, room = Turn(anchor="hall"), Turn(anchor="room", reward=1.0)
     inputs = estimator_input(
         [
-            played("a", [
+            make_group("a", [
                 {"rows": (row((2, hall)), row((3, room))), "reward": 1.0},
                 {"rows": (
                     row((1, Turn(anchor="hall", reward=0.5, penalty=0.1, valid=False))),
@@ -62,7 +62,7 @@ def test_turns_with_their_rewards_and_anchors() -> None:
                     row((4, Turn()), cut=True),
                 )},
             ]),
-            played("b", [
+            make_group("b", [
                 {"rows": (row((2, Turn(anchor="hall", reward=0.25)), (3, Turn(anchor="room"))),)},
                 {"rows": (row((2, None)), row((2, None)))},
             ]),
@@ -101,7 +101,7 @@ def test_components_are_kept_apart() -> None:
         for row_scores, reward in zip(scores, (2.0, 1.0), strict=True)
     ]
     inputs = estimator_input(
-        [played("a", rollouts)], {"choice": 2.0, "boxes": 2.0, "absent": 1.0}, 8
+        [make_group("a", rollouts)], {"choice": 2.0, "boxes": 2.0, "absent": 1.0}, 8
     )
     by_name = {k: [None if np.isnan(x) else x for x in v] for k, v in inputs.scores.items()}
     assert by_name == {"choice": [1.0, None], "boxes/iou": [None, 0.5], "tidy": [None, 1.0]}
@@ -113,11 +113,12 @@ def test_the_rest_of_a_reward_beyond_its_scores_is_a_component() -> None:
         {"rows": (row((1, None)),), "scores": {"choice": 0.3}, "reward": 0.1 * 0.3 + earned}
         for earned in (0.0, 0.7)
     ]
-    inputs = estimator_input([played("a", rollouts)], {"choice": 0.1}, 8)
+    inputs = estimator_input([make_group("a", rollouts)], {"choice": 0.1}, 8)
     assert inputs.scores["environment"].tolist() == pytest.approx([0.0, 0.7])
     assert inputs.weights["environment"] == 1.0
     assert (
-        "environment" not in estimator_input([played("a", rollouts[:1])], {"choice": 0.1}, 8).scores
+        "environment"
+        not in estimator_input([make_group("a", rollouts[:1])], {"choice": 0.1}, 8).scores
     )
 
 
@@ -127,16 +128,16 @@ def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
         "scores": {"a": 0.1, "b": 0.2, "c": 0.3},
         "reward": 0.6,
     }
-    inputs = estimator_input([played("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
+    inputs = estimator_input([make_group("a", [rollout])], {"a": 1.0, "b": 1.0, "c": 1.0}, 8)
     assert set(inputs.scores) == {"a", "b", "c"}
 
 
 def test_tags_that_all_samples_have_are_keys() -> None:
     one = {"rows": (row((1, None)),)}
     groups = [
-        played("a", [one, one], kind="count", sample="never", origin="x"),
-        played("b", [one], kind="choice", sample="never"),
-        played("c", [one], kind="count", sample="never"),
+        make_group("a", [one, one], kind="count", sample="never", origin="x"),
+        make_group("b", [one], kind="choice", sample="never"),
+        make_group("c", [one], kind="count", sample="never"),
     ]
     keys = estimator_input(groups, {}, 8).keys
     assert {k: v.tolist() for k, v in keys.items()} == {
@@ -159,7 +160,7 @@ def test_numbers_that_are_not_finite_name_the_sample() -> None:
         estimator_input([fine, group("bb", [float("nan"), 1.0])], {}, 8)
     with pytest.raises(RewardError, match="bb: the greedy answer's reward is inf"):
         estimator_input([fine, group("bb", [1.0])], {}, 8, greedy=[0.0, float("inf")])
-    bad = played("cc", [{"rows": (row((1, None)),), "scores": {"choice": float("nan")}}])
+    bad = make_group("cc", [{"rows": (row((1, None)),), "scores": {"choice": float("nan")}}])
     with pytest.raises(RewardError, match="cc: the reward choice is not finite: nan"):
         estimator_input([bad], {"choice": 1.0}, 8)
 

@@ -28,7 +28,7 @@ class OnMadeData(TaskConformance):
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def made(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def make_data(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
         cls.data = tmp_path_factory.mktemp(cls.name)
         cls.maker.make(cls.data)
 

@@ -39,7 +39,7 @@ def make_policy() -> Policy:
     return load_policy(replace(tiny_config("qwen2"), dtype="float64"), corpus=CORPUS, seed=0)
 
 
-def played(policy: Policy) -> list[Group]:
+def make_groups(policy: Policy) -> list[Group]:
     """Ragged groups; the last teaches nothing."""
     return [
         group_of(policy.chat, "red?", [1.0, 0.0, 0.5], ["red", "a blue one", ""]),
@@ -80,7 +80,7 @@ def gradient(policy: Policy, groups: Sequence[Group], algorithm: Algorithm, rank
 def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
     """One of two processes: gradients of its groups by every algorithm, and shared decisions."""
     policy = make_policy()
-    groups = played(policy)
+    groups = make_groups(policy)
     results: dict[str, Any] = {}
     for split, players in SPLITS.items():
         shared = [replace(g, rank=r) for g, r in zip(groups, players, strict=True)]
@@ -143,7 +143,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 @cache
 def alone() -> dict[str, Tensor]:
     policy = make_policy()
-    return {name: gradient(policy, played(policy), ALGORITHMS[name], Ranks()) for name in NAMES}
+    return {
+        name: gradient(policy, make_groups(policy), ALGORITHMS[name], Ranks()) for name in NAMES
+    }
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -88,5 +88,5 @@ def gradient(out: Path, accumulate: int) -> dict[str, Tensor]:
 def test_accumulation_changes_nothing_for_a_vision_language_model(tmp_path: Path) -> None:
     whole, parts = gradient(tmp_path, 1), gradient(tmp_path, 2)
     assert max(float(g.abs().max()) for n, g in whole.items() if "visual" in n) > 1e-3
-    for name, own in whole.items():
-        torch.testing.assert_close(parts[name], own, rtol=1e-4, atol=1e-6)
+    for name, expected in whole.items():
+        torch.testing.assert_close(parts[name], expected, rtol=1e-4, atol=1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlrft.memory.shapes import (
     DecoderShape,
-    MicroBatch,
+    MicroBatchShape,
     ModelShape,
     PackedPrompt,
     PromptSize,
@@ -17,4 +17,4 @@ TOWER = VisionShape(width=4, layers=2, heads=2, inner=8, gated=False, values=10)
 WEIGHTS = WeightBytes(total=1000, trained=1000, embedding=400, tower=100, base=1000)
 MODEL = ModelShape(decoder=DECODER, tower=TOWER, weights=WEIGHTS)
 # 5 tokens of prompt and two completions of 3, whose last tokens are never fed: 9 positions, 6 scored.
-MICRO = MicroBatch([PackedPrompt(prompt=PromptSize(tokens=5, patches=8), rows=(3, 3))])
+MICRO = MicroBatchShape([PackedPrompt(prompt=PromptSize(tokens=5, patches=8), rows=(3, 3))])

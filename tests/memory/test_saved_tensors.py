@@ -8,12 +8,12 @@ import pytest
 
 from tests.memory.shapes import DECODER, MICRO, MODEL, TOWER
 from vlrft.memory import saved_tensors
-from vlrft.memory.shapes import AdapterShape, MicroBatch, PackedPrompt, PromptSize
+from vlrft.memory.shapes import AdapterShape, MicroBatchShape, PackedPrompt, PromptSize
 
 
 def test_a_micro_batch_is_padded_to_its_longest_item() -> None:
     short = PackedPrompt(prompt=PromptSize(tokens=2), rows=(1,))
-    micro = MicroBatch([*MICRO.items, short])
+    micro = MicroBatchShape([*MICRO.items, short])
     assert (micro.length, micro.positions, micro.square) == (9, 18, 162)
     assert (micro.scored, micro.patches) == (7, 8)
 

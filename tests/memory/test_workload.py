@@ -9,7 +9,7 @@ from vlrft.memory.shapes import PromptSize
 from vlrft.memory.workload import (
     RolloutWork,
     batch_requests,
-    micro_batches,
+    plan_micro_batches,
     request_batches,
     split_rows,
 )
@@ -50,7 +50,7 @@ def test_a_prompt_with_too_many_rows_is_cut_into_several_that_carry_it() -> None
 
 def test_the_plan_packs_each_prompt_with_its_completions() -> None:
     sizes = [PromptSize(tokens=10, patches=4), PromptSize(tokens=4)]
-    (micro,) = micro_batches(sizes, 2, 5, 100)
+    (micro,) = plan_micro_batches(sizes, 2, 5, 100)
     assert [(item.prompt, item.rows) for item in micro.items] == [
         (sizes[1], (5, 5)),
         (sizes[0], (5, 5)),

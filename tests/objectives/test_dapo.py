@@ -19,7 +19,7 @@ LONG: dict[str, Any] = {"extras": {"length": 100}}  # no answer of a test is tha
 SHORT: dict[str, Any] = {"extras": {"length": 6}}  # a penalty from 4.8 tokens on
 
 
-def joined(one: Case, other: Case) -> Case:
+def join(one: Case, other: Case) -> Case:
     """The groups of both as one step."""
     return Case(
         one.logprobs + other.logprobs,
@@ -35,14 +35,14 @@ def test_two_steps_merged_are_the_token_weighted_mean(extras: dict[str, Any]) ->
     one, other = random_case(1, sizes=[3, 4]), random_case(2, sizes=[5], longest=3)
     tokens = [sum(map(len, case.logprobs)) for case in (one, other)]
     (first, g1), (second, g2) = step("dapo", one, **extras), step("dapo", other, **extras)
-    merged, result = step("dapo", joined(one, other), **extras)
+    merged, result = step("dapo", join(one, other), **extras)
     mean = (tokens[0] * first.loss + tokens[1] * second.loss) / sum(tokens)
     torch.testing.assert_close(merged.loss, mean, atol=1e-12, rtol=0)
     weighted = (tokens[0] * g1, tokens[1] * g2)
     for part, expected in zip((result[:7], result[7:]), weighted, strict=True):
         width = expected.shape[1]
         torch.testing.assert_close(part[:, :width], expected / sum(tokens), atol=1e-12, rtol=0)
-    rollouts, _ = step("dapo", joined(one, other), reduction="sequence", **extras)
+    rollouts, _ = step("dapo", join(one, other), reduction="sequence", **extras)
     assert abs(float((rollouts.loss - mean).detach())) > 1e-4
 
 

@@ -19,15 +19,15 @@ from vlrft.testing.small_policies import group, noise_image, sample
 
 
 def test_images_of_turns_are_saved_by_the_rank_that_played_the_episode(tmp_path: Path) -> None:
-    def played(rank: int, here: bool) -> Group:
+    def make_group(rank: int, here: bool) -> Group:
         images = (noise_image(8, 8, seed=rank),) if here else ()
         piece = Piece(ids=(1,), text="up", turn=Turn(shown="room", images=images))
         row = TrainingRow(prompt=Prompt(ids=()), pieces=(piece,))
-        asked = sample(f"room {rank}")
-        return Group(sample=asked, rollouts=(Rollout(sample=asked, rows=(row,)),), rank=rank)
+        room = sample(f"room {rank}")
+        return Group(sample=room, rollouts=(Rollout(sample=room, rows=(row,)),), rank=rank)
 
     def step(ranks: Ranks) -> None:
-        groups = [played(rank, rank == ranks.rank) for rank in (0, 1)]
+        groups = [make_group(rank, rank == ranks.rank) for rank in (0, 1)]
         log(tmp_path, ranks=ranks).step("gpg", 1, {}, groups, [[0.0]] * 2, [[[0.0]]] * 2)
 
     run_thread_ranks(2, step)

@@ -15,7 +15,7 @@ countdown = find_reward("countdown")
 NUMBERS = [63, 95, 96]
 
 
-def asked(gold: Any = None, /, **tags: str) -> Sample:
+def make_sample(gold: Any = None, /, **tags: str) -> Sample:
     gold = {"nums": NUMBERS, "target": 64} if gold is None else gold
     return Sample(id="one", messages=(), answer=gold, tags=tags)
 
@@ -49,23 +49,25 @@ def asked(gold: Any = None, /, **tags: str) -> Sample:
     ],
 )
 def test_the_score_of_an_expression(answer: str, score: float) -> None:
-    assert countdown(f"<think>63 + 96 - 95</think><answer>{answer}</answer>", asked()) == score
+    assert (
+        countdown(f"<think>63 + 96 - 95</think><answer>{answer}</answer>", make_sample()) == score
+    )
 
 
 def test_a_box_counts_where_there_is_no_tag() -> None:
-    assert countdown("so \\boxed{(63 + 96) - 95}", asked()) == 1.0
-    assert countdown("63 + 96 - 95", asked()) == 0.0
-    assert countdown("<answer>64</answer> \\boxed{63 + 96 - 95}", asked()) == 0.0
+    assert countdown("so \\boxed{(63 + 96) - 95}", make_sample()) == 1.0
+    assert countdown("63 + 96 - 95", make_sample()) == 0.0
+    assert countdown("<answer>64</answer> \\boxed{63 + 96 - 95}", make_sample()) == 0.0
 
 
 def test_fractions_are_exact() -> None:
     gold = {"nums": [3, 3, 8, 8], "target": 24}
-    assert countdown("<answer>8 / (3 - 8 / 3)</answer>", asked(gold)) == 1.0
+    assert countdown("<answer>8 / (3 - 8 / 3)</answer>", make_sample(gold)) == 1.0
 
 
 def test_the_reward_applies_where_the_gold_answer_is_a_countdown() -> None:
-    assert countdown("<answer>64</answer>", asked("64", answer="math")) is None
-    assert countdown("<answer>63+96-95</answer>", asked(answer="countdown")) == 1.0
+    assert countdown("<answer>64</answer>", make_sample("64", answer="math")) is None
+    assert countdown("<answer>63+96-95</answer>", make_sample(answer="countdown")) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -74,9 +76,9 @@ def test_the_reward_applies_where_the_gold_answer_is_a_countdown() -> None:
 )
 def test_a_broken_gold_answer_raises(gold: Any) -> None:
     with pytest.raises(DataError, match="sample one: gold answer"):
-        countdown("<answer>1</answer>", asked(gold, answer="countdown"))
+        countdown("<answer>1</answer>", make_sample(gold, answer="countdown"))
 
 
 @given(st.text(alphabet="0123456789+-*/()= \n6359", max_size=60))
 def test_any_text_is_graded(text: str) -> None:
-    assert countdown(f"<answer>{text}</answer>", asked()) in (0.0, 1.0)
+    assert countdown(f"<answer>{text}</answer>", make_sample()) in (0.0, 1.0)

@@ -28,7 +28,7 @@ SHAPE = Sample(id="shape", messages=(), answer=(0, 0, 500, 1000), tags={"answer"
         ("(0,0),(500,1000)", 2.0),  # no tag
         ("<answer>(0,0),(1000,1000)</answer>", 1.5),  # IoU 0.5, nothing of the hull left
         ("<answer>(0,0),(250,1000)</answer>", 1.5),
-        ("<answer>(500,0),(1000,1000)</answer>", 1.0),  # beside it
+        ("<answer>(500,0),(1000,1000)</answer>", 1.0),  # next to it
         ("<answer>(750,0),(1000,1000)</answer>", 0.75),  # a quarter of the hull is gap
         ("<answer>(0,0),(5000,1000)</answer>", 1.1),  # out of range
         ("<answer>(500,1000),(0,0)</answer>", 2.0),  # inverted: union 1, hull 0.5

@@ -79,11 +79,11 @@ def test_bleu_of_the_text(answer: str, bleu: float) -> None:
 
 
 def test_the_best_of_several_gold_texts_counts() -> None:
-    golds = ["A dog.", CAT]
-    assert scores("the cat sat on the mat", golds)["f1"] == 1.0
-    assert scores("a dog", golds)["f1"] == 1.0
-    assert scores(CAT, golds) == {"bleu": 1.0, "f1": 1.0}
-    assert scores("A dog.", tuple(golds)) == {"bleu": 1.0, "f1": 1.0}
+    gold_answers = ["A dog.", CAT]
+    assert scores("the cat sat on the mat", gold_answers)["f1"] == 1.0
+    assert scores("a dog", gold_answers)["f1"] == 1.0
+    assert scores(CAT, gold_answers) == {"bleu": 1.0, "f1": 1.0}
+    assert scores("A dog.", tuple(gold_answers)) == {"bleu": 1.0, "f1": 1.0}
 
 
 @pytest.mark.parametrize(

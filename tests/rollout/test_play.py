@@ -94,7 +94,7 @@ def loaded_task(task: Task = TASK, env: EnvConfig = EnvConfig()) -> LoadedTask: 
     return LoadedTask(task=task, samples=(), rewards=(), env=env)
 
 
-def played(chat: Chat, kind: str, *turns: list[str], **limits: object) -> tuple[Group, Table]:
+def play_once(chat: Chat, kind: str, *turns: list[str], **limits: object) -> tuple[Group, Table]:
     engine = Table(chat, *turns)
     loaded = loaded_task(env=EnvConfig(**limits))  # type: ignore[arg-type]
     seeds = [list(range(len(turns)))]
@@ -104,7 +104,7 @@ def played(chat: Chat, kind: str, *turns: list[str], **limits: object) -> tuple[
 
 def test_each_turn_is_a_row_where_the_context_is_rebuilt(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
-    group, engine = played(
+    group, engine = play_once(
         chat, "anchor", ["1", "2", "3"], ["1", "5", "2", "3"], invalid_penalty=0.25
     )
     first, second = group.rollouts
@@ -130,7 +130,7 @@ def test_each_turn_is_a_row_where_the_context_is_rebuilt(tiny: Tiny) -> None:
 def test_a_growing_context_is_one_row(tiny: Tiny, family: str) -> None:
     chat = tiny(family).chat  # type: ignore[arg-type]
     kind = "grows" if family == "qwen2" else "grows image"
-    group, engine = played(chat, kind, ["1", "7", "2", "3"])
+    group, engine = play_once(chat, kind, ["1", "7", "2", "3"])
     (row,) = group.rollouts[0].rows
     assert [p.sampled for p in row.pieces] == [True, False, True, False, True, False, True]
     assert [p.text for p in row.pieces if p.sampled] == ["1", "7", "2", "3"]
@@ -200,7 +200,7 @@ def test_a_growing_context_needs_a_template_that_keeps_answers(tiny: Tiny) -> No
 
 def test_episodes_end_at_their_limits(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
-    group, _ = played(chat, "plain", ["1", "2", "3"], ["4"] * 9, max_turns=3)
+    group, _ = play_once(chat, "plain", ["1", "2", "3"], ["4"] * 9, max_turns=3)
     assert [r.ended for r in group.rollouts] == ["done", "turns"]
     assert group.rollouts[1].scores == {"counted": 0.0, "turns": 3.0}
     engine = Table(chat, ["9"] * 50)
@@ -215,23 +215,23 @@ def test_episodes_end_at_their_limits(tiny: Tiny) -> None:
 
 def test_an_environment_that_fails_ends_its_own_episode_only(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
-    group, _ = played(chat, "raises", ["1", "2"], ["1", "2"])
+    group, _ = play_once(chat, "raises", ["1", "2"], ["1", "2"])
     for rollout in group.rollouts:
         assert rollout.ended == "error"
         assert "game" in rollout.errors["environment"]
         assert "what was that?" in rollout.errors["environment"]
         assert len(rollout.turns) == 2  # its turns are kept
         assert rollout.reward == 0.5
-    never, _ = played(chat, "broken", ["1"])
+    never, _ = play_once(chat, "broken", ["1"])
     assert "no such game" in never.rollouts[0].errors["environment"]
     assert never.rollouts[0].rows == ()
 
 
 def test_the_config_decides_what_happens_to_failed_episodes(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
-    failed = played(chat, "raises", ["1", "2"])[0].rollouts[0]
-    never = played(chat, "broken", ["1"])[0].rollouts[0]
-    good = played(chat, "plain", ["1", "2", "3"])[0]
+    failed = play_once(chat, "raises", ["1", "2"])[0].rollouts[0]
+    never = play_once(chat, "broken", ["1"])[0].rollouts[0]
+    good = play_once(chat, "plain", ["1", "2", "3"])[0]
     group = replace(good, rollouts=(*good.rollouts, failed, never))
     with pytest.raises(EnvError, match=r"what was that\?.*task.env.on_error"):
         drop_failed([group], EnvConfig())
@@ -266,5 +266,5 @@ def test_an_episode_without_a_score_that_its_task_requires_has_not_failed(tiny: 
 def test_the_time_of_environments_is_a_phase_of_its_own(tiny: Tiny) -> None:
     phases = PhaseTimer()
     with phases.running():
-        played(tiny("qwen2").chat, "plain", ["1", "2", "3"])
+        play_once(tiny("qwen2").chat, "plain", ["1", "2", "3"])
     assert "environment" in phases.seconds

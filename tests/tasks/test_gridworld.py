@@ -311,7 +311,7 @@ def test_a_gold_answer_that_does_not_win_is_reported(
     assert main(["check", "gridworld", "--limit", "2", "--split", "test", "options.test=4"]) == 1
     output = capsys.readouterr()
     assert "gold answers earn full marks" in output.out
-    assert re.search("sample gridworld/test/0: the gold play .* earns 0", output.err)
+    assert re.search("sample gridworld/test/0: the gold episode .* earns 0", output.err)
 
 
 def test_stored_outputs_cannot_be_graded(

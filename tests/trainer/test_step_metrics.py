@@ -74,5 +74,5 @@ def test_a_score_above_the_best_shows_that_the_best_is_not_known() -> None:
 
 
 def test_scores_of_an_environment_are_episode_metrics() -> None:
-    found = metrics([scored({"right": 1.0, "won": 0.0}, {"right": 0.0, "won": 1.0})], right=1.0)
-    assert (found["reward/right"], found["episode/won"], found["loss"]) == (0.5, 0.5, 0.5)
+    values = metrics([scored({"right": 1.0, "won": 0.0}, {"right": 0.0, "won": 1.0})], right=1.0)
+    assert (values["reward/right"], values["episode/won"], values["loss"]) == (0.5, 0.5, 0.5)

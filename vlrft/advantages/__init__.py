@@ -8,7 +8,7 @@ when its values differ by more than 1e-6; in every other group a step that compa
 residue divided by a standard deviation. Steps and estimators are in `estimators/`, one file per family.
 """
 
-from vlrft.advantages.estimator import Estimator, Step, estimate_advantages
+from vlrft.advantages.estimator import Estimator, EstimatorStep, estimate_advantages
 from vlrft.advantages.find import ESTIMATORS, STEPS, Choice, find_estimator
 from vlrft.advantages.grouped import MIN_SPREAD, Floats, Ints, valid_groups
 from vlrft.advantages.inputs import EstimatorInput, estimator_input
@@ -20,9 +20,9 @@ __all__ = [
     "Choice",
     "Estimator",
     "EstimatorInput",
+    "EstimatorStep",
     "Floats",
     "Ints",
-    "Step",
     "estimate_advantages",
     "estimator_input",
     "find_estimator",

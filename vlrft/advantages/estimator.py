@@ -13,7 +13,7 @@ from vlrft.schema.errors import AdvantageError
 
 
 @runtime_checkable
-class Step(Protocol):
+class EstimatorStep(Protocol):
     """One operation of a pipeline: a small `@strict` dataclass whose fields are its settings, or any function.
 
     A step may have `min_group` (the smallest group size that it works for; default 1) and `needs_greedy` (whether the
@@ -30,7 +30,7 @@ class Estimator:
     name: str
     doc: str
     equation: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EstimatorStep, ...] = ()
 
     @property
     def min_group(self) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from vlrft.advantages.estimator import Estimator, Step
+from vlrft.advantages.estimator import Estimator, EstimatorStep
 from vlrft.advantages.estimators import load_estimators
 from vlrft.config.choice import configure, find_or_load
 from vlrft.schema.errors import ConfigError
@@ -26,7 +26,7 @@ def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
         raise ConfigError(
             [f"{at}: expected a name or a list of steps such as {{step: centre}}, got {choice!r}"]
         )
-    steps: list[Step] = []
+    steps: list[EstimatorStep] = []
     mistakes: list[str] = []
     for k, item in enumerate(choice):
         try:
@@ -46,7 +46,7 @@ def _estimator_of(name: str, at: str) -> Estimator:
     return estimator
 
 
-def _step(item: Any, at: str) -> Step:
+def _step(item: Any, at: str) -> EstimatorStep:
     settings = {"step": item} if isinstance(item, str) else item
     if not isinstance(settings, Mapping) or not isinstance(settings.get("step"), str):
         raise ConfigError([f"{at}: expected {{step: NAME, …}}; known steps: {', '.join(STEPS)}"])
@@ -54,7 +54,7 @@ def _step(item: Any, at: str) -> Step:
     rest = {key: value for key, value in settings.items() if key != "step"}
     step = find_or_load(name, STEPS, at=f"{at}.step", kind="step")
     if isinstance(step, type) and dataclasses.is_dataclass(step):
-        return cast(Step, configure(step, rest, at))
+        return cast(EstimatorStep, configure(step, rest, at))
     if isinstance(step, type) or not callable(step):
         raise ConfigError(
             [
@@ -63,7 +63,7 @@ def _step(item: Any, at: str) -> Step:
         )
     if rest:
         raise ConfigError([f"{at}.{key}: unknown key; {name} is a function" for key in rest])
-    return cast(Step, step)
+    return cast(EstimatorStep, step)
 
 
 def _label(item: str | Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.errors import INHERITED, explain
 from vlrft.config.shipped import find_config
-from vlrft.config.yaml_tree import Tree, merge, override, read_tree
+from vlrft.config.yaml_tree import Tree, apply_override, merge, read_tree
 from vlrft.plugins.find import find_task
 from vlrft.schema.errors import ConfigError, PluginError
 
@@ -31,7 +31,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     mistakes: list[str] = []
     for item in overrides:
         try:
-            override(tree, item)
+            apply_override(tree, item)
         except ConfigError as e:
             mistakes += e.mistakes
     tree = _complete_stages(tree)
@@ -69,7 +69,7 @@ def _read_sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type
     """The task's config, then the section of each kind."""
     tree: Tree = {"name": name}
     for item in overrides:
-        override(tree, item)
+        apply_override(tree, item)
     parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]
     mistakes = _option_mistakes(tree)
     sections: list[Any] = []

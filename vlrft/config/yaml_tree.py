@@ -38,7 +38,7 @@ def read_tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     return cast(Tree, merge(read_tree(other, chain), tree))
 
 
-def override(tree: Tree, item: str) -> None:
+def apply_override(tree: Tree, item: str) -> None:
     """Applies an override `a.b.0.c=value`. Setting policy.model removes policy.build, and the reverse.
 
     Raises ConfigError for an item that is no override, or a path that does not exist.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from vlrft.envs.failures import EnvFailure, env_of
 from vlrft.envs.worker_main import Call
-from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, launch
+from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, start_process
 
 HASH_SEED = (
     "0"  # sets of strings have the same order in every process, so an episode can be replayed
@@ -123,7 +123,7 @@ class EnvProcess:
     def _start(self) -> None:
         self._set_deadline()
         try:
-            self._process, self.pipe = launch(
+            self._process, self.pipe = start_process(
                 "vlrft.envs.worker_main:serve",
                 *self._arguments,
                 environment={"PYTHONHASHSEED": HASH_SEED},

@@ -7,10 +7,10 @@ P patches, N scored tokens. Each formula was compared with what `torch.autograd.
 
 from __future__ import annotations
 
-from vlrft.memory.shapes import AdapterShape, DecoderShape, MicroBatch, ModelShape, VisionShape
+from vlrft.memory.shapes import AdapterShape, DecoderShape, MicroBatchShape, ModelShape, VisionShape
 
 
-def decoder_layer(model: ModelShape, micro: MicroBatch) -> int:
+def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
     """One layer: T [2Hw + 2As + 2K's + 3Is + hw] and a mask; with trained weights also T [4Hs + Is].
 
     2Hw: the norms' inputs, in float32. 2As: queries and the attention output (also the next module's input). 2K's: keys
@@ -28,7 +28,7 @@ def decoder_layer(model: ModelShape, micro: MicroBatch) -> int:
     return micro.positions * (each + adapters(d.adapters, s)) + attention(d, micro, s)
 
 
-def attention(decoder: DecoderShape, micro: MicroBatch, s: int) -> int:
+def attention(decoder: DecoderShape, micro: MicroBatchShape, s: int) -> int:
     """sdpa: the mask as numbers, R L² s, one copy for each layer. eager: the attention weights, R h L² w, and their copy in
     the model's dtype. flex_attention: nothing."""
     if decoder.attention == "sdpa":
@@ -47,7 +47,7 @@ def adapters(shape: AdapterShape, s: int) -> int:
     return low_rank + sum(shape.inputs) * shape.element
 
 
-def decoder_ends(model: ModelShape, micro: MicroBatch) -> int:
+def decoder_ends(model: ModelShape, micro: MicroBatchShape) -> int:
     """Outside of the layers: the last norm, T Hw, with trained weights T Hs more; rotary cosines and sines, 2 T d s; the
     scored hidden states, N H s."""
     d, s = model.decoder, model.element
@@ -56,7 +56,7 @@ def decoder_ends(model: ModelShape, micro: MicroBatch) -> int:
     return ends + micro.scored * d.hidden * s
 
 
-def decoder(model: ModelShape, micro: MicroBatch) -> int:
+def decoder(model: ModelShape, micro: MicroBatchShape) -> int:
     """The decoder: all layers and both ends. Under checkpointing a layer saves its input alone, T H s."""
     d = model.decoder
     if d.gradient == "none":
@@ -93,7 +93,7 @@ def merger(model: ModelShape, tower: VisionShape, patches: int) -> int:
     return patches * widths * tower.width * model.element
 
 
-def tower(model: ModelShape, micro: MicroBatch) -> int:
+def tower(model: ModelShape, micro: MicroBatchShape) -> int:
     """The vision tower: pixels where patch embeddings are trained, layers (under checkpointing the input of each), rotary
     cosines and sines in float32, projector."""
     t = model.tower
@@ -112,6 +112,6 @@ def tower(model: ModelShape, micro: MicroBatch) -> int:
     return saved
 
 
-def squares(micro: MicroBatch) -> int:
+def squares(micro: MicroBatchShape) -> int:
     """Σ p² over the prompts' patches p: the tower attends within an image."""
     return sum(item.prompt.patches**2 for item in micro.items)

@@ -121,7 +121,7 @@ class PackedPrompt:
 
 
 @dataclass(frozen=True)
-class MicroBatch:
+class MicroBatchShape:
     """Packed prompts of one forward pass, padded to the longest."""
 
     items: Sequence[PackedPrompt]

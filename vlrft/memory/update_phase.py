@@ -6,8 +6,8 @@ from vlrft.memory import saved_tensors, transient
 from vlrft.memory.limits import replicated_rows
 from vlrft.memory.plan import MemoryPhase, find_peak
 from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts
-from vlrft.memory.shapes import MicroBatch, ModelShape, VisionShape
-from vlrft.memory.workload import StepWork, micro_batches
+from vlrft.memory.shapes import MicroBatchShape, ModelShape, VisionShape
+from vlrft.memory.workload import StepWork, plan_micro_batches
 
 
 def update_phase(
@@ -17,7 +17,7 @@ def update_phase(
     moments: dict[str, PartBytes] = {"the optimiser's step": add_parts(held, rank.step)}
     for k in range(work.updates):
         prompts = work.prompts[k :: work.updates]
-        micros = micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
+        micros = plan_micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
         for micro in micros:
             several = len(micros) > 1
             passes = _forward(model, micro, rank, several, work.reference)
@@ -30,7 +30,7 @@ def update_phase(
 
 
 def _forward(
-    model: ModelShape, micro: MicroBatch, rank: RankMemory, several: bool, reference: bool
+    model: ModelShape, micro: MicroBatchShape, rank: RankMemory, several: bool, reference: bool
 ) -> dict[str, PartBytes]:
     """Moments of a forward pass. `several`: the micro-batches before this one have left gradients."""
     gradients = {"gradients": rank.gradients.summed if several else 0}
@@ -56,7 +56,7 @@ def _forward(
 
 
 def _backward(
-    model: ModelShape, micro: MicroBatch, rank: RankMemory, several: bool
+    model: ModelShape, micro: MicroBatchShape, rank: RankMemory, several: bool
 ) -> dict[str, PartBytes]:
     """Moments of a backward pass: the start of each part of the model, where its saved tensors are still there, and the
     handling of the gradients. Gradients grow while saved tensors are freed, in the sum of the micro-batches before or in
@@ -109,7 +109,7 @@ def _backward(
     return {name: add_parts(parts, rank.backward) for name, parts in moments.items()}
 
 
-def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatch, saved: int) -> int:
+def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatchShape, saved: int) -> int:
     """The backward pass of one vision layer: its gradients and, with checkpointing, what it computes again. Nothing when
     the tower has saved nothing."""
     if not saved:
@@ -124,7 +124,7 @@ def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatch, saved
 def self_check_phase(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
     """The first micro-batch again, by a plain forward pass of a few unpacked rows: the logits of every position, T V s, and
     of the scored ones once more, N V (s + 4w)."""
-    micros = micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
+    micros = plan_micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
     items = micros[0].items
     longest = max(item.prompt.tokens for item in items) + work.tokens
     vocab = model.decoder.vocab

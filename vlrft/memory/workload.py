@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vlrft.memory.limits import PREFILL_TOKENS
-from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
+from vlrft.memory.shapes import MicroBatchShape, PackedPrompt, PromptSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +141,13 @@ def split_rows(
     return [*micro_batches, micro] if micro else micro_batches
 
 
-def micro_batches(
+def plan_micro_batches(
     prompts: Sequence[PromptSize], group: int, tokens: int, max_tokens: int
-) -> list[MicroBatch]:
+) -> list[MicroBatchShape]:
     """The micro-batches of an optimiser step over prompts with `group` completions of `tokens` tokens each."""
     lengths = [prompt.tokens for prompt in prompts]
     return [
-        MicroBatch(
+        MicroBatchShape(
             [PackedPrompt(prompt=prompts[i], rows=(tokens,) * len(rows)) for i, rows in part]
         )
         for part in split_rows(lengths, [(tokens,) * group] * len(prompts), max_tokens)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Observation:
     """The next input of the policy.
 
-    The messages are the whole conversation, rebuilt (each turn is then a training row of its own), or with `follows`
+    The messages are the whole conversation, rebuilt (each turn is then a separate training row), or with `follows`
     only the part after the policy's last answer (all turns are then one row, in which the observations are masked).
     """
 

@@ -66,9 +66,7 @@ class Metric:
     values: tuple[float, ...]
     threshold: float = 1.0  # an item with at least this value counts as correct
     trials: int = 1  # the number of answers of which each value is the mean
-    share: bool = (
-        True  # a share of 1, printed in percent; otherwise a number with a unit of its own
-    )
+    share: bool = True  # a share of 1, printed in percent; otherwise a number with its own unit
     aggregate: Callable[[Sequence[int]], float] | None = None
     """Indices of items -> the metric over them; None: the mean of their values."""
 

@@ -61,7 +61,7 @@ class WeightedReward:
 
 
 def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:
-    """Scores one rollout as a group and a batch of its own."""
+    """Scores one rollout, as a group and batch of one."""
     return score_groups([[rollout]], rewards)[0][0]
 
 

@@ -57,7 +57,7 @@ def restore_state(
     seed: int,
 ) -> None:
     """Restores weights, prompts, stored rollouts and generators; a stage restores its optimiser and its reference when it
-    starts. The first rank continues with the stored generators, each other rank with a seed of its own."""
+    starts. The first rank continues with the stored generators, each other rank with a different seed."""
     policy.load_weights(state.under("weights"))
     for stage in stages:
         name = stage.settings.name

@@ -14,7 +14,7 @@ from typing import Any
 START_SECONDS = 120.0  # to start Python and to import the function; not part of a call's time limit
 
 
-def launch(
+def start_process(
     server: str, *arguments: float | str | None, environment: Mapping[str, str] | None = None
 ) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
     """Starts a Python process and returns it with our end of a pipe to it.

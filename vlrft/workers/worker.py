@@ -23,7 +23,13 @@ from queue import SimpleQueue
 from typing import Any
 
 from vlrft.schema.errors import WorkerDied, WorkerError, WorkerTimeout
-from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, kill_group, launch
+from vlrft.workers.subprocess_pipe import (
+    START_SECONDS,
+    describe_exit,
+    end,
+    kill_group,
+    start_process,
+)
 
 
 class Worker:
@@ -122,7 +128,7 @@ class Worker:
         raise result
 
     def _start(self) -> Connection[Any, Any]:
-        self._process, self._pipe = launch("vlrft.workers.worker_main:serve", self.memory)
+        self._process, self._pipe = start_process("vlrft.workers.worker_main:serve", self.memory)
         self._end = weakref.finalize(self, end, self._process, self._pipe, os.getpid())
         return self._pipe
 

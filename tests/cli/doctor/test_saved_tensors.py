@@ -12,7 +12,7 @@ from torch import Tensor
 from vlrft.cli.doctor.model_shapes import load_model_shape
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.memory import saved_tensors
-from vlrft.memory.shapes import MicroBatch, PackedPrompt, PromptSize
+from vlrft.memory.shapes import MicroBatchShape, PackedPrompt, PromptSize
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
@@ -79,6 +79,6 @@ def test_the_formulas_count_what_autograd_saves(family: Family, settings: dict[s
     )
     patches = SIDE**2 if model.tower is not None else 0
     prompt = PromptSize(tokens=TEXT + patches // 4, patches=patches)
-    micro = MicroBatch([PackedPrompt(prompt=prompt, rows=(TOKENS,) * ROWS)])
+    micro = MicroBatchShape([PackedPrompt(prompt=prompt, rows=(TOKENS,) * ROWS)])
     counted = saved_tensors.decoder(model, micro) + saved_tensors.tower(model, micro)
     assert counted == pytest.approx(saved, rel=TOLERANCE)

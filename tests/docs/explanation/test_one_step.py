@@ -43,10 +43,12 @@ def test_the_name_after_each_link_is_defined_in_the_file(path: str) -> None:
 
 def test_every_other_name_of_the_page_is_defined_in_one_of_its_files() -> None:
     names = set(re.findall(r"`([A-Za-z]\w+(?:\.\w+)?)`", PAGE))
-    known = set().union(*(defined(path) for path in FILES), defined("vlrft/schema/rollout.py"))
-    known |= defined("vlrft/selection/prompt_sampler.py")
+    defined_names = set().union(
+        *(defined(path) for path in FILES), defined("vlrft/schema/rollout.py")
+    )
+    defined_names |= defined("vlrft/selection/prompt_sampler.py")
     words = {"gpg", "centred", "group", "needs"}  # names of settings
-    assert {n for n in names if n not in known and n not in words} == set()
+    assert {n for n in names if n not in defined_names and n not in words} == set()
 
 
 def test_the_example_s_numbers_are_right() -> None:

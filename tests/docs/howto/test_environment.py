@@ -1,4 +1,4 @@
-"""The example of docs/howto/environment.md, in a file of its own, is checked, trained and evaluated as the page says."""
+"""The example of docs/howto/environment.md, in a separate file, is checked, trained and evaluated as the page says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python blocks of docs/howto/reward.md, each in a file of its own, give what the page says."""
+"""The Python blocks of docs/howto/reward.md, each in a separate file, give what the page says."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ def run(tmp_path: Path) -> Path:
     for stage, step, right in (("init", 0, 1), ("gpg", 2, 3)):
         score = {"correct": right, "n": 4, "score": right / 4, "ci": [0.0, 1.0]}
         evals.append({"stage": stage, "step": step, "split": "test", "scores": {"ground": score}})
-        own = [1.0] * right + [0.0] * (4 - right)
-        values.append({"stage": stage, "step": step, "split": "test", "values": {"ground": own}})
+        scores = [1.0] * right + [0.0] * (4 - right)
+        values.append({"stage": stage, "step": step, "split": "test", "values": {"ground": scores}})
     record = {**rollout(2, 0.5), "split": "test", "output": HOSTILE}
     del record["completion"], record["advantage"]
     write(tmp_path / "evals.jsonl", [record])

@@ -122,10 +122,10 @@ def test_rows_of_a_single_turn_are_no_episodes() -> None:
 
 def test_the_page_shows_each_turn(run: Path) -> None:
     said = "<think>left?</think>go left"
-    own = [turn(said, reward=-0.1, valid=False, advantage=-1.5), turn("go right", advantage=2.0)]
+    turns = [turn(said, reward=-0.1, valid=False, advantage=-1.5), turn("go right", advantage=2.0)]
     write(
         run / "rollouts.jsonl",
-        [rollout(0.0, *own), rollout(1.0, turn("stay", reward=1.0, advantage=1.0))],
+        [rollout(0.0, *turns), rollout(1.0, turn("stay", reward=1.0, advantage=1.0))],
     )
     html = write_report(run).read_text()
     training = html.partition("<h2>Episodes</h2>")[2].partition(
@@ -156,10 +156,10 @@ def test_the_worst_and_the_best_episodes_of_the_last_evaluation(run: Path) -> No
 
 
 def test_texts_of_models_and_environments_are_escaped(run: Path) -> None:
-    own = turn(f"<think>{HOSTILE}</think>{HOSTILE}", shown=HOSTILE, advantage=1.0)
+    hostile = turn(f"<think>{HOSTILE}</think>{HOSTILE}", shown=HOSTILE, advantage=1.0)
     broken = {"environment": f"sample {HOSTILE}: its environment raised KeyError"}
-    write(run / "rollouts.jsonl", [rollout(0.0, own, errors=broken, ended="error", id=HOSTILE)])
-    write(run / "evals.jsonl", [record(0.0, own, errors=broken, id=HOSTILE)])
+    write(run / "rollouts.jsonl", [rollout(0.0, hostile, errors=broken, ended="error", id=HOSTILE)])
+    write(run / "evals.jsonl", [record(0.0, hostile, errors=broken, id=HOSTILE)])
     html = write_report(run).read_text()
     assert "<script" not in html
     for section in ("Episodes", "Last evaluation: best episodes"):

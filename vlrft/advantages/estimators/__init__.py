@@ -7,9 +7,9 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vlrft.advantages.estimator import Estimator, Step
+from vlrft.advantages.estimator import Estimator, EstimatorStep
 
-StepMaker = Callable[..., Step]
+StepMaker = Callable[..., EstimatorStep]
 
 
 def load_estimators() -> tuple[Mapping[str, StepMaker], Mapping[str, Estimator]]:

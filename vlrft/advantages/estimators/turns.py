@@ -52,7 +52,7 @@ class AddStep:
 
 @strict
 class EachTurn:
-    """Makes every turn an entry of its own: later statistics are taken over turns, so that a long episode weighs more
+    """Makes every turn a separate entry: later statistics are taken over turns, so that a long episode weighs more
     (verl-agent's `compute_mean_std_cross_steps`). A turn's value is the episode's reward, less its own penalty only.
     """
 

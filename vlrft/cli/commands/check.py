@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     for number, split in enumerate(args.split or find_task(config.name).splits):
         loaded = load_task(config, split)
         samples = loaded.head(args.limit)
-        wrong = list(mistakes(loaded, samples))
+        wrong = list(find_gold_mistakes(loaded, samples))
         failures += len(wrong)
         print(
             f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
+def find_gold_mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
     """A line for each sample whose gold answer earns less than full marks."""
     for sample in samples:
         try:

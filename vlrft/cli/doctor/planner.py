@@ -12,7 +12,7 @@ from vlrft.cli.doctor.prompt_lengths import (
     TaskPrompts,
     longest_prompt,
     make_chat,
-    make_tokenizer,
+    make_plan_tokenizer,
     measure_prompts,
 )
 from vlrft.config import Config, PolicyConfig, StageConfig
@@ -48,7 +48,7 @@ class Planner:
         self.ranks = ranks
         self.tokenizer: Any = None
         if config.policy.build is not None:
-            self.tokenizer = make_tokenizer(config.policy, config.stages[0])
+            self.tokenizer = make_plan_tokenizer(config.policy, config.stages[0])
         self.model = self._shapes(config.policy)
         model = make_meta_model(config.policy, self.tokenizer)
         vision = vision_family(model)

@@ -67,7 +67,7 @@ def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
         return str(e).splitlines()[0]
 
 
-def make_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
+def make_plan_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
     """A built policy's tokenizer: trained on the task's text, or a `SizedTokenizer` where the data are not available."""
     assert config.build is not None
     loaded = try_load_task(stage.task, "train")

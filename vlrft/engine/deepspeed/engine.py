@@ -18,8 +18,8 @@ from vlrft.engine.deepspeed.package import ensure_process_group, import_deepspee
 from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.deepspeed.zero3 import (
     gather_by_layer,
+    gather_model,
     gather_on_rank,
-    gather_weights,
     restore_module,
 )
 from vlrft.engine.lr_schedule import learning_rate
@@ -169,7 +169,7 @@ class DeepSpeedEngine:
         zero.get("norm_for_param_grads", {}).clear()
 
     def unsharded(self) -> AbstractContextManager[None]:
-        return gather_weights(self.engine) if self.sharded else nullcontext()
+        return gather_model(self.engine) if self.sharded else nullcontext()
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
         return gather_on_rank(self.engine, self.ranks.first) if self.sharded else nullcontext()

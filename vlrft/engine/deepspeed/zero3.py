@@ -12,7 +12,7 @@ LEFTOVERS = ("_external_params", "_original_parameters")  # on modules, in addit
 
 
 @contextmanager
-def gather_weights(engine: Any) -> Iterator[None]:
+def gather_model(engine: Any) -> Iterator[None]:
     """Each rank holds all weights while the block lasts. The module runs without hooks, so ranks need not run in step."""
     from deepspeed.runtime.zero import GatheredParameters
 
@@ -92,7 +92,7 @@ def gather_on_rank(engine: Any, chosen: bool) -> Iterator[None]:
 def restore_module(engine: Any) -> None:
     """Undoes what DeepSpeed did to the module and its parameters; the present weights stay, unsharded."""
     parameters = list(engine.module.parameters())
-    with gather_weights(engine):
+    with gather_model(engine):
         weights = [parameter.data.clone() for parameter in parameters]
     engine.destroy()
     for module in engine.module.modules():

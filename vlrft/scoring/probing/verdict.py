@@ -114,7 +114,7 @@ class Verdict:
         )
 
     def _has_full_marks(self, result: ProbeResult) -> bool:
-        """Whether a completion scores at least as much as the gold one, and that scores more than the lowest."""
+        """Whether a completion scores at least as much as the gold completion, and the gold completion scores more than the lowest."""
         gold = self.gold_scores[result.number]
         return result.score is not None and result.score >= gold - EQUAL and gold > self.low + EQUAL
 
