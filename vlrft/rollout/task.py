@@ -21,9 +21,7 @@ from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
 from vlrft.workers.worker import Workers
 
 CORPUS_SAMPLES = 256  # enough text for a new tokenizer to meet every phrase of a task
-CORPUS_EPISODES = (
-    32  # gold answers in environments for the same; few, since each starts an environment
-)
+CORPUS_EPISODES = 32  # for a task with environments; few, since each starts one
 
 
 @dataclass(frozen=True, kw_only=True)
