@@ -12,6 +12,8 @@ import pytest
 import vlrft.cli.commands.eval as command
 from tests.conftest import Tiny
 from vlrft.cli.main import main
+from vlrft.config import RolloutConfig
+from vlrft.config.load import equals_sections
 from vlrft.evaluation.evaluate import grade_samples
 from vlrft.schema import Record
 
@@ -108,6 +110,27 @@ def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
     results = json.loads((tmp_path / "out.json").read_text())
     assert (results["n"], results["strict"]["n"]) == (5, 5)
     assert set(results["strict"]["metrics"]) == {"count"}
+
+
+def test_an_evaluation_that_an_earlier_version_started_resumes(
+    evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "grade_samples", stop_after(1))
+        assert evaluate("out") == 1
+    settings = tmp_path / "out.settings.yaml"
+    text = settings.read_text()
+    assert "  engine: hf\n" in text
+    settings.write_text(text.replace("  engine: hf\n", ""))  # a key that it did not have
+    assert evaluate("out") == 0
+    assert settings.read_text() == text
+    assert len(rows(tmp_path / "out.records.jsonl")) == 5
+
+
+@pytest.mark.parametrize("text", ["", "rollout: [", "- 1", "rollout: {max_tokens: 0}", "other: {}"])
+def test_damaged_settings_are_other_settings(text: str) -> None:
+    assert not equals_sections(text, rollout=RolloutConfig())
+    assert equals_sections("rollout: {max_tokens: 9}", rollout=RolloutConfig(max_tokens=9))
 
 
 def test_a_config_gives_the_settings_of_an_evaluation(

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.errors import INHERITED, explain
+from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
 from vlrft.config.yaml_tree import Tree, apply_override, merge, read_tree
 from vlrft.plugins.find import find_task
@@ -93,6 +94,18 @@ def dump_sections(**sections: object) -> str:
     """YAML of some sections by name, such as those of an evaluation."""
     trees = {k: TypeAdapter(type(v)).dump_python(v, mode="json") for k, v in sections.items()}
     return yaml.safe_dump(trees, sort_keys=False, allow_unicode=True)
+
+
+def equals_sections(text: str, **sections: object) -> bool:
+    """Whether `text`, which `dump_sections` wrote, states the same settings. An earlier version may have written it: old
+    names are replaced, and a key that it lacks has its default."""
+    try:
+        tree = yaml.safe_load(text)
+        migrate_config(tree)
+        stored = {k: TypeAdapter(type(sections[k])).validate_python(v) for k, v in tree.items()}
+    except (AttributeError, KeyError, ValidationError, yaml.YAMLError):
+        return False
+    return dump_sections(**stored) == dump_sections(**sections)
 
 
 def _complete_stages(tree: Tree) -> Tree:

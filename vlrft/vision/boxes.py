@@ -66,7 +66,10 @@ def resized_size(
 
 
 def rescale(box: Box, frame: tuple[float, float], other: tuple[float, float]) -> Box:
-    """A box of one frame (width, height) in another frame; thousandths are a frame of 1000 by 1000."""
+    """A box of one frame (width, height) in another frame; thousandths are a frame of 1000 by 1000.
+
+    `round_box` of it gives back the pixels that `to_thousandths` was given, on images up to 1000 pixels a side.
+    """
     across, down = other[0] / frame[0], other[1] / frame[1]
     return box[0] * across, box[1] * down, box[2] * across, box[3] * down
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from vlrft.cli.outputs import refuse_existing
 from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
-from vlrft.config.load import dump_sections, eval_config, load_config
+from vlrft.config.load import dump_sections, equals_sections, eval_config, load_config
 from vlrft.data.jsonl import read_lines, write_atomically
 from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> None:
     task, model, rollout, decoding = settings(args)
     partial = None
     if out is not None:
-        settings_text = dump_sections(task=task, policy=model, rollout=rollout, eval=decoding)
-        partial = PartialRecords(out, settings_text, restart=args.overwrite)
+        sections = {"task": task, "policy": model, "rollout": rollout, "eval": decoding}
+        partial = PartialRecords(out, sections, restart=args.overwrite)
 
     from transformers.utils import logging as transformers_logging
 
@@ -95,14 +95,14 @@ def settings(
 class PartialRecords:
     """The records of an evaluation that may have been interrupted, and the file with its settings."""
 
-    def __init__(self, out: Path, settings: str, *, restart: bool) -> None:
+    def __init__(self, out: Path, sections: Mapping[str, object], *, restart: bool) -> None:
         """`restart`: removes older records. Raises ConfigError for records of other settings, or an unwritable folder."""
         self.path = records_path(out)
         settings_file = out.with_name(f"{out.stem}.settings.yaml")
         if restart or out.exists():
             self.path.unlink(missing_ok=True)
-        old = settings_file.read_text(encoding="utf-8") if settings_file.exists() else None
-        if self.path.exists() and old != settings:
+        old = settings_file.read_text(encoding="utf-8") if settings_file.exists() else ""
+        if self.path.exists() and not equals_sections(old, **sections):
             raise ConfigError(
                 [
                     f"{self.path} was started with other settings (see {settings_file}); "
@@ -111,7 +111,7 @@ class PartialRecords:
             )
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            settings_file.write_text(settings, encoding="utf-8")
+            settings_file.write_text(dump_sections(**sections), encoding="utf-8")
         except OSError as e:
             raise ConfigError([f"{out}: cannot be written ({e.strerror})"]) from None
 
