@@ -46,7 +46,7 @@ def play(
     seeds: Sequence[Sequence[int]],
     policy_step: int = 0,
 ) -> list[Group]:
-    """Plays each sample once for each of its seeds and scores the rollouts; returns one group a sample, in order.
+    """Plays each sample once for each of its seeds and scores the rollouts; returns one group per sample, in order.
 
     All episodes advance together, turn by turn; those with equal prompts share one prefill. A rollout whose environment
     failed is in its group, with the reward it had until then and its error; `drop_failed` treats it as the config says.

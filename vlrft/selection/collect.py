@@ -10,7 +10,7 @@ from vlrft.selection.group_filters import Keep, is_valid
 from vlrft.selection.prompt_sampler import PromptSampler
 
 Play = Callable[[Sequence[Sample], int], Sequence[Group]]
-"""(samples, attempt) -> one group a sample, without those that a failed environment excludes."""
+"""(samples, attempt) -> one group per sample, without those that a failed environment excludes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Collected:
 
 
 def collect(prompts: PromptSampler, play: Play, keep: Keep, size: int) -> Collected:
-    """Plays `size` new prompts an attempt until `keep` has enough groups or its attempts are used up."""
+    """Plays `size` new prompts per attempt until `keep` has enough groups or its attempts are used up."""
     sampled: list[Group] = []
     attempts = 0
     while attempts < keep.max_attempts:

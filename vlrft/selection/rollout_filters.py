@@ -14,7 +14,7 @@ from vlrft.config import strict
 from vlrft.schema import Group
 
 Advantages = Sequence[float]
-"""One number a rollout [G]."""
+"""One number per rollout [G]."""
 
 Estimate = Callable[[Sequence[Group]], list[RowAdvantages]]
 """Groups [P] -> their advantages [P]."""
@@ -73,7 +73,7 @@ def widest(rewards: Sequence[float], count: int) -> list[int]:
 
 @strict
 class Gfpo:
-    """The shortest rollouts, or those with the most reward a token (GFPO, arXiv 2508.09726, Algorithm 1); statistics
+    """The shortest rollouts, or those with the most reward per token (GFPO, arXiv 2508.09726, Algorithm 1); statistics
     over them only. In the paper the others stay in the token count; here they are left out of it."""
 
     keep: PositiveInt = 4

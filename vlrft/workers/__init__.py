@@ -1,1 +1,1 @@
-"""Calls with a time limit that holds, in worker processes that can be killed."""
+"""Calls with a hard time limit, in worker processes that can be killed."""
