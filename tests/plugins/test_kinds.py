@@ -61,3 +61,13 @@ def test_a_name_that_two_places_define_is_refused(parts: Kinds) -> None:
     clashing = Kinds(parts.package, "clashing")
     with pytest.raises(PluginError, match="first: found twice"):
         clashing["first"]
+
+
+def test_a_package_that_fails_on_import_is_named_with_its_error(
+    parts: Kinds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package_of_a_test.py").write_text("{}['setting']\n")
+    entry = EntryPoint("broken", "broken_package_of_a_test:Mine", "broken")
+    monkeypatch.setattr(module, "entry_points", lambda group: [entry])
+    with pytest.raises(PluginError, match=r"Mine: cannot be loaded \(KeyError: 'setting'\)"):
+        Kinds(parts.package, "broken")["broken"]

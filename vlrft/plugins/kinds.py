@@ -40,7 +40,7 @@ class Kinds(Mapping[str, Any]):
                 kinds[f"{module.__name__}:KIND"] = module.KIND
         for entry in self._entry_points:
             if entry.name == name:
-                kinds[entry.value] = entry.load()
+                kinds[entry.value] = _load(entry)
         if len(kinds) > 1:
             raise PluginError(
                 f"{name}: found twice, {' and '.join(kinds)}; give one of these references"
@@ -65,6 +65,14 @@ class Kinds(Mapping[str, Any]):
     @cached_property
     def _entry_points(self) -> tuple[EntryPoint, ...]:
         return tuple(entry_points(group=self.group))
+
+
+def _load(entry: EntryPoint) -> object:
+    """The object of an entry point. Raises PluginError for whatever its package raises, also a KeyError."""
+    try:
+        return entry.load()
+    except Exception as e:
+        raise PluginError(f"{entry.value}: cannot be loaded ({type(e).__name__}: {e})") from e
 
 
 def _require_dataclass(reference: str, kind: object) -> object:
