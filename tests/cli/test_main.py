@@ -36,6 +36,21 @@ def test_importing_the_package_imports_no_torch() -> None:
     )
 
 
+def test_engines_and_families_are_listed_and_engines_described(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list", "engines", "--json"]) == 0
+    engines = json.loads(capsys.readouterr().out)
+    assert {"engine=single", "engine=deepspeed", "rollout.engine=hf"} <= set(engines)
+    assert "stage" in engines["engine=deepspeed"]["settings"]
+    assert main(["list", "families"]) == 0
+    assert "qwen2_vl" in capsys.readouterr().out
+    assert main(["show", "deepspeed"]) == 0
+    shown = capsys.readouterr().out
+    assert "settings:" in shown
+    assert "  stage: " in shown
+
+
 def test_list_prints_every_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     listing = json.loads(capsys.readouterr().out)

@@ -111,16 +111,20 @@ def add_evaluation(add: AddCommand) -> None:
 
 def add_inspection(add: AddCommand) -> None:
     """list, show, doctor."""
-    listing = add("list", "list tasks, rewards, algorithms or configs by name")
+    listing = add(
+        "list", "list tasks, rewards, algorithms, configs, engines or model families by name"
+    )
     listing.add_argument(
         "kind",
         nargs="?",
-        choices=["tasks", "rewards", "algorithms", "configs"],
+        choices=["tasks", "rewards", "algorithms", "configs", "engines", "families"],
         help="only this kind (default: tasks and rewards)",
     )
     listing.add_argument("--json", action="store_true", help="print JSON")
 
-    show = add("show", "print a config with all its keys, or describe a task, reward or algorithm")
+    show = add(
+        "show", "print a config with all its keys, or describe a task, reward, algorithm or engine"
+    )
     show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
     show.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
 

@@ -1,8 +1,9 @@
-"""vlrft list: the names of tasks, rewards, algorithms or configs, with a line on each."""
+"""vlrft list: the names of tasks, rewards, algorithms, configs, engines or families, with a line on each."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import json
 from collections.abc import Mapping
@@ -17,7 +18,14 @@ Entries = Mapping[str, Mapping[str, Any]]
 
 
 def run(args: argparse.Namespace) -> None:
-    makers = {"tasks": tasks, "rewards": rewards, "algorithms": algorithms, "configs": configs}
+    makers = {
+        "tasks": tasks,
+        "rewards": rewards,
+        "algorithms": algorithms,
+        "configs": configs,
+        "engines": engines,
+        "families": families,
+    }
     kinds = [args.kind] if args.kind else ["tasks", "rewards"]  # algorithms need torch
     listing = {kind: makers[kind]() for kind in kinds}
     if args.json:
@@ -34,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
             for key in [k for k in entry if k != "doc"]:
                 print(f"  {'':{width}}    {key}: {entry[key]}")
     if args.kind is None:
-        print("algorithms: vlrft list algorithms; configs: vlrft list configs")
+        print("more: vlrft list algorithms, configs, engines or families")
 
 
 def tasks() -> Entries:
@@ -68,6 +76,34 @@ def configs() -> Entries:
             "published": {} if published is None else published.scores,
         }
     return out
+
+
+def engines() -> Entries:
+    """The train engines and the rollout engines, by the key of a config and the name."""
+    from vlrft.engine import ENGINES
+    from vlrft.rollout.engines import ROLLOUT_ENGINES
+
+    kinds = {f"engine={name}": kind for name, kind in ENGINES.items()}
+    kinds |= {f"rollout.engine={name}": kind for name, kind in ROLLOUT_ENGINES.items()}
+    return {name: _describe_kind(kind) for name, kind in kinds.items()}
+
+
+def _describe_kind(kind: Any) -> dict[str, str]:
+    settings = ", ".join(f.name for f in dataclasses.fields(kind))
+    doc = (inspect.getdoc(kind) or "").partition("\n\n")[0]
+    short = shorten(doc, DOC_WIDTH, placeholder=" …")
+    return {"doc": short, **({"settings": settings} if settings else {})}
+
+
+def families() -> Entries:
+    from vlrft.policy.families import all_families
+
+    return {
+        name: {
+            "doc": f"{'text' if family.vision is None else 'images and text'}, {family.model_class}"
+        }
+        for name, family in all_families().items()
+    }
 
 
 def table(entries: Entries) -> list[str]:

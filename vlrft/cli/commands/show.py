@@ -1,4 +1,4 @@
-"""vlrft show: a config with all its keys, or a description of a task, a reward or an algorithm."""
+"""vlrft show: a config with all its keys, or a description of a task, a reward, an algorithm or an engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from vlrft.config.field_docs import field_docs
 from vlrft.config.load import dump_config, load_config
@@ -58,21 +59,42 @@ def show_task(task: Task) -> None:
     print(f"splits: {', '.join(task.splits)}")
     print(f"rewards: {', '.join(f'{k} × {v}' for k, v in task.rewards.items())}")
     print("options:")
-    docs = field_docs(task.options)
-    for field in dataclasses.fields(task.options):
-        print(f"  {field.name}: {field.type} = {field.default!r}")
+    print_fields(task.options)
+
+
+def show_engine(name: str, kind: type[Any]) -> None:
+    """A train engine or a rollout engine with its settings."""
+    print(f"{name}\n{inspect.getdoc(kind) or 'has no docstring'}")
+    if dataclasses.fields(kind):
+        print("settings:")
+        print_fields(kind)
+
+
+def print_fields(kind: type[Any]) -> None:
+    """The fields of a dataclass: name, type, default and docstring."""
+    docs = field_docs(kind)
+    for field in dataclasses.fields(kind):
+        hint = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+        print(f"  {field.name}: {hint} = {field.default!r}")
         if field.name in docs:
             print(f"      {docs[field.name]}")
 
 
 def show_algorithm(name: str) -> None:
     from vlrft.algorithms import ALGORITHMS, find_algorithm
+    from vlrft.engine import ENGINES
+    from vlrft.rollout.engines import ROLLOUT_ENGINES
 
+    for engines in (ENGINES, ROLLOUT_ENGINES):
+        if ":" not in name and name in engines:
+            show_engine(name, engines[name])
+            return
     if ":" not in name and name not in ALGORITHMS:
         names = [*task_names(), *reward_names(), *ALGORITHMS, *shipped_configs()]
+        names += [*ENGINES, *ROLLOUT_ENGINES]
         raise PluginError(
             f"unknown name {name!r}{did_you_mean(name, names)}; `vlrft list` prints tasks and rewards, "
-            "`vlrft list algorithms` and `vlrft list configs` the others"
+            "`vlrft list algorithms`, `configs` and `engines` the others"
         )
     algorithm = find_algorithm(name)
     print(name)
