@@ -24,7 +24,7 @@ class EnvironmentConformance:
         raise TypeError(f"{type(self).__name__}: define make_env(self) -> Env")
 
     def actions(self) -> Sequence[str]:
-        """What a policy might say turn by turn; the last one is repeated until the episode ends or `MAX_TURNS`."""
+        """Answers of a policy, turn by turn; the last one is repeated until the episode ends or `MAX_TURNS`."""
         return ("nothing in particular",)
 
     def episode(self, env: Env) -> tuple[list[Observation], list[Step]]:
