@@ -75,7 +75,7 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
             elif key in _KEYS:
                 parts[key] = value
             if key == "advantage":
-                find_estimator(value, "algorithm.advantage")
+                find_estimator(parts[key], "algorithm.advantage")
         except ConfigError as e:
             mistakes += e.mistakes
     if mistakes:

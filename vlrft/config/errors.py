@@ -45,7 +45,7 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
         elif mistake["type"] in ("missing", "missing_argument"):
             lines.append(f"{full}: missing")
         elif mistake["type"] == "literal_error" and isinstance(mistake["input"], str):
-            names = re.findall(r"'([^']*)'", mistake["ctx"]["expected"])
+            names = re.findall(r"'([^']*)'", mistake.get("ctx", {})["expected"])
             lines.append(f"{full}: {unknown_name(key.rpartition('.')[2], mistake['input'], names)}")
         else:
             text = EXPECTED.get(mistake["type"], mistake["msg"].removeprefix("Value error, "))

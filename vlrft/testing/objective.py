@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +51,10 @@ class ObjectiveConformance:
         assert isinstance(objective, Objective)
         assert isinstance(objective.needs, Needs)
         assert dataclasses.is_dataclass(objective)
-        assert type(objective).__dataclass_params__.frozen
+        parameters: Any = vars(type(objective))["__dataclass_params__"]
+        assert parameters.frozen, (
+            f"@dataclass(frozen=True) is missing on {type(objective).__name__}"
+        )
 
     def test_it_gives_a_finite_term_for_every_action_token(self) -> None:
         logprobs, batch = self.step()
