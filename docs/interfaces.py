@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import vlrft
 from vlrft.cli.main import parser
 from vlrft.config import Config
+from vlrft.config.errors import INHERITED
 from vlrft.config.field_docs import field_docs
 
 FOLDER = Path(__file__).parent / "reference"
@@ -69,7 +70,9 @@ def config_page() -> str:
             cells = [
                 f"`{path + '.' if path else ''}{field.name}`",
                 type_words(hints[field.name], f"{path}.{field.name}".lstrip(".")),
-                default_words(field),
+                "the run's"
+                if path == "stages.N" and field.name in INHERITED
+                else default_words(field),
                 escape(docs.get(field.name, "")),
             ]
             lines.append("| " + " | ".join(map(cell, cells)) + " |")

@@ -2,7 +2,7 @@
 
     python -m benchmarks.correctness equality [--hidden 256 --layers 4] [--dtype float32] [--device cpu] [--out FILE.md]
 
-For every model family: activation checkpointing, LoRA, a frozen vision tower (with cached features) and logits in
+For every model family: activation checkpointing, LoRA, a frozen vision model (with cached features) and logits in
 chunks, on ragged groups with one image, with several images per sample, with text only, with all of these in one
 micro-batch, and with one group split into sub-groups that each carry the prefix. Prints max |Δ log-prob| and
 ‖Δ gradient‖ / ‖gradient‖ over all parameters. Sampling is compared, too: greedy answers with `generate()`, the

@@ -66,7 +66,7 @@ CASES = (
     ),
 )  # fmt: skip
 
-# As in Qwen2-VL-2B, an image token costs the vision tower twice what it costs the backbone, heads have 128 and 80
+# As in Qwen2-VL-2B, an image token costs the vision model twice what it costs the backbone, heads have 128 and 80
 # dimensions, and the backbone's MLP is 5.8 times as wide as its hidden states.
 FULL = BuildConfig(
     hidden_size=512, layers=3, heads=4, kv_heads=2, intermediate_size=2976,

@@ -50,7 +50,7 @@ def read_number(cells: Mapping[str, Any]) -> int:
     )
     number = read_integer(str(strip_answer_tag(cell)))
     if number is None:
-        raise ValueError(f"gold answer {cell!r} is no whole number")
+        raise ValueError(f"gold answer {cell!r} is not a whole number")
     return number
 
 

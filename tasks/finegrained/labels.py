@@ -162,7 +162,7 @@ def _class_of(
     elif not by_key and text:
         return text
     if _folder_key(text) not in by_key:
-        raise DataError(f"{text!r} is no class of the dataset")
+        raise DataError(f"{text!r} is not a class of the dataset")
     return by_key[_folder_key(text)]
 
 

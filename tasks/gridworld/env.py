@@ -21,7 +21,7 @@ def draw_picture(room: Room, cell: int) -> Image.Image:
     """An RGB picture of (2 · size − 1) · cell pixels a side, centred on the agent.
 
     The agent is a black disc, the goal a green square; walls and everything outside of the room are dark. The floor's tint
-    depends on its position relative to the agent, for the sake of small vision towers without position information.
+    depends on its position relative to the agent, for the sake of small vision models without position information.
     """
     reach = room.size - 1
     side = (2 * reach + 1) * cell

@@ -28,7 +28,7 @@ def overlaps(records: Sequence[Record]) -> list[Overlap]:
 
 def complete(options: Options) -> RecordCompleter | None:
     """Stores in each record the overlap of the mask that a SAM model makes of its box; None where boxes are filled, which
-    takes neither a model nor the picture. Raises ConfigError for a source that is no SAM model."""
+    takes neither a model nor the picture. Raises ConfigError for a source that is not a SAM model."""
     if options.masks == RECTANGLE:
         return None
     from vlrft.vision.sam import Segmenter

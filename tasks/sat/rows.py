@@ -94,7 +94,7 @@ def _parse_list(cell: Any) -> list[str]:
         except (ValueError, SyntaxError):
             cell = cell.strip().removeprefix("[").removesuffix("]").split(", ")
     if not isinstance(cell, Sequence) or isinstance(cell, str):
-        raise DataError(f"options {cell!r} are no list")
+        raise DataError(f"options {cell!r} are not a list")
     return [_one_line(text) for text in cell]
 
 

@@ -79,7 +79,7 @@ CASES = {
         2,
         "rollout.groupsize: unknown key; did you mean rollout.group_size?",
     ),
-    "wrong type": (["update.lr=fast"], 2, "update.lr: input should be a valid number"),
+    "wrong type": (["update.lr=fast"], 2, "update.lr: expected a number"),
     "unknown family": (
         ["policy.build.family=qwen2_5vl"],
         2,

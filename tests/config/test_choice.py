@@ -65,8 +65,8 @@ def test_a_mapping_without_a_name_changes_the_default() -> None:
         (
             {"name": "ramp", "from": "x", "steps": "y"},
             [
-                "update.rate.from: input should be a valid number, unable to parse string as a number, got 'x'",
-                "update.rate.steps: input should be a valid integer, unable to parse string as an integer, got 'y'",
+                "update.rate.from: expected a number, got 'x'",
+                "update.rate.steps: expected a whole number, got 'y'",
             ],
         ),
     ],

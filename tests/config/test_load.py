@@ -70,7 +70,7 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
     assert lines == [
         "seed: expected key.path=value",
         "c.yaml: rollout.groupsize: unknown key; did you mean rollout.group_size?",
-        "c.yaml: update.lr: input should be a valid number, unable to parse string as a number, got 'warm'",
+        "c.yaml: update.lr: expected a number, got 'warm'",
         "c.yaml: stage: unknown key; did you mean stages?",
         "c.yaml: task.options.subtask: unknown key; did you mean subtasks?",
     ]
@@ -86,14 +86,19 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
         ("stages.5.steps=1", "stages.5: expected a number from 0 to 2"),
         (
             "stages=[]",
-            "c.yaml: stages: tuple should have at least 1 item after validation, not 0, got []",
+            "c.yaml: stages: expected at least one item, got []",
         ),
-        ("stages.0.steps=0", "c.yaml: stages.0.steps: input should be greater than 0, got 0"),
+        ("stages.0.steps=0", "c.yaml: stages.0.steps: must be greater than 0, got 0"),
         (
             "policy.build=null",
             "c.yaml: policy: give either model (a hub id or a folder) or build (a small model made here)",
         ),
         ("stages.1.name=sft", "c.yaml: stages: two stages are named 'sft'"),
+        (
+            "rollout.group_size=2.5",
+            "c.yaml: rollout.group_size: expected a whole number, got 2.5",
+        ),
+        ("self_check=maybe", "c.yaml: self_check: expected true or false, got 'maybe'"),
         ("task=5", "c.yaml: task: expected a section of keys, got 5"),
         ("stages=sft", "c.yaml: stages: expected a list, got 'sft'"),
         ("stages.².steps=1", "stages.²: expected a number from 0 to 2"),
@@ -120,11 +125,16 @@ def test_an_unknown_task_is_reported_once_with_a_hint(tmp_path: Path) -> None:
 def test_files_without_a_config(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match=r"did you mean quickstart\? .*`vlrft list configs`"):
+        load_config("quikstart")
     assert mistakes(tmp_path, text="") == [
         "c.yaml: is empty; expected keys such as task, policy and stages"
     ]
     assert "contains a list" in mistakes(tmp_path, text="- 1")[0]
-    assert "not valid YAML" in mistakes(tmp_path, text="a: [")[0]
+    assert mistakes(tmp_path, text="a: 1\nb: [\n") == [
+        "c.yaml: not valid YAML: line 3, column 1: while parsing a flow node: "
+        "expected the node content, but found '<stream end>'"
+    ]
     assert "'seed' is given twice" in mistakes(tmp_path, text=PLAIN + "seed: 1\nseed: 2\n")[0]
     assert "not valid YAML" in mistakes(tmp_path, text="a: !!python/object/apply:os.system [ls]")[0]
 

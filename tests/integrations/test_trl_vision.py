@@ -1,4 +1,4 @@
-"""Images reach the log-probs through TRL: the gradient of the vision tower does not depend on the micro-batch either."""
+"""Images reach the log-probs through TRL: the gradient of the vision model does not depend on the micro-batch either."""
 
 from __future__ import annotations
 

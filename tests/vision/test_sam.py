@@ -70,7 +70,9 @@ def test_another_model_is_one_line_of_error(tiny: Tiny, tmp_path: Path) -> None:
     tiny("qwen2_vl").save(tmp_path / "policy")
     with pytest.raises(ConfigError) as caught:
         Segmenter(str(tmp_path / "policy"))
-    assert "policy: no SAM model, its model_type is qwen2_vl; use one such as" in one_line(caught)
+    assert "policy: not a SAM model (its model_type is qwen2_vl); use one such as" in one_line(
+        caught
+    )
     (tmp_path / "empty").mkdir()
     for name in ("empty", "nowhere"):
         with pytest.raises(ConfigError) as caught:

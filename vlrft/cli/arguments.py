@@ -56,7 +56,9 @@ def add_evaluation(add: AddCommand) -> None:
     )
     source = evaluate.add_mutually_exclusive_group(required=True)
     source.add_argument("--task", help=TASK)
-    source.add_argument("--config", help="take task, rollout and eval from this config")
+    source.add_argument(
+        "--config", help="take task, rollout and eval from this config, in place of --task"
+    )
     evaluate.add_argument("--split", help="a split (default: the config's, or test)")
     evaluate.add_argument("--limit", type=int, metavar="N", help="only the first N samples")
     evaluate.add_argument(

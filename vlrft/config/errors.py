@@ -21,6 +21,22 @@ EXPECTED = {  # in the words of YAML, not of Python
     "dataclass_type": "expected a section of keys",
     "tuple_type": "expected a list",
     "dict_type": "expected a section of keys",
+    "too_short": "expected at least one item",
+    "string_type": "expected a text",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+}
+
+SHORTER = {
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be less than or equal to": "must be at most",
+    "Input should be greater than": "must be greater than",
+    "Input should be less than": "must be less than",
 }
 
 
@@ -39,7 +55,7 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
         full = ".".join(filter(None, [at, key]))
         renamed = new_key(full)
         if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden") and renamed:
-            lines.append(f"{full}: renamed {renamed}")
+            lines.append(f"{full}: was renamed to {renamed}")
         elif mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             lines.append(f"{full}: unknown key{_hint(key, keys)}")
         elif mistake["type"] in ("missing", "missing_argument"):
@@ -49,6 +65,8 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
             lines.append(f"{full}: {unknown_name(key.rpartition('.')[2], mistake['input'], names)}")
         else:
             text = EXPECTED.get(mistake["type"], mistake["msg"].removeprefix("Value error, "))
+            for words, shorter in SHORTER.items():
+                text = text.replace(words, shorter)
             text = text[:1].lower() + text[1:]
             whole = mistake["type"] == "value_error" and not isinstance(mistake["input"], SCALAR)
             value = "" if whole or not key else f", got {mistake['input']!r}"

@@ -34,9 +34,9 @@ class BuildConfig:
     intermediate_size: Positive = 256
     """Width of the decoder's MLPs."""
     vision_width: Positive = 96
-    """Width of the vision tower; not used by text-only families."""
+    """Width of the vision model; not used by text-only families."""
     vision_layers: Positive = 3
-    """Layers of the vision tower."""
+    """Layers of the vision model."""
     vision_heads: Positive = 4
     """Attention heads of a vision layer."""
     vocab_size: Positive = 400
@@ -71,7 +71,7 @@ class PolicyConfig:
     dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
     """Type of the weights; auto: bfloat16 on a GPU that supports it, otherwise float32."""
     attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"] = "sdpa"
-    """Implementation of attention. flash_attention_2 is used in the vision tower, with sdpa in the decoder. flex_attention
+    """Implementation of attention. flash_attention_2 is used in the vision model, with sdpa in the decoder. flex_attention
     needs a GPU and avoids the dense mask of packed rows, whose memory grows with the square of their length."""
     activation_checkpointing: bool = False
     """Recompute each layer's activations in the backward pass: less memory, more time."""

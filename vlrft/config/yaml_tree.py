@@ -11,6 +11,8 @@ from typing import Any, cast
 import yaml
 
 from vlrft.config.renamed import in_run_folder, migrate_config
+from vlrft.config.shipped import shipped_configs
+from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
@@ -110,13 +112,26 @@ def _read(path: Path) -> Tree:
     try:
         tree = _parse(path.read_text(encoding="utf-8"))
     except OSError as e:
-        raise ConfigError([f"{path}: cannot be read ({e.strerror})"]) from None
+        hint = ""
+        if not path.suffix:
+            near = did_you_mean(path.name, shipped_configs())
+            hint = f"{near or ';'} give a YAML file, or a name that `vlrft list configs` prints"
+        raise ConfigError([f"{path}: cannot be read ({e.strerror}){hint}"]) from None
     except (yaml.YAMLError, ValueError) as e:  # ValueError: not UTF-8, or a date such as 2026-13-45
-        raise ConfigError([f"{path}: not valid YAML: {' '.join(str(e).split())}"]) from None
+        raise ConfigError([f"{path}: not valid YAML: {_short_yaml_error(e)}"]) from None
     if not isinstance(tree, dict):
         kind = "is empty" if tree is None else f"contains a {type(tree).__name__}"
         raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
     return tree
+
+
+def _short_yaml_error(error: Exception) -> str:
+    """The problem and its line, without the excerpt of the file that yaml's own message shows."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    mark = error.problem_mark
+    context = f"{error.context}: " if error.context else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {context}{error.problem}"
 
 
 def _child(node: Any, part: str, path: str) -> Any:

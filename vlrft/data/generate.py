@@ -37,7 +37,7 @@ def parse_counts(texts: Sequence[str], task: Task) -> Mapping[str, int]:
         split, _, number = item.partition("=")
         if split not in task.splits:
             splits = ", ".join(task.splits)
-            mistakes.append(f"--count: {split!r} is no split of {task.name}; it has {splits}")
+            mistakes.append(f"--count: task {task.name} has no split {split!r}; it has {splits}")
         elif split in counts:
             mistakes.append(f"--count: {split} is given twice")
         elif not number.isdecimal() or int(number) < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 CHUNK_LOGITS = 2**24  # logits held at once while log-probs are computed: 64 MiB in float32
 GPU_FACTOR = 8  # times as many on a GPU, where small matrix products are slow
 REPLICATED_LOGITS = 2**28  # logits of one plain forward pass of the self-check, all positions kept
-FEATURE_BYTES = 2**30  # image features of a frozen vision tower, cached on the policy's device
+FEATURE_BYTES = 2**30  # image features of a frozen vision model, cached on the policy's device
 PIXEL_CACHE_BYTES = 2**28  # processed images, cached in host memory
 PREFILL_TOKENS = (
     2**16

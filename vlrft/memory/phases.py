@@ -59,7 +59,7 @@ def pixel_bytes(
     model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork
 ) -> dict[str, int]:
     """Pixels of the prompts, or of all cached images where that is more, in host memory (so none on a GPU): 4 bytes for each
-    of the P patches' values. Cached features of a frozen vision tower: P / merge rows of H elements."""
+    of the P patches' values. Cached features of a frozen vision model: P / merge rows of H elements."""
     t = model.tower
     if t is None:
         return {}

@@ -94,7 +94,7 @@ def merger(model: ModelShape, tower: VisionShape, patches: int) -> int:
 
 
 def tower(model: ModelShape, micro: MicroBatchShape) -> int:
-    """The vision tower: pixels where patch embeddings are trained, layers (under checkpointing the input of each), rotary
+    """The vision model: pixels where patch embeddings are trained, layers (under checkpointing the input of each), rotary
     cosines and sines in float32, projector."""
     t = model.tower
     if t is None or not micro.patches:

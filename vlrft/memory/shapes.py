@@ -54,7 +54,7 @@ class DecoderShape:
 
 @dataclass(frozen=True, kw_only=True)
 class VisionShape:
-    """A vision tower, a transformer over patches, with a projector that merges patches into tokens."""
+    """A vision model, a transformer over patches, with a projector that merges patches into tokens."""
 
     width: int
     layers: int
@@ -76,7 +76,7 @@ class WeightBytes:
     total: int
     trained: int
     embedding: int  # of the input embedding when it is trained, else 0
-    tower: int = 0  # trained, of the vision tower
+    tower: int = 0  # trained, of the vision model
     base: int = 0  # without adapters, as a merged copy has them
     half: int = 0  # trained, in half precision
     sizes: tuple[int, ...] = ()  # elements of each trained parameter

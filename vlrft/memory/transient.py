@@ -1,6 +1,6 @@
 """Bytes that a pass allocates and frees again: the widest point of a layer, and chunks of logits.
 
-H hidden, A query heads x width, K key heads x width, I inner width, V vocabulary, W width of the vision tower; s bytes of
+H hidden, A query heads x width, K key heads x width, I inner width, V vocabulary, W width of the vision model; s bytes of
 an element, w of one in float32 at least; T positions, P patches, N scored tokens.
 """
 

@@ -51,7 +51,7 @@ def _forward(
             "activations": decoder + tower + max(layer, encoding),
         }
     if model.tower is not None and micro.patches:
-        moments["forward of the vision tower"] = {**gradients, "activations": tower + encoding}
+        moments["forward of the vision model"] = {**gradients, "activations": tower + encoding}
     return {name: add_parts(parts, rank.passes) for name, parts in moments.items()}
 
 
@@ -94,7 +94,7 @@ def _backward(
         of_tower = gradients.fresh * weights.tower // max(weights.trained, 1)
         of_others = max(before, end - of_tower)
         layer = _tower_layer(model, model.tower, micro, saved_by_tower)
-        moments["backward of the vision tower"] = {
+        moments["backward of the vision model"] = {
             "gradients": head + of_others,
             "activations": saved_by_tower + layer,
         }

@@ -29,7 +29,7 @@ class Gvpo:
     distribution of full support (theorem 3.2), stored ones too: s' is always that of the current π', never the
     sampler's. Top-p and top-k take that support away.
 
-    With `reference: old`, one update a batch of rollouts and var = cov, s = s', which leaves REINFORCE with centred
+    With `reference: old`, one update per batch of rollouts and var = cov, s = s', which leaves REINFORCE with centred
     rewards: use updates_per_batch ≥ 2, or `reference: initial`.
 
     Departures: the authors' code sums over the local micro-batch, so that its gradient grows with that size, and
@@ -61,7 +61,7 @@ class Gvpo:
         warnings: list[str] = []
         if self.reference == "old" and updates_per_batch == 1 and self.var == self.cov:
             warnings.append(
-                "gvpo with reference: old and one update a batch is REINFORCE on centred rewards: set "
+                "gvpo with reference: old and one update per batch is REINFORCE on centred rewards: set "
                 "update.updates_per_batch to 2 or more, or objective.reference to initial"
             )
         if not full_support:

@@ -1,4 +1,4 @@
-"""Features that a vision tower makes of images."""
+"""Features that a vision model makes of images."""
 
 from __future__ import annotations
 

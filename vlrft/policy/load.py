@@ -91,7 +91,11 @@ def _attention(config: PolicyConfig, device: str) -> Any:
         raise ConfigError(["policy.attention: flex_attention cannot train on a CPU; use sdpa"])
     text_only = config.build is not None and all_families()[config.build.family].vision is None
     if config.attention == "flash_attention_2" and text_only:
-        raise ConfigError(["policy.attention: flash_attention_2 is for vision towers; use sdpa"])
+        raise ConfigError(
+            [
+                "policy.attention: flash_attention_2 is used in a vision model, and this model has none; use sdpa"
+            ]
+        )
     return ATTENTION_BY_PART.get(config.attention, config.attention)
 
 

@@ -14,7 +14,7 @@ from vlrft.schema import IMAGE, Message, Prompt
 T = TypeVar("T")
 RunFiller = Callable[[bool], object]
 """Runs a short prompt, with an image or without, through the modules; the result is discarded."""
-SIDE = 56  # pixels a side of its image: a few patches of any vision tower
+SIDE = 56  # pixels a side of its image: a few patches of any vision model
 
 
 def filler_prompt(chat: Chat, with_image: bool) -> Prompt:
@@ -25,7 +25,7 @@ def filler_prompt(chat: Chat, with_image: bool) -> Prompt:
 
 
 class RankSync(Protocol):
-    """`work` calls the embedding, with images the vision tower, the decoder and the head, once each and in this order."""
+    """`work` calls the embedding, with images the vision model, the decoder and the head, once each and in this order."""
 
     def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
         """The result of `work`."""

@@ -20,7 +20,7 @@ class Work:
     """Counts of one phase, such as a rollout or an update."""
 
     images: int = 0  # passed to the image processor
-    vision: int = 0  # forwards of the vision tower
+    vision: int = 0  # forwards of the vision model
     patches: int = 0  # in these forwards
     tokens: int = 0  # through the decoder, in forwards of several tokens per row, without padding
     positions: int = 0  # the same with padding

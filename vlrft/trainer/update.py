@@ -120,7 +120,7 @@ def _reference_logprobs(micro: Batch, needs: Needs, reference: Policy | None) ->
 def _fill_logprobs(micro: Batch, now: Tensor, needs: Needs, ref: Tensor | None) -> LossBatch:
     """The rows with old and reference log-probs, on the device and in the dtype of the current ones."""
     rows = micro.loss.to(now.device, now.dtype)
-    if rows.old_logprobs is None:  # one update a batch: the policy has not moved since it sampled
+    if rows.old_logprobs is None:  # one update per batch: the policy has not moved since it sampled
         rows = replace(rows, old_logprobs=_old_logprobs(rows, now, needs))
     if ref is not None:
         rows = replace(rows, ref_logprobs=guard(ref, rows.mask, "reference log-probs"))

@@ -26,7 +26,7 @@ class Segmenter:
     """A SAM model of a hub id or a folder, whose weights are loaded on first use."""
 
     def __init__(self, source: str, *, device: str | None = None) -> None:
-        """`device`: by default the GPU, where there is one. Raises ConfigError for a source that is no SAM model."""
+        """`device`: by default the GPU, where there is one. Raises ConfigError for a source that is not a SAM model."""
         prepare_torchvision()
         from transformers import AutoConfig
 
@@ -39,7 +39,7 @@ class Segmenter:
         if kind != KIND:
             raise ConfigError(
                 [
-                    f"{source}: no SAM model, its model_type is {kind}; use one such as facebook/sam-vit-huge"
+                    f"{source}: not a SAM model (its model_type is {kind}); use one such as facebook/sam-vit-huge"
                 ]
             )
 

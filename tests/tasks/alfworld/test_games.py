@@ -141,7 +141,7 @@ def test_the_target_starts_outside_of_its_goal_receptacle() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--count", "trian=1"], "'trian' is no split of alfworld; it has train, valid_seen"),
+        (["--count", "trian=1"], "task alfworld has no split 'trian'; it has train, valid_seen"),
         (["--count", "train=0"], "'train=0': expected SPLIT=N with N at least 1"),
         (["--count", "train"], "'train': expected SPLIT=N"),
         (["--count", "train=1,train=2"], "train is given twice"),

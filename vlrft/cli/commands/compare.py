@@ -52,7 +52,7 @@ def read(path: Path) -> tuple[list[Record], dict[str, Any]]:
         results = json.loads(path.read_text(encoding="utf-8"))
         if "records" not in results:
             raise DataError(
-                f"{path}: no result of an evaluation; give a file that vlrft eval or score wrote with --json"
+                f"{path}: not the result of an evaluation; give a file that vlrft eval or score wrote with --json"
             )
         named = Path(results["records"])
         records_file = named if named.is_file() else path.with_name(named.name)

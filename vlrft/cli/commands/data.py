@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
     if unknown := [split for split in args.split or () if split not in task.splits]:
         raise ConfigError(
             [
-                f"--split: {unknown[0]!r} is no split of {task.name}; it has {', '.join(task.splits)} "
+                f"--split: task {task.name} has no split {unknown[0]!r}; it has {', '.join(task.splits)} "
                 "(give KEY=VALUE before the options)"
             ]
         )

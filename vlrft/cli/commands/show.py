@@ -93,7 +93,7 @@ def show_algorithm(name: str) -> None:
         names = [*task_names(), *reward_names(), *ALGORITHMS, *shipped_configs()]
         names += [*ENGINES, *ROLLOUT_ENGINES]
         raise PluginError(
-            f"unknown name {name!r}{did_you_mean(name, names)}; `vlrft list` prints tasks and rewards, "
+            f"unknown name {name!r}{did_you_mean(name, names) or ';'} `vlrft list` prints tasks and rewards, "
             "`vlrft list algorithms`, `configs` and `engines` the others"
         )
     algorithm = find_algorithm(name)

@@ -155,7 +155,7 @@ class DeepSpeedEngine:
         """DeepSpeed's step, after which its gradient buffers are emptied.
 
         ZeRO-3 and offloaded ZeRO-2 add to these buffers where a parameter has no gradient in the first micro-batch of a
-        step, such as a vision tower in a micro-batch of text, and so the gradient of the step before would come back.
+        step, such as a vision model in a micro-batch of text, and so the gradient of the step before would come back.
         """
         self.engine.step()
         self._backwards = 0

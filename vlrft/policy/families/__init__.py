@@ -69,7 +69,7 @@ class VisionFamily(Protocol):
         ...
 
     def is_vision(self, parameter: str) -> bool:
-        """Whether a parameter of that name belongs to the vision tower or its projector."""
+        """Whether a parameter of that name belongs to the vision model or its projector."""
         ...
 
     def is_projector(self, parameter: str) -> bool:
