@@ -101,5 +101,5 @@ def test_ranks_whose_data_differ_are_refused() -> None:
             play_shard(samples, lambda name: [1.0], ranks, [1.0, 1.0])
         return str(e.value)
 
-    message = "rank 0 has a0 where this one has a1: give all ranks the same data, in the same order"
+    message = "rank 0 has sample a0 where this rank has a1; give all ranks the same data in the same order"
     assert run_thread_ranks(2, play)[1] == message

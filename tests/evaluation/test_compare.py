@@ -45,7 +45,9 @@ def test_answers_to_one_sample_count_as_one() -> None:
 
 
 def test_evaluations_of_different_samples_are_refused() -> None:
-    with pytest.raises(DataError, match="2 samples are in one of the two only, such as 'a'"):
+    with pytest.raises(
+        DataError, match="2 samples are in only one of the two evaluations, such as 'a'"
+    ):
         compare(records({"a": 1.0}), records({"b": 1.0}), "strict", 1.0, "kind")
     with pytest.raises(DataError, match="sample a: no official grade"):
         compare(records({"a": 1.0}), records({"a": 1.0}), "official", 1.0, "kind")

@@ -205,8 +205,8 @@ def test_models_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "give one of model" in error()
-    assert "give one of model" in error(model="x", build=tiny_config("qwen2").build)
+    assert "set either model" in error()
+    assert "set either model" in error(model="x", build=tiny_config("qwen2").build)
     assert "no such folder" in error(model=str(tmp_path / "none"))
     assert "no config.json" in error(model=str(tmp_path))
     tiny("qwen2").save(tmp_path)

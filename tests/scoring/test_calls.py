@@ -344,7 +344,7 @@ def test_the_error_names_a_column_that_no_sample_has() -> None:
     def reward(completions: list[str], goal: list[str]) -> list[float]:
         return []
 
-    message = "reward mine asks for goal; there is answer, completion_ids, completions, id"
+    message = "reward mine needs goal; the samples have answer, completion_ids, completions, id"
     with pytest.raises(RewardError, match=message):
         score_groups(GROUPS, as_rewards(reward))
 

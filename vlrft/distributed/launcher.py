@@ -17,7 +17,7 @@ from typing import Any
 from vlrft.distributed.watchdog import HOW_TO_RESUME, START, STOP_KEY, describe, read_status
 
 POLL = 0.1  # seconds between checks of the processes
-SETTLE = 0.5  # seconds within which ranks fail that fail together
+SETTLE = 0.5  # seconds to wait after a failure for others with the same cause
 EXIT_TIMEOUT = 3.0  # seconds that a rank has to exit after a signal
 TAIL = 20  # lines shown of a failed rank's output
 
@@ -39,7 +39,7 @@ def launch(arguments: Sequence[str], ranks: int) -> int:
 
 
 def _store() -> Any:
-    """The store that the ranks connect through. It lives in this process, so that it outlives every rank."""
+    """The store that the ranks connect through, in this process, so that it outlives every rank."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     timeout = timedelta(minutes=5)
@@ -83,10 +83,9 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], outputs: Sequence[Path], s
 
 
 def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
-    """Prints which rank failed first and where it was; returns its exit code.
+    """Prints which rank failed first, and its step and phase; returns its exit code.
 
-    A rank that was killed, or that exited as if all were well, comes before ranks with an error: theirs may follow from
-    it.
+    A rank that was killed, or that exited with code 0, is reported before ranks with an error, which it may have caused.
     """
     if store.check([STOP_KEY]):  # a watchdog has ended the run
         stop = json.loads(store.get(STOP_KEY))

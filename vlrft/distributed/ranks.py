@@ -77,7 +77,7 @@ class Ranks:
         return result[0]  # type: ignore[return-value]
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sums gradients over the ranks, in place; one that no rank has stays None."""
+        """Sums gradients over the ranks, in place; a gradient that no rank has stays None."""
         if self.size == 1:
             return
         trained = list(parameters)

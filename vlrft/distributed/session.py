@@ -15,7 +15,7 @@ from vlrft.distributed.ranks import Ranks, join_ranks
 from vlrft.distributed.watchdog import Watchdog
 from vlrft.schema import VlrftError
 
-GRACE = 10.0  # seconds in which the process that started the ranks ends those that are left
+GRACE = 10.0  # seconds for the launcher or the watchdog to report the lost rank and end this one
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Sharding of a step's samples over the ranks: each rank plays its shard, then all ranks exchange their groups.
 
-Whatever is decided from groups (which ones to keep, whether to sample more, advantages, denominators) is computed on
-every rank from the same groups in the same order, and so is equal to what a single process would decide. Prompts and
+Every decision about groups (which ones to keep, whether to sample more, advantages, denominators) is computed on
+every rank from the same groups in the same order, and so equals that of a single process. Prompts and
 images are not exchanged: they stay on the rank that played them, which also trains on them.
 """
 
@@ -18,7 +18,7 @@ def shard_by_size(sizes: Sequence[float], ranks: int) -> list[list[int]]:
     """The indices of each rank's shard, ascending: items are assigned from the largest to the smallest, each to the rank
     with the smallest total so far (longest processing time first, Graham 1969).
 
-    `sizes`: of each item, such as its estimated number of tokens; they must be equal on all ranks.
+    `sizes`: one per item, such as its estimated number of tokens; they must be equal on all ranks.
     """
     totals = [0.0] * ranks
     shards: list[list[int]] = [[] for _ in range(ranks)]
@@ -37,7 +37,7 @@ def gather_groups(
 ) -> list[Group]:
     """One group for each of `samples`, in their order, on every rank. `groups`: those of this rank's shard.
 
-    Groups of other ranks come without prompts and images. Raises DataError where the samples of the ranks differ.
+    Groups of other ranks have no prompts and images. Raises DataError where the samples of the ranks differ.
     """
     played = [replace(group, rank=ranks.rank) for group in groups]
     if ranks.size == 1:
@@ -75,7 +75,7 @@ def _with_sample(group: Group, sample: Sample, rank: int) -> Group:
     """The group with this rank's copy of its sample."""
     if group.sample.id != sample.id:
         raise DataError(
-            f"rank {rank} has {group.sample.id} where this one has {sample.id}: give all ranks the same data, in the same order"
+            f"rank {rank} has sample {group.sample.id} where this rank has {sample.id}; give all ranks the same data in the same order"
         )
     return replace(
         group, sample=sample, rollouts=tuple(replace(r, sample=sample) for r in group.rollouts)

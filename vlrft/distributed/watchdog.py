@@ -45,7 +45,7 @@ def status_key(rank: int) -> str:
 
 @dataclass
 class RankStatus:
-    """Where this rank is in its run. A listener of its phases."""
+    """The step, phases and samples that this rank works on, updated by `vlrft.tracing.phases`."""
 
     step: int = 0
     phases: list[str] = field(default_factory=list[str])
@@ -53,7 +53,7 @@ class RankStatus:
     samples: tuple[str, ...] = ()
     progress_at: float = field(default_factory=time.monotonic)
     changed: threading.Event = field(default_factory=threading.Event)  # to be written at once
-    _innermost: bool = False  # whether no phase has ended within the present one
+    _innermost: bool = False  # whether no phase has ended within the current one
 
     def begin(self, name: str) -> None:
         self.phases.append(name)
@@ -163,7 +163,7 @@ class Watchdog:
                 return
 
     def verdict(self, now: float) -> str | None:
-        """Why the run must end, according to the ranks that this one checks; None: it need not."""
+        """The reason to end the run, from the status of the ranks that this one checks; None: there is none."""
         checked = {0: range(self.ranks.size), 1: (0,)}.get(self.ranks.rank, ())
         working: dict[int, dict[str, Any]] = {}
         for rank in checked:
@@ -183,7 +183,7 @@ class Watchdog:
         idle = {rank: status["idle_seconds"] for rank, status in working.items()}
         if not self.ranks.first or all(seconds <= self.step_timeout for seconds in idle.values()):
             return None
-        # An engine's own collective is not known as a wait: a rank that waits in one is named with the one it waits for.
+        # A collective inside an engine is not marked as a wait: a rank that waits in it is named with the one it waits for.
         places = [
             f"rank {rank} has made no progress for {idle[rank]:.0f} s: {describe(status)}"
             for rank, status in working.items()

@@ -1,4 +1,4 @@
-"""Train engines: who holds the optimiser, and how weights, gradients and its state are sharded over the ranks."""
+"""Train engines: the optimiser, and how weights, gradients and optimiser state are sharded over the ranks."""
 
 from vlrft.engine.find import ENGINES, build_engine, find_engine, planned_choices, rank_memory
 from vlrft.engine.protocols import EngineKind, MemoryModel, TrainEngine

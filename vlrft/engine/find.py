@@ -1,6 +1,6 @@
 """Engines by name, and the memory that a plan assumes for one.
 
-A file or package of this folder that says `KIND = …` is an engine of its name; so are entry points of the group
+A file or package of this folder that defines `KIND` is the engine of its name; so are entry points of the group
 `vlrft.engines`, and references such as `./mine.py:Mine`. An engine imports its backend (DeepSpeed, …) inside functions,
 so that engines can be listed where the backend is not installed.
 """
@@ -52,7 +52,7 @@ def planned_choices() -> list[dict[str, Any]]:
 def rank_memory(
     engine: EngineKind, config: UpdateConfig, model: ModelShape, ranks: int
 ) -> tuple[RankMemory, bool]:
-    """Memory of one rank under the engine, and whether the engine's own memory model says so.
+    """Memory of one rank under the engine, and whether it comes from the engine's own memory model.
 
     An engine without one is planned as `single`, whose ranks hold all weights and the whole optimiser. An engine that
     shards them holds less between steps; its buffers are not counted.

@@ -3,10 +3,10 @@
     ForwardPass     the policy, and the module call that scores its tokens
     Optimiser       backward, step, discard
     WeightAccess    contexts in which sharded weights are complete
-    OptimiserState  what a checkpoint keeps of the optimiser
+    OptimiserState  the optimiser's part of a checkpoint
     TrainEngine     all of these over one group of ranks
 
-An engine of your own is one file or package in this folder that says `KIND = …`, an `EngineKind`; no other file changes.
+A new engine is one file or package in this folder that defines `KIND`, an `EngineKind`; no other file changes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class TrainEngine(ForwardPass, Optimiser, WeightAccess, OptimiserState, Protocol
 
 @runtime_checkable
 class EngineKind(Protocol):
-    """Settings of an engine, as `engine:` holds them in a config: a `strict` dataclass whose fields are the keys next to
+    """Settings of an engine, under `engine` in a config: a `strict` dataclass whose fields are the keys next to
     `name`."""
 
     def build(

@@ -35,7 +35,7 @@ class Single:
         return SingleEngine(config, policy, total_steps, ranks)
 
     def check(self, config: UpdateConfig, policy: Policy) -> None:
-        """Raises nothing: every policy can be trained."""
+        """Accepts every policy."""
 
     def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
         """The same on any number of ranks: all weights, float32 copies of trained half-precision weights, and two moments
@@ -75,7 +75,8 @@ class SingleEngine:
         named = [(n, p) for n, p in policy.model.named_parameters() if p.requires_grad]
         self.names = [n for n, _ in named]
         self.parameters = [p for _, p in named]
-        self.weights = [self._weight(p) for p in self.parameters]  # what the optimiser updates
+        # The tensors that the optimiser updates.
+        self.weights = [self._weight(p) for p in self.parameters]
         self.optimizer = torch.optim.AdamW(
             self.weights,
             lr=config.lr,
@@ -151,9 +152,8 @@ class SingleEngine:
         for name, weight in zip(self.names, self.weights, strict=True):
             prefix = f"{name}/"
             state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            exact = state.pop(
-                "weight", None
-            )  # another engine may have a copy where this one has none
+            # Another engine may have a copy where this one has none.
+            exact = state.pop("weight", None)
             if exact is not None:
                 weight.data.copy_(exact)
             self.optimizer.state[weight] = {k: v.to(weight.device) for k, v in state.items()}

@@ -13,7 +13,7 @@ from vlrft.schema.short_message import short_message
 
 @dataclass(frozen=True)
 class EnvFailure:
-    """An environment that raised, hung or died, in place of its answer: the episode ends here."""
+    """The failure of an environment that raised, hung or died, in place of its result; its episode ends."""
 
     message: str  # one line: the sample, what happened and when, what to do
 
@@ -24,7 +24,7 @@ def env_of(sample: str) -> str:
 
 
 def moment_of(turn: int) -> str:
-    """When it happened; turn 0 is the start."""
+    """The time of a failure, for its message; turn 0 is the start."""
     return f"in turn {turn}" if turn else "as it started"
 
 

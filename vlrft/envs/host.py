@@ -26,7 +26,7 @@ class Host(Protocol):
         ...
 
     def close(self, handles: Iterable[int]) -> None:
-        """Closes environments; handles that are not open are ignored. An error in closing is a RuntimeWarning."""
+        """Closes environments; handles that are not open are ignored. An error while closing becomes a RuntimeWarning."""
         ...
 
     def shutdown(self) -> None:

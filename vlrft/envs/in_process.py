@@ -23,7 +23,7 @@ class _LocalEnv:
 
 
 class LocalEnvs:
-    """The open environments of one process, under handles that the caller chooses. What they raise becomes an EnvFailure."""
+    """The open environments of one process, under handles that the caller chooses. An exception becomes an EnvFailure."""
 
     def __init__(self, make_env: EnvFactory) -> None:
         self._make_env = make_env

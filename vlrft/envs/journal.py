@@ -24,14 +24,14 @@ class EpisodeRecord:
     sample: str  # its id
     content: bytes  # the sample, pickled
     process: int  # the index of its process in the pool
-    live: bool = False  # its process has it, in its latest state
-    texts: list[str] = field(default_factory=list[str])  # the policy's, one a turn
+    live: bool = False  # whether its process has the environment in its latest state
+    texts: list[str] = field(default_factory=list[str])  # the policy's, one per turn
     digests: list[bytes] = field(default_factory=list[bytes])  # of the start and of each turn
     done: bool = False
     failure: EnvFailure | None = None
 
     def next_call(self, handle: int, text: str | None) -> Call:
-        """The call that passes on the text, or that starts the environment if there is none."""
+        """The next call: a step with the text, or the start of the environment where the text is None."""
         payload = self.content if text is None else text
         return Call(handle, self.sample, len(self.digests), payload)
 

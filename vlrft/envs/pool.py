@@ -1,4 +1,4 @@
-"""Environments in worker processes, which all work at the same time; a process that is lost is replaced."""
+"""Environments in worker processes that run in parallel; a process that is lost is replaced."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Exchange:
 
 
 class EnvPool:
-    """A `vlrft.envs.Host` with the environments of one task in worker processes. For one thread at a time.
+    """A `vlrft.envs.Host` with the environments of one task in worker processes. Not thread-safe.
 
     Environments of one sample share a process; a new sample goes to the process with the fewest running episodes. A call
     that exceeds its time limit is killed with its process and fails, as does a call whose process dies during it. The
@@ -173,7 +173,7 @@ class EnvPool:
                 exchange.finish(call.handle, failure)
 
     def _end(self, number: int) -> None:
-        """Ends the process; its environments are live no more."""
+        """Ends the process; its environments are no longer live."""
         self._processes[number].end()
         for record in self._records.values():
             record.live = record.live and record.process != number

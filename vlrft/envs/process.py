@@ -1,4 +1,4 @@
-"""One worker process of environments, from its host's side: it is sent lists of calls and returns one result a call."""
+"""One worker process of environments, as its host uses it: it gets lists of calls and returns one result per call."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from vlrft.envs.failures import EnvFailure, env_of
 from vlrft.envs.worker_main import Call
 from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, start_process
 
-HASH_SEED = (
-    "0"  # sets of strings have the same order in every process, so an episode can be replayed
-)
+# Sets of strings have the same order in every process, so that an episode can be replayed.
+HASH_SEED = "0"
 
 
 class ProcessLost(Exception):
@@ -43,7 +42,7 @@ class ProcessLost(Exception):
 class Reply(NamedTuple):
     call: Call
     digest: bytes  # of the result; empty: the environment failed
-    content: bytes  # the pickled result; empty: of a replay, of which only the digest is needed
+    content: bytes  # the pickled result; empty for a replay, where only the digest is needed
 
 
 class EnvProcess:
@@ -82,7 +81,7 @@ class EnvProcess:
 
     @property
     def suspects(self) -> list[Call]:
-        """The calls that fail with the process: the current one, or all of them before the task was loaded."""
+        """The calls that fail with the process: the current one, or all of them while the task is not loaded."""
         return list(self.calls)[: 1 if self.ready else None]
 
     def receive(self) -> Reply | None:
@@ -151,7 +150,7 @@ class EnvProcess:
 
     def _lost_by_death(self) -> ProcessLost:
         cause = describe_exit(self._process) if self._process is not None else ""
-        hint = "was there enough memory?" if "SIGKILL" in cause else ""
+        hint = "it may have run out of memory" if "SIGKILL" in cause else ""
         return self._lost(f"died with its process{cause}" if self.ready else f"died{cause}", hint)
 
     def _lost(self, reason: str, hint: str = "") -> ProcessLost:

@@ -31,7 +31,7 @@ class Call(NamedTuple):
     sample: str  # its id
     turn: int  # 0: the start
     payload: bytes | str | None  # start: the pickled sample; step: the policy's text; close: None
-    replay: bool = False  # it was answered by a process that ended; only the digest is needed
+    replay: bool = False  # a process that has ended already answered it; only the digest is needed
 
     @property
     def moment(self) -> str:
@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 
 def serve(descriptor: int, parent: int, task: str, seconds: float, start_seconds: float) -> None:
-    """Sends None, or why the task cannot be loaded; then one result a call until the parent process ends."""
+    """Sends None, or the reason why the task cannot be loaded; then one result per call until the parent process ends."""
     os.dup2(2, 1)  # output of an environment must not mix with the command's results
     pipe: Connection[Any, Any] = Connection(descriptor)
     with suppress(OSError, KeyboardInterrupt), open(os.devnull, "w") as silent:

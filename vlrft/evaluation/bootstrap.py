@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 RESAMPLES = 1000
 LEVEL = 0.95
-SEED = 0  # a report made twice from the same records is the same
+SEED = 0  # fixed, so that two reports on the same records are equal
 
 Interval = tuple[float, float]
 

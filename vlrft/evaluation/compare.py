@@ -39,7 +39,7 @@ def compare(
     if old.keys() != new.keys():
         unmatched = sorted(old.keys() ^ new.keys())
         raise DataError(
-            f"{len(unmatched)} samples are in one of the two only, such as {unmatched[0]!r}; compare evaluations of the same samples"
+            f"{len(unmatched)} samples are in only one of the two evaluations, such as {unmatched[0]!r}; compare evaluations of the same samples"
         )
     values = {r.id: r.tags.get(tag, "") for r in before}
     rows = [_row("all", list(old), old, new, threshold)]

@@ -33,7 +33,7 @@ class MetricValue:
     n: int
     score: float
     ci: Interval
-    values: tuple[float, ...]  # of each item, in the order of the samples
+    values: tuple[float, ...]  # one per item, in the order of the samples
     threshold: float = 1.0
     share: bool = True
 
@@ -95,9 +95,9 @@ class Evaluation:
 
 
 def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
-    """The task's metrics of graded records, by each grader that applies to them.
+    """The task's metrics over graded records, for each grader that applies to them.
 
-    Raises DataError where there is nothing to measure, and for a grader that applies to some of the records only.
+    Raises DataError where there is nothing to measure, and for a grader that applies to only some of the records.
     """
     graded: dict[str, dict[str, MetricValue]] = {}
     for grader in task.graders:
@@ -122,7 +122,7 @@ def evaluate(
     samples: Sequence[Sample],
     play: Callable[[Sequence[Sample]], Sequence[Group]],
 ) -> Evaluation:
-    """Plays and grades every sample and computes the metrics. `play` returns one scored group a sample, in order.
+    """Plays and grades every sample and computes the metrics. `play` returns one scored group per sample, in order.
 
     Raises DataError where there is nothing to evaluate.
     """
@@ -154,16 +154,16 @@ def grade_samples(
 
 
 def grade_rollout(loaded: LoadedTask, sample: Sample, rollout: Rollout) -> Record:
-    """The record of one rollout. Where its environment failed, scores that it has not given yet are 0.0.
+    """The record of one rollout. Where its environment failed, scores that the environment has not given yet are 0.0.
 
-    Raises DataError where an environment did not fail and did not give one of the task's `env_scores`.
+    Raises DataError where an environment that did not fail gave no value for one of the task's `env_scores`.
     """
     required = loaded.task.env_scores
     defaults = dict.fromkeys(required, 0.0) if ENVIRONMENT in rollout.errors else {}
     if missing := [n for n in required if n not in defaults and n not in rollout.scores]:
         raise DataError(
             f"sample {sample.id}: its environment gave no score {missing[0]!r}, which is among the env_scores of task "
-            f"{loaded.task.name}: each of its steps must give it, for any may be the last"
+            f"{loaded.task.name}: each of its steps must give it, because any step may be the last"
         )
     turns = [(piece.text, piece.turn) for piece in rollout.sampled_pieces if piece.turn is not None]
     return loaded.graders.record(

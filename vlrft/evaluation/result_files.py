@@ -1,7 +1,7 @@
 """The files of an evaluation or of offline scoring: metrics by grader, and one line for every graded answer.
 
 OUT            {"task", "n", "strict": {correct, n, score, ci, threshold, metrics}, "official": …, "records": PATH}
-records        {"id", "output", "extracted", "answer", "strict", "official", "tags", "scores", "truncated"} a line
+records        {"id", "output", "extracted", "answer", "strict", "official", "tags", "scores", "truncated"} per line
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:
 
 
 def table(evaluation: Evaluation, graders: Sequence[str]) -> list[str]:
-    """One line a metric with the graders in columns: correct/n, score in percent and its 95 % interval."""
+    """One line per metric, with the graders in columns: correct/n, score in percent and its 95 % interval."""
     names = list(dict.fromkeys(n for g in graders for n in evaluation.graded[g]))
     width = max(map(len, names))
     lines = [" " * width + "".join(f"  {grader:<34}" for grader in graders).rstrip()]

@@ -27,8 +27,8 @@ def play_evaluation(
     decoding: EvalConfig = GREEDY,
     ranks: Ranks = ALONE,
 ) -> list[Group]:
-    """Plays samples with the decoding of an evaluation; returns one group a sample, in order, on every rank. The seed of
-    an answer depends on nothing but its sample and its number.
+    """Plays samples with the decoding of an evaluation; returns one group per sample, in order, on every rank. The seed
+    of an answer depends only on its sample and its number.
 
     Raises EnvError for an environment that failed where `task.env.on_error` is `raise`; otherwise the failed rollout is
     in its group with its error.

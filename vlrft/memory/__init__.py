@@ -2,10 +2,10 @@
 
     limits          bounds on how much the code keeps at once, read by the code and by the plan
     shapes          a model, and the prompts and completions it works on
-    workload        how the work of a step is cut into batches, by the functions that cut the real work
+    workload        how the work of a step is split into batches, by the functions that split the real work
     saved_tensors   what a forward pass keeps for the backward pass
     transient       what a pass allocates and frees again
-    rank_memory     what a train engine decides: weights, gradients, optimiser
+    rank_memory     what depends on the train engine: weights, gradients, optimiser
     update_phase, sampling_phase, phases -> plan
 
 `vlrft/cli/doctor` reads shapes and lengths from a config and prints the plan.

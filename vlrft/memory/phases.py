@@ -77,7 +77,7 @@ def pixel_bytes(
 
 
 def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
-    """Rollout or evaluation. `moments`: of the rollout engine; `held`: all else."""
+    """Rollout or evaluation. `moments`: of the rollout engine; `held`: by the rest of the run."""
     return find_peak(name, {moment: add_parts(held, parts) for moment, parts in moments.items()})
 
 

@@ -20,7 +20,7 @@ PARTS = (
     "keys and values",
     "pixels and features",
 )
-FILL_LIMIT = 0.9  # share of a device's memory that a plan may fill; the rest is the libraries' own and fragmentation
+FILL_LIMIT = 0.9  # share of a device's memory that a plan may fill; the rest is for the libraries and fragmentation
 
 
 Moments = Mapping[str, PartBytes]
@@ -56,7 +56,7 @@ class MemoryPlan:
 
 
 def find_peak(name: str, moments: Moments) -> MemoryPhase:
-    """The phase of that name at the moment that holds most."""
+    """The phase of that name at the moment with the most bytes."""
     moment = max(moments, key=lambda m: sum(moments[m].values()))
     parts = {part: size for part, size in moments[moment].items() if size}
     return MemoryPhase(name=name, moment=moment, parts=parts)

@@ -56,5 +56,5 @@ def add_parts(*parts: PartBytes) -> dict[str, int]:
 
 
 def merge_host_memory(rank: RankMemory) -> RankMemory:
-    """The same on a CPU, whose memory is the host's."""
+    """The memory of a rank on a CPU, where device memory is host memory."""
     return replace(rank, held=add_parts(rank.held, rank.host), host={})

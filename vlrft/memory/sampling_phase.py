@@ -1,6 +1,6 @@
 """Sampling with the policy's own module and a KV cache that keeps each prompt once for all its completions.
 
-A rollout engine that samples in this way states `shared_prefix_memory` as its memory; others have their own formulas.
+A rollout engine that samples in this way uses `shared_prefix_memory`; others have their own formulas.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def shared_prefix_memory(
 def _batch_memory(
     model: ModelShape, work: RolloutWork, batch: RequestBatch, *, ragged: bool
 ) -> Moments:
-    """Keys and values: 2 K s a layer for each token of a padded prompt, and room for the longest completion a row.
+    """Keys and values: 2 K s per layer and token of a padded prompt, and room for the longest completion in each row.
 
     Prefill: a layer's forward pass and its mask of B P² entries, for B prompts of P tokens. Decoding: the scores of a
-    layer, N h max(P, T) 3w for N rows, h heads and completions of T tokens. Dropping rows: a copy of those that are left.
+    layer, N h max(P, T) 3w for N rows, h heads and completions of T tokens. Dropping rows: a copy of the remaining rows.
     """
     d, s = model.decoder, model.element
     token = 2 * d.kv * d.layers * s

@@ -1,4 +1,4 @@
-"""Input of the formulas: a model's shapes, how it is trained, and the lengths of what it works on.
+"""Input of the formulas: a model's shapes, how it is trained, and the lengths of its prompts and completions.
 
 Sizes are in bytes, elements or tokens. `element` is the size of one number in the model's dtype, `wide` of one that is
 computed in float32 at least.
@@ -23,7 +23,7 @@ class AdapterShape:
     element: int = 4  # peft keeps adapters of a half-precision model in float32
     inputs: tuple[int, ...] = ()  # input width of each adapted linear module of a layer
     distinct: int = 0
-    """Elements for each token of the distinct inputs, those left out that are saved anyway."""
+    """Elements per token of the distinct inputs, without those that are saved anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)

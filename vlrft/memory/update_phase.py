@@ -110,8 +110,8 @@ def _backward(
 
 
 def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatchShape, saved: int) -> int:
-    """The backward pass of one vision layer: its gradients and, with checkpointing, what it computes again. Nothing when
-    the tower has saved nothing."""
+    """The backward pass of one vision layer: its gradients and, with checkpointing, the recomputed tensors; 0 when the
+    tower has saved nothing."""
     if not saved:
         return 0
     gradients = transient.tower_backward(model, micro.patches)

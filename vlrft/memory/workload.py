@@ -1,4 +1,4 @@
-"""How the work of a step is cut: requests into batches that are sampled at once, rows into micro-batches of the update.
+"""How the work of a step is split: requests into batches that are sampled at once, rows into micro-batches of the update.
 
 `batch_requests` and `split_rows` work on lengths alone. The rollout engine and the trainer call them for the real work,
 the memory plan for the work it plans.
@@ -79,7 +79,7 @@ def batch_requests(
 
     Longest prompts first, so that a batch has little padding and the largest comes first. A batch has at most `max_rows`
     completions, `max_cache_tokens` keys (of its padded prompts, and `steps` for each completion) and `PREFILL_TOKENS`
-    padded prompt tokens. A prompt whose completions exceed that even alone is split, down to one completion a batch.
+    padded prompt tokens. A prompt whose completions alone exceed a limit is split, down to one completion per batch.
     """
     batches: list[list[tuple[int, int]]] = []
     batch: list[tuple[int, int]] = []
@@ -119,7 +119,7 @@ def split_rows(
     its rows.
 
     A prompt and its rows are packed into one row of the forward pass; those of a micro-batch are padded to the longest,
-    and together stay within `max_tokens` where a single row allows it. A prompt with more rows than fit is cut into
+    and together stay within `max_tokens` where a single row allows it. A prompt with more rows than fit is split into
     several packed rows, each of which carries the prompt. Short packed rows come first.
     """
     packed: list[tuple[int, int, range]] = []  # tokens, index, rows

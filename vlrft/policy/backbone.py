@@ -1,4 +1,4 @@
-"""A causal language model as embedding, positions, decoder and head; text-only and multimodal models have one interface."""
+"""A causal language model as embedding, positions, decoder and head, with one interface for text-only and multimodal models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
 
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
-DENSE = {
-    "flex_attention": "sdpa"
-}  # attention that takes no dense mask -> the one used with dense masks
-SPARE_POSITIONS = (
-    64  # positions are computed in multiples of it, so that few longer rows need new ones
-)
+DENSE = {"flex_attention": "sdpa"}  # attention without dense masks -> the one used with them
+# Positions are computed in multiples of this length, so that longer rows rarely need new ones.
+SPARE_POSITIONS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +31,7 @@ class PromptImages:
     """The distinct images of several prompts. Axis F: the image tokens of the prompts, in order."""
 
     distinct: tuple[Pixels, ...]
-    order: Int[
-        Tensor, " F"
-    ]  # for each image token the index of its feature among those of `distinct`
+    order: Int[Tensor, " F"]  # of each image token, the index of its feature in `distinct`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +51,7 @@ class Backbone:
 
     def __init__(self, model: Any, *, frozen_vision: bool = False) -> None:
         """`model`: a transformers causal model or a peft model around one. `frozen_vision`: no parameter of its vision
-        tower is ever trained, so that an image's features are kept."""
+        tower is ever trained, so that the features of an image are cached."""
         causal = without_adapters(model)
         self.decoder: Any = causal.get_decoder()
         self.head: Any = causal.get_output_embeddings()
@@ -83,7 +78,7 @@ class Backbone:
         return None if self.vision is None else self.vision.vision_tower(self._causal)
 
     def collect_images(self, prompts: Sequence[Prompt]) -> PromptImages:
-        """The images of the prompts, and where their features go."""
+        """The distinct images of the prompts, and the feature of each image token."""
         starts: dict[str, int] = {}
         distinct: list[Pixels] = []
         order: list[Tensor] = []
@@ -101,13 +96,13 @@ class Backbone:
         )
 
     def embed(self, ids: Int[Tensor, "B L"], images: PromptImages) -> DecoderInputs:
-        """Token embeddings, with image features in the place of the image tokens."""
+        """Token embeddings, with image features in place of the image tokens."""
         embeds: Tensor = self.decoder.get_input_embeddings()(ids)
         if not images.distinct or self.vision is None:
             return DecoderInputs(embeds=embeds)
         encode = self._encode_new if self._frozen and self.keeps_features else self._encode
         order = images.order.to(embeds.device)
-        features = encode(images.distinct).map(lambda made: made.to(embeds.dtype)[order])
+        features = encode(images.distinct).map(lambda tensor: tensor.to(embeds.dtype)[order])
         places = ids == self.image_token_id
         return DecoderInputs(
             embeds=embeds.masked_scatter(places[..., None], features.embeds),
@@ -127,7 +122,7 @@ class Backbone:
         return features
 
     def _encode_new(self, images: Sequence[Pixels]) -> ImageFeatures:
-        """The same; only images whose features are not kept are encoded."""
+        """As `_encode`, but encodes only images whose features are not cached."""
         features = {image.key: self._features.get(image.key) for image in images}
         new = [image for image in images if features[image.key] is None]
         if new:
@@ -160,7 +155,7 @@ class Backbone:
         positions: Int[Tensor, "A B L"],
         segments: Int[Tensor, "B L"],
     ) -> Float[Tensor, "B L H"]:
-        """The same for packed rows; with flex_attention no mask of L x L entries is ever made."""
+        """As `hidden_states`, for packed rows; with flex_attention no mask of L x L entries is made."""
         if self.attention == "flex_attention":
             mask = sparse_mask(segments)
             return self.call_decoder(inputs.embeds, positions, attention_mask=mask, **inputs.extra)
@@ -194,8 +189,8 @@ class Backbone:
     def positions(self, prompt: Prompt, more: int, name: str) -> Int[Tensor, "A L"]:
         """Rotary positions of a prompt and `more` tokens of text after it (CPU).
 
-        Raises DataError, with `name` in the message, when the prompt has not as many image tokens as its images have
-        features.
+        Raises DataError, with `name` in the message, when the prompt's image tokens and its images' features differ in
+        number.
         """
         length = len(prompt.ids) + more
         if self.vision is None:
@@ -238,7 +233,7 @@ def block_mask(segments: Int[Tensor, "R L"]) -> Bool[Tensor, "R L L"]:
 
 
 def sparse_mask(segments: Int[Tensor, "R L"]) -> Any:
-    """The same for flex_attention, which skips blocks of 128 x 128 that no position attends to."""
+    """As `block_mask`, for flex_attention, which skips blocks of 128 x 128 that no position attends to."""
     from torch.nn.attention.flex_attention import create_block_mask
 
     @no_type_check  # flex_attention counts the parameters of the function it is given

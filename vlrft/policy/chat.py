@@ -19,7 +19,7 @@ from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
 
-MARKER = "\u241fsaid\u241f"  # in the place of the policy's words where only the text after them is wanted
+MARKER = "\u241fsaid\u241f"  # replaces the policy's words where only the text after them is needed
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 
 
@@ -65,7 +65,7 @@ class Chat:
 
     @property
     def image_token(self) -> str | None:
-        """The special token in the place of images; None for a text-only policy."""
+        """The special token in place of images; None for a text-only policy."""
         if self.image_token_id is None:
             return None
         token: str = self.tokenizer.convert_ids_to_tokens(self.image_token_id)
@@ -150,7 +150,7 @@ class Chat:
             self.image_processor.save_pretrained(path)
 
     def _text_ids(self, messages: tuple[Message, ...], *, follows: bool = False) -> tuple[int, ...]:
-        """The ids of a rendered conversation, or with `follows` of the text it adds to one; one image token an image."""
+        """The ids of a rendered conversation, or with `follows` of the text it adds to one; one image token per image."""
         key = (follows, messages)
         if key in self._texts:
             self._texts.move_to_end(key)
@@ -203,15 +203,15 @@ class Chat:
                 f"{where}{places} image placeholders in the rendered prompt for {len(pixels)} images; "
                 f"the text may not contain {self.image_token}, and the chat template must handle images"
             )
-        following = iter(pixels)
+        remaining = iter(pixels)
         out: list[int] = []
         for i in ids:
-            out += [i] * next(following).tokens if i == self.image_token_id else [i]
+            out += [i] * next(remaining).tokens if i == self.image_token_id else [i]
         return tuple(out)
 
     @phase("images")
     def process_image(self, image: PilImage, where: str = "image") -> Pixels:
-        """An image as the model takes it. An image that was used lately, or whose pixels are still referenced, is not
+        """The model's input for an image. An image that was used recently, or whose pixels are still referenced, is not
         processed again. Thread-safe. Raises DataError, with `where` in the message, for an image that cannot be used."""
         if self.vision is None:
             raise DataError(f"{where}: this policy takes text only")
@@ -246,7 +246,7 @@ def _as_dict(message: Message) -> dict[str, Any]:
 
 
 def _banned(tokenizer: Any, vocab_size: int) -> frozenset[int]:
-    """Control tokens and ids that the tokenizer does not have; not the markup that answers may hold."""
+    """Control tokens and ids that the tokenizer does not have; not the markup that answers may contain."""
     markup = {token for family in vision_families().values() for token in family.markup}
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     special |= set(tokenizer.all_special_ids)

@@ -1,4 +1,4 @@
-"""Features that a vision model makes of images."""
+"""Image features, the output of a vision model."""
 
 from __future__ import annotations
 

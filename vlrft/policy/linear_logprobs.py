@@ -1,4 +1,4 @@
-"""Hidden states -> log-probs and entropies of given tokens, without all logits in memory at once."""
+"""Hidden states -> log-probs of target tokens and entropies, without all logits in memory at once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def linear_logprobs(
     temperature: float,
     entropy_gradient: bool = False,
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Log-probs and entropies of `targets`. Logits are computed a chunk at a time, none are kept, and the backward pass
-    computes them again. The entropy has a gradient only with `entropy_gradient`."""
+    """Log-probs of `targets` and entropies. Logits are computed chunk by chunk and not kept; the backward pass computes
+    them again. The entropy has a gradient only with `entropy_gradient`."""
     size = chunk_rows(len(banned), gpu=states.is_cuda)
     if type(head) is nn.Linear and head.bias is None and not entropy_gradient:
         pair: tuple[Tensor, Tensor] = _LinearLogprobs.apply(
@@ -42,7 +42,7 @@ def linear_logprobs(
 
 
 class _LinearLogprobs(torch.autograd.Function):
-    """The same for a head that is a matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
+    """`linear_logprobs` for a head that is a matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
 
     Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) computed again a chunk at a time. Buffers are
     changed in place, and W's gradient is accumulated in one of them.

@@ -20,7 +20,7 @@ from vlrft.policy.trainable import add_lora, freeze
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor, prepare_torchvision
 
-ATTENTION_BY_PART = {  # of those that do not serve every part of a model
+ATTENTION_BY_PART = {  # for implementations that do not serve every part of a model
     "flash_attention_2": {
         "": "sdpa",
         "text_config": "sdpa",
@@ -42,7 +42,7 @@ def load_policy(
     Raises ConfigError for a model that is missing, incomplete or not supported, and for unknown names to freeze.
     """
     if (config.model is None) == (config.build is None):
-        raise ConfigError(["policy: give one of model (a hub id or a folder) and build"])
+        raise ConfigError(["policy: set either model (a hub id or a folder) or build"])
     prepare_torchvision()
     dtype = pick_dtype(config.dtype, device)
     attention = _attention(config, device)

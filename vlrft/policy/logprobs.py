@@ -1,7 +1,6 @@
-"""Log-probs of given tokens under a policy: the packed forward of training, and transformers' plain forward that it must
-equal.
+"""Log-probs of tokens under a policy: the packed forward of training, and transformers' plain forward that it must equal.
 
-Both and the sampler define them alike: log-softmax(logits / temperature) with banned tokens masked out.
+Both, and the sampler, define log-probs alike: log-softmax(logits / temperature) with banned tokens masked out.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def packed_logprobs(
 def replicated_logprobs(
     policy: Policy, items: Sequence[PackItem], *, mask: Bool[Tensor, "B T"], temperature: float
 ) -> TokenLogprobs:
-    """The same by transformers' own forward, one unpacked row for each completion: the reference implementation."""
+    """As `packed_logprobs`, by transformers' own forward with one unpacked row per completion: the reference."""
     rows = [item.unpack(k) for item in items for k in range(len(item.rows))]
     starts = [len(item.prompt.ids) for item in items for _ in item.rows]
     ids = torch.full((len(rows), max(len(row.ids) for row in rows)), policy.chat.pad_id)
@@ -110,7 +109,7 @@ def self_check(
 ) -> float:
     """The largest difference between packed and replicated log-probs, without dropout and without gradients.
 
-    Raises SelfCheckError, with the row's name of `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
+    Raises SelfCheckError, with the row's name from `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
     precision 0.25).
     """
     bound = BOUNDS.get(policy.dtype, HALF_BOUND)

@@ -67,11 +67,13 @@ def pack(
 
     Raises ValueError when `mask` does not fit the rows, DataError when a prompt's image tokens do not fit its images.
     """
-    wanted = _checked_mask(items, mask)
+    wanted = _check_mask(items, mask)
     width = mask.shape[1]
     # the end of each row's last wanted token
     ends = np.where(wanted.any(1), width - wanted[:, ::-1].argmax(1), 1)
-    parts = [_lay(item, ends[first : first + len(item.rows)]) for first, item in _firsts(items)]
+    parts = [
+        _pack_item(item, ends[first : first + len(item.rows)]) for first, item in _firsts(items)
+    ]
     longest = max(len(ids) for ids, *_ in parts)
     ids = np.full((len(items), longest), pad_id, dtype=np.int64)
     segments = np.full((len(items), longest), -1, dtype=np.int64)
@@ -141,7 +143,7 @@ def _images_of(item: PackItem, run: Sequence[tuple[int, ...]], backbone: Backbon
     return Prompt(ids=(), images=tuple(images))
 
 
-def _checked_mask(
+def _check_mask(
     items: Sequence[PackItem], mask: Tensor
 ) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """The mask as an array. Raises ValueError when it does not fit the rows."""
@@ -161,7 +163,7 @@ def _firsts(items: Sequence[PackItem]) -> list[tuple[int, PackItem]]:
     return list(zip(counts.tolist(), items, strict=False))
 
 
-def _lay(item: PackItem, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pack_item(item: PackItem, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids and segments of one packed row, and each token's index in its unpacked row."""
     prompt = len(item.prompt.ids)
     run = [row[: end - 1] for row, end in zip(item.rows, ends, strict=True)]

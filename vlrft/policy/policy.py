@@ -29,8 +29,8 @@ class Policy:
     def __init__(
         self, model: Any, chat: Chat, *, adapters: bool = True, owner: Policy | None = None
     ) -> None:
-        """`adapters`: whether LoRA adapters, if the model has any, are applied. `owner`: the policy whose model it is,
-        for a reference that shares it."""
+        """`adapters`: whether LoRA adapters, if the model has any, are applied. `owner`: the policy whose model
+        this policy shares, for a reference."""
         self.model = model
         self.chat = chat
         self.adapters = adapters
@@ -99,7 +99,7 @@ class Policy:
             yield
 
     def reference(self) -> Policy:
-        """A policy with the present weights, frozen. With LoRA it is the same model without adapters, which takes no memory."""
+        """A policy with the current weights, frozen. With LoRA it is the same model without adapters, which takes no memory."""
         if self.has_lora:
             reference = Policy(self.model, self.chat, adapters=False, owner=self)
             reference.trained_names = ()
@@ -143,9 +143,8 @@ class Policy:
         """Writes a folder that AutoModelForImageTextToText and AutoProcessor load (text only: AutoModelForCausalLM and
         AutoTokenizer). LoRA is merged in; the adapters are also written, to `path/adapter`."""
         path.mkdir(parents=True, exist_ok=True)
-        if (
-            self.device.type == "cpu"
-        ):  # transformers imports DeepSpeed, which prints about missing GPUs
+        # transformers imports DeepSpeed, which prints messages about missing GPUs.
+        if self.device.type == "cpu":
             os.environ.setdefault("DS_ACCELERATOR", "cpu")
         model = merge_adapters(self.model) if self.has_lora else self.model
         model.save_pretrained(path)

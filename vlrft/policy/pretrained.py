@@ -73,7 +73,7 @@ def _attends_fully(config: Any) -> bool:
 
 
 def _auto_class(config: Any, trust_remote_code: bool) -> Any:
-    """The auto class of transformers that loads the model; None for a model that is no causal language model."""
+    """The auto class of transformers that loads the model; None for a model that is not a causal language model."""
     import transformers
 
     remote = (getattr(config, "auto_map", None) or {}) if trust_remote_code else {}

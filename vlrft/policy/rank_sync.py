@@ -14,7 +14,7 @@ from vlrft.schema import IMAGE, Message, Prompt
 T = TypeVar("T")
 RunFiller = Callable[[bool], object]
 """Runs a short prompt, with an image or without, through the modules; the result is discarded."""
-SIDE = 56  # pixels a side of its image: a few patches of any vision model
+SIDE = 56  # side of the filler image in pixels: a few patches of any vision model
 
 
 def filler_prompt(chat: Chat, with_image: bool) -> Prompt:
@@ -25,7 +25,8 @@ def filler_prompt(chat: Chat, with_image: bool) -> Prompt:
 
 
 class RankSync(Protocol):
-    """`work` calls the embedding, with images the vision model, the decoder and the head, once each and in this order."""
+    """Decides when a rank's work runs. `work` calls the embedding, the vision model if it has images, the decoder and the
+    head, once each and in this order."""
 
     def run(self, work: Callable[[], T], *, with_images: bool, run_filler: RunFiller) -> T:
         """The result of `work`."""
@@ -43,11 +44,11 @@ class Unsynchronised:
         return work()
 
     def finish(self, run_filler: RunFiller) -> None:
-        """No rank waits."""
+        """Does nothing: no rank waits for another."""
 
 
 class RoundRobin:
-    """Work in rounds: all ranks run the same modules, those without such work a filler prompt.
+    """Work in rounds: all ranks run the same modules; ranks without work run a filler prompt.
 
     A round has at most two halves, one without images and one with them, so that each rank's work is done in each round.
     """

@@ -11,7 +11,7 @@ from vlrft.policy.packing import Packed
 
 
 class Scorer(nn.Module):
-    """Vision tower, packed decoder and log-probs in one `forward`, so that the hooks of sharded weights see one module call."""
+    """Vision tower, packed decoder and log-probs in one `forward`, so that the hooks of sharded weights run for one module call."""
 
     def __init__(self, model: nn.Module, backbone: Backbone) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ def build_tokenizer(config: BuildConfig, corpus: Iterable[str]) -> Any:
 
 
 def build_model(config: BuildConfig, tokenizer: Any, seed: int, attention: Any) -> nn.Module:
-    """A model of random weights in float32; the global generators are left as they were.
+    """A model with random weights in float32; the global generators are left as they were.
 
     Raises ConfigError for sizes that do not divide.
     """

@@ -18,12 +18,12 @@ PEFT_PREFIX = "base_model.model."
 
 
 def without_adapters(model: Any) -> Any:
-    """The transformers model inside a peft model; any other model itself."""
+    """The transformers model inside a peft model; any other model unchanged."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def freeze(model: nn.Module, names: Sequence[str]) -> None:
-    """Stops the training of parts of the model: `vision`, `projector` (what maps vision features into the language model),
+    """Stops the training of parts of the model: `vision`, `projector` (the modules that map vision features into the language model),
     `language`, or the parameters whose names match a pattern.
 
     Raises ConfigError for a name that matches no parameter, and when no parameter is left to train.

@@ -1,4 +1,4 @@
-"""Demonstrations for supervised warm-up: a group is one injected rollout, whose answers are the task's gold answer."""
+"""Demonstrations for supervised warm-up: a group is one injected rollout of the task's gold answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
 from vlrft.tracing.phases import work_on
 
-CACHE_BYTES = 256 * 2**20  # of demonstrations in environments that a stage keeps
+CACHE_BYTES = 256 * 2**20  # limit of a stage's cached demonstrations in environments
 
 
 def play_demonstrations(loaded: LoadedTask, samples: Sequence[Sample], chat: Chat) -> list[Group]:
@@ -76,7 +76,7 @@ class DemonstrationCache:
 
 
 def count_bytes(group: Group) -> int:
-    """Bytes of the group's tokens and distinct images, about."""
+    """The approximate bytes of the group's tokens and distinct images."""
     rows = [row for r in group.rollouts for row in r.rows]
     ids = sum(len(row.prompt.ids) + sum(len(p.ids) for p in row.pieces) for row in rows)
     images = [

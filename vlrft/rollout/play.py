@@ -51,13 +51,13 @@ def play(
     All episodes advance together, turn by turn; those with equal prompts share one prefill. A rollout whose environment
     failed is in its group, with the reward it had until then and its error; `drop_failed` treats it as the config says.
 
-    Raises DataError, RewardError and whatever else the task, its rewards or the engine raise.
+    Raises DataError, RewardError, and the errors that the task, its rewards and the engine raise.
     """
     work_on([sample.id for sample in samples])
     pairs = [
         (sample, seed)
-        for sample, own_seeds in zip(samples, seeds, strict=True)
-        for seed in own_seeds
+        for sample, sample_seeds in zip(samples, seeds, strict=True)
+        for seed in sample_seeds
     ]
     episodes = start_episodes(loaded, [s for s, _ in pairs], [seed for _, seed in pairs])
 
@@ -68,7 +68,7 @@ def play(
     run_episodes(episodes, loaded.host, chat, respond, loaded.env, limit)
     engine.finish()
     rollouts = iter([episode.rollout(policy_step) for episode in episodes])
-    groups = [[next(rollouts) for _ in own_seeds] for own_seeds in seeds]
+    groups = [[next(rollouts) for _ in sample_seeds] for sample_seeds in seeds]
     return [
         Group(sample=sample, rollouts=tuple(scored))
         for sample, scored in zip(samples, score_groups(groups, loaded.rewards), strict=True)
@@ -79,7 +79,7 @@ def play(
 def start_episodes(
     loaded: LoadedTask, samples: Sequence[Sample], seeds: Sequence[int]
 ) -> list[Episode]:
-    """One episode a sample, its environment started."""
+    """One episode per sample, with its environment started."""
     episodes: list[Episode] = []
     starts = loaded.host.start(samples)
     for sample, seed, (handle, result) in zip(samples, seeds, starts, strict=True):
@@ -100,10 +100,10 @@ def run_episodes(
     limits: EnvConfig,
     max_prompt_tokens: int | None = None,
 ) -> None:
-    """Advances all episodes turn by turn until each has ended; their environments are closed whatever is raised.
+    """Advances all episodes turn by turn until each has ended; their environments are closed even after an error.
 
-    `max_prompt_tokens`: an episode ends before a later turn whose prompt would be longer; the first prompt is the
-    engine's to refuse.
+    `max_prompt_tokens`: an episode ends before a later turn whose prompt would be longer; the engine refuses a first
+    prompt that is longer.
     """
     try:
         while running := [e for e in episodes if e.observation is not None]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from vlrft.schema import Resize, Sample
 
-CHARACTERS = 4  # of a token, about
+CHARACTERS = 4  # per token, approximately
 
 
 def prompt_size(sample: Sample, resize: Resize | None) -> float:
-    """About how many tokens the sample's first prompt has, from its characters and the areas of its images; the prompt
-    is not rendered. `resize`: how the policy's image processor resizes, None where it has none."""
+    """The approximate number of tokens of the sample's first prompt, from its characters and the areas of its images; the
+    prompt is not rendered. `resize`: how the policy's image processor resizes, None where it has none."""
     texts = [
         part for message in sample.messages for part in message.content if isinstance(part, str)
     ]

@@ -20,13 +20,15 @@ from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
 from vlrft.workers.worker import Workers
 
-CORPUS_SAMPLES = 256  # enough text for a new tokenizer to meet every phrase of a task
+CORPUS_SAMPLES = (
+    256  # enough text for the tokenizer of a new policy to learn every phrase of a task
+)
 CORPUS_EPISODES = 32  # for a task with environments; few, since each starts one
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTask:
-    """A task with its samples, rewards, environments and graders: all that playing and grading it needs."""
+    """A task with its samples, rewards, environments and graders: all that is needed to play and grade it."""
 
     task: Task
     samples: Sequence[Sample]
@@ -59,7 +61,7 @@ class LoadedTask:
                 reward.workers.close()
 
     def head(self, limit: int | None) -> Sequence[Sample]:
-        """The first `limit` samples, all with None. Each is made when it is read."""
+        """The first `limit` samples; None: all. Each sample is made when it is read."""
         return LazySamples(self.samples.__getitem__, range(len(self.samples))[:limit])
 
     def complete_records(
@@ -70,7 +72,7 @@ class LoadedTask:
 
     def refuse_other_resize(self, resize: Resize | None) -> None:
         """Raises ConfigError where answers are in pixels of resized images, and the policy's image processor resizes
-        differently. `resize`: how it does, None for a processor of another kind."""
+        differently. `resize`: that of the image processor, None for a processor of another kind."""
         if self.resize is None or self.resize == resize:
             return
         raise ConfigError(
@@ -87,10 +89,10 @@ class LoadedTask:
         if not isinstance(self.samples, RowSamples):
             return
         mistakes: list[str] = []
-        unplayed = dict.fromkeys(self.task.env_scores, 0.0)
+        zero_scores = dict.fromkeys(self.task.env_scores, 0.0)
         for sample in self.samples.without_images():
             try:
-                self.graders.grade(STRICT, "", sample, unplayed)
+                self.graders.grade(STRICT, "", sample, zero_scores)
             except DataError as e:
                 mistakes.append(str(e))
         if mistakes:

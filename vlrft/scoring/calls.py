@@ -52,7 +52,7 @@ def start_calls(
     seconds: float = 0.0,
     stop: bool = True,
 ) -> Callable[[], list[Outcome]]:
-    """Starts the calls that can run concurrently, and returns a function that waits for the outcomes, one a call.
+    """Starts the calls that can run concurrently, and returns a function that waits for the outcomes, one per call.
 
     `workers`: make the calls there, where the function is loaded by `reference`, each call with `seconds`. `stop`: after a
     call that fails, the remaining calls need not be made.
@@ -73,7 +73,7 @@ def start_calls(
 def call_reward(
     function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
 ) -> Any:
-    """One call with the arguments of its signature; of an asynchronous function, the coroutine."""
+    """One call with the arguments of its signature; for an asynchronous function, the coroutine."""
     if signature.scope == "rollout":
         return function(completion=inputs[0].completion, sample=inputs[0].sample)
     completions = [x.completion for x in inputs]
@@ -198,7 +198,9 @@ def _trl_columns(signature: RewardSignature, inputs: Sequence[RewardInput]) -> d
     }
     missing = sorted(signature.needs - set(columns))
     if missing:
-        raise RewardError(f"asks for {', '.join(missing)}; there is {', '.join(sorted(columns))}")
+        raise RewardError(
+            f"needs {', '.join(missing)}; the samples have {', '.join(sorted(columns))}"
+        )
     if signature.rest:
         return columns
     return {name: column for name, column in columns.items() if name in signature.wants}

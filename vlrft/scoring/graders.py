@@ -32,8 +32,8 @@ class Graders:
     def grade(
         self, name: str, output: str, sample: Sample, scores: Mapping[str, float | None] = NO_SCORES
     ) -> float:
-        """`scores`: those of the rollout. Raises DataError for an unreadable gold answer, and if no reward of the grader
-        applies."""
+        """The grade of an output. `scores`: those of the rollout. Raises DataError for an unreadable gold answer, and if no
+        reward of the grader applies."""
         grade = self._first_grade(name, output, sample, scores)
         if grade is None:
             raise DataError(

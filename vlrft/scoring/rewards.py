@@ -35,7 +35,7 @@ class WeightedReward:
     """A reward with the name and the weight from a task or a config.
 
     With `workers` its calls are made there, where it is loaded by `reference`, each with `time_limit` seconds. `on_error`:
-    a call that raises, exceeds its time or returns no number fails the step, or counts 0.0 and is noted in the rollout's
+    a call that raises, exceeds its time limit or returns no number fails the step, or counts 0.0 and is noted in the rollout's
     `errors`; an unreadable gold answer always fails the step. `strings`: a TRL function that reads completions as texts.
     """
 
@@ -50,12 +50,12 @@ class WeightedReward:
 
     @property
     def best_score(self) -> float:
-        """The highest score that the function gives, as `vlrft.schema.best_score` states it; 1.0 where it does not."""
+        """The highest score that the function gives, as declared by `vlrft.schema.best_score`; 1.0 without a declaration."""
         return float(getattr(self.function, "best_score", 1.0))
 
     @cached_property
     def signature(self) -> RewardSignature:
-        """Raises PluginError for a function that is no reward."""
+        """How the function is called. Raises PluginError for a function that is not a reward."""
         signature = signature_of(self.function)
         return signature if self.strings is None else replace(signature, strings=self.strings)
 
@@ -149,9 +149,9 @@ def _call_rewards(
 def check_outcome(
     reward: WeightedReward, inputs: Sequence[RewardInput], outcome: Outcome
 ) -> list[RewardResult]:
-    """The results of one call, one for each of its inputs. Raises DataError and, unless errors count zero, RewardError."""
+    """The results of one call, one for each of its inputs. Raises DataError, and RewardError where `on_error` is `raise`."""
     try:
-        values = _one_value_each(reward, inputs, outcome)
+        values = _split_outcome(reward, inputs, outcome)
     except RewardError as e:
         return [_zero_result(reward, e) for _ in inputs]
     results: list[RewardResult] = []
@@ -169,7 +169,7 @@ def _zero_result(reward: WeightedReward, error: RewardError) -> RewardResult:
     return RewardResult({reward.name: 0.0}, str(error))
 
 
-def _one_value_each(
+def _split_outcome(
     reward: WeightedReward, inputs: Sequence[RewardInput], outcome: Outcome
 ) -> Sequence[Any]:
     """The outcome as one value for each input."""

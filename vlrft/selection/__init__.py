@@ -1,1 +1,2 @@
-"""Which prompts come next and which groups are trained on. Decisions rest on counts, state has `state_dict`."""
+"""Selection of prompts to draw, and of groups and rollouts to train on. No decision depends on timing; every state has a
+`state_dict`."""

@@ -51,7 +51,7 @@ class Accumulate:
     """GPG's accumulation (arXiv 2504.02546, Algorithm 1): sample `size` new prompts per attempt until
     valid ≥ share · size or `max_attempts`; train on the first `size` valid groups.
 
-    A step with fewer valid groups is filled with groups of equal rewards, which are not trained on and keep P the same.
+    A step with fewer valid groups is filled with groups of equal rewards, which are not trained on, so that the number P of groups stays the same.
     """
 
     share: Annotated[float, Field(gt=0, le=1)] = 0.6

@@ -27,15 +27,13 @@ class Prefetcher(Sequence[Sample]):
         self.samples, self.process = samples, process
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vlrft-images")
         self._waiting: dict[int, Future[tuple[Sample, list[object]]]] = {}
-        self._drawn: list[
-            list[object]
-        ] = []  # pixels of the samples drawn since the last announcement
-        self._previous: list[
-            list[object]
-        ] = []  # of those drawn before, until their prompts are made
+        # Pixels of the samples drawn since the last announcement, and of those drawn before it: they are kept until
+        # the prompts are made.
+        self._drawn: list[list[object]] = []
+        self._previous: list[list[object]] = []
 
     def announce(self, indices: Iterable[int]) -> None:
-        """Starts on the samples that will probably be drawn next; drops earlier announcements."""
+        """Starts to prepare the samples that will probably be drawn next; drops earlier announcements."""
         for future in self._waiting.values():
             future.cancel()
         self._previous, self._drawn = self._drawn, []

@@ -42,7 +42,7 @@ class PromptSampler:
         self.seed = seed
         self.strategy = strategy or Uniform()
         self.states = states or PromptStates()
-        self.drawn = 0  # positions of the epochs that are used up, including skipped ones
+        self.drawn = 0  # positions used up over all epochs, including skipped ones
         self.batches = 0
         self._last: list[str] = []  # ids of the latest draw
         self._order: tuple[int, np.ndarray] | None = None

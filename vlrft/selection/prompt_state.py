@@ -39,7 +39,7 @@ class PromptStates:
             )
 
     def lengths(self, names: Sequence[str], default: float) -> list[float]:
-        """Expected tokens of a rollout of each prompt: its last length, else the mean over other prompts, else `default`."""
+        """Expected tokens of a rollout of each prompt: its last length, else the mean over all prompts played so far, else `default`."""
         records = self.records
         mean = fmean(r.length for r in records.values()) if records else default
         return [records[name].length if name in records else mean for name in names]

@@ -12,22 +12,20 @@ from vlrft.config import UnitInterval, strict
 from vlrft.selection.prompt_state import PromptRecord
 
 ROUNDING = 1e-9  # of a weighted sum of scores
-MIN_CHANCE, MAX_CHANCE = (
-    0.05,
-    0.95,
-)  # bounds while GRESO adapts its probabilities, as in the authors' code
+# Bounds while GRESO adapts its probabilities, as in the authors' code.
+MIN_CHANCE, MAX_CHANCE = 0.05, 0.95
 
 
 @runtime_checkable
 class PromptStrategy(Protocol):
-    """A frozen dataclass. Its fields are its settings and what it has learned: a checkpoint keeps them."""
+    """A frozen dataclass. Its fields are its settings and its adapted state; a checkpoint stores them."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
         """Whether the prompt is skipped in its epoch; `chance` is uniform in [0, 1)."""
         ...
 
     def weighted_share(self) -> float:
-        """Share of a draw that is drawn by weight in place of the epoch's order."""
+        """Share of a draw that is drawn by weight, not in the epoch's order."""
         ...
 
     def adapt(self, records: Sequence[PromptRecord]) -> PromptStrategy:

@@ -26,7 +26,7 @@ class Replay:
     capacity: PositiveInt = 16
     """Rollouts kept per prompt; the oldest are dropped first."""
     pick: Literal["recent", "reward", "variance"] = "recent"
-    """RePO's strategies: the latest rollouts, those with the highest rewards (of equal ones the latest), those whose rewards
+    """RePO's strategies: the latest rollouts, those with the highest rewards (among equal rewards the latest), those whose rewards
     differ most. With `add` = `capacity` all three are its full-scope strategy."""
 
 
@@ -53,17 +53,17 @@ class ReplayStore:
 
     def _pick(self, stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if self.rule.pick == "variance":
-            rewards = [float(one["reward"]) for one in stored]
+            rewards = [float(entry["reward"]) for entry in stored]
             return [stored[i] for i in widest(rewards, self.rule.add)]
         if self.rule.pick == "reward":
-            stored = sorted(stored, key=lambda one: float(one["reward"]))
+            stored = sorted(stored, key=lambda entry: float(entry["reward"]))
         return stored[-self.rule.add :]
 
     def state_dict(self) -> dict[str, list[dict[str, Any]]]:
-        return {key: [dict(one) for one in stored] for key, stored in self.stored.items()}
+        return {key: [dict(entry) for entry in stored] for key, stored in self.stored.items()}
 
     def load_state_dict(self, state: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        self.stored = {key: [dict(one) for one in stored] for key, stored in state.items()}
+        self.stored = {key: [dict(entry) for entry in stored] for key, stored in state.items()}
 
 
 def _dump(rollout: Rollout) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _dump(rollout: Rollout) -> dict[str, Any]:
     piece = rollout.rows[0].pieces[0]
     if piece.turn is not None:
         raise ReplayError(f"{rollout.sample.id}: replay stores no episodes of an environment")
-    if len(piece.logprobs) != len(piece.ids):  # a ratio would use the present policy's log-probs
+    if len(piece.logprobs) != len(piece.ids):  # a ratio would use the current policy's log-probs
         raise ReplayError(
             f"{rollout.sample.id}: replay stores sampled rollouts, this one has no log-probs"
         )

@@ -22,7 +22,7 @@ Estimate = Callable[[Sequence[Group]], list[RowAdvantages]]
 
 @runtime_checkable
 class Selector(Protocol):
-    """A rule that selects rollouts of a group, before their advantages are estimated or by them."""
+    """A rule that selects rollouts of a group, before their advantages are estimated or from their advantages."""
 
     before_advantages: ClassVar[bool]
     """Whether advantages are estimated after the selection, from the selected rollouts only."""
@@ -83,10 +83,10 @@ class Gfpo:
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
         def rank(i: int) -> tuple[float, int]:
-            one = group.rollouts[i]
+            rollout = group.rollouts[i]
             if self.by == "length":
-                return float(one.tokens), i
-            return -one.reward / max(one.tokens, 1), i
+                return float(rollout.tokens), i
+            return -rollout.reward / max(rollout.tokens, 1), i
 
         return sorted(sorted(range(len(group.rollouts)), key=rank)[: self.keep])
 
@@ -111,7 +111,7 @@ class DropTruncated:
     before_advantages: ClassVar[bool] = False
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
-        return [i for i, one in enumerate(group.rollouts) if not one.truncated]
+        return [i for i, rollout in enumerate(group.rollouts) if not rollout.truncated]
 
 
 SELECTORS: Mapping[str, type[Cppo | Pods | Gfpo | Positives | DropTruncated]] = {

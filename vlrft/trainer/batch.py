@@ -67,7 +67,7 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the packed forward pass: of each prompt once, and of each row after it."""
+        """Tokens of the packed forward pass: each prompt once, and each of its rows."""
         return sum(len(i.prompt.ids) + sum(map(len, i.rows)) for i in self.items())
 
     def distinct_samples(self) -> tuple[str, ...]:
@@ -96,8 +96,8 @@ def make_batches(
 ) -> list[Batch]:
     """The step's groups distributed over `updates` optimiser steps; each batch has its own denominators.
 
-    `groups` are those of all ranks; the rows of a batch are those of groups that this rank played. `max_tokens`: the
-    configured longest completion. Tensors are on the CPU.
+    `groups`: those of all ranks; a batch has only rows of the groups that this rank played. `max_tokens`: the configured
+    maximum length of a completion. Tensors are on the CPU.
     """
     return [
         make_batch(

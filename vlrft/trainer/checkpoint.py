@@ -30,7 +30,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerState:
-    """A run's state next to its model: tensors by name, and JSON values."""
+    """A run's state apart from its model: tensors by name, and JSON values."""
 
     tensors: dict[str, torch.Tensor]
     values: dict[str, Any]
@@ -59,10 +59,10 @@ class Checkpoints:
         state: TrainerState,
         score: float | None,
     ) -> Path:
-        """Writes step_N; earlier checkpoints do not change before its last rename.
+        """Writes step_N; earlier checkpoints are unchanged until its final rename.
 
-        Checkpoints of later steps are deleted: the run was resumed before them and has taken another course.
-        `score` (higher is better; None or NaN: no score) decides which ones `keep_best` keeps.
+        Deletes the checkpoints of later steps, which exist where the run was resumed from an earlier step.
+        `score` (higher is better; None or NaN: no score) decides which checkpoints `keep_best` keeps.
         Raises CheckpointError where the disk cannot be written.
         """
         final, draft = self.root / f"step_{step}", self.root / f".writing_step_{step}"

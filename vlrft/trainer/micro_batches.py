@@ -23,16 +23,16 @@ from vlrft.trainer.batch import Batch
 class MicroBatch:
     """One of the micro-batches that all ranks run at the same time: rows of this rank's batch, and fillers."""
 
-    rows: list[int]  # none where the rank has no rows left
+    rows: list[int]  # empty where the rank has no rows left
     fillers: tuple[PackItem, ...] = ()
 
     def of(self, batch: Batch) -> Batch:
-        """The batch's part that the micro-batch holds."""
+        """The rows of `batch` that are in this micro-batch, with its fillers."""
         return replace(batch.take(self.rows), fillers=self.fillers)
 
 
 def micro_batches(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[MicroBatch]:
-    """The micro-batches of `Batch.micro_batch_rows`, with fillers as many as the rank with the most has."""
+    """The micro-batches of `Batch.micro_batch_rows`, and fillers up to the number of the rank that has the most."""
     parts = list(batch.micro_batch_rows(max_tokens))
     if ranks.size == 1:
         return [MicroBatch(rows=rows) for rows in parts]
@@ -55,10 +55,10 @@ def filler_item(policy: Policy, with_image: bool) -> PackItem:
 
 @contextmanager
 def raising_on_every_rank(ranks: Ranks, batch: Batch) -> Iterator[None]:
-    """Around code that does not communicate: a NonFiniteError on one rank is raised on every rank.
+    """A context for code that does not communicate: a NonFiniteError on one rank is raised on every rank.
 
-    The message is the first such rank's; its samples are those of the rows at fault, or all of its `batch` where the
-    error names no rows.
+    The error has the message of the first rank that raised it, and the samples of the rows at fault, or all samples of
+    that rank's `batch` where the error names no rows.
     """
     error: NonFiniteError | None = None
     try:
@@ -68,8 +68,8 @@ def raising_on_every_rank(ranks: Ranks, batch: Batch) -> Iterator[None]:
     if not ranks.sum_count(error is not None):
         return
     reasons = [] if error is None else [(str(error), _samples_at_fault(error, batch))]
-    for rank, of_rank in enumerate(ranks.gather(reasons)):
-        for reason, samples in of_rank:
+    for rank, rank_reasons in enumerate(ranks.gather(reasons)):
+        for reason, samples in rank_reasons:
             where = f"rank {rank}: " if ranks.size > 1 else ""
             raise NonFiniteError(where + reason, samples=samples)
 

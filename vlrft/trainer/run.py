@@ -40,12 +40,12 @@ class Run:
     prompt_states: PromptStates
     profiler: Profiler = OFF
     ranks: Ranks = ALONE
-    step: int = 0  # optimisation steps that are done
+    step: int = 0  # finished steps
     resumed: TrainerState | None = None
     score: float | None = None  # mean of the latest evaluation
 
     def due(self, every: int) -> bool:
-        """Whether an event that happens every `every` steps happens after the current one; 0: never."""
+        """Whether an event with a period of `every` steps is due after the current step; 0: never."""
         return every > 0 and self.step % every == 0
 
     def resumed_in(self, stage: Stage) -> TrainerState | None:

@@ -36,7 +36,7 @@ def open_run(
 ) -> Run:
     """A new run in an empty folder, or one that resumes from its last intact checkpoint, on any number of ranks.
 
-    Raises ConfigError where the folder holds a run and neither `resume` nor `overwrite` is set.
+    Raises ConfigError where the folder contains a run and neither `resume` nor `overwrite` is set.
     """
     engine = find_engine(config.engine)
     rollout_engine = find_rollout_engine(config.rollout.engine)
@@ -126,9 +126,9 @@ def build_prompts(
 
 
 def clear_folder(config: Config, out: Path, *, resume: bool, overwrite: bool) -> None:
-    """Deletes the run that the folder holds, with `overwrite`; with `resume`, checks that its config is the same.
+    """With `overwrite`, deletes the run in the folder; with `resume`, checks that its config is the same.
 
-    Raises ConfigError where it is not, or where the folder holds a run and neither is set.
+    Raises ConfigError where the config differs, or where the folder contains a run and neither is set.
     """
     written = out / "config.yaml"
     if written.exists() and not resume:
@@ -151,8 +151,8 @@ def write_config(config: Config, out: Path) -> None:
 
 
 def refuse_changes(old: Config, new: Config, where: Path) -> None:
-    """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it began with. The
-    machine that it runs on and the files that it writes may change."""
+    """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it started with.
+    Settings of the machine and of the output files may change."""
     free = ("device", "engine", "prefetch_threads", "log", "profile", "ranks", "save", "self_check")
     changed = [
         f.name
@@ -161,5 +161,7 @@ def refuse_changes(old: Config, new: Config, where: Path) -> None:
     ]
     if changed:
         raise ConfigError(
-            [f"--resume: {', '.join(changed)} differ from {where}; use that file, or another --out"]
+            [
+                f"--resume: {', '.join(changed)} differ from {where}; use that config, or another --out"
+            ]
         )

@@ -1,4 +1,4 @@
-"""A stage of a run: the work of its steps on groups, advantages and batches, its optimiser and its reference."""
+"""A stage of a run: collects groups, computes advantages and batches, and builds the train engine and the reference."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Stage:
         return collect(self.prompts, partial(self.play, step), self.settings.algorithm.keep, size)
 
     def play(self, step: int, samples: Sequence[Sample], attempt: int) -> list[Group]:
-        """One group a sample, without those that a failed environment excludes: demonstrations, or rollouts of the
-        current policy."""
+        """Demonstrations, or rollouts of the current policy: one group per sample, without groups that a failed
+        environment excludes."""
         if self.settings.algorithm.answers == "gold":
             return self._demonstrate(samples)
         settings, rollout = self.settings, self.settings.config.rollout
@@ -100,7 +100,7 @@ class Stage:
     def select_and_estimate(
         self, groups: Sequence[Group]
     ) -> tuple[list[Group], list[RowAdvantages]]:
-        """The groups to train on, with stored rollouts and without those that are not selected, and their advantages."""
+        """The groups to train on, with stored rollouts added and unselected rollouts removed, and their advantages."""
         algorithm = self.settings.algorithm
         mixed = groups if self.replay is None else self.replay.mix(groups)
         return select_and_estimate(mixed, algorithm.select, self._estimate)
@@ -152,7 +152,7 @@ class Stage:
                 check_packing(self.policy, batches[0], self.settings.micro_batch_tokens)
 
     def build_engine(self, resumed: TrainerState | None) -> TrainEngine:
-        """The optimiser of the stage, in the state of the checkpoint that the stage resumes from, if it does."""
+        """The stage's train engine. `resumed`: the checkpoint that the stage resumes from, None for a new stage."""
         settings = self.settings
         steps = settings.last - settings.first
         kind = self.run_config.engine
@@ -163,7 +163,7 @@ class Stage:
 
     def build_reference(self, resumed: TrainerState | None) -> Policy | None:
         """The reference policy, None where the algorithm needs none: the policy as it is at the stage's start (with
-        LoRA: the model without adapters), or as the checkpoint has it."""
+        LoRA: the model without adapters), or as stored in the checkpoint."""
         if not self.settings.algorithm.needs.ref_logprobs:
             return None
         reference = self.policy.reference()
@@ -172,7 +172,7 @@ class Stage:
         return reference
 
     def update_reference(self, step: int, engine: TrainEngine, reference: Policy | None) -> None:
-        """Moves the reference towards the policy after a step, or to it, where the algorithm says so."""
+        """After a step, moves the reference towards the policy or replaces its weights, as the algorithm's rule says."""
         rule = self.settings.algorithm.reference
         if reference is None or rule.update == "never":
             return
@@ -184,8 +184,8 @@ class Stage:
                 reference.load_weights(self.policy.trained_weights())
 
     def prompt_metrics(self) -> dict[str, float]:
-        """How often the stage has used its prompts, the share of stale ones, and the number of the step's episodes whose
-        environment failed, including those that were dropped."""
+        """The epoch of the stage's prompts, the share of stale prompts, and the number of the step's episodes whose
+        environment failed, including dropped episodes."""
         settings = self.settings
         episodes = settings.loaded.task.env is not None and settings.algorithm.answers == "sampled"
         return {

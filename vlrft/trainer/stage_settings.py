@@ -28,12 +28,12 @@ class StageSettings:
 
     @property
     def temperature(self) -> float:
-        """Of the trained distribution: the one that is sampled from, or the plain one for demonstrations."""
+        """The temperature of the trained distribution: that of sampling, or 1 for demonstrations."""
         return self.config.rollout.temperature if self.algorithm.answers == "sampled" else 1.0
 
     @property
     def micro_batch_tokens(self) -> int:
-        """The limit of tokens in a micro-batch."""
+        """The maximum number of tokens of a micro-batch."""
         return self.config.update.max_tokens_per_micro_batch
 
     def algorithm_at(self, step: int) -> Algorithm:
@@ -44,7 +44,7 @@ class StageSettings:
 def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
     """The settings of all stages, their tasks loaded.
 
-    Raises ConfigError for an algorithm that the config's other settings do not fit.
+    Raises ConfigError for an algorithm that does not fit the other settings of the config.
     """
     stages: list[StageSettings] = []
     mistakes: list[str] = []

@@ -1,4 +1,4 @@
-"""The trainer's part of a checkpoint: a run's state as tensors and JSON values, and back."""
+"""The trainer's part of a checkpoint: captures a run's state as tensors and JSON values, and restores it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from vlrft.selection.collect import Collected
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
 
-ROUNDING = 1e-6  # by which a score may miss its best
+ROUNDING = 1e-6  # tolerance of a comparison of a score with the best score
 
 
 class Timer:
@@ -46,7 +46,7 @@ def step_metrics(
     timer: Timer,
     ranks: Ranks = ALONE,
 ) -> dict[str, float]:
-    """The metrics of a line of metrics.jsonl in a fixed order, of all ranks together."""
+    """The metrics of one line of metrics.jsonl, over all ranks, in a fixed order."""
     rows = [row for group in advantages for rollout in group for row in rollout if len(row)]
     rollouts = _rollouts(collected.sampled)
     demonstrations = bool(rollouts) and all(r.origin == "injected" for r in rollouts)
@@ -80,8 +80,8 @@ def _group_metrics(collected: Collected, rewards: Sequence[WeightedReward]) -> d
 def _reward_metrics(
     rollouts: Sequence[Rollout], rewards: Sequence[WeightedReward]
 ) -> dict[str, float]:
-    """Statistics of the reward and the mean of each score, `reward/NAME` of a reward and `episode/NAME` of an
-    environment."""
+    """Statistics of the reward, and the mean of each score: `reward/NAME` for a reward's score, `episode/NAME` for an
+    environment's."""
     totals = np.array([r.reward for r in rollouts])
     metrics = {"reward/mean": float(totals.mean()), "reward/std": float(totals.std())}
     names = {reward.name for reward in rewards}
@@ -103,7 +103,7 @@ def _reward_name(score: str) -> str:
 def _solved_metrics(groups: Sequence[Group], rewards: Sequence[WeightedReward]) -> dict[str, float]:
     """The shares of groups in which all rollouts, or none, have the best score of each reward that applies.
 
-    Empty where the best score is not known: an environment's, or one that is exceeded.
+    Empty where no reward has a positive weight, and where a score exceeds the declared best score.
     """
     best = {reward.name: reward.best_score for reward in rewards if reward.weight > 0}
     gaps = [

@@ -23,7 +23,7 @@ from vlrft.trainer.update import Skipped, update
 
 
 def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
-    """Trains through all stages; returns the run's folder, which then holds report.html."""
+    """Trains all stages and writes report.html; returns the run's folder."""
     with rank_session(config) as ranks:
         run = open_run(config, out, ranks, resume=resume, overwrite=overwrite)
         try:
@@ -83,8 +83,8 @@ def gather_weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, T
 
 
 def count_skips(run: Run, skipped: Sequence[Skipped], before: int, limit: int) -> int:
-    """Logs the optimiser steps that the current step skipped; returns how many steps in a row skipped any, `before`
-    included. Raises TrainingStopped at the limit."""
+    """Logs the optimiser steps that the current step skipped; returns the number of consecutive steps with a skip, including
+    `before`. Raises TrainingStopped at the limit."""
     for skip in skipped:
         samples = list(skip.samples[:8])
         run.log.message(f"step {run.step} was skipped: {skip.reason}; samples {samples}")
@@ -92,7 +92,7 @@ def count_skips(run: Run, skipped: Sequence[Skipped], before: int, limit: int) -
     if skips >= limit:
         checkpoint = run.checkpoints.latest()
         raise TrainingStopped(
-            f"{skips} steps in a row had numbers that are not finite, {run.out} stops; "
+            f"{run.out}: training stops after {skips} steps in a row with non-finite numbers; "
             f"last intact checkpoint: {checkpoint or 'none yet'}; lower update.lr or look at the samples named above"
         )
     return skips

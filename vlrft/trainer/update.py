@@ -39,7 +39,7 @@ def update(
     max_tokens: int,
     reference: Policy | None = None,
 ) -> tuple[dict[str, float], list[Skipped]]:
-    """One optimiser step a batch; all batches were sampled with the same policy. `max_tokens`: of a micro-batch.
+    """Takes one optimiser step per batch; all batches were sampled with the same policy. `max_tokens`: of a micro-batch.
 
     Returns the metrics, and the optimiser steps that were skipped because their log-probs, loss or gradient were not
     finite; such a step changes no weight.
@@ -120,7 +120,7 @@ def _reference_logprobs(micro: Batch, needs: Needs, reference: Policy | None) ->
 def _fill_logprobs(micro: Batch, now: Tensor, needs: Needs, ref: Tensor | None) -> LossBatch:
     """The rows with old and reference log-probs, on the device and in the dtype of the current ones."""
     rows = micro.loss.to(now.device, now.dtype)
-    if rows.old_logprobs is None:  # one update per batch: the policy has not moved since it sampled
+    if rows.old_logprobs is None:  # one update per batch: the weights are those of sampling
         rows = replace(rows, old_logprobs=_old_logprobs(rows, now, needs))
     if ref is not None:
         rows = replace(rows, ref_logprobs=guard(ref, rows.mask, "reference log-probs"))
@@ -128,7 +128,7 @@ def _fill_logprobs(micro: Batch, now: Tensor, needs: Needs, ref: Tensor | None) 
 
 
 def _old_logprobs(rows: LossBatch, now: Tensor, needs: Needs) -> Tensor:
-    """Old log-probs [B T]: the current ones; of replayed rollouts those that are stored with them."""
+    """Old log-probs [B T]: the current ones; for replayed rollouts, those stored with them unless recomputed."""
     if needs.replay_old == "recomputed" or rows.replayed is None or rows.sampled_logprobs is None:
         return now
     return torch.where(rows.replayed[:, None], rows.sampled_logprobs.to(now), now)

@@ -26,18 +26,18 @@ class UpdateMetrics:
         self._sums[name] = self._sums.get(name, 0.0) + value
 
     def add_values(self, values: Mapping[str, float]) -> None:
-        """Values whose mean is reported."""
+        """Adds values whose mean is reported."""
         for name, value in values.items():
             self._values[name].append(value)
 
     def add_tokens(self, mask: Tensor, tensors: Mapping[str, Tensor]) -> None:
-        """Values [B T] of tokens; their mean over the mask is reported, for ratios also the range."""
+        """Adds values [B T] of tokens; their mean over the mask is reported, for ratios also the range."""
         for name, tensor in tensors.items():
             self._tokens[name].append(tensor.detach()[mask].float().cpu())
 
     def summary(self, ranks: Ranks = ALONE) -> dict[str, float]:
         """The metrics of all ranks together."""
-        all_metrics = [metrics for of_rank in ranks.gather([self]) for metrics in of_rank]
+        all_metrics = [metrics for rank_metrics in ranks.gather([self]) for metrics in rank_metrics]
         out = {name: sum(m._sums.get(name, 0.0) for m in all_metrics) for name in self._sums}
         values = _concatenate(m._values for m in all_metrics)
         out |= {name: sum(v) / len(v) for name, v in values.items()}

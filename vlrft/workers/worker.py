@@ -4,7 +4,7 @@
     worker.call(parse_latex, "\\frac{1}{2}", seconds=5.0)    # raises WorkerTimeout after five seconds; the process is gone
 
 The caller uses neither signals nor threads, so it works in any thread, and with code that holds the interpreter's lock,
-such as a regular expression that backtracks for ever. The process starts with the first call, is started again after a
+such as a regular expression that backtracks forever. The process starts with the first call, is started again after a
 kill or a crash, and ends with its caller, however that ends. The caller's `__main__` is not run again.
 """
 
@@ -94,8 +94,8 @@ class Worker:
             kill_group(process)
 
     def _load(self, names: Sequence[str]) -> None:
-        """Imports the references. A new process that dies or hangs here cannot run any call: that says nothing about the
-        arguments, and raises a plain WorkerError."""
+        """Imports the references. A new process that dies or hangs here cannot run any call, whatever the
+        arguments: the error is a plain WorkerError."""
         for name in names:
             fresh = self._process is None
             try:
@@ -166,7 +166,7 @@ class Workers:
         failed: list[Exception] = []
         self._interrupted.clear()
 
-        def one(args: tuple[Any, ...]) -> Any:
+        def run_call(args: tuple[Any, ...]) -> Any:
             if failed and (stop or self._interrupted.is_set()):
                 return failed[0]
             worker = free.get()
@@ -179,7 +179,7 @@ class Workers:
                 free.put(worker)
 
         with ThreadPoolExecutor(self.count) as threads:
-            return list(threads.map(one, calls))
+            return list(threads.map(run_call, calls))
 
     def interrupt(self) -> None:
         """Ends a `map` of another thread: no further call is made, and running calls fail."""

@@ -64,11 +64,11 @@ def _call(reference: str, args: tuple[Any, ...] | None) -> bytes:
             return pickle.dumps((False, pickle.dumps(WorkerError(text)), text))
 
 
-def _dump(thing: object) -> bytes:
+def _dump(value: object) -> bytes:
     """Pickles a value that can also be unpickled: many exceptions cannot. Raises WorkerError."""
     try:
-        content = pickle.dumps(thing)
+        content = pickle.dumps(value)
         pickle.loads(content)
     except Exception as e:
-        raise WorkerError(f"a {type(thing).__name__} cannot be sent between processes: {e}") from e
+        raise WorkerError(f"a {type(value).__name__} cannot be sent between processes: {e}") from e
     return content

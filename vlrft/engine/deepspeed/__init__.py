@@ -32,10 +32,10 @@ class DeepSpeed:
     offload: Literal["none", "cpu"] = "none"
     """cpu: the optimiser's state is in host memory, and its step runs on the CPU."""
     config: str | None = None
-    """A DeepSpeed JSON file with further settings. One that contradicts this config is an error."""
+    """A DeepSpeed JSON file with further settings. A setting that contradicts this config is an error."""
     rollout: Literal["gather", "hooks"] = "gather"
-    """How stage 3 samples. gather: each rank holds all weights meanwhile; hooks: only those of the layer that runs,
-    which are gathered for every token while all ranks sample together."""
+    """How stage 3 samples. gather: each rank holds all weights while it samples; hooks: only the weights of the
+    running layer, which are gathered for every token while all ranks sample together."""
 
     CHOICES: ClassVar[tuple[dict[str, Any], ...]] = (
         {"stage": 1},
@@ -69,7 +69,7 @@ class DeepSpeed:
         return zero_memory(tree["zero_optimization"], model, ranks, by_layer)
 
     def tree(self, config: UpdateConfig, half: bool, trained: int) -> Tree:
-        """DeepSpeed's configuration for `trained` trained numbers. Raises ConfigError for a file that contradicts ours."""
+        """DeepSpeed's configuration for `trained` trained elements. Raises ConfigError for a file that contradicts it."""
         offload = self.offload == "cpu"
         required = required_settings(update=config, stage=self.stage, offload=offload, half=half)
         return merge_file(required, self.config, default_settings(trained))
@@ -83,7 +83,7 @@ def _refuse(kind: DeepSpeed, config: UpdateConfig, dtype: torch.dtype) -> None:
         raise ConfigError(
             [
                 f"engine.rollout: hooks gathers sharded weights, but stage {kind.stage} does not shard them; "
-                "use stage 3 or leave it out"
+                "use stage 3 or remove it"
             ]
         )
     if dtype not in (torch.float32, torch.bfloat16):
@@ -91,6 +91,6 @@ def _refuse(kind: DeepSpeed, config: UpdateConfig, dtype: torch.dtype) -> None:
     if dtype == torch.bfloat16 and not config.master_weights:
         raise ConfigError(
             [
-                "update.master_weights: false, but DeepSpeed always keeps float32 copies of bfloat16; leave it out"
+                "update.master_weights: false, but DeepSpeed always keeps float32 copies of bfloat16 weights; remove it"
             ]
         )

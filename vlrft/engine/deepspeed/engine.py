@@ -92,7 +92,7 @@ class DeepSpeedEngine:
             deepspeed.utils.safe_set_full_fp32_param(self.parameters[name], data)
 
     def _float32_adapters(self) -> dict[str, Tensor]:
-        """Copies of a bfloat16 model's adapters, which DeepSpeed casts to bfloat16; its own float32 copies are set to these."""
+        """Copies of a bfloat16 model's adapters. DeepSpeed casts the adapters to bfloat16; its float32 copies are set to these."""
         float32 = {n: p for n, p in self.parameters.items() if p.dtype == torch.float32}
         return {n: p.detach().clone() for n, p in float32.items()} if self.half else {}
 
@@ -155,7 +155,7 @@ class DeepSpeedEngine:
         """DeepSpeed's step, after which its gradient buffers are emptied.
 
         ZeRO-3 and offloaded ZeRO-2 add to these buffers where a parameter has no gradient in the first micro-batch of a
-        step, such as a vision model in a micro-batch of text, and so the gradient of the step before would come back.
+        step, such as a vision model in a micro-batch of text, so the gradient of the previous step would be added again.
         """
         self.engine.step()
         self._backwards = 0
@@ -188,7 +188,7 @@ class DeepSpeedEngine:
             self.policy.rank_sync = Unsynchronised()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """As the engine `single` has it. All ranks gather the tensors, rank 0 keeps them."""
+        """The state in the format of the engine `single`. All ranks gather the tensors, rank 0 keeps them."""
         from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
         tensors: dict[str, Tensor] = {}
@@ -208,9 +208,8 @@ class DeepSpeedEngine:
 
         self.steps = int(values["steps"])
         steps = (tensors.get(f"{name}/step", torch.zeros(())) for name in self.parameters)
-        self.adam_steps = int(
-            max(steps)
-        )  # another engine has none for parameters without a gradient
+        # Another engine has no step for parameters without a gradient.
+        self.adam_steps = int(max(steps))
         for shard in self._shards():
             self.optimizer.state[shard]["step"].fill_(float(self.adam_steps))
         for name, parameter in self.parameters.items():

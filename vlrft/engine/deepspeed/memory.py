@@ -63,7 +63,7 @@ def _stage_1(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
 
 
 def _stage_2(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
-    """ZeRO-2: sums of 4n / N. Float32: in addition the micro-batch's own, and in the step a flat copy."""
+    """ZeRO-2: sums of 4n / N. Float32: also the gradients of the micro-batch, and in the step a flat copy."""
     n, shard = _shard_sizes(model, ranks)
     float32 = model.element == 4
     return RankMemory(
@@ -136,7 +136,7 @@ def _stage_3(
 
 
 def _layer(model: ModelShape) -> dict[str, int]:
-    """Weights gathered at a time: a layer's H (2A + 2K + 3I) or the embeddings' H V."""
+    """Weights gathered at once: a layer's H (2A + 2K + 3I) or the embeddings' H V."""
     d = model.decoder
     layer = d.hidden * (2 * d.query + 2 * d.kv + 3 * d.inner)
     return {"gathered weights": model.element * max(layer, d.hidden * d.vocab)}
@@ -172,7 +172,7 @@ def _first_reduction(n: int, bucket: int) -> float:
 
 
 def _saving(model: ModelShape, *, sharded: bool = False) -> dict[str, Any]:
-    """The optimiser's tensors are gathered one parameter at a time, 12 bytes a number (8 where weights are float32), and kept
+    """The optimiser's tensors are gathered one parameter at a time, 12 bytes per element (8 where weights are float32), and kept
     by rank 0 in host memory, as are sharded weights."""
     weights = model.weights
     n, largest = sum(weights.sizes), max(weights.sizes)

@@ -25,9 +25,8 @@ def import_deepspeed(device: str) -> Any:
             ["engine: deepspeed is not installed; pip install 'vlrft[deepspeed]'"]
         ) from None
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
-    warnings.filterwarnings(
-        "ignore", r"`torch\.distributed\.", FutureWarning
-    )  # DeepSpeed's own calls
+    # Warnings about DeepSpeed's calls.
+    warnings.filterwarnings("ignore", r"`torch\.distributed\.", FutureWarning)
     # Compiling it takes a minute, and only inference uses it.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed

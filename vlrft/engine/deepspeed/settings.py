@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration: our settings, with every default that changes results, and those of a user's file."""
+"""DeepSpeed's configuration: vlrft's settings, with every default that changes results, and those of a user's file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def required_settings(*, update: UpdateConfig, stage: int, offload: bool, half: 
 
 
 def default_settings(trained: int) -> Tree:
-    """Settings that a file may change: buckets no larger than the `trained` numbers fill, since ZeRO-3 allocates them at
+    """Settings that a file may change: buckets no larger than the `trained` elements fill, since ZeRO-3 allocates them at
     the start, and no progress lines."""
     return {
         "zero_optimization": {"reduce_bucket_size": min(MAX_BUCKET, trained)},
@@ -76,7 +76,7 @@ def default_settings(trained: int) -> Tree:
 
 
 def merge_file(required: Tree, path: str | None, defaults: Tree) -> Tree:
-    """Our required settings, a user's file below them, defaults below both.
+    """Merges the required settings, a user's file and defaults; earlier ones take precedence.
 
     Raises ConfigError with a line for every key of the file that contradicts the config, and for a file that cannot be
     read.
@@ -124,15 +124,15 @@ def conflicts(required: Mapping[str, Any], tree: Mapping[str, Any]) -> Iterator[
         if value == AUTO or empty or path in ALLOWED or section in ALLOWED:
             continue
         if section in REPLACED_BY:
-            yield f"{path}: set {REPLACED_BY[section]} in the config instead; take it out"
+            yield f"{path}: set {REPLACED_BY[section]} in the config instead; remove this key"
         elif isinstance(wanted, Mapping):
             yield f"{path}: expected an object, got {value!r}"
         elif wanted is None:
             hint = did_you_mean(path, [*ALLOWED, *(leaf for leaf, _ in _leaves(ours))])
-            yield f"{path}: may change results{hint or '; take it out'}"
+            yield f"{path}: may change results{hint or '; remove it'}"
         elif value != wanted:
             key = CONFIG_KEYS.get(path, "vlrft")
-            yield f"{path}: {value!r}, but {key} says {wanted!r}; take it out or change one"
+            yield f"{path}: {value!r}, but {key} says {wanted!r}; remove it or change one"
 
 
 def _without_auto(tree: Mapping[str, Any]) -> Tree:

@@ -1,4 +1,4 @@
-"""Gathering weights that ZeRO-3 shards: all for a while, one layer at a time, on one rank, or for good."""
+"""Gathers weights that ZeRO-3 shards: all for a while, one layer at a time, on one rank, or permanently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEFTOVERS = ("_external_params", "_original_parameters")  # on modules, in addit
 
 @contextmanager
 def gather_model(engine: Any) -> Iterator[None]:
-    """Each rank holds all weights while the block lasts. The module runs without hooks, so ranks need not run in step."""
+    """Each rank holds all weights inside the block. The module runs without hooks, so ranks need not run in step."""
     from deepspeed.runtime.zero import GatheredParameters
 
     parameters = list(engine.module.parameters())
@@ -70,7 +70,7 @@ def _add_gather_hooks(unit: nn.Module, parameters: list[nn.Parameter]) -> tuple[
 
 @contextmanager
 def gather_on_rank(engine: Any, chosen: bool) -> Iterator[None]:
-    """The rank that is `chosen` holds all weights in host memory while the block lasts; the others keep their shards."""
+    """The rank that is `chosen` holds all weights in host memory inside the block; the others keep their shards."""
     from deepspeed.runtime.zero import GatheredParameters
 
     parameters = list(engine.module.parameters())
@@ -90,7 +90,7 @@ def gather_on_rank(engine: Any, chosen: bool) -> Iterator[None]:
 
 
 def restore_module(engine: Any) -> None:
-    """Undoes what DeepSpeed did to the module and its parameters; the present weights stay, unsharded."""
+    """Removes DeepSpeed's changes to the module and its parameters; the current weights stay, unsharded."""
     parameters = list(engine.module.parameters())
     with gather_model(engine):
         weights = [parameter.data.clone() for parameter in parameters]

@@ -1,4 +1,4 @@
-"""Model families: everything that depends on the kind of model, one file a family.
+"""Model families: everything that depends on the kind of model, one file per family.
 
 A file defines FAMILY, a `Family`, and its name is the value of `policy.build.family`; a new file is found automatically.
 Names of modules that families share begin with an underscore. A text-only model needs a file only to build a small one:
@@ -34,7 +34,7 @@ class VisionFamily(Protocol):
 
     axes: int  # A
     image_token: str
-    """The special token of which a prompt has one for each feature of an image; a model's config may name another id."""
+    """A special token; a prompt has one for each feature of an image. A model's config may name another id."""
     image_text: str  # an image in a prompt without chat template; contains one image token
     markup: tuple[str, ...]  # special tokens that answers may contain
 
@@ -73,7 +73,7 @@ class VisionFamily(Protocol):
         ...
 
     def is_projector(self, parameter: str) -> bool:
-        """Whether it belongs to what maps the tower's output into the language model."""
+        """Whether it belongs to the projector, which maps the tower's output into the language model."""
         ...
 
     def encode(self, model: Any, images: Sequence[Pixels], device: Any) -> ImageFeatures:
@@ -138,7 +138,7 @@ def vision_families() -> dict[str, VisionFamily]:
 def vision_family(model: Any) -> VisionFamily | None:
     """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one.
 
-    Among the families that fit, the one of the model's own class is preferred: a family may fit other classes, too.
+    Among the families that fit, the one of the model's own class is preferred: a family may fit other classes too.
     """
     classes = {kind.__name__ for kind in type(model).__mro__}  # sharded models are of a subclass
     matching = [

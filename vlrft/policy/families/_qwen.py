@@ -22,7 +22,7 @@ SPECIAL_TOKENS = (
 )
 TEMPLATE_WORDS = "system user assistant You are a helpful assistant."
 BYTES = 256  # the alphabet of byte-level BPE
-ROUND_VOCAB = 64  # the number of embedding rows is a multiple of it, as in the released models
+ROUND_VOCAB = 64  # the number of embedding rows is a multiple of this, as in the released models
 
 
 def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:

@@ -30,7 +30,7 @@ from vlrft.policy.image_features import ImageFeatures
 from vlrft.schema import Pixels, Resize
 from vlrft.vision.processor import prepare_torchvision
 
-PATCH, MERGE = 14, 2  # pixels a side of a patch, patches a side of an image token
+PATCH, MERGE = 14, 2  # side of a patch in pixels, side of an image token in patches
 RELEASED_MAX_PIXELS = 12_845_056  # in the released models' preprocessor_config.json
 VISION_MLP_RATIO = 2
 
@@ -65,7 +65,7 @@ class QwenVision:
     def set_pixel_bounds(self, processor: Any, low: int | None, high: int | None) -> None:
         size = dict(processor.size)
         if low is not None:
-            size["shortest_edge"] = low  # areas, in spite of these names
+            size["shortest_edge"] = low  # areas, despite these names
         if high is not None:
             size["longest_edge"] = high
         processor.size = type(processor.size)(**size)
@@ -81,13 +81,13 @@ class QwenVision:
         return Resize(min_pixels=low, max_pixels=high, factor=factor)
 
     def process(self, processor: Any, image: Image, key: str) -> Pixels:
-        made = processor(images=[image], return_tensors="pt")
-        time, height, width = made["image_grid_thw"][0].tolist()
+        inputs = processor(images=[image], return_tensors="pt")
+        time, height, width = inputs["image_grid_thw"][0].tolist()
         return Pixels(
             key=key,
             tokens=time * height * width // processor.merge_size**2,
             grid=(time, height, width),
-            values=made["pixel_values"],
+            values=inputs["pixel_values"],
         )
 
     def vision_tower(self, model: Any) -> nn.Module:
@@ -107,8 +107,8 @@ class QwenVision:
     def encode(self, model: Any, images: Sequence[Pixels], device: Any) -> ImageFeatures:
         values = torch.cat([image.values for image in images]).to(device)
         grids = torch.tensor([image.grid for image in images], device=device)
-        made = model.base_model.get_image_features(values, grids, return_dict=True).pooler_output
-        return ImageFeatures(embeds=torch.cat(tuple(made)))
+        features = model.base_model.get_image_features(values, grids, return_dict=True)
+        return ImageFeatures(embeds=torch.cat(tuple(features.pooler_output)))
 
     def decoder_arguments(
         self, features: ImageFeatures, places: Bool[Tensor, "B L"]
@@ -118,7 +118,7 @@ class QwenVision:
     def positions(
         self, model: Any, places: Bool[np.ndarray, " L"], images: Sequence[Pixels]
     ) -> Int[Tensor, "A L"]:
-        """The model's own, of `get_rope_index`."""
+        """The positions that the model's `get_rope_index` computes."""
         kinds = torch.from_numpy(places).int()[None]
         ids = torch.where(kinds > 0, model.config.image_token_id, 0).long()
         grids = torch.tensor([image.grid for image in images]) if images else None
@@ -160,7 +160,7 @@ QWEN_VISION = QwenVision()
 
 
 def multimodal_settings(config: BuildConfig, tokenizer: Any) -> dict[str, Any]:
-    """The settings that small models of Qwen2-VL and Qwen2.5-VL share; all but sizes is as in the released ones."""
+    """The settings that small models of Qwen2-VL and Qwen2.5-VL share; all but the sizes are as in the released ones."""
     id_of = tokenizer.convert_tokens_to_ids
     head = config.hidden_size // config.heads
     time, height = head // 8, 3 * head // 16  # the released models' shares of the rotary pairs

@@ -1,7 +1,6 @@
-"""Rollout engines: prompts in, sampled completions out. A file here that says `KIND = …` is an engine of its name.
+"""Rollout engines: prompts in, sampled completions out. A file here that defines `KIND` is the engine of its name.
 
-The other files are parts of `hf`. An engine's file imports packages that not everybody has inside the functions that
-need them.
+The other files are parts of `hf`. An engine's file imports optional packages inside the functions that need them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from vlrft.rollout.engines.types import Limits, Request
 def split_requests(
     requests: Sequence[Request], *, steps: int, limits: Limits
 ) -> Iterator[list[tuple[int, Request]]]:
-    """Batches of (index, request), prompts of similar length together, as `batch_requests` cuts them. A request whose
+    """Batches of (index, request), prompts of similar length together, as `batch_requests` splits them. A request whose
     completions are split over several batches appears in each with some of its seeds, in order."""
     batches = batch_requests(
         [len(request.prompt.ids) for request in requests],

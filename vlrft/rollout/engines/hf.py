@@ -59,7 +59,7 @@ class HfEngine:
         self.policy = policy
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
-        """Reads nothing: the module is shared."""
+        """Does nothing: the module is shared."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`. The module keeps its train or eval mode."""
@@ -85,7 +85,7 @@ class HfEngine:
             yield
 
     def _run_filler(self, with_images: bool) -> None:
-        """Calls the modules that the other ranks call, on a short prompt, and drops the result."""
+        """Calls the modules that the other ranks call, on a short prompt, and discards the result."""
         prompt = filler_prompt(self.policy.chat, with_images)
         start_rows(self.policy, [Request(id="", prompt=prompt, seeds=(0,))], steps=1)
 
@@ -198,7 +198,7 @@ def start_rows(
 def decode_step(
     backbone: Backbone, rows: DecodingRows, tokens: Int[Tensor, " N"], step: int
 ) -> Float[Tensor, "N V"]:
-    """The logits that follow `tokens`, token number `step` of each completion (from 0); the rows' cache keeps it."""
+    """The logits after `tokens`, token `step` (from 0) of each completion, which is added to the rows' cache."""
     with phase("decode"):
         embeds = backbone.decoder.get_input_embeddings()(tokens[:, None])
         positions = rows.next[..., None] + step
@@ -216,8 +216,8 @@ def compute_logits(backbone: Backbone, states: Float[Tensor, "N H"]) -> Float[Te
 def prefill(
     backbone: Backbone, requests: Sequence[Request], *, pad_id: int, steps: int
 ) -> tuple[DecodingRows, Float[Tensor, "N H"]]:
-    """Runs each prompt once, padded on the left. A row for each seed, with room for `steps` tokens, and the hidden state
-    of its prompt's last token."""
+    """Runs each prompt once, padded on the left. Returns a row for each seed, with room for `steps` tokens, and the
+    hidden state of its prompt's last token."""
     from transformers import DynamicCache
 
     prompts: list[Prompt] = [request.prompt for request in requests]

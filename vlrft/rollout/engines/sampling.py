@@ -12,7 +12,7 @@ from vlrft.tracing.phases import phase
 
 
 def draw_uniforms(seeds: Sequence[int], length: int) -> Float[Tensor, "N L"]:
-    """Numbers in [0, 1), those of a row from its own seed, so that its tokens do not depend on other rows."""
+    """Numbers in [0, 1). Each row is drawn with its own seed, so that its tokens do not depend on other rows."""
     uniforms = torch.empty(len(seeds), length, dtype=torch.float64)
     generator = torch.Generator()
     for row, seed in enumerate(seeds):

@@ -47,7 +47,7 @@ class PromptCache:
         )
 
     def take(self, index: Int[Tensor, " M"]) -> PromptCache:
-        """For the rows at `index` (ascending) alone; prompts without rows are dropped."""
+        """The cache for only the rows at `index` (ascending); prompts without rows are dropped."""
         rows = torch.bincount(self.slots[index] // self.width, minlength=len(self.bias))  # [B]
         slots, width = _slots(rows[rows > 0])
         if bool((rows > 0).all()):
@@ -178,5 +178,5 @@ class CompletionCache:
         return self.lengths[layer]
 
     def take(self, index: Int[Tensor, " M"]) -> None:
-        """Keeps the rows at `index` alone."""
+        """Keeps only the rows at `index`."""
         self._tensors = [pair and (pair[0][index], pair[1][index]) for pair in self._tensors]

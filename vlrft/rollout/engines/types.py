@@ -18,14 +18,15 @@ from vlrft.schema import Piece, Prompt
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds on what an engine works on at once. They bound memory; no sampled token depends on the last two."""
+    """Bounds on the work of an engine at one time, and so on its memory. No sampled token depends on `max_rows` or
+    `max_cache_tokens`."""
 
     max_prompt_tokens: int | None = None
     """A longer prompt is refused; None: any length is accepted."""
     max_rows: int = RolloutConfig.max_rows
     """Completions that are sampled at once."""
     max_cache_tokens: int = RolloutConfig.max_cache_tokens
-    """Tokens whose keys and values are held at once."""
+    """Tokens whose keys and values are kept at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A prompt and one seed for each completion that is wanted of it."""
+    """A prompt, and one seed for each of its completions."""
 
     id: str  # the sample's, for messages
     prompt: Prompt
@@ -84,10 +85,9 @@ class RolloutEngine(Protocol):
         ...
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
-        """Takes over the weights of optimisation step `step`.
+        """Loads the weights after step `step` of the run.
 
-        Called before the first `generate` (step 0, or the step that a run resumes from) and after every optimisation
-        step. `weights` are all parameters by the names of the policy's model, LoRA merged in; they are computed while
+        Called before the first `generate` (step 0, or the step that a run resumes from) and after every step. `weights` are all parameters by the names of the policy's model, LoRA merged in; they are computed while
         they are read, so an engine that shares the policy's module ignores them at no cost. An engine that reads them
         reads all of them, on every rank (sharded weights are gathered by all ranks together), and copies what it
         keeps: the tensors change with the next step.

@@ -18,7 +18,7 @@ from vlrft.workers.worker import Worker
 
 REPEATS = 3
 MAX_TIMEOUTS_PER_PROBE = 1  # after which a probe is left out for the other samples
-MAX_TIMEOUTS = 20  # after which the reward is given up
+MAX_TIMEOUTS = 20  # after which no further probe is run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ProbeResults:
     unstable: list[str] = field(default_factory=list[str])
     """Ids of samples whose gold completion scores differently in a repeated call."""
     position_dependent: list[str] = field(default_factory=list[str])
-    """Ids of samples whose gold completion scores differently at another place of the list."""
+    """Ids of samples whose gold completion scores differently at another position in the list."""
     unreadable: list[str] = field(default_factory=list[str])
     """The error of each gold answer that cannot be read."""
 
@@ -120,7 +120,7 @@ class Prober:
                 return  # the reward does not apply to this sample
 
     def _repeat_gold_completions(self, results: ProbeResults) -> None:
-        """Scores the gold completions again: in another order and process, and at another place of their list."""
+        """Scores the gold completions again: in another order and process, and at another position in their list."""
         self.worker.close()  # a new process has another hash seed
         for number, first_score in reversed(results.gold_scores.items()):
             gold = Probe(name="again", kind="gold", text=self.golden.texts[number])

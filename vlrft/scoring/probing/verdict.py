@@ -49,7 +49,7 @@ class Verdict:
 
     @property
     def form_only(self) -> bool:
-        """Whether any answer in the right form scores full marks, in which case wrong answers that do are no flaw."""
+        """Whether any answer in the right form scores full marks; full marks for wrong answers are then no flaw."""
         row = self._row(OTHER)
         return row is not None and row.full >= FORM_ONLY and self.distinct > 1
 
@@ -132,18 +132,18 @@ class Verdict:
                 yield f"it applies to none of the {n} samples"
             return
         if self.distinct == 1:
-            yield f"it gives {self.low:.2f} to everything, gold completions too: nothing can be learned from it"
+            yield f"it gives {self.low:.2f} to everything, including gold completions: nothing can be learned from it"
             return
         yield from self._gold_flaws()
         yield from self._undeserved_scores()
         yield from self._hedging()
-        for names, what in (
+        for names, problem in (
             (probed.unstable, "the same completion does not always score the same"),
             (probed.position_dependent, "a completion's score depends on its place in the list"),
-            (_changed_samples(probed.results), "it changes the sample"),
+            (_changed_samples(probed.results), "it modifies the sample"),
         ):
             if names:
-                yield f"{what} ({len(names)} samples, such as {names[0]})"
+                yield f"{problem} ({len(names)} samples, such as {names[0]})"
         stored = self.outputs()
         if stored and stored["range"] and stored["outputs"] > 9 and len(set(stored["range"])) == 1:
             yield f"it gives {stored['mean']:.2f} to all {stored['outputs']} stored outputs"
@@ -162,7 +162,7 @@ class Verdict:
         odd = [row for row in self.rows if row.kind == "odd" and row.full > CHANCE]
         if odd:
             worst = max(odd, key=lambda row: row.full)
-            more = f" (and so do {len(odd) - 1} other senseless ones)" if len(odd) > 1 else ""
+            more = f" (and so do {len(odd) - 1} other nonsense answers)" if len(odd) > 1 else ""
             yield f"{worst.probe} scores full marks on {worst.full:.1%} of the samples{more}"
 
     def _gold_flaws(self) -> Iterator[str]:
