@@ -171,7 +171,7 @@ def cli_page() -> str:
         lines += [f"## vlrft {name}\n", f"{capitalised(command.description or '')}.\n"]
         lines += ["```text", *usage(f"vlrft {name}", actions), "```\n"]
         lines += ["| argument | |", "| --- | --- |"]
-        lines += [f"| `{argument(a)}` | {cell(help_words(a))} |" for a in actions] + [""]
+        lines += [f"| `{argument(a)}` | {cell(a.help or '')} |" for a in actions] + [""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -189,16 +189,12 @@ def optional(action: argparse.Action) -> bool:
 
 
 def argument(action: argparse.Action) -> str:
-    value = "|".join(map(str, action.choices)) if action.choices else action.metavar
+    choices = ",".join(map(str, action.choices or ()))  # not `|`, which would divide a table's cell
+    value = f"{{{choices}}}" if choices else action.metavar
     value = str(value or action.dest.upper())
     if not action.option_strings:
         return f"{value} …" if action.nargs == "*" else value
     return action.option_strings[-1] + ("" if action.nargs == 0 else f" {value}")
-
-
-def help_words(action: argparse.Action) -> str:
-    repeated = " (may be repeated)" if isinstance(action, argparse._AppendAction) else ""
-    return (action.help or "") + repeated
 
 
 # The Python API -------------------------------------------------------------------------------------------------------

@@ -48,7 +48,9 @@ def test_every_option_of_a_printed_benchmark_exists(path: str) -> None:
     ):
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations:
-            spec = importlib.util.find_spec(f"{name}.__main__")
+            program = arguments.split()[:1]
+            named = importlib.util.find_spec(f"{name}.{program[0]}") if program else None
+            spec = named or importlib.util.find_spec(f"{name}.__main__")
         assert spec is not None
         assert spec.origin is not None
         source = Path(spec.origin).read_text(encoding="utf-8")

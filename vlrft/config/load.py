@@ -72,7 +72,7 @@ def _read_sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type
     for item in overrides:
         apply_override(tree, item)
     parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]
-    mistakes = _option_mistakes(tree)
+    mistakes = [mistake.removeprefix("name: ") for mistake in _option_mistakes(tree)]
     sections: list[Any] = []
     for kind, section, at in [(TaskConfig, tree, ""), *parts]:
         try:

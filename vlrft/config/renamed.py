@@ -27,7 +27,7 @@ METRICS: Mapping[str, str] = {
     "env/cut": "env/truncated",
     "play/": "episode/",
 }
-"""Names of metrics as they appear in `metrics.jsonl`, such as `groups/mixed`; one that ends in `/` is a prefix."""
+"""Names of metrics as they appear in `metrics.jsonl`, such as `groups/valid_share`; one that ends in `/` is a prefix."""
 
 RUN_FILES = (
     "metrics.jsonl",

@@ -25,8 +25,7 @@ def run(args: argparse.Namespace) -> None:
     if unknown := [split for split in args.split or () if split not in task.splits]:
         raise ConfigError(
             [
-                f"--split: task {task.name} has no split {unknown[0]!r}; it has {', '.join(task.splits)} "
-                "(give KEY=VALUE before the options)"
+                f"--split: task {task.name} has no split {unknown[0]!r}; it has {', '.join(task.splits)}"
             ]
         )
     {"prepare": run_prepare, "show": run_show}[args.action](args)
