@@ -42,9 +42,9 @@ def test_an_old_key_in_a_config_that_people_write_is_an_error_with_the_new_name(
     with pytest.raises(ConfigError) as caught:
         load_config(path, ["ranks.stuck=60"])
     assert caught.value.mistakes == [
-        f"{path}: log.rollouts_per_step: was renamed to log.groups_per_step",
-        f"{path}: ranks.stuck: was renamed to ranks.step_timeout",
-        f"{path}: image_threads: was renamed to prefetch_threads",
+        f"{path}: log.rollouts_per_step: renamed log.groups_per_step",
+        f"{path}: ranks.stuck: renamed ranks.step_timeout",
+        f"{path}: image_threads: renamed prefetch_threads",
         f"{path}: seeds: unknown key; did you mean seed?",
     ]
 
@@ -58,7 +58,7 @@ def test_an_old_key_of_a_stage_is_named_with_its_stage(
     with pytest.raises(ConfigError) as caught:
         load_config(path)
     assert caught.value.mistakes == [
-        f"{path}: stages.0.rollout.samples: was renamed to stages.0.rollout.group_size"
+        f"{path}: stages.0.rollout.samples: renamed stages.0.rollout.group_size"
     ]
     tree = {"stages": [{"rollout": {"samples": 3}}], "rollout": {"samples": 4}}
     migrate_config(tree)
@@ -77,7 +77,7 @@ def test_the_config_of_an_old_run_is_read_and_the_run_may_be_resumed(old_run: Pa
 
 
 def test_an_old_key_on_the_command_line_is_an_error_for_an_old_run_too(old_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"image_threads: was renamed to prefetch_threads$"):
+    with pytest.raises(ConfigError, match=r"image_threads: renamed prefetch_threads$"):
         load_config(old_run / "config.yaml", ["image_threads=0"])
 
 

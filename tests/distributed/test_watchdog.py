@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -55,6 +56,35 @@ def watchdog_of(rank: int) -> tuple[DictStore, Watchdog]:
     return store, Watchdog(
         Ranks(rank=rank, size=3), store, step_timeout=10.0, heartbeat_timeout=5.0
     )
+
+
+class BusyStore(DictStore):
+    """The first write is under way until the rank has ended."""
+
+    def __init__(self, rank_ended: threading.Event) -> None:
+        super().__init__()
+        self.rank_ended = rank_ended
+        self.writing = threading.Event()
+
+    def set(self, key: str, value: str) -> None:
+        super().set(key, value)
+        if not self.writing.is_set():
+            self.writing.set()
+            assert self.rank_ended.wait(10)
+
+
+def test_a_rank_that_fails_while_its_status_is_written_leaves_its_last_status() -> None:
+    _, watchdog = watchdog_of(1)
+    store = BusyStore(watchdog._over)
+    watchdog.store = store
+    with suppress(ValueError), watchdog.watching(), phase("rollout"):
+        assert store.writing.wait(10)
+        work_on(["a"], step=3)
+        with phase("reward"):
+            raise ValueError
+    last = read_status(store, 1)
+    assert last is not None
+    assert describe(last) == "step 3, rollout/reward, samples ['a']"
 
 
 def test_a_rank_without_heartbeats_is_named_with_its_last_status() -> None:

@@ -55,7 +55,7 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
         full = ".".join(filter(None, [at, key]))
         renamed = new_key(full)
         if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden") and renamed:
-            lines.append(f"{full}: was renamed to {renamed}")
+            lines.append(f"{full}: renamed {renamed}")
         elif mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             lines.append(f"{full}: unknown key{_hint(key, keys)}")
         elif mistake["type"] in ("missing", "missing_argument"):

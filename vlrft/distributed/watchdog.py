@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -161,6 +161,8 @@ class Watchdog:
             if stopped or verdict is not None:
                 self.leave(EXIT_CODE)
                 return
+        with suppress(RuntimeError):  # of a rank that failed while an earlier status was written
+            self.store.set(status_key(self.ranks.rank), self.status.to_json(heartbeat + 1))
 
     def verdict(self, now: float) -> str | None:
         """The reason to end the run, from the status of the ranks that this one checks; None: there is none."""
