@@ -320,7 +320,7 @@ def test_gvpo_advises_against_settings_that_reduce_it_to_another_algorithm(
     assert advice(resolve_stages(quiet)) == []
     odd = config("algorithm=gvpo", "rollout.top_p=0.9")
     first, second = advice(resolve_stages(odd))
-    assert first.startswith("gvpo: gvpo with reference: old and one update a batch is REINFORCE")
+    assert first.startswith("gvpo: gvpo with reference: old and one update per batch is REINFORCE")
     assert "rollout.top_p" in second
     initial = config("algorithm={name: gvpo, objective: {reference: initial}}")
     assert advice(resolve_stages(initial)) == []
