@@ -103,4 +103,9 @@ def test_a_plain_function_in_the_class_is_the_reward() -> None:
         def __init__(self) -> None:
             self.answer, self.right, self.wrong_text = CASES["count"]
 
-    Plain().test_a_gold_answer_earns_the_best_score()
+    suite = Plain()
+    assert suite.scores(suite.samples()[0], [suite.right, suite.wrong_text]) == [
+        {"reward": 1.0},
+        {"reward": 0.0},
+    ]
+    suite.test_a_gold_answer_earns_the_best_score()

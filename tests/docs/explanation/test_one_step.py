@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
 import pytest
 
@@ -53,4 +54,6 @@ def test_every_other_name_of_the_page_is_defined_in_one_of_its_files() -> None:
 
 def test_the_example_s_numbers_are_right() -> None:
     (name,) = files(PAGE)
-    exec(compile(files(PAGE)[name], name, "exec"), {})
+    variables: dict[str, Any] = {}
+    exec(compile(files(PAGE)[name], name, "exec"), variables)
+    assert f"loss    (2 − 6) / (2 groups · 8 tokens) = −{-variables['result'].loss:g}" in PAGE
