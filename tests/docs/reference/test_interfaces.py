@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -20,13 +21,10 @@ STAGE_KEYS = "stages.(task|rollout|update)."  # sections that are described once
 
 
 @pytest.fixture(scope="module")
-def interfaces() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("interfaces", DOCS / "interfaces.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def interfaces() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)  # as when docs/interfaces.py is run
+        yield importlib.import_module("interfaces")
 
 
 @pytest.mark.parametrize("name", ["config.md", "cli.md", "api.md"])
@@ -69,7 +67,7 @@ def test_every_public_name_is_described(interfaces: ModuleType) -> None:
 
 def test_text_is_shown_as_it_is_and_examples_as_code(interfaces: ModuleType) -> None:
     doc = "The `<answer>` tag, <b> and a*b.\n\n>>> 1 + 1\n2\n\n    run()\n"
-    assert interfaces.prose(doc) == (
+    assert importlib.import_module("page_text").prose(doc) == (
         "The `<answer>` tag, \\<b> and a\\*b.\n\n```python\n>>> 1 + 1\n2\n```\n\n"
         "```python\nrun()\n```\n"
     )
@@ -77,7 +75,7 @@ def test_text_is_shown_as_it_is_and_examples_as_code(interfaces: ModuleType) -> 
 
 def test_a_long_signature_has_an_argument_a_line(interfaces: ModuleType) -> None:
     arguments = "first: dict[str, int], *, second: tuple[int, int]=(1, 2), **rest: Any"
-    assert interfaces.split(arguments) == [
+    assert importlib.import_module("api_page").split(arguments) == [
         "first: dict[str, int]",
         "*",
         "second: tuple[int, int]=(1, 2)",
