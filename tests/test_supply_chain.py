@@ -34,7 +34,7 @@ def read_lock() -> dict[str, tuple[str, int]]:
     """Name -> version and how many hashes it has."""
     text = (ROOT / ".ci" / "requirements.lock").read_text("utf-8")
     blocks = re.split(r"\n(?=[^\s#])", text)[1:]
-    locked = {}
+    locked: dict[str, tuple[str, int]] = {}
     for block in blocks:
         name, version = block.split(" ", 1)[0].split("==")
         locked[canonicalize_name(name)] = (
