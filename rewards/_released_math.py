@@ -29,6 +29,14 @@ def r1v(completion: str, sample: Sample) -> float | None:
     return _call_worker(_r1v, completion, sample)
 
 
+def r1v_count(completion: str, sample: Sample) -> float | None:
+    """R1-V's training reward, `math_answer.r1v`, for a gold answer that is a count.
+
+    Defects: those of `math_answer.r1v`; `count.r1v_eval`, which evaluates the run, reads the tag alone.
+    """
+    return _call_worker(_r1v, completion, sample, kind="count")
+
+
 def r1v_eval(completion: str, sample: Sample) -> float | None:
     """R1-V's GeoQA evaluation: math-verify on the whole output and the bare gold answer.
 
@@ -81,10 +89,11 @@ def _call_worker(
     completion: str,
     sample: Sample,
     read_gold: Callable[[Sample], tuple[str, ...]] = gold_texts,
+    kind: str = "math",
 ) -> float | None:
     """The grade computed in the worker; None for a sample of another kind. Raises DataError for a gold answer that is
     not text or a number."""
-    if not expects(sample, "math"):
+    if not expects(sample, kind):
         return None
     return (
         sandboxed_worker().call(grade, (completion, read_gold(sample)), SECONDS, LIBRARIES) or 0.0

@@ -7,7 +7,9 @@ import re
 from vlrft.grading import expects, read_answer, read_integer
 from vlrft.schema import DataError, Sample, best_score
 
-__all__ = ["count", "fuzzy", "r1v_eval"]
+from ._released_math import r1v_count as r1v
+
+__all__ = ["count", "fuzzy", "r1v", "r1v_eval"]
 
 _RELEASED = re.compile(r"<answer>\s*(\d{1,18})\s*</answer>")
 

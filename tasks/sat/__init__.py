@@ -4,9 +4,9 @@ Raw forms: SAT's `SAT_train.parquet` (image_bytes, question, answers, correct_an
 used, without those that have more than one image; and CV-Bench's `test_2d` and `test_3d` parquet (idx, task, image,
 question, choices, answer, prompt, source). The released training question asks for the words of the option, CV-Bench's for
 its letter; the clean prompt always asks for the letter. `form: base` is plain text for a model without chat training, and
-ends with the opened thinking tag; the released one has a literal `<image>` after the image, as the original does. SAT's
-options are shuffled with `seed`; the original shuffles without a seed. Prepare SAT before training: reading its parquet
-keeps every image in memory.
+ends with the opened thinking tag. The released base prompts and the released chat prompt of training have a literal
+`<image>` after the image, as the original does. SAT's options are shuffled with `seed`; the original shuffles without a
+seed. Prepare SAT before training: reading its parquet keeps every image in memory.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def sample(row: Row, options: Options) -> Sample:
         question = row.info["prompt"] if split == "test" else _ask_for_words(row.question, choices)
         if base and split == "train":
             question = f" {question}"  # the original removes the image's mark and keeps the space
+        elif split == "train":
+            question = f"<image> {question}"  # there it keeps both, after the image itself
     lettered = "\n".join(f"({a}) {text}" for a, text in zip(ascii_uppercase, choices, strict=False))
     text = (
         read_prompt(__file__, name).replace("{options}", lettered).replace("{question}", question)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from statistics import fmean, stdev
+from statistics import fmean, pstdev, stdev
 
 EPS = 1e-6
 Numbers = list[float]
@@ -88,7 +88,12 @@ def remax(toy: Toy) -> Numbers:
 
 
 def reinforce_pp(toy: Toy) -> Numbers:
-    return whiten(toy, centred(toy))
+    """Every token is one value; all groups."""
+    values = centred(toy)
+    by_token = [v for v, n in zip(values, toy.tokens, strict=True) for _ in range(n)]
+    if differ(by_token):
+        return [(v - fmean(by_token)) / (pstdev(by_token) + EPS) for v in values]
+    return [0.0] * len(values)
 
 
 def gdpo(toy: Toy) -> Numbers:

@@ -62,7 +62,7 @@ def test_by_name() -> None:
         ([{"step": "centre", "key": "sample"}, {"step": "scale", "by": "group"}], "standardised"),
         (["centre", {"step": "scale", "by": "step"}], "batch_standardised"),
         (["leave_one_out"], "rloo"),
-        (("centre", "whiten"), "reinforce_pp"),
+        (("centre", {"step": "whiten", "over": "tokens", "key": None}), "reinforce_pp"),
     ],
 )
 def test_a_list_of_steps_equals_the_estimator_with_these_steps(steps: Any, name: str) -> None:

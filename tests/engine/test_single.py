@@ -27,6 +27,12 @@ def test_schedules_by_hand() -> None:
     assert rates(4, schedule="linear") == [1.0, 0.75, 0.5, 0.25]
     assert rates(4, schedule="cosine") == pytest.approx([1.0, 0.853553, 0.5, 0.146447], abs=1e-6)
     assert rates(4, warmup_steps=2, schedule="linear") == [0.5, 1.0, 1.0, 0.5]
+    floor = {"min_lr_ratio": 0.1}  # transformers' cosine_with_min_lr: 0.1 + 0.9 · ½ (1 + cos)
+    assert rates(4, schedule="cosine", **floor) == pytest.approx(
+        [1.0, 0.868198, 0.55, 0.231802], abs=1e-6
+    )
+    assert rates(4, schedule="linear", **floor) == pytest.approx([1.0, 0.775, 0.55, 0.325])
+    assert rates(2, **floor) == [1.0, 1.0]
 
 
 def make_engine(dtype: str = "float32", **settings: object) -> SingleEngine:

@@ -60,11 +60,27 @@ def test_rloo_needs_other_rollouts_in_a_group() -> None:
         step("rloo", on_policy(0, (3, 1)))
 
 
-def test_whitened_advantages_have_mean_0_and_spread_1_over_the_step() -> None:
-    result, _ = step("reinforce_pp", on_policy(4))
-    advantages = result.advantages[:, 0]
-    assert float(advantages.mean()) == pytest.approx(0.0, abs=1e-12)
-    assert float(advantages.std()) == pytest.approx(1.0, abs=1e-5)
+def test_whitened_advantages_have_mean_0_and_spread_1_over_the_tokens_of_the_step() -> None:
+    case = on_policy(4)
+    result, _ = step("reinforce_pp", case)
+    by_token = torch.cat([result.advantages[b, : len(row)] for b, row in enumerate(case.logprobs)])
+    assert float(by_token.mean()) == pytest.approx(0.0, abs=1e-12)
+    assert float(by_token.std(correction=0)) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_reinforce_pp_whitens_over_tokens_as_its_authors_do() -> None:
+    """Answers of 2, 10, 4 and 4 tokens, rewards 1, 0 and 1, 1. Above their groups' means: ½, −½, 0, 0. Of the 20 tokens
+    the mean is (2·½ − 10·½) / 20 = −0.2, the variance (2·0.7² + 10·0.3² + 8·0.2²) / 20 = 0.11."""
+    rows = [[-0.5] * n for n in (2, 10, 4, 4)]
+    case = Case(rows, [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], rows, rows)
+    result, gradient = step("reinforce_pp", case)
+    assert result.advantages[:, 0].tolist() == pytest.approx([2.11, -0.90, 0.60, 0.60], abs=0.006)
+    expected = [a / 0.11**0.5 for a in (0.7, -0.3, 0.2, 0.2)]
+    assert result.advantages[:, 0].tolist() == pytest.approx(expected, rel=1e-5)
+    by_token = [[-a / 20] * n for a, n in zip(expected, (2, 10, 4, 4), strict=True)]
+    torch.testing.assert_close(gradient, padded(by_token), atol=0, rtol=1e-5)
+    once, _ = step("reinforce_pp", case, advantage=["centre", "whiten"])
+    assert once.advantages[:, 0].tolist() == pytest.approx([1.22, -1.22, 0.0, 0.0], abs=0.006)
 
 
 @pytest.mark.parametrize("name", ["rloo", "reinforce_pp"])
@@ -74,8 +90,12 @@ def test_steps_without_signal_are_exactly_zero(name: str) -> None:
     result, gradient = step(name, flat)
     assert float(result.loss.detach()) == 0.0
     assert bool((gradient == 0).all())
+
+
+def test_in_rloo_a_group_without_signal_has_no_gradient() -> None:
+    case = on_policy(2, (3, 2))
     half = Case(case.logprobs, [0.7, 0.7, 0.7, 0.1, 1.0], case.group, case.old, case.ref)
-    assert bool((step(name, half)[1][:3] == 0).all())
+    assert bool((step("rloo", half)[1][:3] == 0).all())
 
 
 def test_remax_compares_with_the_greedy_answer_of_the_same_sample() -> None:

@@ -57,11 +57,31 @@ def test_a_long_answer_is_penalised_before_the_baseline() -> None:
     assert [soft_penalty(n, 10, 4) for n in (6, 7, 8, 10, 11)] == [0, -0.25, -0.5, -1, -1]
 
 
-def test_a_truncated_answer_has_no_gradient_but_stays_in_the_baseline() -> None:
+CUT = torch.tensor([False, False, True])
+
+
+def group_at_the_limit() -> Case:
+    """Answers of 2, 2 and 10 tokens where 10 are allowed; the last one is cut."""
+    rows = [[-0.5] * n for n in (2, 2, 10)]
+    return Case(rows, [1.0, 0.0, 0.0], [0] * 3, rows, rows)
+
+
+def test_the_whole_penalty_reaches_an_answer_that_is_cut_at_the_limit() -> None:
+    """r' = 1, 0, −1: mean 0, unbiased σ 1."""
+    ten: dict[str, Any] = {"extras": {"length": 10}, "truncated": CUT}
+    result, gradient = step("dapo", group_at_the_limit(), **ten)
+    assert result.advantages[:, 0].tolist() == pytest.approx([1.0, 0.0, -1.0], abs=1e-5)
+    expected = padded([[-a / 14] * n for a, n in ((1.0, 2), (0.0, 2), (-1.0, 10))])
+    torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=0)
+    filtered, _ = step("dapo_overlong_filter", group_at_the_limit(), **ten)
+    assert filtered.advantages[:, 0].tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
+
+
+def test_with_the_filter_a_truncated_answer_has_no_gradient_but_stays_in_the_baseline() -> None:
     case = random_case(3, sizes=[4, 3])
     cut = torch.tensor([False, True, False, False, False, False, True])
     plain, before = step("dapo", case, **LONG)
-    result, gradient = step("dapo", case, truncated=cut, **LONG)
+    result, gradient = step("dapo_overlong_filter", case, truncated=cut, **LONG)
     assert bool((gradient[cut] == 0).all())
     assert torch.equal(gradient[~cut], before[~cut])
     assert torch.equal(result.advantages[~cut], plain.advantages[~cut])
@@ -109,6 +129,14 @@ def test_in_dr_grpo_a_token_weighs_the_same_in_a_long_and_in_a_short_answer() ->
 
 
 def test_the_algorithms_are_the_papers() -> None:
+    assert "mute_truncated" not in ALGORITHMS["dapo"].advantage
+    filtered = ALGORITHMS["dapo_overlong_filter"]
+    assert filtered.advantage == (*ALGORITHMS["dapo"].advantage, "mute_truncated")
+    assert (filtered.objective, filtered.keep, filtered.reduction) == (
+        ALGORITHMS["dapo"].objective,
+        ALGORITHMS["dapo"].keep,
+        ALGORITHMS["dapo"].reduction,
+    )
     assert ALGORITHMS["dapo"].objective == ClippedRatio(clip_low=0.2, clip_high=0.28)
     assert ALGORITHMS["dr_grpo"].objective == ClippedRatio(clip_low=0.2, clip_high=0.2)
     assert ALGORITHMS["dapo"].keep == DynamicSampling()

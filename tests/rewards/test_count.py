@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from vlrft.rewards.count import count
+from vlrft.rewards.count import count, r1v, r1v_eval
 
 from vlrft.schema import DataError
 from vlrft.testing.small_policies import sample
@@ -32,6 +32,23 @@ THREE = sample("three", 3, answer="count")
 )
 def test_only_the_exact_number_is_right(completion: str, score: float) -> None:
     assert count(completion, THREE) == score
+
+
+@pytest.mark.parametrize(
+    ("completion", "in_training", "in_evaluation"),
+    [
+        ("<think>a</think><answer>3</answer>", 1.0, 1.0),
+        ("<think>There are 3 balls.</think><answer>4</answer>", 1.0, 0.0),  # `4<` is not read
+        ("<think>a</think><answer> 4 </answer>", 0.0, 0.0),
+        ("there are 3.", 1.0, 0.0),
+        ("", 0.0, 0.0),
+    ],
+)
+def test_r1v_trains_on_the_whole_completion_and_evaluates_the_tag(
+    completion: str, in_training: float, in_evaluation: float
+) -> None:
+    assert (r1v(completion, THREE), r1v_eval(completion, THREE)) == (in_training, in_evaluation)
+    assert r1v("3", sample("letter", "3", answer="choice")) is None
 
 
 def test_a_gold_answer_may_be_text() -> None:

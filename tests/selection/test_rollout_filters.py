@@ -37,6 +37,19 @@ def test_cppo_keeps_the_largest_advantages() -> None:
     assert Cppo(share=0.01).choose(four, [0.0, 0.2, 0.1, 0.0]) == [1]
 
 
+@pytest.mark.parametrize(
+    ("size", "share", "kept"),
+    [(5, 0.5, 3), (7, 0.5, 4), (5, 0.3, 2), (8, 0.875, 7), (10, 0.1, 1), (100, 0.55, 55)],
+)
+def test_cppo_drops_whole_rollouts_only_so_that_the_share_is_rounded_up(
+    size: int, share: float, kept: int
+) -> None:
+    """As the authors' trainer, which drops ⌊(1 − share) · G⌋."""
+    advantages = [float(i) for i in range(size)]
+    chosen = Cppo(share=share).choose(group("a", [0.0] * size), advantages)
+    assert chosen == list(range(size - kept, size))
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0, 1.1]), min_size=1, max_size=9),

@@ -39,7 +39,7 @@ def test_released_prompts_word_for_word(data: Path) -> None:
         "options: right or left"
     )
     assert prompt_of("train", "chat") == (
-        f"{SYSTEM}{USER}{question}  Output the thinking process in <think> </think> and final answer "
+        f"{SYSTEM}{USER}<image> {question}  Output the thinking process in <think> </think> and final answer "
         f"(option) in <answer> </answer> tags.{ASSISTANT}"
     )
     assert prompt_of("train", "base") == f"{PICTURE}<image>{BASE.format(' ' + question)}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from vlrft.config.policy import PolicyConfig
-from vlrft.config.strict import Natural, Positive, strict
+from vlrft.config.strict import Natural, Positive, UnitInterval, strict
 from vlrft.config.task import TaskConfig
 
 
@@ -47,7 +47,9 @@ class UpdateConfig:
     lr: Annotated[float, Field(gt=0)] = 1e-6
     """Learning rate, after the warm-up."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """The learning rate after the warm-up: constant, or decaying to 0 at the end of the stage."""
+    """The learning rate after the warm-up: constant, or decaying to `min_lr_ratio` of `lr` at the end of the stage."""
+    min_lr_ratio: UnitInterval = 0.0
+    """The learning rate at the end of a decay, as a share of `lr`."""
     warmup_steps: Natural = 0
     """Optimiser steps in which the learning rate rises linearly to `lr`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
@@ -12,6 +13,8 @@ from pydantic import Field, PositiveInt
 from vlrft.advantages.rows import RowAdvantages, rollout_means
 from vlrft.config import strict
 from vlrft.schema import Group
+
+ROUNDING = 1e-9  # of share · G: 0.55 · 100 is above 55
 
 Advantages = Sequence[float]
 """One number per rollout [G]."""
@@ -34,14 +37,18 @@ class Selector(Protocol):
 
 @strict
 class Cppo:
-    """The share of the group with the largest |A| (CPPO, arXiv 2503.22342, Eq. 9); statistics over the whole group."""
+    """The share of the group with the largest |A| (CPPO, arXiv 2503.22342, Eq. 9); statistics over the whole group.
+
+    Of G rollouts ⌈share · G⌉ stay: the authors' trainer drops ⌊(1 − share) · G⌋. Equal ones stay in order of rollout. The
+    authors select among the completions of a rank, which are whole groups; here among those of each group.
+    """
 
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
 
     before_advantages: ClassVar[bool] = False
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
-        count = max(round(self.share * len(advantages)), 1)
+        count = max(math.ceil(self.share * len(advantages) - ROUNDING), 1)
         largest = sorted(range(len(advantages)), key=lambda i: (-abs(advantages[i]), i))
         return sorted(largest[:count])
 

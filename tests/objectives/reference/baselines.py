@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from statistics import mean, stdev
+from statistics import mean, pstdev
 
 from tests.objectives.reference import Case, standardised, valid
 
@@ -39,14 +39,13 @@ def above_the_mean(rewards: list[float]) -> list[float]:
 
 
 def whitened(case: Case) -> dict[int, float]:
-    """Centred, then over the step; a group whose rewards do not differ counts with its zeros and keeps them."""
+    """Centred, then over all tokens of the step."""
     centred = above_the_mean(case)
-    values = list(centred.values())
-    if max(values) - min(values) <= 1e-6:
+    by_token = [a for b, a in centred.items() for _ in case.logprobs[b]]
+    if not by_token or max(by_token) - min(by_token) <= 1e-6:
         return dict.fromkeys(centred, 0.0)
-    center, spread = mean(values), stdev(values) + 1e-6
-    taught = [b for g in case.groups() if valid([case.rewards[b] for b in g]) for b in g]
-    return {b: (a - center) / spread if b in taught else 0.0 for b, a in centred.items()}
+    center, spread = mean(by_token), pstdev(by_token) + 1e-6
+    return {b: (a - center) / spread for b, a in centred.items()}
 
 
 def token_sums(
@@ -122,6 +121,7 @@ REFERENCES = {
     "raft": plain_rewards,
     "reinforce_rej": plain_rewards,
     "dapo": dapo,
+    "dapo_overlong_filter": dapo,  # where nothing is truncated; see test_dapo.py
     "dr_grpo": dr_grpo,
     "remax": lambda case: token_mean(case, above_the_greedy(case)),
     "rloo": lambda case: token_mean(case, above_the_others(case)),
@@ -130,6 +130,7 @@ REFERENCES = {
 
 EXTRAS = {
     "dapo": lambda case: {"length": LONGEST},
+    "dapo_overlong_filter": lambda case: {"length": LONGEST},
     "dr_grpo": lambda case: {"length": LONGEST},
     "remax": lambda case: {"greedy_rewards": greedy(case)},
 }
