@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from vlrft.rewards.count import count, r1v, r1v_eval
+from vlrft.rewards.count import count
 
+from vlrft.plugins.find import find_reward
 from vlrft.schema import DataError
 from vlrft.testing.small_policies import sample
 
@@ -47,8 +48,9 @@ def test_only_the_exact_number_is_right(completion: str, score: float) -> None:
 def test_r1v_trains_on_the_whole_completion_and_evaluates_the_tag(
     completion: str, in_training: float, in_evaluation: float
 ) -> None:
-    assert (r1v(completion, THREE), r1v_eval(completion, THREE)) == (in_training, in_evaluation)
-    assert r1v("3", sample("letter", "3", answer="choice")) is None
+    train, evaluate = find_reward("count.r1v"), find_reward("count.r1v_eval")
+    assert (train(completion, THREE), evaluate(completion, THREE)) == (in_training, in_evaluation)
+    assert train("3", sample("letter", "3", answer="choice")) is None
 
 
 def test_a_gold_answer_may_be_text() -> None:
