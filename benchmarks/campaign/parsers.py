@@ -1,0 +1,70 @@
+"""Hostile texts and mutated good ones to every reader of text: only documented errors, of one line each, soon."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+from benchmarks.campaign.case import Finding, Kind, Plan, Result
+from benchmarks.campaign.in_child import call_in_child
+from benchmarks.campaign.outcome import without_details
+from vlrft.testing.hostile_parsing import PARSERS, try_parser
+from vlrft.testing.hostile_texts import hostile_text, mutated
+
+BATCH = 300
+SLOW = 2.0  # seconds of processor time for one text
+
+
+def draw(random: Random) -> Plan:
+    return {"parser": random.choice(sorted(PARSERS)), "seed": random.getrandbits(32)}
+
+
+def texts(name: str, seed: int) -> list[bytes]:
+    """Half of them hostile, half good ones with mutations."""
+    random = Random(seed)
+    examples = PARSERS[name].examples
+    found = []
+    for k in range(BATCH):
+        if k % 2:
+            text = mutated(random, random.choice(examples))
+        else:
+            text = hostile_text(random, random.choice((100, 2000, 20_000)))
+        found.append(text.encode("utf-8", "surrogatepass"))
+    return found
+
+
+def parse_all(name: str, seed: int) -> list[str]:
+    """The problems of the plan's texts, each kind of problem once, with the first text that has it."""
+    problems: dict[str, str] = {}
+    for content in texts(name, seed):
+        begin = time.process_time()
+        problem = try_parser(PARSERS[name], content)
+        seconds = time.process_time() - begin
+        if problem:
+            problems.setdefault(without_details(problem), f"{name}: {problem} on {content[:80]!r}")
+        if seconds > SLOW:
+            text = f"{name}: {seconds:.1f} s for {len(content)} bytes {content[:60]!r}"
+            problems.setdefault("slow", text)
+    return list(problems.values())
+
+
+def run(plan: Plan, folder: Path) -> Result:
+    name = plan["parser"]
+    problems, ended = call_in_child(lambda: parse_all(name, plan["seed"]), folder)
+    if problems is None:
+        line = ended.err.strip().splitlines()[-1:] or [""]
+        problems = [f"{name}: ends with {ended.code}: {line[0]}"]
+    findings = tuple(
+        Finding(outcome="wrong" if "control tokens" in p else "unclear", text=p) for p in problems
+    )
+    return Result(findings=findings, trials=BATCH)
+
+
+PARSING = Kind(
+    name="parsers",
+    doc="random and mutated texts to the readers of answers, mathematics, boxes, YAML, tables and chats",
+    draw=draw,
+    run=run,
+    share=0.7,
+)
