@@ -39,7 +39,9 @@ def generate_answers(run: Path, rows: list[dict[str, Any]]) -> list[str]:
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
         pixels = images(
-            images=[Image.open(run / row["images"][0]).convert("RGB") for row in part],
+            images=[
+                Image.open(run / row["images"][0], formats=["PNG"]).convert("RGB") for row in part
+            ],
             return_tensors="pt",
         )
         texts = [

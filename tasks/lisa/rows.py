@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +10,13 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Picture, Row, Source, read_file
 from vlrft.schema import DataError
+from vlrft.vision.images import open_size
 from vlrft.vision.masks import bounding_box
 
 from .polygons import paint
 
 PICTURES = (".jpg", ".jpeg", ".png")
 RECTANGLE = "rectangle"
-SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
-ORIENTATION = 0x0112
 FARTHEST = 1e6  # pixels; also refuses what is not finite
 
 
@@ -113,7 +111,7 @@ def _annotation(
         raise DataError(f"{name}: no instruction")
     if not within:
         raise DataError(f"{name}: a polygon's point is no place of a picture")
-    size = _size(picture)
+    size = open_size(picture.read(), picture.name)
     target = bounding_box(paint(shapes, size))
     if target is None:
         raise DataError(f"{name}: no target: its polygons are empty, flags or ignored")
@@ -130,15 +128,3 @@ def _text(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:  # some of ReasonSeg's files are in it
         return content.decode("cp1252", errors="replace")
-
-
-def _size(picture: Picture) -> tuple[int, int]:
-    """Width and height of the upright picture, from its header."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(picture.read())) as image:
-            turned = image.getexif().get(ORIENTATION) in SIDEWAYS
-            return (image.height, image.width) if turned else image.size
-    except Exception as e:  # decoders raise OSError, SyntaxError, struct.error, …
-        raise DataError(f"{picture.name}: no picture ({type(e).__name__})") from e

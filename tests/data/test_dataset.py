@@ -61,7 +61,7 @@ def test_the_error_names_a_file_that_is_no_picture(content: bytes) -> None:
 
 
 def test_a_picture_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vlrft.vision.images.MAX_PIXELS", 99)
+    monkeypatch.setattr("vlrft.vision.picture_files.MAX_PIXELS", 99)
     with pytest.raises(DataError, match="x cannot be read: it has more than 99 pixels"):
         open_image(encode(noise_image(10, 10)), "x")
 

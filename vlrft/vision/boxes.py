@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from vlrft.vision.limits import MAX_RATIO
+
 Box = tuple[float, float, float, float]
 
 THOUSAND = 1000.0
@@ -50,9 +52,9 @@ def resized_size(
     """The width and height of an image after resizing as Qwen2-VL's image processor does (transformers' `smart_resize`):
     multiples of `factor`, an area within the bounds, the aspect ratio kept as nearly as they allow.
 
-    Raises ValueError for an image more than 200 times as long as it is wide.
+    Raises ValueError for an image more than MAX_RATIO times as long as it is wide.
     """
-    if max(width, height) > 200 * min(width, height):
+    if max(width, height) > MAX_RATIO * min(width, height):
         raise ValueError(f"an image of {width} x {height} pixels is too long for its width")
     w, h = round(width / factor) * factor, round(height / factor) * factor
     if w * h > max_pixels:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from vlrft.grading import read_answer, read_box
 from vlrft.reporting.html.run_data import JsonRow
+from vlrft.schema import DataError
 from vlrft.vision.boxes import Box
+from vlrft.vision.images import open_image
 
 MAX_CHARACTERS = 600
 MAX_PIXELS = 480  # the longer side of an image: the page stays small enough to send
@@ -132,13 +132,12 @@ def data_uri(path: Path) -> str:
     """The image as the source of an <img>, shrunk to MAX_PIXELS; "" when it cannot be read."""
     try:
         content = path.read_bytes()
-        with Image.open(io.BytesIO(content)) as image:
-            image.load()
-            if max(image.size) > MAX_PIXELS:
-                small = io.BytesIO()
-                image.thumbnail((MAX_PIXELS, MAX_PIXELS))
-                image.save(small, format="PNG")
-                content = small.getvalue()
-    except OSError:
+        image = open_image(content, path.name)
+    except (OSError, DataError):
         return ""
+    if max(image.size) > MAX_PIXELS:
+        small = io.BytesIO()
+        image.thumbnail((MAX_PIXELS, MAX_PIXELS))
+        image.save(small, format="PNG")
+        content = small.getvalue()
     return "data:image/png;base64," + base64.b64encode(content).decode()
