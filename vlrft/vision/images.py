@@ -46,7 +46,9 @@ def upright_rgb(image: PilImage, where: str = "image") -> PilImage:
     """The image in RGB as a viewer shows it: turned by its EXIF tag, transparency on white. Raises DataError with `where`."""
     try:
         check_size(image)
-        if image.format not in (None, *OWN_NAMES) and getattr(image, "tile", ()):  # not decoded yet
+        if image.format not in (None, *OWN_NAMES) and getattr(
+            image, "tile", None
+        ):  # not decoded yet
             raise ValueError(f"not a {ALLOWED} image, it is {image.format}")
         with LOCKS[id(image) % len(LOCKS)]:
             image.load()
