@@ -13,7 +13,7 @@ from vlrft.engine.single import Single, SingleEngine
 from vlrft.memory.rank_memory import GradientMemory
 from vlrft.memory.shapes import WeightBytes
 from vlrft.policy.load import load_policy
-from vlrft.schema.errors import NonFiniteError
+from vlrft.schema.errors import DivergedError, NonFiniteError
 from vlrft.testing.small_policies import CORPUS, tiny_config
 
 
@@ -73,6 +73,14 @@ def test_a_step_without_a_finite_gradient_changes_nothing() -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, engine.parameters, strict=True))
     assert all(p.grad is None for p in engine.parameters)
     assert engine.steps == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_step_after_which_a_weight_is_not_finite_is_an_error(dtype: str) -> None:
+    engine = make_engine(dtype, weight_decay=1e45)
+    give_gradients(engine, 1.0)
+    with pytest.raises(DivergedError, match=r"after the optimiser step, such as model\.\w+"):
+        engine.step()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -30,7 +30,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels
-from vlrft.schema.errors import SelfCheckError
+from vlrft.schema.errors import NonFiniteError, SelfCheckError
 from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
 
 TOLERANCE = 1e-5
@@ -316,6 +316,18 @@ def test_self_check_passes_and_names_the_row_that_differs(
     monkeypatch.setattr("vlrft.policy.backbone.block_mask", all_causal)
     with pytest.raises(SelfCheckError, match=r"^sample/\d+: packed and replicated .* 0.0001"):
         self_check(policy, items, mask=mask, temperature=1.0, names=names)
+
+
+def test_self_check_says_so_where_the_log_probs_are_not_finite(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tiny("qwen2_vl")
+    items, mask = mixed_items(policy)
+    monkeypatch.setattr(
+        policy.backbone.head.weight, "data", policy.backbone.head.weight * torch.nan
+    )
+    with pytest.raises(NonFiniteError, match=r"^row 0: the policy's log-probs are NaN or infinite"):
+        self_check(policy, items, mask=mask, temperature=1.0)
 
 
 def test_self_check_holds_with_dropout_and_leaves_the_modules_as_they_were() -> None:

@@ -15,7 +15,7 @@ from vlrft.rollout.engines import Limits, Request, Sampling
 from vlrft.rollout.play import drop_failed, play
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Task
-from vlrft.schema.errors import EnvError
+from vlrft.schema.errors import EnvError, NonFiniteError
 from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.testing.small_policies import ask, noise_image, sample
 from vlrft.tracing.phases import PhaseTimer
@@ -268,3 +268,20 @@ def test_the_time_of_environments_is_a_phase_of_its_own(tiny: Tiny) -> None:
     with phases.running():
         play_once(tiny("qwen2").chat, "plain", ["1", "2", "3"])
     assert "environment" in phases.seconds
+
+
+class NanEngine(Table):
+    """The second of the completions has a log-prob that is NaN."""
+
+    def generate(self, requests, sampling):  # type: ignore[no-untyped-def]
+        (pieces,) = super().generate(requests, sampling)  # type: ignore[no-untyped-call]
+        return [(pieces[0], replace(pieces[1], logprobs=(0.0, float("nan"))[: len(pieces[1].ids)]))]
+
+
+def test_a_sampled_token_without_a_finite_log_prob_is_an_error_that_names_the_sample(
+    tiny: Tiny,
+) -> None:
+    chat = tiny("qwen2").chat
+    engine = NanEngine(chat, ["1"], ["1"])
+    with pytest.raises(NonFiniteError, match=r"sample game: log-probs .* in 1 of 2 completions"):
+        play(loaded_task(), [sample("game", "anchor")], engine, chat, SAMPLING, seeds=[[0, 1]])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
@@ -177,7 +179,9 @@ def test_steps_that_are_not_finite_are_skipped_and_stop_the_run(
 
     def poisoned(engine: Any, *rest: Any) -> Any:
         if engine.policy.poison:
-            next(engine.policy.model.parameters()).data.fill_(float("nan"))
+            engine.scorer = lambda *inputs: [
+                part * torch.nan for part in engine.policy.scorer(*inputs)
+            ]
         return update(engine, *rest)
 
     def save_and_poison(self: Policy, path: Path) -> None:
@@ -193,6 +197,45 @@ def test_steps_that_are_not_finite_are_skipped_and_stop_the_run(
         torch.isfinite(v).all()
         for v in load_file(run / "checkpoints" / "step_1" / "model.safetensors").values()
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "step", "reason"),
+    [
+        ("lr=1e9", 4, "log-probs are NaN or infinite, even on a short prompt"),
+        ("weight_decay=1e45", 3, "weights are NaN or infinite after the optimiser step"),
+    ],
+)
+def test_a_policy_that_diverges_is_not_saved_and_the_run_says_what_to_lower(
+    config: Callable[..., Config], tmp_path: Path, setting: str, step: int, reason: str
+) -> None:
+    run, diverging = tmp_path / "run", config(f"stages.1.update.{setting}")
+    with pytest.raises(TrainingStopped, match=f"stops after step {step}: .*{reason}") as stopped:
+        train(diverging, out=run)
+    assert f"last good checkpoint: {run}/checkpoints/step_3; --resume" in str(stopped.value)
+    assert f"lower update.lr ({1e9 if 'lr' in setting else 1e-3:g})" in str(stopped.value)
+    assert "of stage gpg" in str(stopped.value)
+    assert (run / "checkpoints" / "last").resolve().name == "step_3"
+    assert not (run / "checkpoints" / "step_4").exists()
+
+
+def test_a_resumed_run_passes_over_a_checkpoint_of_a_policy_that_diverged(
+    config: Callable[..., Config], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As earlier versions wrote them: its hashes are right and its weights are finite."""
+    whole = train(config(), out=tmp_path / "whole")
+    run = tmp_path / "run"
+    shutil.copytree(whole, run, symlinks=True)
+    last = run / "checkpoints" / "step_6"
+    state = last / "trainer" / "state.safetensors"
+    tensors = load_file(state)
+    save_file({k: v * 1e30 if "weights/" in k else v for k, v in tensors.items()}, state)
+    manifest = json.loads((last / "manifest.json").read_text())
+    manifest["files"]["trainer/state.safetensors"] = hashlib.sha256(state.read_bytes()).hexdigest()
+    (last / "manifest.json").write_text(json.dumps(manifest))
+    train(config(), out=run, resume=True)
+    assert "step_6 holds a policy whose log-probs are NaN or infinite" in capsys.readouterr().err
+    assert_same_run(whole, run)
 
 
 def test_a_group_of_one_is_refused_by_algorithms_that_compare_rollouts(

@@ -44,7 +44,11 @@ class Optimiser(Protocol):
         ...
 
     def step(self) -> dict[str, float]:
-        """One optimiser step; returns `grad_norm` and `lr`. Raises NonFiniteError and then changes no weight."""
+        """One optimiser step; returns `grad_norm` and `lr`.
+
+        Raises NonFiniteError, and then changes no weight; and DivergedError where a weight is not finite afterwards (see
+        `vlrft.engine.finite_weights`).
+        """
         ...
 
     def discard(self) -> None:

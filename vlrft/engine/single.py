@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import ALONE, Ranks
+from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.protocols import ScorerCall
 from vlrft.memory.rank_memory import GradientMemory, RankMemory
@@ -122,6 +123,7 @@ class SingleEngine:
                 parameter.copy_(weight)
         self.discard()
         self.steps += 1
+        require_finite_weights(zip(self.names, self.parameters, strict=True))
         return {"grad_norm": norm, "lr": rate}
 
     def discard(self) -> None:

@@ -13,6 +13,7 @@ from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
+from vlrft.policy.finite import nonfinite_names
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
@@ -59,6 +60,7 @@ def load_policy(
         source = os.path.expanduser(str(config.model))
         trust = config.trust_remote_code
         model = load_model(source, dtype=dtype, attention=attention, trust_remote_code=trust)
+        _refuse_nonfinite(model, source)
         tokenizer = load_tokenizer(source, trust_remote_code=trust)
         vision = vision_family(model)
         processor = None
@@ -77,6 +79,18 @@ def load_policy(
         checkpoint_activations(model.get_base_model() if config.lora else model)
     model.train()
     return Policy(model, chat)
+
+
+def _refuse_nonfinite(model: nn.Module, source: str) -> None:
+    """Raises ConfigError, naming a weight, for a model with NaN or infinite weights."""
+    names = nonfinite_names(model.named_parameters())
+    if names:
+        raise ConfigError(
+            [
+                f"policy.model={source}: {len(names)} of its weights hold NaN or infinite numbers, such as {names[0]}; "
+                "use an earlier checkpoint, or another copy of the model"
+            ]
+        )
 
 
 def checkpoint_activations(model: Any) -> None:

@@ -5,6 +5,7 @@ Both, and the sampler, define log-probs alike: log-softmax(logits / temperature)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from vlrft.policy.linear_logprobs import logprobs_of_logits
 from vlrft.policy.packing import PackItem, pack
 from vlrft.policy.policy import Policy
 from vlrft.schema import Pixels
-from vlrft.schema.errors import SelfCheckError
+from vlrft.schema.errors import NonFiniteError, SelfCheckError
 from vlrft.tracing.phases import phase
 
 BOUNDS = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -110,11 +111,11 @@ def self_check(
     """The largest difference between packed and replicated log-probs, without dropout and without gradients.
 
     Raises SelfCheckError, with the row's name from `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
-    precision 0.25).
+    precision 0.25), and NonFiniteError where a log-prob is NaN or infinite.
     """
     bound = BOUNDS.get(policy.dtype, HALF_BOUND)
     worst = 0.0
-    with torch.no_grad(), _no_dropout(policy.model):
+    with torch.no_grad(), without_dropout(policy.model):
         packed = packed_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
         for rows, part in _parts(items, len(policy.banned)):
             expected = replicated_logprobs(
@@ -123,8 +124,13 @@ def self_check(
             gaps = (packed[rows] - expected).abs().amax(1)
             gap, row = float(gaps.max()), int(gaps.argmax())
             worst = max(worst, gap)
-            if not gap <= bound:
-                name = names[rows.start + row] if names else f"row {rows.start + row}"
+            name = names[rows.start + row] if names else f"row {rows.start + row}"
+            if not math.isfinite(gap):
+                raise NonFiniteError(
+                    f"{name}: the policy's log-probs are NaN or infinite; its weights are not finite or too large, or an "
+                    "answer has a token that the policy never samples"
+                )
+            if gap > bound:
                 raise SelfCheckError(
                     f"{name}: packed and replicated log-probs differ by {gap:.2g}, more than {bound:g} "
                     f"({policy.dtype}); this architecture or attention does not suit the packed forward"
@@ -156,7 +162,7 @@ def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[slice, list[
 
 
 @contextmanager
-def _no_dropout(model: nn.Module) -> Iterator[None]:
+def without_dropout(model: nn.Module) -> Iterator[None]:
     """A context without dropout; everything else, such as activation checkpointing, is as in training."""
     active = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.training]
     for module in active:

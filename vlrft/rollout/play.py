@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from vlrft.schema import (
     Rollout,
     Sample,
 )
-from vlrft.schema.errors import EnvError
+from vlrft.schema.errors import EnvError, NonFiniteError
 from vlrft.scoring.rewards import score_groups
 from vlrft.tracing.phases import phase, work_on
 
@@ -165,7 +166,24 @@ def sample_completions(
     by_episode: dict[int, Piece] = {}
     for places, pieces in zip(indices.values(), completions, strict=True):
         by_episode.update(zip(places, pieces, strict=True))
-    return [by_episode[k] for k in range(len(running))]
+    in_order = [by_episode[k] for k in range(len(running))]
+    _require_finite([episode.sample.id for episode in running], in_order)
+    return in_order
+
+
+def _require_finite(samples: Sequence[str], pieces: Sequence[Piece]) -> None:
+    """Raises NonFiniteError where the policy gave a token of a completion a log-prob that is NaN or infinite."""
+    broken = [
+        sample
+        for sample, piece in zip(samples, pieces, strict=True)
+        if not math.isfinite(sum(piece.logprobs))
+    ]
+    if broken:
+        raise NonFiniteError(
+            f"sample {broken[0]}: log-probs of sampled tokens are not finite, in {len(broken)} of {len(pieces)} "
+            "completions: the policy's weights are too large or not finite",
+            samples=tuple(dict.fromkeys(broken)),
+        )
 
 
 def drop_failed(groups: Sequence[Group], limits: EnvConfig, min_group: int = 1) -> list[Group]:

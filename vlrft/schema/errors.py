@@ -16,6 +16,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × ObjectiveError     (ValueError)          an objective is not defined for the step
       × ReplayError        (ValueError)          a rollout cannot be stored for replay
       × NonFiniteError     (FloatingPointError)  a log-prob, a loss or a gradient is NaN or infinite
+      × DivergedError      (FloatingPointError)  weights that an update left NaN, infinite or too large to use
       × SelfCheckError     (RuntimeError)        the packed forward pass differs from the plain one
       × RanksError         (RuntimeError)        the processes of a run cannot work together
       × CheckpointError    (OSError)             a checkpoint cannot be written or read
@@ -102,6 +103,10 @@ class NonFiniteError(VlrftError, FloatingPointError):
         super().__init__(message)
         self.rows = rows
         self.samples = samples
+
+
+class DivergedError(VlrftError, FloatingPointError):
+    """A policy that an update left unusable: its weights, or its log-probs on any prompt, are NaN or infinite."""
 
 
 class SelfCheckError(VlrftError, RuntimeError):

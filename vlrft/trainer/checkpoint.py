@@ -81,28 +81,28 @@ class Checkpoints:
             if final.exists():
                 shutil.rmtree(final)
             draft.rename(final)
-            self._point_last(final)
+            self.point_last(final)
             self._prune(step)
         except (OSError, SafetensorError) as e:
             reason = getattr(e, "strerror", None) or e
             raise CheckpointError(f"{final}: cannot be written ({reason})") from e
         return final
 
-    def latest(self) -> Path | None:
+    def latest(self, before: int | None = None) -> Path | None:
         """The newest intact checkpoint, None where there is no checkpoint; damaged ones are reported and skipped.
 
-        Raises CheckpointError where all are damaged.
+        `before`: of those of earlier steps than this. Raises CheckpointError where none of the checkpoints can be used.
         """
         steps = sorted(self._steps(), key=_number, reverse=True)
+        steps = [p for p in steps if before is None or _number(p) < before]
         for path in steps:
             damage = _damage(path)
             if damage is None:
                 return path
             self.message(f"{path} is damaged ({damage}); trying the checkpoint before it")
-        if steps:
-            raise CheckpointError(
-                f"{self.root}: all checkpoints are damaged; start again with --overwrite"
-            )
+        if steps or before is not None:
+            which = "all checkpoints are damaged" if before is None else "no checkpoint can be used"
+            raise CheckpointError(f"{self.root}: {which}; start again with --overwrite")
         return None
 
     def load_state(self, path: Path) -> TrainerState:
@@ -124,7 +124,8 @@ class Checkpoints:
             else:
                 shutil.rmtree(draft)
 
-    def _point_last(self, final: Path) -> None:
+    def point_last(self, final: Path) -> None:
+        """Makes the link `last` point to this checkpoint."""
         link = self.root / ".writing_last"
         link.symlink_to(final.name)
         os.replace(link, self.root / "last")

@@ -12,11 +12,13 @@ from vlrft.engine import TrainEngine
 from vlrft.evaluation.evaluate import evaluate
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.rollouts import play_evaluation
+from vlrft.policy.finite import has_finite_logprobs
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import RolloutEngine
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
+from vlrft.schema.errors import DivergedError
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
@@ -42,6 +44,7 @@ class Run:
     ranks: Ranks = ALONE
     step: int = 0  # finished steps
     resumed: TrainerState | None = None
+    checkpoint: Path | None = None  # the latest that was written or restored
     score: float | None = None  # mean of the latest evaluation
 
     def due(self, every: int) -> bool:
@@ -75,7 +78,14 @@ class Run:
 
     @phase("save")
     def save(self, engine: TrainEngine, reference: Policy | None) -> Path:
-        """Writes a checkpoint of the current step on the first rank. An error there is raised on every rank."""
+        """Writes a checkpoint of the current step on the first rank. An error there is raised on every rank.
+
+        Raises DivergedError, and writes nothing, where the policy gives no finite log-probs.
+        """
+        if not has_finite_logprobs(self.policy, self.ranks):
+            raise DivergedError(
+                "the policy's log-probs are NaN or infinite, even on a short prompt"
+            )
         optimiser = engine.state()
 
         def write() -> Path:
@@ -91,7 +101,8 @@ class Run:
             return self.checkpoints.save(self.step, self.policy.save, state, self.score)
 
         with engine.unsharded_on_first_rank():
-            return self.ranks.run_on_first(write)
+            self.checkpoint = self.ranks.run_on_first(write)
+        return self.checkpoint
 
     def restore(self, path: Path) -> None:
         """Restores the run from a checkpoint."""

@@ -26,6 +26,7 @@ from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
+from vlrft.trainer.divergence import restore_latest
 from vlrft.trainer.run import Run
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
@@ -106,9 +107,7 @@ def open_run(
         ranks=ranks,
     )
     if resume:
-        checkpoint = ranks.run_on_first(run.checkpoints.latest)
-        if checkpoint is not None:
-            run.restore(checkpoint)
+        checkpoint = restore_latest(run)
         log.resume_from(run.step, fresh=checkpoint is None)
     rollout.load_weights(policy.weights(), run.step)
     return run

@@ -15,6 +15,7 @@ from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.schema.errors import TrainingStopped
 from vlrft.tracing.phases import work_on
+from vlrft.trainer.divergence import stopping_at_divergence
 from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.stage import Stage
@@ -31,7 +32,8 @@ def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = 
                 run.evaluate("init")
             for stage in run.stages:
                 if run.step < stage.settings.last:
-                    train_stage(run, stage)
+                    with stopping_at_divergence(run, stage.settings):
+                        train_stage(run, stage)
         finally:
             run.close()
         ranks.run_on_first(lambda: write_report(out))

@@ -82,3 +82,16 @@ def test_a_rows_uniforms_depend_on_its_seed_alone() -> None:
     assert not torch.equal(one[0], one[1])
     assert one.min() >= 0
     assert one.max() < 1
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 1.0}, {"temperature": 0.0}, {"top_p": 0.5}])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_logits_that_are_not_finite_give_log_probs_that_are_not(
+    value: float, settings: dict[str, Any]
+) -> None:
+    rows = torch.stack([LOGITS, torch.full((4,), value)])
+    uniform = torch.tensor([0.45, 0.45], dtype=torch.float64)
+    tokens, logprobs = sample_tokens(rows, uniform, NONE, **{"temperature": 1.0, **settings})
+    assert tokens[0] == 1
+    assert 0 <= tokens[1] < 4
+    assert logprobs.isfinite().tolist() == [True, False]

@@ -22,6 +22,7 @@ from vlrft.engine.deepspeed.zero3 import (
     gather_on_rank,
     restore_module,
 )
+from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.protocols import ScorerCall
 from vlrft.policy.policy import Policy
@@ -143,6 +144,8 @@ class DeepSpeedEngine:
             raise NonFiniteError(f"the gradient norm is {norm}")
         self.steps += 1
         self.adam_steps += 1
+        shards = ((f"part {k} of the weights", shard) for k, shard in enumerate(self._shards()))
+        require_finite_weights(shards, self.ranks)
         return {"grad_norm": norm, "lr": rate}
 
     def discard(self) -> None:

@@ -136,8 +136,11 @@ class HfEngine:
             lengths[batch[ends]] = t + 1
             finished[batch[ends]] = True
             unfinished = ~finished[batch]
-            count = int(unfinished.sum())
-            if count == 0 or t == steps - 1:
+            broken = ~logprob.isfinite()
+            count, failed = torch.stack([unfinished.sum(), broken.sum()]).tolist()
+            if (
+                count == 0 or failed or t == steps - 1
+            ):  # `play` refuses the log-probs that are not finite
                 break
             if count < KEEP_SHARE * len(batch):
                 index = unfinished.nonzero()[:, 0]

@@ -34,7 +34,8 @@ def sample_tokens(
     """For each row a token and its log-prob under the distribution that it was sampled from.
 
     The cumulative distribution is inverted at `uniform`. `temperature` 0 takes the likeliest token, with its log-prob
-    at temperature 1. Computed in float32 at least; banned tokens have probability 0.
+    at temperature 1. Computed in float32 at least; banned tokens have probability 0. A row whose logits are not finite
+    gets some token, with a log-prob that is not finite.
     """
     if logits.dtype != torch.float64:
         logits = logits.float()
@@ -50,6 +51,7 @@ def sample_tokens(
     sampled = torch.searchsorted(cumulative, uniform[:, None] * total, right=True)
     last = torch.searchsorted(cumulative, total)  # the last token with any probability
     tokens = torch.minimum(sampled, last)[:, 0]  # rounding may point past it
+    tokens = tokens.clamp(max=logits.shape[1] - 1)  # NaN: past every token
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
