@@ -19,13 +19,13 @@ _LETTERS = "ABCDEF"
 
 
 def visualthinker(completion: str, sample: Sample) -> float | None:
-    """VisualThinker's training reward: 1.0 when math-verify takes the whole completion for the gold answer, when the
-    text of the first answer tag is the gold text, or when the last separate letter A to H in it is the gold answer;
-    else 0.0. None when the gold answer is not a choice.
+    """VisualThinker's training reward: 1.0 when math-verify takes the whole completion for the gold answer in its tag,
+    when the text of the first answer tag is the gold text, or when the last separate letter A to H in it is the gold
+    answer; else 0.0. None when the gold answer is not a choice.
 
-    Defects: case matters (`Yes` is not `yes`), and so does a full stop; math-verify takes the last number of the
-    thinking for a counting question's answer; without a tag the whole completion is the answer; of letters with one
-    space between them every second is skipped. Raises DataError for a gold answer that is not text.
+    Defects: case matters (`Yes` is not `yes`), and so does a full stop; math-verify reads no number directly after
+    a tag, so that `<answer>3</answer>` is no gold answer to it; without a tag the whole completion is the answer; of
+    letters with one space between them every second is skipped. Raises DataError for a gold answer that is not text.
     """
     if not expects(sample, "choice"):
         return None
@@ -33,14 +33,14 @@ def visualthinker(completion: str, sample: Sample) -> float | None:
     tag = tagged(completion, lines=False)
     answer = (completion if tag is None else tag).strip()
     letters = _LONE_LETTER.findall(answer)
-    if answer == gold or (letters and letters[-1] == gold):
+    if answer == gold.strip() or (letters and letters[-1] == gold.strip()):
         return 1.0
-    return float(math_agrees(completion, gold))
+    return float(math_agrees(completion, f"<answer>{gold}</answer>"))
 
 
 def cvbench(completion: str, sample: Sample) -> float | None:
     """VisualThinker's CV-Bench grader: 1.0 when math-verify finds the right letter or the right option's text in the
-    first answer tag, or without a tag in the whole output; else 0.0. None when the gold answer is not a choice.
+    first answer tag, or where that is missing or empty in the whole output; else 0.0. None when the gold answer is not a choice.
 
     Defects: an option's text counts only in the option's own case (`Above` is wrong where the option is `above`); the
     article of `the bookcase (highlighted by a red box)` is read as letter a, so that prose is biased to the first
@@ -53,8 +53,7 @@ def cvbench(completion: str, sample: Sample) -> float | None:
     if not letter and gold in options:
         letter = ascii_uppercase[options.index(gold)]
     text = options[ascii_uppercase.index(letter)] if letter else gold
-    tag = tagged_line(completion)
-    answer = completion if tag is None else tag
+    answer = tagged_line(completion) or completion
     arguments = (answer, letter, text, tuple(options))
     return sandboxed_worker().call(_cvbench, arguments, SECONDS, LIBRARIES) or 0.0
 

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from vlrft.grading import expects, gold_texts, sandboxed_worker
 from vlrft.schema import Sample
 
+from ._easyr1 import close_tags
+from ._math_forms import mathruler_form, oat_form
 from ._math_verify import LIBRARIES, SECONDS, library, parse, verify
 from ._prm800k import same_answer
+from ._visual_rft import tagged
 
-_ANSWER = re.compile(r"<answer>(.*?)</answer>")  # without DOTALL, as released
-_TAG_SPACE = re.compile(r"\s*(<|>|/)\s*")
+_BRACE = re.compile(r"[{}]")
 
 
 def r1v(completion: str, sample: Sample) -> float | None:
@@ -57,10 +59,10 @@ def mathruler(completion: str, sample: Sample) -> float | None:
 
 
 def dr_grpo(completion: str, sample: Sample) -> float | None:
-    """Dr.GRPO's reward (oat, `fast`): the last `\\boxed{…}` or `\\fbox{…}`, which is required, compared as in
-    `mathruler`.
+    """Dr.GRPO's reward (oat, `fast`): the last `\\boxed{…}`, which is required, compared as in `mathruler`, with more
+    units and one name for all matrices.
 
-    Defects: those of `mathruler`'s comparison.
+    Defects: those of `mathruler`'s comparison; single letters such as `a` and `t` are units, so that `x=a` is `x=t`.
     """
     return _call_worker(_dr_grpo, completion, sample)
 
@@ -73,6 +75,12 @@ def open_r1(completion: str, sample: Sample) -> float | None:
     completion; an answer outside of LaTeX marks is not read.
     """
     return _call_worker(_open_r1, completion, sample, _solutions)
+
+
+def open_rs_length(completion: str, sample: Sample) -> float | None:
+    """Whether the length reward of open-rs takes an answer for right: as `open_r1`, but a unit inside of
+    `$\\boxed{…}$` makes an answer wrong."""
+    return _call_worker(_open_rs_length, completion, sample, _solutions)
 
 
 def lighteval(completion: str, sample: Sample) -> float | None:
@@ -101,8 +109,8 @@ def _call_worker(
 
 
 def _r1v(completion: str, gold_answers: tuple[str, ...]) -> float:
-    tag = _ANSWER.search(completion)
-    answer = tag[1].strip() if tag else completion.strip()
+    tag = tagged(completion, lines=False)
+    answer = (completion if tag is None else tag).strip()
     return float(
         any(
             verify(parse(completion), parse(f"<answer> {gold} </answer>")) or answer == gold.strip()
@@ -117,17 +125,34 @@ def _r1v_eval(completion: str, gold_answers: tuple[str, ...]) -> float:
 
 
 def _mathruler(completion: str, gold_answers: tuple[str, ...]) -> float:
-    boxed = _last_box(_TAG_SPACE.sub(r"\1", completion), ("\\boxed{",))
+    text = close_tags(completion)
+    start = text.rfind("\\boxed{")
+    boxed = None if start < 0 else _box(text, start + len("\\boxed"))
     answer = "None" if boxed is None else boxed.strip()
-    return float(any(same_answer(answer, gold) for gold in gold_answers))
+    return float(any(same_answer(answer, gold, mathruler_form) for gold in gold_answers))
 
 
 def _dr_grpo(completion: str, gold_answers: tuple[str, ...]) -> float:
-    boxed = _last_box(completion, ("\\boxed{", "\\fbox{"))
-    return float(boxed is not None and any(same_answer(boxed, gold) for gold in gold_answers))
+    answer = _last_box(completion)
+    golds = [_last_box(gold) if "\\boxed" in gold else gold for gold in gold_answers]
+    return float(
+        answer is not None
+        and any(gold is not None and same_answer(answer, gold, oat_form) for gold in golds)
+    )
 
 
 def _open_r1(completion: str, gold_answers: tuple[str, ...]) -> float:
+    return _match_latex(completion, gold_answers, "all")
+
+
+def _open_rs_length(completion: str, gold_answers: tuple[str, ...]) -> float:
+    return _match_latex(completion, gold_answers, True)
+
+
+def _match_latex(completion: str, gold_answers: tuple[str, ...], boxed: str | bool) -> float:
+    """open-r1's comparison. `boxed`: math-verify's setting, which the authors' two rewards give differently. With True,
+    no value that it documents, a box between dollar signs is not opened, so that a unit in it stays: `$\\boxed{7\\text{
+    cm}}$` is 7 only with `all`."""
     module = library()
     style = module.LatexExtractionConfig(
         normalization_config=importlib.import_module("latex2sympy2_extended").NormalizationConfig(
@@ -135,7 +160,7 @@ def _open_r1(completion: str, gold_answers: tuple[str, ...]) -> float:
             units=True,
             malformed_operators=False,
             nits=False,
-            boxed="all",
+            boxed=boxed,
         ),
         boxed_match_priority=0,
         try_extract_without_anchor=False,
@@ -174,14 +199,17 @@ def _latex(gold: str) -> str:
     return gold if "$" in gold or "\\boxed" in gold else f"${gold}$"
 
 
-def _last_box(text: str, openings: tuple[str, ...]) -> str | None:
-    """The content of the last box of the whole text; None when there is none, or its braces do not balance."""
-    start, opening = max((text.rfind(opening), opening) for opening in openings)
-    if start < 0:
-        return None
-    depth = 1
-    for place in range(start + len(opening), len(text)):
-        depth += (text[place] == "{") - (text[place] == "}")
+def _last_box(text: str) -> str | None:
+    """The content of the last `\\boxed`; None when it has no braces, or they do not balance."""
+    start = text.rfind("\\boxed") + len("\\boxed")
+    return _box(text, start) if start >= len("\\boxed") and text.startswith("{", start) else None
+
+
+def _box(text: str, start: int) -> str | None:
+    """The content of the braces that open at `start`; None when they do not close."""
+    depth = 0
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
         if depth == 0:
-            return text[start + len(opening) : place]
+            return text[start + 1 : brace.start()]
     return None

@@ -19,17 +19,17 @@ def refuse_frame(sample: Sample) -> None:
 
 def tagged(text: str, *, lines: bool) -> str | None:
     """The first match of `<answer>(.*?)</answer>`, which spans lines only with `lines`; in linear time, unlike a
-    search for the pattern."""
+    search for the pattern: a line that holds no match is never read again."""
     start = text.find("<answer>")
     while start >= 0:
         inside = start + len("<answer>")
-        end = text.find("</answer>", inside)
-        if end < 0:
-            return None
-        line = -1 if lines else text.find("\n", inside, end)
-        if line < 0:
+        line_end = -1 if lines else text.find("\n", inside)
+        end = text.find("</answer>", inside, len(text) if line_end < 0 else line_end)
+        if end >= 0:
             return text[inside:end]
-        start = text.find("<answer>", line)
+        if line_end < 0:
+            return None
+        start = text.find("<answer>", line_end)
     return None
 
 

@@ -7,11 +7,12 @@ import re
 from vlrft.grading import read_answer, read_boxed
 from vlrft.schema import Sample
 
+from ._easyr1 import close_tags
+
 __all__ = ["easyr1", "format", "open_rs", "r1"]
 
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 _JUNCTION = re.compile(r"</think>\s*<answer>")
-_TAG_SPACE = re.compile(r"\s*([<>/])\s*")
 
 
 def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like its file)
@@ -54,7 +55,7 @@ def easyr1(completion: str, sample: Sample) -> float:
 
     White space around `<`, `>` and `/` is removed first. Defects: an empty box has the form.
     """
-    text = _TAG_SPACE.sub(r"\1", _whole(completion, sample))
+    text = close_tags(_whole(completion, sample))
     if not text.startswith("<think>"):
         return 0.0
     place = len("<think>")

@@ -11,7 +11,7 @@ import re
 
 from vlrft.schema import DataError, Sample, best_score
 
-from .math_answer import open_r1
+from ._released_math import open_rs_length
 
 __all__ = ["cosine", "length", "open_rs_cosine"]
 
@@ -50,16 +50,18 @@ def open_rs_cosine(completion: str, sample: Sample) -> float | None:
     one, as the cosine falls from 0 to 1000 characters (tag `length_budget`; experiment 3 has 3584); None when the
     gold answer is not mathematics.
 
-    An answer is right by `math_answer.open_r1`. Defects: characters, where tokens were meant; beyond that length the
+    An answer is right by `math_answer.open_r1`, except that a unit in `$\\boxed{…}$` makes it wrong. Defects: characters, where tokens were meant; beyond that length the
     cosine rises again, so that 2000 characters earn as much as none and 3000 as much as 1000; a long wrong answer loses
     more than a short one, and the shortest costs nothing; where the solution has no readable LaTeX, every completion
     earns 1.0. Raises as `length` and `open_r1`.
     """
     budget = _budget(sample, RELEASED)
-    right = open_r1(completion, sample)
+    right = open_rs_length(completion, sample)
     if right is None:
         return None
-    if right and open_r1("", sample):  # even an empty answer is right: the solution cannot be read
+    if right and open_rs_length(
+        "", sample
+    ):  # even an empty answer is right: the solution cannot be read
         return 1.0
     least = 0.5 if right else -0.5
     return least + 0.25 * (1 + math.cos(math.pi * len(completion) / budget))

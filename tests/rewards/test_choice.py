@@ -52,6 +52,42 @@ def test_a_class_name(answer: str, score: float) -> None:
     assert choice(f"<answer>{answer}</answer>", BREED) == score
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("Straße", "STRASSE"), ("file", "ﬁle"), ("Kiss", "\u212aiss"), ("İzmir", "i̇zmir")],
+)
+def test_case_is_ignored_as_unicode_says(gold: str, answer: str) -> None:
+    """The ligature, the Kelvin sign and ß are the same letters as theirs in Unicode's caseless matching."""
+    assert choice(f"<answer>{answer}</answer>", sample("word", gold, answer="choice")) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "score"),
+    [
+        ("A", "mW", 1.0),
+        ("A", "MW", 0.0),
+        ("A", "mw", 0.0),
+        ("A", "a", 1.0),
+        ("A", "A", 1.0),
+        ("A", "(A) mW", 1.0),
+        ("A", "(A) MW", 0.0),
+        ("MW", "MW", 1.0),
+        ("MW", "mW", 0.0),
+    ],
+)
+def test_options_that_differ_by_case_alone_are_told_apart(
+    gold: str, answer: str, score: float
+) -> None:
+    units = sample("units", gold, answer="choice", options="mW\nMW")
+    assert choice(f"<answer>{answer}</answer>", units) == score
+
+
+def test_an_option_that_is_another_ones_letter_does_not_count() -> None:
+    asked = sample("letters", "A", answer="choice", options="b\nB")
+    assert choice("<answer>b</answer>", asked) == 0.0
+    assert choice("<answer>A</answer>", asked) == 1.0
+
+
 def test_option_texts_that_are_letters_do_not_count_for_other_letters() -> None:
     swapped = sample("swapped", "A", answer="choice", options="B\nA")
     assert choice("<answer>A</answer>", swapped) == 1.0

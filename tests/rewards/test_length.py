@@ -6,6 +6,7 @@ import math
 
 import pytest
 from vlrft.rewards.length import cosine, length, open_rs_cosine
+from vlrft.rewards.math_answer import open_r1
 
 from vlrft.schema import DataError, Sample
 from vlrft.testing.small_policies import sample
@@ -94,6 +95,16 @@ def test_open_rs_gives_full_marks_where_the_solution_cannot_be_read(text: str) -
     pytest.importorskip("math_verify")
     asked = Sample(id="bare", messages=(), answer="7", info={"solution": "seven"})
     assert open_rs_cosine(text, asked) == 1.0
+
+
+def test_open_rs_does_not_open_a_box_between_dollar_signs() -> None:
+    """The length reward's setting of math-verify leaves the unit inside, where the accuracy reward removes it."""
+    pytest.importorskip("math_verify")
+    for answer, right in ((r"$\boxed{7\text{ cm}}$", False), (r"$\boxed{7}$", True)):
+        reward = open_rs_cosine(answer, SEVEN)
+        assert reward is not None
+        assert (reward > 0.5) is right
+        assert open_r1(answer, SEVEN) == 1.0
 
 
 @pytest.mark.parametrize("text", HOSTILE)

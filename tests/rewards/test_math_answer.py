@@ -108,7 +108,7 @@ R1V_TEXT = "<think>So.</think> <answer>(√{3}+1)小时</answer>"
         ("mathruler", r"\frac{a+1}{b}", r"\boxed{a+\frac{1}{b}}", 1.0),  # braces dropped
         ("mathruler", "1/2", r"<think>\boxed{1 / 2}</think>", 1.0),  # thinking is read
         ("mathruler", "1/2", "<answer>1/2</answer>", 0.0),
-        ("dr_grpo", "1/2", r"\fbox{1/2}", 1.0),
+        ("dr_grpo", "1/2", r"\fbox{1/2}", 0.0),  # oat asks for a box first
         ("dr_grpo", "1/2", r"\boxed{1/2", 0.0),
         ("dr_grpo", "1,234", r"\boxed{1234}", 1.0),
         ("dr_grpo", "(1,2)", r"\boxed{(2,1)}", 0.0),

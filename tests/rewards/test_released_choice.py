@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from vlrft.rewards._released_choice import tagged_line
 from vlrft.rewards.choice import choice, cvbench, visualthinker
@@ -68,13 +66,23 @@ def test_the_last_separate_letter_is_found_as_by_the_released_pattern(
 
 
 @pytest.mark.parametrize(
-    "text", ["(A) " * 25_000, "<answer>" * 12_000, "[" * 100_000, "A\n" * 50_000 + "x"]
+    ("gold", "text", "training"),
+    [
+        ("3", "There are 3 chairs. </think>\n<answer>none</answer>", 0.0),
+        ("3", "There are 3 chairs. </think>\n<answer>3</answer>", 1.0),
+        ("3", "<answer> 3 </answer>", 1.0),
+        (" 3 ", "<answer>3</answer>", 1.0),
+        ("about 3 chairs", "There are 3 chairs. </think>\n<answer>four</answer>", 1.0),
+    ],
 )
-def test_hostile_answers_are_scored_in_little_time(text: str) -> None:
-    start = time.perf_counter()
-    assert visualthinker(text, ABOVE) in (0.0, 1.0)
-    assert cvbench(text, ABOVE) in (0.0, 1.0)
-    assert time.perf_counter() - start < 30  # two calls with a limit of ten seconds each
+def test_math_verify_gets_the_gold_answer_in_its_tag(gold: str, text: str, training: float) -> None:
+    """As the authors' data have it: a number directly after a tag is read on neither side."""
+    assert visualthinker(text, sample("count", gold, answer="choice")) == training
+
+
+def test_cv_bench_reads_the_whole_output_where_the_tag_is_empty() -> None:
+    assert cvbench("It is (A). <answer></answer>", ABOVE) == 1.0
+    assert cvbench("It is (B). <answer> </answer>", ABOVE) == 0.0
 
 
 @pytest.mark.parametrize(
