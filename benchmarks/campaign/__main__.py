@@ -19,15 +19,15 @@ import subprocess
 import sys
 import time
 import traceback
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign.case import Finding, Kind, Result, plan_of
-from benchmarks.campaign.kinds import KINDS
+from benchmarks.campaign.case import Finding, Kind, Result
+from benchmarks.campaign.kinds import KINDS, first_seed, plan_of
 from benchmarks.campaign.process import warm_up
 from benchmarks.campaign.runs import SCRATCH
 from benchmarks.campaign.table import read_records, render
@@ -40,18 +40,21 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--hours", type=float, default=2.0)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed of each kind")
+    parser.add_argument("--cases", type=int, help="at most so many cases in this start")
+    parser.add_argument("--seed", type=int, default=0, help="the first random seed of each kind")
     parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=sorted(KINDS))
     parser.add_argument("--records", type=Path, default=Path("runs/campaign.jsonl"))
     parser.add_argument("--out", type=Path, help="write the table to this file")
     parser.add_argument("--replay", nargs=2, metavar=("KIND", "SEED"), help="run one case again")
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    warm_up()
     if args.replay:
+        warm_up()
         return replay(KINDS[args.replay[0]], int(args.replay[1]))
+    if any(KINDS[name].trains for name in args.kinds):
+        warm_up()
     args.records.parent.mkdir(parents=True, exist_ok=True)
-    carry_on(args.records, args.kinds, args.seed, args.hours * 3600)
+    carry_on(args.records, args.kinds, args.seed, args.hours * 3600, args.cases)
     rows = read_records(args.records)
     text = render(rows)
     print(text)
@@ -60,24 +63,38 @@ def main() -> int:
     return int(any(row["outcome"] != "survived" for row in rows))
 
 
-def carry_on(records: Path, kinds: Sequence[str], first_seed: int, seconds: float) -> None:
-    """Adds cases until the records' cases have taken so many seconds: next is the kind that is furthest behind its share."""
-    spent: dict[str, float] = defaultdict(float)
-    seeds: dict[str, int] = defaultdict(lambda: first_seed)
+def carry_on(
+    records: Path, kinds: Sequence[str], seed: int, seconds: float, cases: int | None
+) -> None:
+    """Adds cases until the records' cases have taken so many seconds: next is the kind that is furthest behind its share.
+
+    Each kind begins with the cases that found a fault, which have negative seeds, and goes on with random ones from `seed`.
+    """
+    spent, seen = dict.fromkeys(kinds, 0.0), {name: set[int]() for name in kinds}
     for row in read_records(records):
-        spent[row["kind"]] += row["seconds"]
-        seeds[row["kind"]] = max(seeds[row["kind"]], row["seed"] + 1)
+        if row["kind"] in spent:
+            spent[row["kind"]] += row["seconds"]
+            seen[row["kind"]].add(row["seed"])
+    seeds = {name: unseen_seeds(name, seed, seen[name]) for name in kinds}
     commit, versions = find_commit(), {name: version(name) for name in PACKAGES}
-    while sum(spent.values()) < seconds:
+    for _ in count() if cases is None else range(cases):
+        if sum(spent.values()) >= seconds:
+            return
         kind = KINDS[min(kinds, key=lambda name: spent[name] / KINDS[name].share)]
-        row = make_record(kind, seeds[kind.name]) | {"commit": commit, "versions": versions}
+        row = make_record(kind, next(seeds[kind.name])) | {"commit": commit, "versions": versions}
         with records.open("a") as file:
             file.write(json.dumps(row) + "\n")
         spent[kind.name] += row["seconds"]
-        seeds[kind.name] += 1
         if row["outcome"] != "survived":
             texts = "; ".join(finding["text"] for finding in row["findings"])
             print(f"{kind.name} {row['seed']}: {row['outcome']}: {texts[:400]}", flush=True)
+
+
+def unseen_seeds(name: str, seed: int, seen: Collection[int]) -> Iterator[int]:
+    """The seeds of a kind's next cases: first of those that found a fault, then from `seed` on."""
+    for number in chain(range(first_seed(name), 0), count(seed)):
+        if number not in seen:
+            yield number
 
 
 def make_record(kind: Kind, seed: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,18 +23,25 @@ GOLDS: Mapping[str, tuple[tuple[Any, Mapping[str, str]], ...]] = {
             *("\\lfloor 83x\\rfloor", "x=17\\text{ or }x=83", "8317\\%", "83\\pi", "83^{17}", "p \\approx 83.17"),
         )
     ),
-    "boxes": (((113, 217, 611, 729), {"answer": "box"}), ([[113, 217, 611, 729]], {"answer": "boxes"})),
+    "boxes": (((113, 217, 611, 729), {"answer": "box"}),),
     "choice": (
         ("persian cat", {"answer": "choice"}),
         ("Q", {"answer": "choice", "options": "\n".join(f"option {k}" for k in range(20))}),
     ),
-    "classname": (("red-winged blackbird", {"answer": "classname"}),),
+    "classname": (("red-winged blackbird", {"answer": "choice"}),),
     "count": ((8317, {"answer": "count"}),),
     "point": (((113, 217, 117, 221), {"answer": "point"}),),
     "temporal_iou": (((113.5, 117.25), {"answer": "segment"}),),
     "text_overlap": (("zygomorphic quokkas", {"answer": "text"}),),
-    "countdown": ((8317, {"answer": "countdown", "numbers": "83 17 91"}),),
+    "countdown": (({"nums": [83, 17, 91], "target": 8317}, {"answer": "countdown"}),),
 }  # fmt: skip
+BOXES = (([[113, 217, 611, 729]], {"answer": "boxes"}),)
+OF_BOXES = (
+    "boxes.detected",
+    "boxes.matched",
+    "boxes.visual_rft_confidence",
+    "boxes.visual_rft_iou",
+)
 UNRELATED: Any = ("8317", {})
 
 
@@ -42,8 +49,7 @@ def draw(random: Random) -> Plan:
     from vlrft.plugins.find import reward_names
 
     name = random.choice(sorted(reward_names()))
-    golds = GOLDS.get(name.partition(".")[0], (UNRELATED,))
-    gold = random.randrange(len(golds))
+    gold = random.randrange(len(golds_of(name)))
     return {
         "grader": name,
         "gold": gold,
@@ -52,8 +58,16 @@ def draw(random: Random) -> Plan:
     }
 
 
+def golds_of(name: str) -> Sequence[tuple[Any, Mapping[str, str]]]:
+    """Gold answers with their tags to which the grader applies."""
+    return BOXES if name in OF_BOXES else GOLDS.get(name.partition(".")[0], (UNRELATED,))
+
+
 def texts(plan: Plan) -> Iterator[str]:
-    """The plan's completions, the golds' own characters left out of the pieces that are drawn."""
+    """The plan's own completions, or random ones."""
+    if "texts" in plan:
+        yield from plan["texts"]
+        return
     random = Random(plan["seed"])
     for _ in range(BATCH if plan["limit"] <= 20_000 else 10):
         yield hostile_answer(random, plan["limit"])
@@ -67,9 +81,8 @@ def grade(plan: Plan) -> list[tuple[str, str]]:
     from vlrft.schema import DataError, Sample
 
     name = plan["grader"]
-    gold, tags = GOLDS.get(name.partition(".")[0], (UNRELATED,))[plan["gold"]]
-    info = {"numbers": [83, 17, 91], "problem": "?"}
-    sample = Sample(id="case", messages=(), answer=gold, tags=tags, info=info)
+    gold, tags = golds_of(name)[plan["gold"]]
+    sample = Sample(id="case", messages=(), answer=gold, tags=tags)
     grader: Callable[..., Any] = find_grader(name)
     strict = "." not in name and name not in ("format", "length")
     found = []
@@ -86,6 +99,9 @@ def grade(plan: Plan) -> list[tuple[str, str]]:
             )
             continue
         seconds = time.process_time() - begin
+        if score is None:
+            found.append(("unclear", f"{name} does not apply to the gold answer {gold!r}"))
+            break
         if seconds > SLOW:
             found.append(
                 (
@@ -115,4 +131,5 @@ ANSWERS = Kind(
     draw=draw,
     run=run,
     share=1.5,
+    trains=False,
 )

@@ -45,9 +45,5 @@ class Kind:
     draw: Callable[[Random], Plan]
     run: Callable[[Plan, Path], Result]
     share: float = 1.0  # of the campaign's time, relative to other kinds
+    trains: bool = True  # whether it runs trainings, whose imports are then done once before
     needs: tuple[str, ...] = field(default=())  # modules without which the kind is left out
-
-
-def plan_of(kind: Kind, seed: int) -> Plan:
-    """The plan of a seed, which two machines draw alike."""
-    return kind.draw(Random(f"{kind.name} {seed}"))

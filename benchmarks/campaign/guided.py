@@ -58,5 +58,6 @@ GUIDED = Kind(
     draw=draw,
     run=run,
     share=1.0,
+    trains=False,
     needs=("atheris",),
 )
