@@ -9,7 +9,6 @@ from vlrft.grading import (
     read_boxed,
     read_math,
     same_math,
-    strip_box,
 )
 from vlrft.schema import Sample
 
@@ -40,7 +39,7 @@ def math_answer(completion: str, sample: Sample) -> float | None:
         return None
     expected = gold_answers(sample)
     text = answer_text(completion)
-    answer = None if text is None else read_math(strip_box(text))
+    answer = None if text is None else read_math(text)
     return float(answer is not None and any(same_math(gold, answer) for gold in expected))
 
 

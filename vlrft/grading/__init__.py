@@ -2,9 +2,10 @@
 
 from vlrft.grading.boxed import read_boxed, strip_box
 from vlrft.grading.math.answers import read_math
+from vlrft.grading.math.comparison import equal_formulas, sandboxed_worker
 from vlrft.grading.math.forms import MathAnswer
 from vlrft.grading.math.gold import gold_answers, gold_texts
-from vlrft.grading.math.mathematics import equal_formulas, same_math, sandboxed_worker
+from vlrft.grading.math.mathematics import same_math
 from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.reading import (
     MAX_ANSWER,

@@ -6,8 +6,11 @@ The whole text must be the answer: nothing is searched for in prose.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from vlrft.grading.boxed import strip_box
 from vlrft.grading.math.brackets import closes_early, is_balanced, split_top_level
+from vlrft.grading.math.expression import BELOW, INFINITY
 from vlrft.grading.math.forms import Collection, Form, MathAnswer, NamedValue, Quantity, Words
 from vlrft.grading.math.names import is_name, name_of
 from vlrft.grading.math.notation import strip_typesetting, tokenize
@@ -17,12 +20,20 @@ from vlrft.grading.math.wording import read_words
 from vlrft.grading.reading import MAX_ANSWER
 
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-_MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array")
+_MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array", "smallmatrix")
+_REALS = [r"\mathbb", "{", "R", "}"]
+MAX_NESTING = 12  # forms in forms; a list of points named by their coordinates has four
+
+Read = Callable[[list[str]], Form | None]
+Match = tuple[
+    bool, Form | None
+]  # whether the tokens have this form, and the form, None if unreadable
 
 
 def read_math(text: str) -> MathAnswer | None:
     """The parsed text; None when it is empty, too long, contains a character that no answer does, or its brackets do
-    not balance. Never raises; linear time."""
+    not balance. A box around the whole of it is taken off. Never raises; linear time."""
+    text = strip_box(text)
     if not text.strip() or len(text) > MAX_ANSWER:
         return None
     in_words = read_words(text)
@@ -50,37 +61,39 @@ def _whole_numbers(text: str) -> str:
     return _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
 
 
-def _form(tokens: list[str]) -> Form | None:
-    if not tokens:
+def _form(tokens: list[str], nesting: int = 0) -> Form | None:
+    """The tokens' form. Each level of nesting scans its tokens a few times, so their number is what bounds the work."""
+    if not tokens or nesting > MAX_NESTING:
         return None
-    for reader in (_union, _list, _relation, _ratio, _matrix, _brackets):
-        applies, form = reader(tokens)
+    if tokens == _REALS:
+        return Collection((Quantity(BELOW), Quantity(INFINITY)), "(", ")")
+
+    def read(part: list[str]) -> Form | None:
+        return _form(part, nesting + 1)
+
+    for reader in (_union, _list, read_relation, _ratio, _matrix, _brackets):
+        applies, form = reader(tokens, read)
         if applies:
             return form
     return read_quantity(tokens)
 
 
-Match = tuple[
-    bool, Form | None
-]  # whether the tokens have this form, and the form, None if unreadable
-
-
-def _union(tokens: list[str]) -> Match:
+def _union(tokens: list[str], read: Read) -> Match:
     parts = split_top_level(tokens, (r"\cup",))
     if len(parts) == 1:
         return False, None
     head = split_top_level(parts[0], (r"\in",))  # x ∈ A ∪ B
     if len(head) == 2:
-        value = _flat([_form(part) for part in [head[1], *parts[1:]]])
+        value = _flat([read(part) for part in [head[1], *parts[1:]]])
         return True, value and NamedValue(name_of(head[0]), value)
-    return True, _flat([_form(part) for part in parts])
+    return True, _flat([read(part) for part in parts])
 
 
-def _list(tokens: list[str]) -> Match:
+def _list(tokens: list[str], read: Read) -> Match:
     parts = split_top_level(tokens, (",", ";"))
     if len(parts) == 1:
         return False, None
-    return True, _flat([_form(part) for part in parts])
+    return True, _flat([read(part) for part in parts])
 
 
 def _flat(items: list[Form | None]) -> Form | None:
@@ -93,19 +106,15 @@ def _flat(items: list[Form | None]) -> Form | None:
     return Collection(tuple(flat))
 
 
-def _relation(tokens: list[str]) -> Match:
-    return read_relation(tokens, _form)
-
-
-def _ratio(tokens: list[str]) -> Match:
+def _ratio(tokens: list[str], read: Read) -> Match:
     """`3:4`, in order and not reduced."""
     parts = split_top_level(tokens, (":",))
     if len(parts) == 1:
         return False, None
-    return True, _ordered([_form(part) for part in parts], ":", ":")
+    return True, _ordered([read(part) for part in parts], ":", ":")
 
 
-def _brackets(tokens: list[str]) -> Match:
+def _brackets(tokens: list[str], read: Read) -> Match:
     left, right = tokens[0], tokens[-1]
     if len(tokens) < 2 or left not in ("(", "[", "{", r"\{", r"\langle") or closes_early(tokens):
         return False, None
@@ -115,13 +124,15 @@ def _brackets(tokens: list[str]) -> Match:
             return True, Quantity(("sym", "emptyset"))
         condition = split_top_level(inner, ("|", ":"))
         if len(condition) == 2 and is_name(condition[0]):
-            return True, _where(name_of(condition[0]), _form(condition[1]))
+            return True, _where(name_of(condition[0]), read(condition[1]))
     parts = split_top_level(inner, (",", ";"))
-    if left == r"\{" or (left == "{" and len(parts) > 1):
-        return True, _flat([_form(part) for part in parts])
+    if left == "{" and len(parts) == 1:
+        return True, read(inner)  # what a box or a mark leaves
+    if left in (r"\{", "{"):
+        return True, _flat([read(part) for part in parts])
     if len(parts) == 1:
         return False, None  # an expression in parentheses
-    return True, _ordered([_form(part) for part in parts], left, right)
+    return True, _ordered([read(part) for part in parts], left, right)
 
 
 def _ordered(items: list[Form | None], left: str, right: str) -> Collection | None:
@@ -137,7 +148,7 @@ def _where(name: str, condition: Form | None) -> Form | None:
     return condition.value if isinstance(condition.value, Collection) else None
 
 
-def _matrix(tokens: list[str]) -> Match:
+def _matrix(tokens: list[str], read: Read) -> Match:
     """A matrix: its rows in order, whatever brackets are drawn around them."""
     if tokens[0] in ("(", "[") and tokens[1][:6] == r"\begin" and not closes_early(tokens):
         tokens = tokens[1:-1]
@@ -151,7 +162,7 @@ def _matrix(tokens: list[str]) -> Match:
         inner = inner[inner.index("}") + 1 :]
     rows: list[Form] = []
     for row in split_top_level(inner, ("\\\\",)):
-        cells = [_form(cell) if cell else None for cell in split_top_level(row, ("&",))]
+        cells = [read(cell) if cell else None for cell in split_top_level(row, ("&",))]
         readable = tuple(cell for cell in cells if cell is not None)
         if len(readable) < len(cells) and row:
             return True, None

@@ -12,14 +12,17 @@ OPEN = {
     r"\lceil": r"\rceil",
 }
 CLOSE = set(OPEN.values())
+MAX_DEPTH = 40
 
 
 def is_balanced(tokens: list[str]) -> bool:
-    """Whether brackets close in pairs; `(` may close with `]` and `[` with `)`, as in a half-open interval."""
+    """Whether brackets close in pairs, and are at most MAX_DEPTH deep; `(` may close with `]` and `[` with `)`, as in a half-open interval."""
     stack: list[str] = []
     for token in tokens:
         if token in OPEN:
             stack.append(token)
+            if len(stack) > MAX_DEPTH:
+                return False
         elif token in CLOSE:
             if not stack:
                 return False
@@ -31,6 +34,8 @@ def is_balanced(tokens: list[str]) -> bool:
 
 def split_top_level(tokens: list[str], separators: tuple[str, ...]) -> list[list[str]]:
     """The parts between those separators that are outside of all brackets and environments."""
+    if not any(separator in tokens for separator in separators):
+        return [tokens]
     parts: list[list[str]] = [[]]
     depth = 0
     for token in tokens:

@@ -44,7 +44,8 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
     if exponent.denominator != 1 or (base == 0 and exponent <= 0):
         return None
     if _bits(base) * abs(exponent.numerator) > MAX_BITS:
-        return base if base in (0, 1) else None
+        odd = exponent.numerator % 2 == 1
+        return base if base in (0, 1) or (base == -1 and odd) else -base if base == -1 else None
     return Fraction(base**exponent.numerator)
 
 

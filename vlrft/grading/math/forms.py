@@ -6,12 +6,15 @@ x = 5                    Named("x", Quantity(5))
 1 \\pm \\sqrt{2}; 1, -2   Many of values in any order
 (1, 2]                   Many between brackets, in order
 k \\ge 2                  Named("k", Many(2, ∞) between [ and ))
-5x - 7y = 0              Relation("=", 5x - 7y)
+2 + 2 = 4                Chain of 2 + 2 and 4
+25/3 \\approx 8.33        Chain of 25/3, rounded to 8.33
+5x = 7y                  Relation("=", 5x, 7y)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from vlrft.grading.math.expression import Expr
 
@@ -49,14 +52,24 @@ class Collection:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """Several writings of one value: `2 + 2 = 4`, `25/3 ≈ 8.33`."""
+
+    values: tuple[Quantity, ...]
+    rounded: Quantity | None = None
+    last_place: Fraction | None = None  # of the rounded value: 1/100 of 8.33; None for no decimal
+
+
+@dataclass(frozen=True)
 class Relation:
-    """`expr = 0`, `expr < 0`, `expr ≤ 0` or `expr ≠ 0`."""
+    """`left = right`, `left < right`, `left ≤ right` or `left ≠ right`."""
 
     sign: str
-    expr: Expr
+    left: Expr
+    right: Expr
 
 
-Form = Words | Quantity | NamedValue | Collection | Relation
+Form = Words | Quantity | NamedValue | Collection | Chain | Relation
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,15 @@ Named values are the coordinates of a point, in the order of the names (`points`
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from vlrft.grading.math.answers import read_math
+from vlrft.grading.math.chains import same_chain
+from vlrft.grading.math.comparison import equal, same
 from vlrft.grading.math.exact import exact_value
 from vlrft.grading.math.expression import Expr
 from vlrft.grading.math.forms import (
+    Chain,
     Collection,
     Form,
     MathAnswer,
@@ -29,19 +32,11 @@ from vlrft.grading.math.forms import (
     Relation,
     Words,
 )
-from vlrft.grading.math.formula import read_formula
-from vlrft.grading.math.notation import tokenize
-from vlrft.grading.math.numeric import are_equal, proportion_sign
 from vlrft.grading.math.points import as_point, has_repeated_letter, split_point
 from vlrft.grading.math.relations import as_relation
-from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.math.wording import without_article
 from vlrft.grading.reading import normalise_text, read_letter
 
-SECONDS = (
-    5.0  # for one comparison of two expressions; the slowest real one takes a hundredth of that
-)
-LIBRARIES = ("mpmath:mp",)
 MAX_ITEMS = 64  # of an unordered collection, whose comparison is quadratic
 
 read_gold = lru_cache(maxsize=4096)(read_math)
@@ -64,18 +59,6 @@ def _normalise_words(text: str) -> str:
     return without_article(normalise_text(text))
 
 
-def equal_formulas(a: str, b: str) -> bool:
-    """Whether two plain expressions are equal. Evaluates them in this process: call it in a worker."""
-    first, second = (read_formula(tokenize(text, units=False) or []) for text in (a, b))
-    return first is not None and second is not None and are_equal(first, second)
-
-
-@cache
-def sandboxed_worker() -> SandboxedWorker:
-    """The worker in which this process compares expressions."""
-    return SandboxedWorker()
-
-
 def _same(gold: Form, answer: Form) -> bool:
     if isinstance(gold, NamedValue) and isinstance(answer, NamedValue):
         return gold.name == answer.name and _same(gold.value, answer.value)
@@ -93,6 +76,8 @@ def _same(gold: Form, answer: Form) -> bool:
         return _same_items(*_order_by_name(gold, answer))
     if isinstance(gold, Quantity) and isinstance(answer, Quantity):
         return _same_quantity(gold, answer)
+    if isinstance(gold, Quantity | Chain) and isinstance(answer, Quantity | Chain):
+        return same_chain(gold, answer, _same_quantity)
     return False
 
 
@@ -132,45 +117,33 @@ def _same_items(gold: Collection, answer: Collection) -> bool:
 
 def _same_quantity(gold: Quantity, answer: Quantity) -> bool:
     if gold.unit == answer.unit:
-        return _equal(gold.expr, answer.expr)
+        return equal(gold.expr, answer.expr)
     if gold.unit == "%" or answer.unit == "%":
         return _same_share(gold, answer)
     if gold.unit and answer.unit:
         return False
     if answer.unit == "°" and exact_value(gold.expr) is None:
-        return _equal(gold.expr, ("deg", answer.expr))
-    return _equal(gold.expr, answer.expr)
+        return equal(gold.expr, ("deg", answer.expr))
+    return equal(gold.expr, answer.expr)
 
 
 def _same_share(gold: Quantity, answer: Quantity) -> bool:
     """Equality of two quantities of which exactly one has a percent sign."""
     if gold.unit == "%":
-        same = _equal(gold.expr, answer.expr) or _equal(_hundredth(gold.expr), answer.expr)
+        same = equal(gold.expr, answer.expr) or equal(_hundredth(gold.expr), answer.expr)
         return answer.unit == "" and same
     if gold.unit or answer.unit != "%":
         return False
     value = exact_value(gold.expr)
-    if value is not None and value > 1 and _equal(gold.expr, answer.expr):
+    if value is not None and value > 1 and equal(gold.expr, answer.expr):
         return True
     number = value is not None and value > 1 and value.denominator == 1
-    return not number and _equal(gold.expr, _hundredth(answer.expr))
+    return not number and equal(gold.expr, _hundredth(answer.expr))
 
 
 def _same_relation(gold: Form, answer: Form) -> bool:
     a, b = as_relation(gold), as_relation(answer)
-    if a is None or b is None or a.sign != b.sign:
-        return False
-    sign = sandboxed_worker().call(proportion_sign, (a.expr, b.expr), SECONDS, LIBRARIES) or 0
-    return sign != 0 if a.sign in ("=", "≠") else sign > 0
-
-
-def _equal(a: Expr, b: Expr) -> bool:
-    if a == b:
-        return True
-    exact_a, exact_b = exact_value(a), exact_value(b)
-    if exact_a is not None and exact_b is not None:
-        return exact_a == exact_b
-    return sandboxed_worker().call(are_equal, (a, b), SECONDS, LIBRARIES) is True
+    return a is not None and b is not None and same(a, b)
 
 
 def _hundredth(expr: Expr) -> Expr:

@@ -51,7 +51,7 @@ def coordinates(side: list[str]) -> list[str] | None:
 
 
 def _is_symbol(side: list[str]) -> bool:
-    """A letter, with its index, primes and arguments: `x`, `m_{max}'`, `f(x)`."""
+    """A letter, with its index, primes and arguments: `x`, `m_{max}'`, `f(x)`, `f^{-1}(x)`."""
     if not side or not (_is_letter(side[0]) or _is_command(side[0])):
         return False
     rest = side[1:]
@@ -59,6 +59,8 @@ def _is_symbol(side: list[str]) -> bool:
         rest = rest[rest.index("}") + 1 :] if "{" in rest[:2] and "}" in rest else rest[2:]
     while rest[:1] == ["'"]:
         rest = rest[1:]
+    if rest[:5] == ["^", "{", "-", "1", "}"] and rest[5:6] == ["("]:
+        rest = rest[5:]  # f⁻¹(x)
     return not rest or (
         rest[0] == "(" and rest[-1] == ")" and all(t.isalnum() or t == "," for t in rest[1:-1])
     )

@@ -8,46 +8,36 @@ from __future__ import annotations
 
 import re
 
+from vlrft.grading.math.signs import to_latex
 from vlrft.grading.math.units import MARKED, POWERS, UNITS
 
-_SIGNS = {
-    "−": "-", "–": "-", "×": r"\cdot ", "·": r"\cdot ", "⋅": r"\cdot ", "*": r"\cdot ", "÷": "/", "√": r"\sqrt ",
-    "∞": r"\infty ", "≤": "≤", "≥": "≥", "±": "±", "∓": "∓", "∪": r"\cup ", "∈": r"\in ", "°": r"^\circ ",
-    "º": r"^\circ ", "²": "^2", "³": "^3", "′": "'", "″": "''", "，": ",", "（": "(", "）": ")", "\u00a0": " ",
-    "π": r"\pi ", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "θ": r"\theta ",
-    "λ": r"\lambda ", "μ": r"\mu ", "ω": r"\omega ", "φ": r"\phi ", "σ": r"\sigma ", "ρ": r"\rho ", "τ": r"\tau ",
-    "½": r"\frac12", "∠": r"\angle ", "△": r"\triangle ", "≈": "=", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
-}  # fmt: skip
+_UNSEEN = """
+    rm bf it left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle
+    scriptstyle quad qquad limits nolimits boxed fbox underline ensuremath mathop mathstrut strut thinspace enspace space
+"""
 _SAME = {
-    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "times": "cdot", "ast": "cdot", "div": "/",
-    "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "lt": "<", "gt": ">",
-    "approx": "=", "ne": "≠", "neq": "≠", "pm": "±", "mp": "∓", "dbinom": "binom", "tbinom": "binom", "lvert": "|",
-    "rvert": "|", "vert": "|", "mid": "|", "lbrace": r"\{", "rbrace": r"\}", "prime": "'", "degree": "^\\circ",
-    "arccos": "acos", "arcsin": "asin", "arctan": "atan", "operatorname": "mathrm", "mbox": "text",
-    "textrm": "text", "textbf": "text", "textit": "text", "hbox": "text", "mathbf": "mathrm", "mathit": "mathrm",
-    "rm": "", "bf": "", "left": "", "right": "", "big": "", "Big": "", "bigl": "", "bigr": "", "Bigl": "",
-    "Bigr": "", "displaystyle": "", "quad": "", "qquad": "", "limits": "", "varepsilon": "epsilon", "varnothing": r"\emptyset",
-    "lg": "log", "or": ",", "land": ",", "lor": ",",
-}  # fmt: skip
-_FUNCTIONS = {
-    "sin",
-    "cos",
-    "tan",
-    "cot",
-    "sec",
-    "csc",
-    "log",
-    "ln",
-    "exp",
-    "sqrt",
-    "asin",
-    "acos",
-    "atan",
+    "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "nicefrac": r"\frac", "times": r"\cdot", "ast": r"\cdot",
+    "cdotp": r"\cdot", "bullet": r"\cdot", "div": "/", "le": "≤", "leq": "≤", "leqslant": "≤", "leqq": "≤", "ge": "≥",
+    "geq": "≥", "geqslant": "≥", "geqq": "≥", "lt": "<", "gt": ">", "approx": "≈", "approxeq": "≈", "simeq": "≈", "ne": "≠",
+    "neq": "≠", "pm": "±", "mp": "∓", "dbinom": r"\binom", "tbinom": r"\binom", "lvert": "|", "rvert": "|", "vert": "|",
+    "mid": "|", "colon": ":", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")",
+    "prime": "'", "varepsilon": r"\epsilon", "varnothing": r"\emptyset", "lg": r"\log",
+    "arcsin": r"\asin", "arccos": r"\acos", "arctan": r"\atan", "arccot": r"\acot", "arcsec": r"\asec", "arccsc": r"\acsc",
+    "operatorname": r"\mathrm", "mathbf": r"\mathrm", "mathit": r"\mathrm", "mathsf": r"\mathrm", "mathtt": r"\mathrm",
+    "mathnormal": r"\mathrm", "boldsymbol": r"\mathrm", "bm": r"\mathrm", "pmb": r"\mathrm",
+    "mbox": r"\text", "hbox": r"\text", "textrm": r"\text", "textbf": r"\text", "textit": r"\text",
+    "or": ",", "land": ",", "lor": ",", "wedge": ",", "vee": ",",
+} | dict.fromkeys(_UNSEEN.split(), "")  # fmt: skip
+_INVERSE = {
+    f"{arc}{name}": f"\\a{name}" for arc in ("arc", "ar", "a") for name in ("sinh", "cosh", "tanh")
 }
-_NAMES = {
-    name: "\\" + _SAME.get(name, name)
-    for name in (*_FUNCTIONS, "arcsin", "arccos", "arctan", "pi", "infty", "theta", "alpha", "beta", "lambda")
-} | {"inf": r"\infty", "infinity": r"\infty"}  # fmt: skip
+_PLAIN = "sin cos tan cot sec csc sinh cosh tanh log ln exp sqrt asin acos atan pi infty theta alpha beta lambda"
+_NAMES = (
+    {name: "\\" + name for name in _PLAIN.split()}
+    | {name: _SAME[name] for name in ("arcsin", "arccos", "arctan", "arccot", "arcsec", "arccsc")}
+    | {"inf": r"\infty", "infinity": r"\infty"}
+    | _INVERSE
+)
 _JOINERS = {"and", "or", ",", "且", "或", "和"}
 
 _BETWEEN = {"to": ":", "per": "/"}
@@ -56,12 +46,20 @@ _SPACES = re.compile(r"(?<!\\)\\[!,;: >]|~")
 _PRIMES = re.compile(r"\^\s*(?:\{\s*)?((?:\\prime\s*)+)\}?")
 _ROW_GAP = re.compile(r"(\\\\)\s*\[\s*-?[0-9.]{1,8}\s*(?:pt|em|ex|mm|cm|in)\s*\]")
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:,\\!\s*|\{,\}\s*|\\,)(?=[0-9]{3}(?![0-9]))")
-_TEXT = re.compile(r"\\(?:text|mbox|textrm|textbf|textit|hbox|mathrm|mathbf|rm)\s*\{([^{}\\]*)\}")
+TEXT_COMMANDS = r"\\(?:text(?:normal|rm|bf|it|sf|tt|up|md|sc|sl)?|mbox|hbox|emph)"
+_TEXT = re.compile(
+    rf"(?:{TEXT_COMMANDS}|\\(?:mathrm|mathbf|operatorname\*?|rm|bf))\s*\{{([^{{}}\\]*)\}}"
+)
+_INVISIBLE = re.compile(
+    r"\\(?:(?:h|v)space\*?|h?phantom|color|textcolor|colorbox)\s*\{[^{}\\]*\}|\\(?:left|right)\s*\.(?![0-9])"
+)
+_NUMBER_FIRST = re.compile(r"([-+]?[€£]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[/^][0-9]+)?)[ .]*(.*)")
+_DOLLARS = re.compile(r"(?<!\\)\$")
 _TOKEN = re.compile(
     r'"[^"]*"'
     r"|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+(?![0-9.^_{]))?|\.[0-9]+"
     r"|\\begin\s*\{[a-z]*\}|\\end\s*\{[a-z]*\}|\\[a-zA-Z]+|\\[{}\\%$|]"
-    r"|[a-zA-Z]+|[\u4e00-\u9fff]+|\*\*|<=|>=|!=|\s+|[-+/^_=<>!|(){}\[\],;:.'%&±∓≤≥≠€£]"
+    r"|[a-zA-Z]+|[\u4e00-\u9fff]+|\*\*|<=|>=|!=|\s+|[-+/^_=<>!|(){}\[\],;:.'%&±∓≤≥≠≈€£]"
 )
 
 
@@ -94,16 +92,21 @@ def strip_typesetting(text: str) -> str:
 
 
 def _normalise(text: str) -> str:
-    text = text.replace("\\$", "€$€")  # a currency, not a delimiter
-    text = text.replace("$", " ") if "€$€" not in text else re.sub(r"(?<!€)\$(?!€)", " ", text)
-    text = text.replace("€$€", '"$"')
+    text = _DOLLARS.sub(" ", text).replace(r"\$", '"$"')  # delimiters; a currency
     text = _ROW_GAP.sub(r"\1", text).replace("{:}", ":")
     for pair in (r"\(", r"\)", r"\[", r"\]"):
         text = text.replace(pair, " ")
     text = text.replace(r"\%", "%").replace("\\\\", " \\\\ ").replace("**", "^").replace(r"\|", "|")
     text = _PRIMES.sub(lambda m: "'" * m[1].count("prime"), _THOUSANDS.sub("", text))
-    text = "".join(_SIGNS.get(character, character) for character in text)
-    return _TEXT.sub(lambda m: f'"{m[1]}"', _SPACES.sub(" ", text))
+    text = _INVISIBLE.sub(" ", _SPACES.sub(" ", to_latex(text)))
+    for _ in range(2):  # a text in a text
+        text = _TEXT.sub(_mark_text, text)
+    return text
+
+
+def _mark_text(match: re.Match[str]) -> str:
+    content = match[1].replace('"', "")
+    return f'"{content}"'
 
 
 def _token(raw: str, units: bool) -> list[str]:
@@ -113,38 +116,30 @@ def _token(raw: str, units: bool) -> list[str]:
         return _text_tokens(raw.strip('"'))
     if raw.startswith("\\"):
         name = raw[1:]
-        same = _SAME.get(name)
-        if same is None:
-            return ["".join(raw.split())]
-        if same in (
-            "frac",
-            "cdot",
-            "binom",
-            "epsilon",
-            "acos",
-            "asin",
-            "atan",
-            "log",
-            "mathrm",
-            "text",
-        ):
-            return ["\\" + same]
-        return ["^", r"\circ"] if same == "^\\circ" else [same] if same else []
+        if name == "degree":
+            return ["^", r"\circ"]
+        token = (_INVERSE | _SAME).get(name)
+        return ["".join(raw.split())] if token is None else [token] if token else []
     if raw[0].isalpha():
         return _letters(raw, units)
     return [{"<=": "≤", ">=": "≥", "!=": "≠"}.get(raw, raw)]
 
 
 def _text_tokens(content: str) -> list[str]:
-    """The content of `\\text{…}`: a joining word is a separator, an upright letter that names no unit is a symbol, the
-    rest is one text (or nothing)."""
+    """The content of `\\text{…}`: a joining word is a separator, an upright letter that names no unit is a symbol, a
+    number is a number, the rest is one text (or nothing)."""
     content = " ".join(content.split())
     if content.casefold() in _JOINERS:
         return [","]
     if content in _BETWEEN:
         return [_BETWEEN[content]]
+    if content in _NAMES:
+        return [_NAMES[content]]
     if len(content) == 1 and content.isascii() and content.isalpha() and content not in MARKED:
         return [content]
+    if number := _NUMBER_FIRST.fullmatch(content):
+        rest = ['"' + number[2]] if number[2] else []
+        return [*_TOKEN.findall(number[1]), *rest]
     return ['"' + content] if content else []
 
 

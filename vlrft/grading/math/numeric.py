@@ -1,166 +1,181 @@
 """Equality of two expressions by their values. Runs in a worker, see `SandboxedWorker`.
 
-Constants are compared to 40 digits. Expressions with symbols are compared at several points, whose coordinates are
-positive (so that √x² is x) unless | | occurs, and whole where floors or factorials occur. That needs no simplification,
-so no heuristic decides, and two different analytic expressions do not agree at eight points by accident.
+Both are evaluated at many points (`sampling`), and must agree at each where the gold expression is real: there needs no
+simplification, so no heuristic decides. The precision follows the numbers that occur (`evaluation`), so that an error of
+10⁻⁵⁰ is seen and two constants below 10⁻⁸⁰ differ.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from random import Random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from vlrft.grading.math.expression import Expr
+from vlrft.grading.math.evaluation import (
+    Evaluation,
+    NoValueError,
+    TooMuchWorkError,
+    Work,
+    arithmetic,
+)
+from vlrft.grading.math.expression import Expr, negative, symbols
+from vlrft.grading.math.sampling import sample_points
 
-DIGITS = 60  # working precision
-AGREEING_DIGITS = 40  # digits that must be the same
-POINTS = 8
-LARGEST = 100_000  # natural logarithm of the largest intermediate result
-DISCRETE = ("floor", "ceil", "factorial", "binom")  # functions of whole numbers
-WIDEST = 1_000_000  # largest argument of a periodic or discrete function
+AGREEING_BITS = 133  # that must be the same, besides those of the span: 40 digits
+GUARD_BITS = 70  # for errors that functions amplify
+PRECISION = 400  # bits, enough for values that are within 2¹⁵ of each other
+MAX_PRECISION = 10_000
+MIN_REAL = 4  # real points that suffice; with fewer, complex ones count as well
+MIN_POINTS = 3
+_FAILURES = (ArithmeticError, ValueError, TypeError)
 
 
-class NoValueError(ArithmeticError):
-    """An expression without a value, or with one that is too large."""
+def are_equal(gold: Expr, answer: Expr) -> bool:
+    """Whether the expressions have equal values. False where one of them has none, or where it takes too much work."""
+    try:
+        return all(pair.agrees() for pair in _compare(gold, answer))
+    except (NoValueError, TooMuchWorkError):
+        return False
 
 
-def are_equal(a: Expr, b: Expr) -> bool:
-    """Whether the expressions have equal values. False where one of them has none."""
-    return bool(_proportion(a, b) == 1)
+def is_near(expr: Expr, value: Fraction, distance: Fraction) -> bool:
+    """Whether the expression is real and less than the distance away from the value."""
+    far: Expr = ("add", expr, ("num", -value))
+    try:
+        pair = next(_compare(far, ("num", distance)))
+    except (NoValueError, TooMuchWorkError, StopIteration):
+        return False
+    return bool(arithmetic().im(pair.gold) == 0 and abs(pair.gold) < pair.answer)
 
 
-def proportion_sign(a: Expr, b: Expr) -> int:
-    """The sign of the constant c ≠ 0 with a = c·b; 0 when there is none.
+def same_relation(sign: str, gold: tuple[Expr, Expr], answer: tuple[Expr, Expr]) -> bool:
+    """Whether `left sign right` says the same in both, the sign being one of = ≠ < ≤.
 
-    When it is not 0, `a = 0` and `b = 0` are the same equation; when it is 1, `a < 0` and `b < 0` the same inequality.
+    It does when the differences of the sides are proportional, for an inequality by a positive factor. A relation
+    whose difference is constant is true or false for all values of its symbols, as every other one of that kind: then
+    its sides must be equal.
     """
-    ratio = _proportion(a, b)
-    return 0 if ratio is None else 1 if ratio > 0 else -1
+    try:
+        pairs = list(_compare(_difference(*gold), _difference(*answer)))
+    except (NoValueError, TooMuchWorkError):
+        return False
+    span = max(pair.span for pair in pairs)
+    zeros = [pair.is_zero(pair.gold) for pair in pairs]
+    if all(zeros) or (not any(zeros) and _is_constant([pair.gold for pair in pairs], span)):
+        turned = (answer, answer[::-1]) if sign in ("=", "≠") else (answer,)
+        return any(all(map(are_equal, gold, sides)) for sides in turned)
+    if zeros != [pair.is_zero(pair.answer) for pair in pairs]:
+        return False
+    ratios = [pair.gold / pair.answer for pair, zero in zip(pairs, zeros, strict=True) if not zero]
+    positive = arithmetic().re(ratios[0]) > 0
+    return _is_constant(ratios, span) and (positive or sign in ("=", "≠"))
 
 
-def _proportion(a: Expr, b: Expr) -> Any:
-    """a / b when it is constant, exactly 1 when it is 1 to 40 digits; None when it is not constant."""
-    mp = _mpmath()
-    names = sorted(_symbols(a) | _symbols(b))
-    whole = _uses(a, DISCRETE) or _uses(b, DISCRETE)
-    low = -3.0 if _uses(a, ("abs",)) or _uses(b, ("abs",)) else 0.5
-    random = Random(20_250_917)
-    first: Any = None
-    for _ in range(POINTS if names else 1):
-        as_point = {
-            name: mp.mpf(random.randint(2, 40)) if whole else mp.mpf(random.uniform(low, 3.0))
-            for name in names
-        }
+def _difference(left: Expr, right: Expr) -> Expr:
+    return ("add", left, negative(right))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    """The values of both expressions at one point, and the binary logarithms of the span of their intermediate values
+    and of the largest of these."""
+
+    gold: Any
+    answer: Any
+    span: int
+    high: int
+
+    def is_zero(self, value: Any) -> bool:
+        """Whether nothing of the value is left but rounding errors."""
+        size = arithmetic().mag(value)
+        return bool(value == 0 or size < self.high - 3 * self.span - AGREEING_BITS)
+
+    def agrees(self) -> bool:
+        mp = arithmetic()
+        if mp.isinf(self.gold) or mp.isinf(self.answer):
+            return bool(self.gold == self.answer)
+        if self.is_zero(self.gold):
+            return self.is_zero(self.answer)
+        return _are_close(self.gold, self.answer, self.span)
+
+
+def _are_close(a: Any, b: Any, span: int) -> bool:
+    return bool(abs(a - b) <= abs(a) * arithmetic().mpf(2) ** -(span + AGREEING_BITS))
+
+
+def _is_constant(values: list[Any], span: int) -> bool:
+    """Whether the values, none of which is zero, are one real or infinite number."""
+    mp = arithmetic()
+    first = values[0]
+    return mp.im(first) == 0 and all(
+        value == first or _are_close(first, value, span) for value in values
+    )
+
+
+def _compare(gold: Expr, answer: Expr) -> Iterator[_Pair]:
+    """The values at the points that count. Raises NoValueError where the answer has none, and where there are too few
+    such points."""
+    work = Work()
+    counted = 0
+    complex_ones: list[_Pair] = []
+    for stage in sample_points(gold, answer):
+        if counted >= MIN_REAL:
+            return
+        for point in stage:
+            evaluated = _evaluate(gold, answer, point, work)
+            if evaluated is None:
+                continue
+            pair, is_real = evaluated
+            if is_real:
+                counted += 1
+                yield pair
+            else:
+                complex_ones.append(pair)
+    if counted < MIN_REAL and symbols(gold) | symbols(answer):
+        yield from complex_ones
+        if counted + len(complex_ones) < MIN_POINTS:
+            raise NoValueError("too few points")
+    elif counted == 0:
+        yield from complex_ones
+        if not complex_ones:
+            raise NoValueError("no point")
+
+
+def _evaluate(
+    gold: Expr, answer: Expr, point: Mapping[str, float], work: Work
+) -> tuple[_Pair, bool] | None:
+    """Both values, with as many bits as their intermediate values need, and whether those of the gold expression are
+    real; None where the gold expression has no value. Raises NoValueError where only the answer has none."""
+    mp = arithmetic()
+    with mp.workprec(PRECISION):
+        first = Evaluation(point, work)
         try:
-            values = _Values(mp, as_point)
-            ratio = _ratio(mp, values.of(a), values.of(b))
-        except (ArithmeticError, ValueError, TypeError):
+            values = [first.of(gold)]
+        except _FAILURES:
             return None
-        if first is None:
-            first = ratio
-        if ratio is None or abs(ratio - first) > abs(first) * mp.mpf(10) ** -AGREEING_DIGITS:
+        if _bits(first) > MAX_PRECISION:
             return None
-    if abs(mp.im(first)) > abs(first) * mp.mpf(10) ** -AGREEING_DIGITS:
-        return None
-    return 1 if abs(first - 1) <= mp.mpf(10) ** -AGREEING_DIGITS else mp.re(first)
+        is_real = first.is_real
+        try:
+            values.append(first.of(answer))
+        except _FAILURES as e:
+            if is_real:
+                raise NoValueError(str(e)) from e
+            return None
+    bits = _bits(first)
+    if bits > MAX_PRECISION:
+        raise NoValueError("too wide a span")
+    if bits > PRECISION:
+        with mp.workprec(bits):
+            again = Evaluation(point, work)
+            try:
+                values = [again.of(gold), again.of(answer)]
+            except _FAILURES as e:
+                raise NoValueError(str(e)) from e
+    pair = _Pair(gold=values[0], answer=values[1], span=first.high - first.low, high=first.high)
+    return pair, is_real
 
 
-def _ratio(mp: Any, a: Any, b: Any) -> Any:
-    """a / b; 1 for two zeros or two equal infinities, None when only one of the two is zero."""
-    tiny = mp.mpf(10) ** -AGREEING_DIGITS
-    if mp.isinf(a) or mp.isinf(b):
-        return mp.mpf(1) if a == b else None
-    if abs(a) < tiny and abs(b) < tiny and (a == 0 or b == 0 or abs(a - b) < tiny * tiny):
-        return mp.mpf(1)
-    return None if a == 0 or b == 0 else a / b
-
-
-def _symbols(expr: Expr) -> set[str]:
-    if expr[0] == "sym":
-        return {expr[1]}
-    return set().union(*(_symbols(part) for part in expr[1:] if isinstance(part, tuple)))
-
-
-def _uses(expr: Expr, names: tuple[str, ...]) -> bool:
-    if expr[0] == "fn" and expr[1] in names:
-        return True
-    return any(_uses(part, names) for part in expr[1:] if isinstance(part, tuple))
-
-
-def _mpmath() -> Any:
-    mpmath = importlib.import_module("mpmath")  # has no types
-    mpmath.mp.dps = DIGITS
-    return mpmath.mp
-
-
-class _Values:
-    """Evaluates expressions at one point. Raises ArithmeticError where an expression has no value."""
-
-    def __init__(self, mp: Any, as_point: Mapping[str, Any]) -> None:
-        self._mp = mp
-        self._point = as_point
-
-    def of(self, expr: Expr) -> Any:
-        mp = self._mp
-        kind, *parts = expr
-        if kind == "num":
-            value = mp.mpf(parts[0].numerator) / parts[0].denominator
-        elif kind == "sym":
-            value = self._point[parts[0]]
-        elif kind == "const":
-            value = {"pi": +mp.pi, "e": +mp.e, "i": mp.mpc(0, 1), "infty": mp.inf}[parts[0]]
-        elif kind == "add":
-            value = sum((self.of(part) for part in parts[1:]), self.of(parts[0]))
-        elif kind == "mul":
-            value = mp.mpf(1)
-            for part in parts:
-                value = self._check_size(value * self.of(part))
-        elif kind == "pow":
-            value = self._power(self.of(parts[0]), self.of(parts[1]))
-        elif kind == "deg":
-            value = self.of(parts[0]) * mp.pi / 180
-        elif kind == "fn":
-            value = self._function(parts[0], [self.of(part) for part in parts[1:]])
-        else:
-            raise NoValueError(kind)
-        return self._check_size(value)
-
-    def _check_size(self, value: Any) -> Any:
-        mp = self._mp
-        if mp.isnan(value):
-            raise NoValueError("no number")
-        if not mp.isinf(value) and value != 0 and abs(mp.mag(value)) > LARGEST:
-            raise NoValueError("too large")
-        return value
-
-    def _power(self, base: Any, exponent: Any) -> Any:
-        mp = self._mp
-        if base == 0:
-            if mp.re(exponent) <= 0:
-                raise NoValueError("division by zero")
-            return mp.mpf(0)
-        if mp.isinf(base) or mp.isinf(exponent):
-            raise NoValueError("infinite power")
-        if abs(mp.log(base)) * abs(exponent) > LARGEST:
-            raise NoValueError("too large")
-        return base**exponent
-
-    def _function(self, name: str, values: list[Any]) -> Any:
-        mp = self._mp
-        widest = mp.inf if name in ("abs", "ln", "log") else LARGEST if name == "exp" else WIDEST
-        if any(abs(value) > widest for value in values):
-            raise NoValueError("too wide")
-        if name in ("ln", "log") and values[0] == 0:
-            raise NoValueError("logarithm of zero")
-        if name == "abs":
-            return abs(values[0])
-        if name == "binom":
-            return mp.binomial(*values)
-        if name in ("floor", "ceil"):
-            # A number that is whole but for its last digits is whole.
-            nearest = mp.nint(mp.re(values[0]))
-            if abs(values[0] - nearest) < mp.mpf(10) ** -AGREEING_DIGITS:
-                return nearest
-        return getattr(mp, name)(values[0])
+def _bits(evaluation: Evaluation) -> int:
+    return 4 * (evaluation.high - evaluation.low) + 2 * AGREEING_BITS + GUARD_BITS

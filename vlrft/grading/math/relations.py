@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vlrft.grading.math.brackets import split_top_level
-from vlrft.grading.math.expression import Expr, negative
+from vlrft.grading.math.chains import read_chain
+from vlrft.grading.math.expression import BELOW, INFINITY, Expr
 from vlrft.grading.math.forms import Collection, Form, NamedValue, Quantity, Relation
 from vlrft.grading.math.formula import read_formula
 from vlrft.grading.math.names import is_length, is_name, name_of
 from vlrft.grading.math.quantity import read_quantity
 
-_RELATIONS = ("=", "<", ">", "≤", "≥", "≠", r"\in")
+_RELATIONS = ("=", "≈", "<", ">", "≤", "≥", "≠", r"\in")
+_EQUAL = ("=", "≈")
+MAX_SIDES = 8
 _FLIP = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
-_INFINITY: Expr = ("const", "infty")
-_BELOW: Expr = negative(_INFINITY)
 
 
 def read_relation(
@@ -22,22 +23,39 @@ def read_relation(
 ) -> tuple[bool, Form | None]:
     """Whether the tokens are a relation, and its form, None if unreadable; `read` parses a side."""
     sides = split_top_level(tokens, _RELATIONS)
-    signs = [token for token in tokens if token in _RELATIONS]
     if len(sides) == 1:
         return False, None
-    if sides[0] == [] and signs == ["="]:
-        return True, read(sides[1]) if sides[1] else None  # ≈ 3.14
-    if len(signs) != len(sides) - 1 or not all(sides) or len(sides) > 3:
+    signs = [token for token in tokens if token in _RELATIONS]
+    if sides[0] == [] and len(sides) == 2 and signs[0] in _EQUAL:
+        return True, read(sides[1])  # ≈ 3.14
+    if len(signs) != len(sides) - 1 or not all(sides) or len(sides) > MAX_SIDES:
         return True, None
+    if all(sign in _EQUAL for sign in signs):
+        return True, _equation(sides, signs, read)
     if len(sides) == 3:
         return True, _between(sides, signs)
     left, right, sign = sides[0], sides[1], signs[0]
-    if sign == "=" and not _names_value(left, right) and _names_value(right, left):
-        left, right = right, left
-    if _names_value(left, right) if sign == "=" else sign == r"\in" and is_name(left):
+    if len(sides) > 3:
+        return True, None
+    if sign == r"\in" and is_name(left):
         value = read(right)
         return True, value and NamedValue(name_of(left), value)
     return True, _half_line(left, sign, right) or _relation(left, sign, right)
+
+
+def _equation(
+    sides: list[list[str]], signs: list[str], read: Callable[[list[str]], Form | None]
+) -> Form | None:
+    """A name and its value, where the first of the sides, or the last of two, is a name; a chain of values; or a
+    relation."""
+    first, *others = sides
+    if len(sides) == 2 and not _names_value(first, others[0]) and _names_value(others[0], first):
+        first, others = others[0], [first]
+    if _names_value(first, others[0]):
+        value = read(others[0]) if len(others) == 1 else _equation(others, signs[1:], read)
+        return value and NamedValue(name_of(first), value)
+    chain = read_chain(sides, signs)
+    return chain or (_relation(first, "=", others[0]) if len(others) == 1 else None)
 
 
 def _names_value(side: list[str], value: list[str]) -> bool:
@@ -50,7 +68,7 @@ def _relation(left: list[str], sign: str, right: list[str]) -> Form | None:
         return None
     if sign in (">", "≥"):
         a, b, sign = b, a, _FLIP[sign]
-    return Relation(sign, _less(a, b))
+    return Relation(sign, a, b)
 
 
 def _half_line(left: list[str], sign: str, right: list[str]) -> Form | None:
@@ -62,8 +80,8 @@ def _half_line(left: list[str], sign: str, right: list[str]) -> Form | None:
     bound = read_quantity(right)
     if not is_name(left) or bound is None:
         return None
-    above = Collection((bound, Quantity(_INFINITY)), "[" if sign == "≥" else "(", ")")
-    below = Collection((Quantity(_BELOW), bound), "(", "]" if sign == "≤" else ")")
+    above = Collection((bound, Quantity(INFINITY)), "[" if sign == "≥" else "(", ")")
+    below = Collection((Quantity(BELOW), bound), "(", "]" if sign == "≤" else ")")
     if sign == "≠":
         return NamedValue(name_of(left), _hole(bound))
     return NamedValue(name_of(left), above if sign in (">", "≥") else below)
@@ -89,29 +107,26 @@ def as_relation(form: Form) -> Relation | None:
         return form
     if not isinstance(form, NamedValue):
         return None
-    name, value = ("sym", form.name), form.value
+    name: Expr = ("sym", form.name)
+    value = form.value
     if isinstance(value, Quantity):
-        return None if value.unit else Relation("=", _less(name, value.expr))
+        return None if value.unit else Relation("=", name, value.expr)
     if not isinstance(value, Collection) or len(value.items) != 2:
         return None
     low, high = value.items
     if isinstance(low, Collection) and low.items and value == _hole(low.items[-1]):
         bound = low.items[-1]
-        return Relation("≠", _less(name, bound.expr)) if isinstance(bound, Quantity) else None
+        return Relation("≠", name, bound.expr) if isinstance(bound, Quantity) else None
     if not isinstance(low, Quantity) or not isinstance(high, Quantity) or low.unit or high.unit:
         return None
-    if value.left in ("(", "[") and high.expr == _INFINITY:
-        return Relation("<" if value.left == "(" else "≤", _less(low.expr, name))
-    if value.right in (")", "]") and low.expr == _BELOW:
-        return Relation("<" if value.right == ")" else "≤", _less(name, high.expr))
+    if value.left in ("(", "[") and high.expr == INFINITY:
+        return Relation("<" if value.left == "(" else "≤", low.expr, name)
+    if value.right in (")", "]") and low.expr == BELOW:
+        return Relation("<" if value.right == ")" else "≤", name, high.expr)
     return None
 
 
 def _hole(bound: Form) -> Collection:
     """(-∞, bound) ∪ (bound, ∞)."""
-    below = Collection((Quantity(_BELOW), bound), "(", ")")
-    return Collection((below, Collection((bound, Quantity(_INFINITY)), "(", ")")))
-
-
-def _less(a: Expr, b: Expr) -> Expr:
-    return ("add", a, negative(b))
+    below = Collection((Quantity(BELOW), bound), "(", ")")
+    return Collection((below, Collection((bound, Quantity(INFINITY)), "(", ")")))

@@ -47,6 +47,8 @@ MARKED = UNITS | {name: name for name in _SHORT}
 
 _FUNCTIONS = {r"\sin", r"\cos", r"\tan", r"\cot", r"\sec", r"\csc"}
 
+MAX_UNIT = 60  # characters
+
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "平方": 2, "立方": 3}
 
 
@@ -101,6 +103,8 @@ def _is_in_base(digits: str, base: str) -> bool:
 def _unit_name(text: str) -> str:
     """`square cm`, `cm^2` and `平方厘米` -> `cm^2`; `miles per hour` -> `mi/h`; "" for a text that is no unit."""
     bare = text.strip(" .")
+    if len(bare) > MAX_UNIT:
+        return ""
     for word, power in POWERS.items():
         rest = bare.removeprefix(word).strip()
         if rest != bare and rest in MARKED:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading.math.notation import strip_typesetting, tokenize
+from vlrft.grading.math.notation import TEXT_COMMANDS, strip_typesetting, tokenize
 from vlrft.grading.math.units import UNITS
 
 _WORDS = re.compile(
     r"\(?[^\W\d_][^\W\d_ .,'’-]*(?:[ .,'’-]+[^\W\d_]+)*\)?|[^\W\d_]{3,}(?:,? [^\W\d_]{3,}|,? [0-9]{1,4})+"
 )
-_MARK = re.compile(r"\\(?:text|mbox|textrm|textbf|textit)\b")
+_MARK = re.compile(rf"{TEXT_COMMANDS}\b")
 _SHORT_WORDS = {"no"}
 _CLOCK = re.compile(r"([0-9]{1,2})\s*(?::|\{:\})\s*([0-9]{2})\s*([ap])\.?\s?m\.?", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:an?|the) (?=[^\W\d_]{3})")
