@@ -54,7 +54,7 @@ def draw(random: Random) -> Plan:
         "grader": name,
         "gold": gold,
         "seed": random.getrandbits(32),
-        "limit": random.choice((200, 2000, 2000, 20_000, 200_000)),
+        "limit": random.choice((200, 2000, 2000, 20_000, 200_000, 10_000_000)),
     }
 
 
@@ -69,7 +69,7 @@ def texts(plan: Plan) -> Iterator[str]:
         yield from plan["texts"]
         return
     random = Random(plan["seed"])
-    for _ in range(BATCH if plan["limit"] <= 20_000 else 10):
+    for _ in range(max(3, min(BATCH, 2_000_000 // plan["limit"]))):
         yield hostile_answer(random, plan["limit"])
     for _ in range(20):
         yield mutated(random, f"<think>so</think><answer>{hostile_text(random, 40)}</answer>")
@@ -106,7 +106,7 @@ def grade(plan: Plan) -> list[tuple[str, str]]:
             found.append(
                 (
                     "unclear",
-                    f"{name} takes {seconds:.1f} s for {len(text)} characters {text[:60]!r}",
+                    f"{name} takes {seconds:.1f} s for {len(text):,} characters {text[:60]!r}",
                 )
             )
         paid = max(score.values()) if isinstance(score, Mapping) else score
