@@ -27,6 +27,7 @@ LAYERS = (
     {"config", "workers"},
     {"plugins"},
     {"tracing", "memory", "schema"},
+    {"output"},
 )
 HEIGHT = {folder: -k for k, layer in enumerate(LAYERS) for folder in layer}
 WITHOUT_TORCH = (
@@ -44,6 +45,7 @@ WITHOUT_TORCH = (
     "vlrft.evaluation.result_files",
     "vlrft.grading",
     "vlrft.memory",
+    "vlrft.output",
     "vlrft.plugins",
     "vlrft.reporting.html",
     "vlrft.rollout.gold",

@@ -71,7 +71,7 @@ def test_an_interrupted_evaluation_resumes_with_equal_results(
     assert evaluate("whole", *decoding) == 0
     with monkeypatch.context() as patch:
         patch.setattr(command, "grade_samples", stop_after(1))
-        assert evaluate("two", *decoding) == 1
+        assert evaluate("two", *decoding) == 130
     records = tmp_path / "two.records.jsonl"
     each = len(decoding) or 1
     assert len(rows(records)) == 2 * each
@@ -101,7 +101,7 @@ def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(command, "grade_samples", stop_after(1))
-        assert evaluate("out") == 1
+        assert evaluate("out") == 130
     assert evaluate("out", "rollout.max_tokens=7") == 2
     assert "was started with other settings" in capsys.readouterr().err
     assert evaluate("out", "rollout.max_tokens=7", "--overwrite") == 0
@@ -117,7 +117,7 @@ def test_an_evaluation_that_an_earlier_version_started_resumes(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(command, "grade_samples", stop_after(1))
-        assert evaluate("out") == 1
+        assert evaluate("out") == 13030
     settings = tmp_path / "out.settings.yaml"
     text = settings.read_text()
     assert "  engine: hf\n" in text

@@ -1,4 +1,8 @@
-"""The `vlrft` command. Results on stdout, progress on stderr; exit code 0, 1 (it failed) or 2 (wrong usage or config)."""
+"""The `vlrft` command. Results on stdout, progress on stderr.
+
+Exit code 0; 1: it failed; 2: wrong usage or config; 130, 143: interrupted by SIGINT (ctrl-C), SIGTERM. An error is one
+line on stderr, without control sequences and secrets; an exception without a line of ours also leaves a crash report.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from vlrft.cli.arguments import COMMANDS
+from vlrft.cli.crash_report import write_crash_report
+from vlrft.cli.signals import Terminated, handled_signals
 from vlrft.config.shipped import package_version
+from vlrft.output.terminal import guarded_streams
 from vlrft.schema.errors import VlrftError
 
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words
@@ -61,27 +69,57 @@ def join_command(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    args = parse(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    with guarded_streams(), handled_signals():
+        args = None
+        try:
+            args = parse(words)
+            run = importlib.import_module(f"vlrft.cli.commands.{args.module}").run
+            return int(run(args) or 0)
+        except BrokenPipeError:  # the reader of stdout has closed it, as in `vlrft list | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except (KeyboardInterrupt, Exception) as e:
+            if args is not None and args.debug:
+                raise
+            code, line = explain(e, words, args)
+            print(f"vlrft: {line}", file=sys.stderr)
+            return code
+
+
+def explain(
+    error: BaseException, words: Sequence[str], args: argparse.Namespace | None
+) -> tuple[int, str]:
+    """The exit code of an error and its line. For an error that nobody expected a crash report is written."""
+    match error:
+        case VlrftError():
+            return error.exit_code, str(error)
+        case Terminated():
+            return 143, "stopped by SIGTERM"
+        case KeyboardInterrupt():
+            return 130, "stopped"
+        case MemoryError():
+            return (
+                1,
+                f"out of memory: {_first_line(error)} (vlrft doctor CONFIG shows what needs it)",
+            )
+        case OSError():  # of a file, a network or a package that downloads; BrokenPipeError has gone before
+            place = f"{error.filename}: " if error.filename else ""
+            return 1, f"{place}{error.strerror or _first_line(error)} (--debug shows the traceback)"
+    if type(error).__name__ == "OutOfMemoryError":  # torch's; this module imports no torch
+        return 1, f"out of memory: {_first_line(error)} (vlrft doctor CONFIG shows what needs it)"
+    line = f"{type(error).__name__}: {_first_line(error)}"
     try:
-        run = importlib.import_module(f"vlrft.cli.commands.{args.module}").run
-        return int(run(args) or 0)
-    except BrokenPipeError:  # the reader of stdout has closed it, as in `vlrft list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except VlrftError as e:
-        if args.debug:
-            raise
-        print(f"vlrft: {e}", file=sys.stderr)
-        return e.exit_code
-    except KeyboardInterrupt:
-        print("vlrft: stopped", file=sys.stderr)
-        return 1
-    except Exception as e:
-        if args.debug:
-            raise
-        first_line = (str(e).splitlines() or [""])[0]
-        print(
-            f"vlrft: {type(e).__name__}: {first_line} (--debug shows the traceback)",
-            file=sys.stderr,
-        )
-        return 1
+        path = write_crash_report(error, words, _run_folder(args))
+    except OSError as e:
+        return 1, f"{line} (--debug shows the traceback; no crash report: {e.strerror})"
+    return 1, f"{line}; a fault of vlrft or of a plugin, please report it with {path}"
+
+
+def _run_folder(args: argparse.Namespace | None) -> Path | None:
+    out = getattr(args, "out", None)
+    return None if out is None else Path(out)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0]

@@ -15,16 +15,20 @@ from vlrft.config.errors import INHERITED, explain
 from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
 from vlrft.config.yaml_tree import Tree, apply_override, merge, read_tree
+from vlrft.output.secrets import REDACTED, redact_settings, redacted_keys
 from vlrft.plugins.find import find_task
 from vlrft.schema.errors import ConfigError, PluginError
 
+LEFT_OUT = f"is {REDACTED}: a run's config.yaml keeps no secrets; give it again, as KEY=VALUE"
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+
+def load_config(path: str | Path, overrides: Sequence[str] = (), *, secrets: bool = True) -> Config:
     """The config of a YAML file, or the shipped config of that name, with overrides such as `stages.1.steps=50`.
 
     A file with `extends: other.yaml` (a path relative to this file) contains only what differs from the other file; lists
     and rewards are replaced as a whole. Each stage starts from the run's `task`, `rollout` and `update`, and gets the
-    run's `algorithm` and a unique name unless it has its own.
+    run's `algorithm` and a unique name unless it has its own. `secrets`: a secret that was left out when the file was
+    written is a mistake.
 
     Raises ConfigError with all mistakes, each with the file and the key.
     """
@@ -35,6 +39,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
             apply_override(tree, item)
         except ConfigError as e:
             mistakes += e.mistakes
+    if secrets:
+        mistakes += [f"{path}: {key}: {LEFT_OUT}" for key in redacted_keys(tree)]
     tree = _complete_stages(tree)
     config = None
     try:
@@ -85,15 +91,20 @@ def _read_sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type
 
 
 def dump_config(config: Config) -> str:
-    """YAML that loads back to an equal Config."""
-    tree = TypeAdapter(Config).dump_python(config, mode="json")
-    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+    """YAML that loads back to an equal Config, except for secrets, which are left out."""
+    return yaml.safe_dump(stored_sections(config), sort_keys=False, allow_unicode=True)
+
+
+def stored_sections(config: Config) -> Tree:
+    """The config as it is stored: plain values by section, without secrets."""
+    tree: Tree = redact_settings(TypeAdapter(Config).dump_python(config, mode="json"))
+    return tree
 
 
 def dump_sections(**sections: object) -> str:
-    """YAML of some sections by name, such as those of an evaluation."""
+    """YAML of some sections by name, such as those of an evaluation, without secrets."""
     trees = {k: TypeAdapter(type(v)).dump_python(v, mode="json") for k, v in sections.items()}
-    return yaml.safe_dump(trees, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(redact_settings(trees), sort_keys=False, allow_unicode=True)
 
 
 def equals_sections(text: str, **sections: object) -> bool:

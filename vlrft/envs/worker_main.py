@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TextIO
 from vlrft.envs.failures import EnvFailure, env_of, moment_of
 from vlrft.envs.host import env_factory
 from vlrft.envs.in_process import LocalEnvs
+from vlrft.output.terminal import guard_streams
 from vlrft.plugins.find import find_task
 from vlrft.schema import Observation, Sample, Step
 from vlrft.schema.short_message import short_message
@@ -45,6 +46,7 @@ class Call(NamedTuple):
 def serve(descriptor: int, parent: int, task: str, seconds: float, start_seconds: float) -> None:
     """Sends None, or the reason why the task cannot be loaded; then one result per call until the parent process ends."""
     os.dup2(2, 1)  # output of an environment must not mix with the command's results
+    guard_streams()
     pipe: Connection[Any, Any] = Connection(descriptor)
     with suppress(OSError, KeyboardInterrupt), open(os.devnull, "w") as silent:
         try:

@@ -17,6 +17,8 @@ from rich.progress import (
 )
 
 from vlrft.evaluation.evaluate import Evaluation
+from vlrft.output.secrets import redact
+from vlrft.output.terminal import guard_streams, raw_stream, show_controls
 
 PLAIN_EVERY_SECONDS = 10.0
 COLUMNS = {
@@ -34,7 +36,7 @@ class Console:
     def __init__(self, total_steps: int, *, quiet: bool = False) -> None:
         self.total = total_steps
         self.quiet = quiet
-        self.rich = Rich(stderr=True, highlight=False)
+        self.rich = Rich(file=raw_stream(sys.stderr), highlight=False)
         self.progress: Progress | None = None
         self.started = time.monotonic()
         self.first: int | None = None
@@ -50,7 +52,8 @@ class Console:
                 console=self.rich,
             )
             self.bar = self.progress.add_task("start", total=total_steps, metrics="")
-            self.progress.start()
+            self.progress.start()  # it takes over stdout and stderr until it is stopped
+            guard_streams()
 
     def step(self, stage: str, step: int, metrics: Mapping[str, float]) -> None:
         """Updates the bar, or prints a line with the metrics of COLUMNS at most every PLAIN_EVERY_SECONDS."""
@@ -82,6 +85,7 @@ class Console:
         """Prints a message as it is, above the bar where there is one."""
         if self.quiet:
             return
+        text = show_controls(redact(text))
         if self.progress is not None:
             self.progress.console.print(text, markup=False)
         else:

@@ -29,12 +29,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from vlrft.output.secrets import redact
+
 
 class VlrftError(Exception):
-    """Base class of the errors that vlrft raises on purpose."""
+    """Base class of the errors that vlrft raises on purpose. Its message contains no secrets: it may be stored."""
 
     exit_code: ClassVar[int] = 1
     """Exit code of the command: 1, it failed; 2, its arguments or its config are wrong."""
+
+    def __init__(self, message: str = "", *details: object) -> None:
+        super().__init__(redact(message), *details)
 
 
 class ConfigError(VlrftError, ValueError):
@@ -43,8 +48,8 @@ class ConfigError(VlrftError, ValueError):
     exit_code = 2
 
     def __init__(self, mistakes: Sequence[str]) -> None:
-        super().__init__("\n".join(mistakes))
-        self.mistakes = list(mistakes)
+        self.mistakes = [redact(mistake) for mistake in mistakes]
+        super().__init__("\n".join(self.mistakes))
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
         """Pickles the list of mistakes, as errors are sent between ranks."""

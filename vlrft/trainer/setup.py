@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from vlrft.config import Config
-from vlrft.config.load import dump_config, load_config
+from vlrft.config.load import dump_config, load_config, stored_sections
 from vlrft.distributed.device import pick_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import find_engine
@@ -135,7 +135,7 @@ def clear_folder(config: Config, out: Path, *, resume: bool, overwrite: bool) ->
             raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
         shutil.rmtree(out)
     if written.exists():
-        refuse_changes(load_config(written), config, written)
+        refuse_changes(load_config(written, secrets=False), config, written)
 
 
 def write_config(config: Config, out: Path) -> None:
@@ -153,11 +153,8 @@ def refuse_changes(old: Config, new: Config, where: Path) -> None:
     """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it started with.
     Settings of the machine and of the output files may change."""
     free = ("device", "engine", "prefetch_threads", "log", "profile", "ranks", "save", "self_check")
-    changed = [
-        f.name
-        for f in fields(old)
-        if f.name not in free and getattr(old, f.name) != getattr(new, f.name)
-    ]
+    sections = stored_sections(old), stored_sections(new)  # secrets are not stored
+    changed = [k for k in sections[0] if k not in free and sections[0][k] != sections[1][k]]
     if changed:
         raise ConfigError(
             [

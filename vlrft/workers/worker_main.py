@@ -13,6 +13,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from vlrft.output.terminal import guard_streams
 from vlrft.plugins.references import load_attribute
 from vlrft.schema.errors import WorkerError
 
@@ -27,6 +28,7 @@ def serve(descriptor: int, caller: int, memory: int | None) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     os.dup2(2, 1)  # stdout belongs to the command; prints of a function go to stderr
+    guard_streams()
     pipe: Connection[Any, Any] = Connection(descriptor)
     devnull = open(os.devnull, "w")  # noqa: SIM115 (faulthandler keeps it)
     try:
