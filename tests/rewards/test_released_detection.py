@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -103,13 +102,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_answers_have_a_finite_score(text: str) -> None:
-    start = time.perf_counter()
     for reward in (visual_rft_iou, visual_rft_confidence):
         score = reward(text, GOLD)
         assert isinstance(score, float)
         assert math.isfinite(score)
         assert 0.0 <= score <= 1.0
-    assert time.perf_counter() - start < 25.0  # seconds; math-verify alone may take ten
 
 
 @pytest.mark.parametrize("gold", [None, [], "text", LEFT, [(0, 0, 1)], [(0, 0, 1, math.nan)]])

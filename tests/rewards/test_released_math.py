@@ -1,0 +1,130 @@
+"""`mathruler` and `dr_grpo` on unusual notation: the verdicts of the released code, run with pylatexenc 2.11 and sympy."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+_released = import_module("vlrft.rewards._released_math")
+_mathruler, _dr_grpo = _released._mathruler, _released._dr_grpo
+mathruler_form, oat_form = _released.mathruler_form, _released.oat_form
+latex_to_text = import_module("vlrft.rewards._latex_text").latex_to_text
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "mathruler", "oat"),
+    [
+        ("A", r"\textbf{A}", 1, 1),
+        ("A", r"\textnormal{A}", 1, 1),
+        ("A", r"\mathrm{A}", 1, 1),
+        ("A", r"\mathbf{A}", 0, 0),  # 𝐀
+        ("A", "A.", 0, 0),
+        ("Evelyn", r"\textbf{Evelyn}", 1, 1),
+        ("12", r"x = \textbf{12}", 0, 0),
+        ("125", r"125\textnormal{ miles}", 1, 1),
+        ("5 6", "5~6", 0, 0),  # a no-break space
+        ("5", r"5~\text{cm}", 1, 1),
+        ("5", r"5\,\mathrm{cm}", 1, 1),
+        ("1/2", r"\frac{1}2", 1, 1),
+        (r"\begin{bmatrix}1\\2\end{bmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}", 1, 1),
+        (r"\begin{pmatrix} 3 \\ -1 \end{pmatrix}", r"\begin{pmatrix} 3 \\[4pt] -1 \end{pmatrix}", 1, 1),
+        (r"x\leq 5", r"x \le 5", 1, 1),
+        ("ab", r"\mbox{ab}", 0, 0),  # \mbox is left out
+        ("x=a", "x=t", 0, 1),  # units to oat
+        ("a", "t", 0, 0),
+        ("6", r"6\text{ units}", 1, 1),
+        ("50", r"50\%", 1, 1),
+        ("e", "2.718281828459045", 0, 0),
+        ("-1", "i^2", 0, 0),
+        ("1 1/2", "3/2", 1, 1),
+        (r"2\sqrt{3}", r"\sqrt{12}", 1, 1),
+        ("(x+1)^2", "x^2+2x+1", 1, 1),
+        ("3", "2.9999999999", 1, 1),
+        ("1000", "1,000", 1, 1),
+        ("1000", "1e3", 1, 1),
+        (r"\boxed{5}", "5", 1, 1),
+        ("5", "", 0, 0),
+        (r"\sqrt", "5", 0, 0),
+        (r"\frac1", "5", 0, 0),
+    ],
+)  # fmt: skip
+def test_verdicts_are_those_of_the_released_code(
+    gold: str, answer: str, mathruler: int, oat: int
+) -> None:
+    completion = f"So \\boxed{{{answer}}}."
+    assert _mathruler(completion, (gold,)) == mathruler
+    assert _dr_grpo(completion, (gold,)) == oat
+
+
+@pytest.mark.parametrize(
+    ("completion", "mathruler", "oat"),
+    [
+        (r"\boxed{5}", 1, 1),
+        (r"\fbox{5}", 0, 0),
+        (r"\boxed{5} \fbox{6}", 1, 1),
+        (r"\boxed{5} and \boxed", 1, 0),  # oat looks at the last \boxed, with or without braces
+        (r"\boxed {5}", 0, 0),
+        (r"\boxed{4} \boxed{5", 0, 0),
+        (r"\boxed{{5}}", 1, 1),
+        ("\\boxed{5}}", 1, 1),
+        ("< / \\boxed{ 5 }", 1, 1),
+    ],
+)
+def test_the_last_box(completion: str, mathruler: int, oat: int) -> None:
+    assert _mathruler(completion, ("5",)) == mathruler
+    assert _dr_grpo(completion, ("5",)) == oat
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"\frac\pi2", "π/2"),
+        (r"\sqrt[3]{x+1}", "√(x+1)"),
+        (r"\sqrt \frac12", "√(1/2)"),
+        (r"\unknown{A} \unknown A", "A A"),
+        (r"\vec{AB}\mathbb{R}\hat x", "A⃗B⃗ℝx̂"),
+        (r"\left\{1,2\right\}", "{1,2}"),
+        (r"a\;b\!c\quad d", "a bc d"),
+        (r"{a}b}\text{c", "abc"),
+        (r"\begin{array}{cc}1&2\\3&4\end{array}", "[ 1 2; 3 4 ]"),
+        (r"\begin{cases}x\\y\end{cases}", "x\ny"),
+        (r"\begin{pmatrix}1", "[ 1 ]"),
+        ("\\", ""),
+    ],
+)
+def test_latex_as_text(latex: str, text: str) -> None:
+    assert latex_to_text(latex) == text
+
+
+@pytest.mark.parametrize("latex", ["\\frac", "\\frac1", "\\sqrt", "\\sqrt[3]", "\\vec"])
+def test_a_command_without_its_argument_is_an_error(latex: str) -> None:
+    with pytest.raises(ValueError, match="an argument is missing"):
+        latex_to_text(latex)
+
+
+@pytest.mark.parametrize(
+    ("text", "mathruler", "oat"),
+    [
+        (r"\text{5}", "5", "5"),
+        (r"\sqrt3", r"\sqrt{3}", r"\sqrt{3}"),
+        (r"\frac12x", r"\frac{1}{2}x", r"\frac{1}{2}x"),
+        (r"\frac1{72}", r"\frac{1}{72}", r"\frac{1}{72}"),
+        (r"\frac{72}1", r"\frac{72}1", r"\frac{72}1"),
+        ("3/4", r"\frac{3}{4}", r"\frac{3}{4}"),
+        ("03/4", "03/4", "03/4"),
+        (".5", r"\frac{1}{2}", r"\frac{1}{2}"),
+        ("x=5", "5", "5"),
+        ("xyz=5", "xyz=5", "xyz=5"),
+        ("5%", "5", "5%"),
+        (r"5\text{ cm}", "5", "5"),
+        (r"5\text{cm}", r"5\text{cm}", "5"),
+        (r"5\text{ a} \text{ b}", r"5\text{ a} \text{ b}", "5"),
+        (r"\sqrt", r"\sqrt", r"\sqrt"),
+        (r"\frac1", r"\frac1", r"\frac1"),
+        ("", "", ""),
+    ],
+)
+def test_math_normal_forms(text: str, mathruler: str, oat: str) -> None:
+    assert mathruler_form(text) == mathruler
+    assert oat_form(text) == oat
