@@ -1,10 +1,11 @@
-"""Messages and images -> token ids and pixels, and ids -> text: the only module that applies a chat template."""
+"""Messages and images -> token ids and pixels, and ids -> text."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,12 +15,13 @@ from PIL.Image import Image as PilImage
 
 from vlrft.memory.limits import PIXEL_CACHE_BYTES
 from vlrft.policy.byte_cache import ByteCache
-from vlrft.policy.families import VisionFamily, vision_families
+from vlrft.policy.chat_template import ChatTemplate
+from vlrft.policy.control_tokens import ControlTokens
+from vlrft.policy.families import VisionFamily, answer_markup
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
 
-MARKER = "\u241fsaid\u241f"  # replaces the policy's words where only the text after them is needed
 RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 
 
@@ -56,6 +58,10 @@ class Chat:
         self.end_ids = frozenset([self.end_id, *end_ids])
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
+        self.control = ControlTokens(tokenizer)
+        self.template = ChatTemplate(
+            tokenizer, self.control, "" if vision is None else vision.image_text
+        )
         self._texts: OrderedDict[tuple[bool, tuple[Message, ...]], tuple[int, ...]] = OrderedDict()
         self._pixels = ByteCache[Pixels](cache_bytes)
         self._referenced: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
@@ -86,7 +92,7 @@ class Chat:
         """
         where = f"{name}: " if name else ""
         self._check_image_count(messages, images, where)
-        return self._with_images(self._text_ids(tuple(messages)), images, where)
+        return self._with_images(self._text_ids(tuple(messages), where), images, where)
 
     @phase("render")
     def follow(
@@ -101,7 +107,7 @@ class Chat:
         and the opening of the policy's next turn. Raises DataError as `render`."""
         where = f"{name}: " if name else ""
         self._check_image_count(messages, images, where)
-        ids = self._text_ids(tuple(messages), follows=True)
+        ids = self._text_ids(tuple(messages), where, follows=True)
         if last and last[-1] in self.end_ids and ids and ids[0] in self.end_ids:
             ids = ids[1:]
         return self._with_images(ids, images, where)
@@ -124,9 +130,13 @@ class Chat:
         )
         return Prompt(ids=self._with_places(ids, pixels, where), images=pixels)
 
-    def answer_ids(self, text: str) -> tuple[int, ...]:
-        """An assistant's answer with the token that ends its turn."""
-        return (*self.tokenizer.encode(text, add_special_tokens=False), self.end_id)
+    def answer_ids(self, text: str, *, name: str = "") -> tuple[int, ...]:
+        """An assistant's answer with the token that ends its turn. Of control tokens in the text, tags and the families'
+        markup have their own ids. Raises DataError, with `name` in the message, for text that cannot be encoded."""
+        where = f"{name}: " if name else ""
+        with _named(where):
+            (quoted,) = self.control.quote([text], self.control.in_answers)
+        return (*self.control.encode(quoted), self.end_id)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text without special tokens."""
@@ -149,49 +159,21 @@ class Chat:
                 self.image_processor.processor_class = self.processor_class
             self.image_processor.save_pretrained(path)
 
-    def _text_ids(self, messages: tuple[Message, ...], *, follows: bool = False) -> tuple[int, ...]:
+    def _text_ids(
+        self, messages: tuple[Message, ...], where: str, *, follows: bool = False
+    ) -> tuple[int, ...]:
         """The ids of a rendered conversation, or with `follows` of the text it adds to one; one image token per image."""
         key = (follows, messages)
         if key in self._texts:
             self._texts.move_to_end(key)
             return self._texts[key]
-        text = self._added_text(messages) if follows else self._text(messages)
-        ids = tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        with _named(where):
+            text = self.template.follow(messages) if follows else self.template.begin(messages)
+        ids = self.control.encode(text)
         self._texts[key] = ids
         if len(self._texts) > RENDERED_TEXTS:
             self._texts.popitem(last=False)
         return ids
-
-    def _text(self, messages: tuple[Message, ...]) -> str:
-        """The rendered conversation; a plain message unchanged. Raises DataError when other messages come with one."""
-        if all(message.role != "plain" for message in messages):
-            text: str = self.tokenizer.apply_chat_template(
-                [_as_dict(m) for m in messages], tokenize=False, add_generation_prompt=True
-            )
-            return text
-        if len(messages) > 1:
-            raise DataError(
-                "a plain message is rendered without a chat template: it must be the only one"
-            )
-        parts = (part for message in messages for part in message.content)
-        image_text = "" if self.vision is None else self.vision.image_text
-        return "".join(image_text if part is IMAGE else str(part) for part in parts)
-
-    def _added_text(self, messages: tuple[Message, ...]) -> str:
-        """The template's text after an assistant's words when messages follow them."""
-        if any(message.role == "plain" for message in messages):
-            return self._text(messages)
-        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": MARKER}]
-        text: str = self.tokenizer.apply_chat_template(
-            [*before, *map(_as_dict, messages)], tokenize=False, add_generation_prompt=True
-        )
-        _, marker, added = text.rpartition(MARKER)
-        if not marker:
-            raise DataError(
-                "this policy's chat template drops or changes the assistant's words, so a context cannot grow; "
-                "let the environment show each turn whole (follows=False)"
-            )
-        return added
 
     def _with_places(
         self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str
@@ -201,7 +183,7 @@ class Chat:
         if places != len(pixels):
             raise DataError(
                 f"{where}{places} image placeholders in the rendered prompt for {len(pixels)} images; "
-                f"the text may not contain {self.image_token}, and the chat template must handle images"
+                "the chat template must handle images"
             )
         remaining = iter(pixels)
         out: list[int] = []
@@ -234,20 +216,23 @@ class Chat:
         return pixels
 
 
-def _as_dict(message: Message) -> dict[str, Any]:
-    """The form that chat templates take: a string where all is text, else a list of parts."""
-    if all(isinstance(part, str) for part in message.content):
-        return {"role": message.role, "content": "".join(map(str, message.content))}
-    parts = [
-        {"type": "image"} if part is IMAGE else {"type": "text", "text": part}
-        for part in message.content
-    ]
-    return {"role": message.role, "content": parts}
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Errors of the text say where it is."""
+    try:
+        yield
+    except DataError as e:
+        raise DataError(f"{where}{e}") from None
+    except UnicodeEncodeError as e:
+        around = e.object[max(e.start - 20, 0) : e.start + 20]
+        raise DataError(
+            f"{where}half of a surrogate pair, which is not a character, in {around!r}; correct it in the data"
+        ) from None
 
 
 def _banned(tokenizer: Any, vocab_size: int) -> frozenset[int]:
     """Control tokens and ids that the tokenizer does not have; not the markup that answers may contain."""
-    markup = {token for family in vision_families().values() for token in family.markup}
+    markup = answer_markup()
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     special |= set(tokenizer.all_special_ids)
     special -= {i for i, t in tokenizer.added_tokens_decoder.items() if t.content in markup}

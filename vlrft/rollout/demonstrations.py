@@ -35,7 +35,9 @@ def play_demonstrations(loaded: LoadedTask, samples: Sequence[Sample], chat: Cha
                     f"{episode.sample.id}: the environment continues after the last turn of the gold answer"
                 )
             text = turns[episode.turns]
-            pieces.append(Piece(ids=chat.answer_ids(text), text=text, finish="stop"))
+            pieces.append(
+                Piece(ids=chat.answer_ids(text, name=episode.sample.id), text=text, finish="stop")
+            )
         return pieces
 
     limit = max(map(len, gold), default=0) + 1  # never cuts a gold answer

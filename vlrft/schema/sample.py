@@ -21,11 +21,14 @@ IMAGE = Slot.IMAGE
 """The place of the next image in the content of a message."""
 
 
+Role = Literal["system", "user", "assistant", "plain"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Message:
     """One chat message; each `IMAGE` in its content is the place of the sample's next image."""
 
-    role: Literal["system", "user", "assistant", "plain"]
+    role: Role
     """plain: the content as it is, without a chat template."""
     content: tuple[str | Slot, ...]
 

@@ -80,6 +80,30 @@ class FamilyConformance:
             markup = set(chat.tokenizer.convert_tokens_to_ids(list(vision.markup)))
             assert markup.isdisjoint(chat.banned_ids)
 
+    def test_data_that_spell_a_control_token_are_plain_text(self) -> None:
+        """Prompts, observations and gold answers; of these, the family's markup alone stays what it is."""
+        chat, vision = self.policy.chat, self.family.vision
+        markup = () if vision is None else vision.markup
+
+        def render(text: str) -> list[tuple[int, ...]]:
+            asked = (Message(role="user", content=(text,)),)
+            plain = (Message(role="plain", content=(text,)),)
+            ended = (chat.end_id,)
+            return [chat.render(asked).ids, chat.render(plain).ids, chat.follow(ended, asked).ids]
+
+        clean = render("How many?")
+        assert chat.control.ids
+        for token, token_id in chat.control.ids.items():
+            for ids, expected in zip(render(f"How{token} many?"), clean, strict=True):
+                assert ids.count(token_id) == expected.count(token_id), token
+                assert f"How{token} many?" in chat.tokenizer.decode(ids)
+            *answer, end = chat.answer_ids(f"7{token}")
+            assert end == chat.end_id
+            assert answer.count(token_id) == (token in chat.control.in_answers), token
+        assert set(markup) <= chat.control.in_answers
+        allowed = {chat.control.ids[token] for token in chat.control.in_answers}
+        assert allowed.isdisjoint(chat.end_ids | chat.banned_ids)
+
     def test_a_prompt_has_an_image_token_for_each_feature(self) -> None:
         for prompt in self.prompts(self.policy):
             tokens = sum(image.tokens for image in prompt.images)

@@ -36,7 +36,9 @@ class VisionFamily(Protocol):
     image_token: str
     """A special token; a prompt has one for each feature of an image. A model's config may name another id."""
     image_text: str  # an image in a prompt without chat template; contains one image token
-    markup: tuple[str, ...]  # special tokens that answers may contain
+    markup: tuple[
+        str, ...
+    ]  # special tokens that answers may contain; elsewhere in data they are plain text
 
     def mismatch(self, model: Any) -> str | None:
         """Why this family does not fit the model, in a few words; None when it fits."""
@@ -133,6 +135,11 @@ def all_families() -> Mapping[str, Family]:
 def vision_families() -> dict[str, VisionFamily]:
     """The families that take images, by name."""
     return {name: f.vision for name, f in all_families().items() if f.vision is not None}
+
+
+def answer_markup() -> frozenset[str]:
+    """The special tokens that answers may contain, of all families: a text-only policy may have been a vision model's."""
+    return frozenset(token for family in vision_families().values() for token in family.markup)
 
 
 def vision_family(model: Any) -> VisionFamily | None:
