@@ -12,7 +12,7 @@ from vlrft.envs import Host, InProcess
 from vlrft.schema import Observation, Step
 
 
-@pytest.mark.parametrize("command", ["raise", "no step", "unsendable"])
+@pytest.mark.parametrize("command", ["raise", "exit", "no step", "unsendable"])
 def test_an_error_or_an_invalid_result_ends_only_its_own_episode(host: Host, command: str) -> None:
     if command == "unsendable" and isinstance(host, InProcess):
         return  # nothing is sent
@@ -20,6 +20,7 @@ def test_an_error_or_an_invalid_result_ends_only_its_own_episode(host: Host, com
     results = host.step({bad: command, good: "left"})
     expected = {
         "raise": r"sample bad: its environment raised KeyError: 'no such thing' \(envs\.py:\d+\) in turn 1$",
+        "exit": r"sample bad: its environment raised SystemExit: 3 \(envs\.py:\d+\) in turn 1$",
         "no step": r"returned Observation, not vlrft\.schema\.Step, in turn 1$",
         "unsendable": "cannot run in another process: TypeError: cannot pickle",
     }[command]
@@ -29,6 +30,29 @@ def test_an_error_or_an_invalid_result_ends_only_its_own_episode(host: Host, com
     host.close([bad, good])
     with pytest.raises(KeyError):
         host.step({bad: "left"})
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("nan reward", "gave the reward as nan, not a finite number, in turn 1"),
+        ("text reward", "gave the reward as a str, not a number, in turn 1"),
+        ("huge reward", "gave the reward as a number beyond ±1e+15 (int), in turn 1"),
+        ("nan score", "gave the score 'won' as nan, not a finite number, in turn 1"),
+        ("list score", "gave the score 'won' as a list, not a number, in turn 1"),
+        ("list of scores", "gave scores that cannot be read (AttributeError: 'list' object has no"),
+        ("text observation", "gave a str as the observation in turn 1"),
+        ("text message", "gave a str among the messages in turn 1"),
+        ("no messages", "gave a NoneType as the messages in turn 1"),
+    ],
+)
+def test_a_result_that_cannot_be_used_names_the_sample_the_turn_and_the_number(
+    host: Host, command: str, problem: str
+) -> None:
+    bad, good = start_all(host, sample("bad"), sample("good"))
+    results = host.step({bad: command, good: "left"})
+    assert message(results[bad]).startswith(f"sample bad: its environment {problem}")
+    assert isinstance(results[good], Step)
 
 
 def test_a_start_that_raises_fails_only_its_own_environment(host: Host) -> None:

@@ -23,7 +23,7 @@ def test_an_interrupt_passes_through_and_the_started_environments_are_closed() -
             return Observation(messages=())
 
         def step(self, text: str) -> Step:
-            raise SystemExit
+            raise KeyboardInterrupt
 
         def close(self) -> None:
             closed.append(self.id)
@@ -33,7 +33,7 @@ def test_an_interrupt_passes_through_and_the_started_environments_are_closed() -
         host.start([sample("a"), sample("b")])
     assert closed == ["a", "b"]
     (handle,) = start_all(host, sample("c"))
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         host.step({handle: ""})
     host.shutdown()
     assert closed == ["a", "b", "c"]

@@ -16,6 +16,8 @@ import pytest
 from tests.envs.results import ECHO, comparable, has_ended, message, pid_of, start_all
 from tests.fakes.envs import make_env, sample
 from vlrft.envs import EnvFailure, EnvPool, Host, InProcess
+from vlrft.envs.process import EnvProcess
+from vlrft.envs.worker_main import Call
 from vlrft.schema import Observation, Step
 
 LIMIT = 0.4  # seconds of a turn where one hangs
@@ -102,6 +104,35 @@ def test_a_start_and_a_close_that_take_their_process_down(command: str) -> None:
     pool.shutdown()
 
 
+def test_a_process_over_its_memory_is_killed_and_the_others_continue() -> None:
+    pool = EnvPool(ECHO, 1, time_limit=60, memory=2**28)
+    good, bad = start_all(pool, sample("good"), sample("bad"))
+    results = pool.step({good: "left", bad: "eat"})
+    expected = r"bad: its environment used .* GB of memory, more than the limit of 0\.25 GB, and was killed in turn 1; "
+    assert re.search(
+        expected + r"make it smaller, or raise task\.env\.memory_gb", message(results[bad])
+    )
+    assert isinstance(results[good], Step)
+    assert isinstance(pool.step({good: "right"})[good], Step)
+    pool.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "start", "advice"), [(60.0, 120.0, " above 120"), (300.0, 300.0, "")]
+)
+def test_the_time_limit_moves_the_limit_of_a_start_and_the_message_says_from_where(
+    seconds: float, start: float, advice: str
+) -> None:
+    process = EnvProcess("task", seconds, max(120.0, seconds))
+    assert process._limit() == start
+    assert process._advice() == f"raise task.env.time_limit{advice}"
+    process.ready = True
+    process.calls.append(Call(0, "a", 0, b"sample"))
+    assert (process._limit(), process._advice()) == (start, f"raise task.env.time_limit{advice}")
+    process.calls[0] = Call(0, "a", 1, "a turn")
+    assert (process._limit(), process._advice()) == (seconds, "raise task.env.time_limit")
+
+
 def test_an_episode_whose_replay_differs_fails_and_the_message_gives_the_rule(
     pool: EnvPool,
 ) -> None:
@@ -142,6 +173,7 @@ def test_an_environment_that_fails_in_its_replay_fails_alone(tmp_path: Path, com
         ("tests.fakes.envs:nothing", "cannot load the task .*PluginError.*no 'nothing'"),
         ("tests.fakes.envs:make_env", "cannot load the task .*expected a vlrft.schema.Task"),
         ("{folder}/dies.py:task", r"died \(exit code 7\)"),
+        ("{folder}/exits.py:task", "cannot load the task .*SystemExit: 5"),
     ],
 )
 def test_a_process_that_cannot_start_fails_all_of_its_episodes(
@@ -152,6 +184,7 @@ def test_a_process_that_cannot_start_fails_all_of_its_episodes(
     (tmp_path / "dies.py").write_text(
         f"import os; open({str(starts)!r}, 'a').write('x'); os._exit(7)"
     )
+    (tmp_path / "exits.py").write_text("import sys; sys.exit(5)")
     pool = EnvPool(task.format(folder=tmp_path), 1)
     lines = [message(first) for _, first in pool.start([sample("a"), sample("b")])]
     pattern = "^sample {}: its environment has no worker process: the worker {}"

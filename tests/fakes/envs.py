@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,17 @@ from PIL import Image
 
 from vlrft.schema import IMAGE, Env, Message, Observation, Sample, Step, Task
 
+BROKEN_STEPS: dict[str, dict[str, Any]] = {
+    "nan reward": {"reward": float("nan")},
+    "text reward": {"reward": "1"},
+    "huge reward": {"reward": 10**400},
+    "nan score": {"scores": {"a": 1.0, "won": float("nan")}},
+    "list score": {"scores": {"won": [1.0]}},
+    "list of scores": {"scores": [1.0]},
+    "text observation": {"observation": "text"},
+    "text message": {"observation": Observation(messages=("text",))},  # type: ignore[arg-type]
+    "no messages": {"observation": Observation(messages=None)},  # type: ignore[arg-type]
+}
 MADE: dict[str, int] = {}  # sample id -> environments of it that this process has made
 
 
@@ -21,7 +33,12 @@ def misbehave(command: str) -> None:
     if command == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if command == "leave":
+        os._exit(3)
+    if command == "exit":
         sys.exit(3)
+    if command == "eat":
+        _ = bytearray(b"x") * 2**30
+        time.sleep(600)
     if command == "hang":
         time.sleep(600)
     if command == "fork and die":  # the copy keeps the pipe open
@@ -57,9 +74,11 @@ class EchoEnv:
             Path(once).touch()
         if text == "no step":
             return self.show()  # type: ignore[return-value]
-        scores: dict[str, Any] = {"turns": len(self.texts)}
         if text == "unsendable":
-            scores["lock"] = threading.Lock()
+            return Step(observation=replace(self.show(), anchor=threading.Lock()))
+        if text in BROKEN_STEPS:
+            return Step(**{"observation": self.show(), **BROKEN_STEPS[text]})
+        scores: dict[str, Any] = {"turns": len(self.texts)}
         if text == "end":
             return Step(reward=1.0, scores=scores)
         return Step(observation=self.show(), reward=len(text) / 3, scores=scores)

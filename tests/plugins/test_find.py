@@ -124,3 +124,22 @@ def test_a_name_that_two_places_define_is_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(plugins, "_entry_points", lambda kind: [other])
     with pytest.raises(PluginError, match="found twice"):
         find_reward("choice")
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("x = 1\nimport sys; sys.exit(5)", "SystemExit: 5, line 2"),
+        ("x = 1 / 0", "ZeroDivisionError: division by zero, line 1"),
+        ("import no_such_package", "No module named 'no_such_package', line 1"),
+        ("def f(:", "SyntaxError: invalid syntax (broken.py, line 1)"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_named_with_the_reason(
+    tmp_path: Path, source: str, problem: str
+) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(source)
+    with pytest.raises(PluginError) as error:
+        find_reward(f"{file}:x")
+    assert str(error.value) == f"{file}:x: cannot import {file} ({problem})"

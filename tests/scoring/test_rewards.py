@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from vlrft.schema import DataError, Reward, RewardError, Rollout, Sample, Score
 from vlrft.scoring.rewards import WeightedReward, score
@@ -53,6 +61,117 @@ def test_a_rollout_without_rewards_is_unchanged() -> None:
     assert score(rollout(2.0), []) == rollout(2.0)
 
 
+class Contrary:
+    def tolist(self) -> float:
+        raise ValueError("no")
+
+
+class ContraryParts(Mapping[str, float]):
+    def __getitem__(self, key: str) -> float:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("a")
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (True, 1.0),
+        (Fraction(1, 4), 0.25),
+        (np.bool_(True), 1.0),
+        (np.float32(0.5), 0.5),
+        (np.int64(3), 3.0),
+        (np.array(0.5), 0.5),
+        (torch.tensor(0.5, requires_grad=True), 0.5),
+        (10**15, 1e15),
+    ],
+)
+def test_numbers_of_every_library_are_read(value: object, number: float) -> None:
+    scored = score(rollout(), [weighted("a", 1.0, value)])
+    assert scored.scores == {"a": number}
+    assert type(scored.reward) is float
+
+
+def test_a_weighted_reward_that_no_step_can_use_names_reward_weight_and_sample() -> None:
+    message = r"sample cats/3: reward a returned 1e\+10, with its weight 1e\+06 a reward beyond"
+    with pytest.raises(RewardError, match=message):
+        score(rollout(), [weighted("a", 1e6, 1e10)])
+
+
+@pytest.mark.parametrize("value", [10**400, 1e300])
+def test_on_error_covers_numbers_out_of_range(value: object) -> None:
+    reward = dataclasses.replace(weighted("a", 1.0, value), on_error="zero")
+    scored = score(rollout(), [reward])
+    assert scored.reward == 0.0
+    assert "sample cats/3: reward a returned" in scored.errors["a"]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Rude(BaseException):
+    pass
+
+
+def raising(error: BaseException) -> WeightedReward:
+    def reward(completion: str, sample: Sample) -> Score:
+        raise error
+
+    return WeightedReward(name="mine", weight=1.0, function=reward)
+
+
+def awaiting(error: BaseException) -> WeightedReward:
+    async def reward(completion: str, sample: Sample) -> float:
+        raise error
+
+    return WeightedReward(name="mine", weight=1.0, function=reward)
+
+
+@pytest.mark.parametrize("make", [raising, awaiting])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(3), "raised SystemExit: 3"),
+        (Rude("no"), "raised Rude: no"),
+        (Mute(), "raised Mute: no message: its __str__ raised RuntimeError"),
+        (GeneratorExit(), "raised GeneratorExit"),
+    ],
+)
+def test_a_reward_cannot_end_the_run_without_a_word(
+    make: Callable[[BaseException], WeightedReward], error: BaseException, message: str
+) -> None:
+    with pytest.raises(RewardError, match=f"sample cats/3: reward mine {message}"):
+        score(rollout(), [make(error)])
+    scored = score(rollout(), [dataclasses.replace(make(error), on_error="zero")])
+    assert message in scored.errors["mine"]
+
+
+def test_ctrl_c_in_a_reward_is_no_error_of_the_reward() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        score(rollout(), [dataclasses.replace(raising(KeyboardInterrupt()), on_error="zero")])
+
+
+def test_a_reward_leaves_the_process_as_it_was(tmp_path: Path) -> None:
+    def state() -> tuple[object, ...]:
+        return os.getcwd(), sys.getrecursionlimit(), signal.getsignal(signal.SIGINT)
+
+    def meddles(completion: str, sample: Sample) -> float:
+        os.chdir(tmp_path)
+        sys.setrecursionlimit(5000)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return 1.0
+
+    before = state()
+    assert score(rollout(), [WeightedReward(name="m", weight=1.0, function=meddles)]).reward == 1.0
+    assert state() == before
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -61,6 +180,15 @@ def test_a_rollout_without_rewards_is_unchanged() -> None:
         ({"part": -math.inf}, "returned -inf"),
         ("1.0", "returned a str"),
         ({"part": [1.0]}, "returned a list"),
+        (10**400, r"returned a number beyond ±1e\+15 \(int\)"),
+        (-1e308, r"returned -1e\+308, a number beyond ±1e\+15"),
+        (Decimal(1), "returned a Decimal, not a number"),
+        (1j, "returned a complex, not a number"),
+        (np.array([1.0]), "returned a ndarray, not a number"),
+        (np.float32("nan"), "returned nan"),
+        (torch.tensor(torch.inf), "returned inf"),
+        (Contrary(), r"returned a Contrary that cannot be read as a number \(ValueError: no\)"),
+        (ContraryParts(), r"returned a ContraryParts that cannot be read \(KeyError: 'a'\)"),
     ],
 )
 def test_the_error_for_a_value_that_is_no_finite_number_names_sample_and_reward(

@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from vlrft.schema import DataError
-from vlrft.schema.errors import PluginError, WorkerDied, WorkerError, WorkerTimeout
+from vlrft.schema.errors import (
+    PluginError,
+    UnsendableError,
+    WorkerDied,
+    WorkerError,
+    WorkerMemoryError,
+    WorkerTimeout,
+)
 from vlrft.workers.worker import Worker, Workers, reference_of
 
 FUNCTIONS = """
@@ -40,7 +47,27 @@ def data(): raise DataError("sample a: unreadable")
 def odd(): raise Odd("one", "two")
 def unsendable(): return lambda: 0
 def prints(): print("loud"); return 1
-def big(): return len(bytearray(3 * 2**30))
+def big(): return len(bytearray(b"x") * 2**30)
+def reserves():
+    import mmap
+    return len(mmap.mmap(-1, 2**34))   # addresses without memory, as CUDA reserves them
+KEPT = []
+def leaks(): KEPT.append(bytearray(b"x") * 2**25)
+def child_eats():
+    command = "import time; x = bytearray(b'x') * 2**30; time.sleep(600)"
+    subprocess.run([sys.executable, "-c", command])
+def exits(): sys.exit(3)
+class Rude(BaseException): pass
+def rude(): raise Rude("no")
+class Mute(Exception):
+    def __str__(self): raise SystemExit("mute")
+def mute(): raise Mute
+def closes(): os.closerange(3, 200); return 1
+def floods(): print("x" * 10**8); return 1
+def moves(): os.chdir("/"); sys.setrecursionlimit(100); return 1
+def forks():
+    if os.fork() == 0: time.sleep(600)
+    os._exit(4)
 """
 
 
@@ -128,11 +155,76 @@ def test_exceptions_of_the_function_are_raised_in_the_caller(file: str, worker: 
     assert worker.call(f"{file}:double", 3, seconds=5) == 6
 
 
-def test_memory_has_a_limit(file: str) -> None:
-    worker = Worker(memory_gb=2)
-    with pytest.raises(MemoryError):
-        worker.call(f"{file}:big", seconds=30)
+@pytest.mark.parametrize("name", ["big", "child_eats"])
+def test_resident_memory_has_a_limit(file: str, name: str) -> None:
+    worker = Worker(memory_gb=0.25)
+    with pytest.raises(
+        WorkerMemoryError, match=r"^used \S+ GB of memory, more than its limit of 0.25 GB, and"
+    ):
+        worker.call(f"{file}:{name}", seconds=60)
+    assert worker.pid is None
+    assert worker.call(f"{file}:reserves", seconds=60) == 2**34
     worker.close()
+
+
+def test_memory_that_short_calls_leave_behind_counts(file: str) -> None:
+    worker = Worker(memory_gb=0.25)
+    assert worker.call(f"{file}:leaks", seconds=60) is None
+
+    def leak_more() -> None:
+        for _ in range(20):
+            worker.call(f"{file}:leaks", seconds=60)
+
+    with pytest.raises(WorkerMemoryError):
+        leak_more()
+    assert worker.call(f"{file}:double", 2, seconds=60) == 4
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("exits", UnsendableError, "SystemExit: 3"),
+        ("rude", UnsendableError, "Rude: no"),
+        ("mute", UnsendableError, "Mute: no message: its __str__ raised SystemExit"),
+        ("odd", UnsendableError, "Odd: one"),
+        ("closes", WorkerDied, "its process died"),
+        ("forks", WorkerDied, r"its process died \(exit code 4\)"),  # its child keeps the pipe open
+    ],
+)
+def test_code_that_breaks_every_rule_is_an_error_of_its_own_call(
+    file: str, worker: Worker, name: str, kind: type[WorkerError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        worker.call(f"{file}:{name}", seconds=60)
+    assert worker.call(f"{file}:double", 4, seconds=60) == 8
+
+
+def test_output_working_directory_and_recursion_limit_of_a_worker_are_its_own(
+    file: str, worker: Worker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    here, depth = os.getcwd(), sys.getrecursionlimit()
+    assert worker.call(f"{file}:floods", seconds=60) == 1
+    assert worker.call(f"{file}:moves", seconds=60) == 1
+    assert worker.call(f"{file}:double", 4, seconds=60) == 8
+    assert (os.getcwd(), sys.getrecursionlimit()) == (here, depth)
+    assert capfd.readouterr().out == ""
+
+
+def test_the_time_to_load_a_function_is_at_least_that_of_its_call(
+    file: str, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+    ask = Worker._ask
+
+    def record(self: Worker, message: bytes, seconds: float) -> object:
+        limits.append(seconds)
+        return ask(self, message, seconds)
+
+    monkeypatch.setattr(Worker, "_ask", record)
+    worker.call(f"{file}:double", 1, seconds=5)
+    worker.call(f"{file}:pid", seconds=500)
+    assert limits == [120, 5, 500, 500]
 
 
 def test_prints_do_not_reach_stdout(

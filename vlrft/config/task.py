@@ -10,6 +10,13 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from vlrft.config.strict import Natural, Positive, strict
 
 
+def _require_workers(limits: RewardConfig | EnvConfig) -> None:
+    """Raises ValueError for a limit of worker processes where there are none."""
+    for name in ("time_limit", "memory_gb"):
+        if getattr(limits, name) is not None and not limits.workers:
+            raise ValueError(f"a {name} needs workers: 1 or more; only they can be cut off")
+
+
 @strict
 class RewardConfig:
     """The weight of a reward and where it is computed. A number alone is its weight."""
@@ -20,15 +27,16 @@ class RewardConfig:
     """Worker processes that compute it; 0: it is computed in the training process."""
     time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds of a call, after which its worker is killed; null: 10. Needs `workers`."""
+    memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "zero"] = "raise"
-    """When a call raises, crashes or exceeds its time limit: raise stops the run; zero counts 0.0 and logs the error."""
+    """When a call raises, crashes or exceeds a limit: raise stops the run; zero counts 0.0 and logs the error."""
     completions: Literal["chat", "text"] | None = None
     """Form of the completions that a TRL-style function gets: chat messages or text; null: text if its parameter is
     annotated `list[str]`, otherwise chat."""
 
     def __post_init__(self) -> None:
-        if self.time_limit is not None and not self.workers:
-            raise ValueError("a time_limit needs workers: 1 or more; only they can be cut off")
+        _require_workers(self)
 
 
 def _read_weight(value: Any) -> Any:
@@ -63,15 +71,17 @@ class EnvConfig:
     workers: Natural = 0
     """Worker processes in which the environments run; 0: they run in the training process."""
     time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds of an environment's turn, after which its worker is killed; null: 60. Needs `workers`."""
+    """Seconds of an environment's turn, after which its worker is killed; null: 60. Its start, and the start of a worker,
+    may take 120 seconds, or this where it is more. Needs `workers`."""
+    memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "keep", "drop", "drop_group"] = "raise"
     """When an environment raises, hangs or dies: raise stops the run; keep ends the episode with the reward it has; drop
     removes the rollout from the step; drop_group removes its group. In an evaluation all but raise count the episode as
     failed."""
 
     def __post_init__(self) -> None:
-        if self.time_limit is not None and not self.workers:
-            raise ValueError("a time_limit needs workers: 1 or more; only they can be cut off")
+        _require_workers(self)
 
 
 @strict

@@ -28,7 +28,7 @@ def moment_of(turn: int) -> str:
     return f"in turn {turn}" if turn else "as it started"
 
 
-def describe_raise(error: Exception) -> str:
+def describe_raise(error: BaseException) -> str:
     """The error, and the file and line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"raised {short_message(error)} ({Path(last.filename).name}:{last.lineno})"

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from vlrft.envs.failures import EnvFailure, describe_raise, env_of, moment_of, warn_of_failures
 from vlrft.envs.host import EnvFactory, StartResult, StepResult
+from vlrft.envs.result_check import check_observation, check_step
+from vlrft.plugins.process_state import keeping_process_state
 from vlrft.schema import Env, Observation, Sample, Step
 
 T = TypeVar("T", Observation, Step)
@@ -40,7 +42,7 @@ class LocalEnvs:
             local.env = self._make_env(sample)
             return local.env.start()
 
-        return _catch_failure(local, make_and_start, Observation)
+        return _catch_failure(local, make_and_start, Observation, check_observation)
 
     def step(self, handle: int, text: str) -> StepResult:
         """Raises KeyError for a handle that is not open."""
@@ -49,7 +51,7 @@ class LocalEnvs:
             return local.failure
         assert local.env is not None
         env, local.turns = local.env, local.turns + 1
-        return _catch_failure(local, lambda: env.step(text), Step)
+        return _catch_failure(local, lambda: env.step(text), Step, check_step)
 
     def close(self, handle: int) -> EnvFailure | None:
         """Returns the failure of the environment's `close`, if it raised."""
@@ -58,26 +60,37 @@ class LocalEnvs:
             return None
         try:
             local.env.close()
-        except Exception as e:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as e:
             return EnvFailure(f"{env_of(local.sample)} {describe_raise(e)} as it was closed")
         return None
 
 
-def _catch_failure(local: _LocalEnv, call: Callable[[], T], kind: type[T]) -> T | EnvFailure:
-    """The call's result. An exception or a result of another kind becomes the environment's failure."""
+def _catch_failure(
+    local: _LocalEnv, call: Callable[[], T], kind: type[T], check: Callable[[T], T]
+) -> T | EnvFailure:
+    """The call's result. Any exception but Ctrl-C, also SystemExit, becomes the environment's failure, and so does a
+    result of another kind or one that `check` refuses with ValueError."""
     try:
         result = call()
-        if isinstance(result, kind):
-            return result
-        problem = f"returned {type(result).__name__}, not vlrft.schema.{kind.__name__},"
-    except Exception as e:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as e:
         problem = describe_raise(e)
+    else:
+        try:
+            if isinstance(result, kind):
+                return check(result)
+            problem = f"returned {type(result).__name__}, not vlrft.schema.{kind.__name__},"
+        except ValueError as e:
+            problem = str(e)
     local.failure = EnvFailure(f"{env_of(local.sample)} {problem} {moment_of(local.turns)}")
     return local.failure
 
 
 class InProcess:
-    """A `vlrft.envs.Host` in this process. KeyboardInterrupt and SystemExit pass through."""
+    """A `vlrft.envs.Host` in this process. Ctrl-C passes through."""
 
     def __init__(self, make_env: EnvFactory) -> None:
         self._envs = LocalEnvs(make_env)
@@ -86,15 +99,18 @@ class InProcess:
     def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         handles = [next(self._handles) for _ in samples]
         try:
-            return [
-                (h, self._envs.start(h, sample)) for h, sample in zip(handles, samples, strict=True)
-            ]
+            with keeping_process_state():
+                return [
+                    (h, self._envs.start(h, sample))
+                    for h, sample in zip(handles, samples, strict=True)
+                ]
         except BaseException:  # the caller never learns the handles
             self.close(handles)
             raise
 
     def step(self, texts: Mapping[int, str]) -> dict[int, StepResult]:
-        return {handle: self._envs.step(handle, text) for handle, text in texts.items()}
+        with keeping_process_state():
+            return {handle: self._envs.step(handle, text) for handle, text in texts.items()}
 
     def close(self, handles: Iterable[int]) -> None:
         warn_of_failures([self._envs.close(handle) for handle in handles])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TIME_LIMIT = 60.0  # seconds of a turn unless the config says otherwise
-CHECK_SECONDS = 1.0  # between checks of a silent process: its children may keep its pipe open
+CHECK_SECONDS = 0.2  # between checks of a silent process: of its memory, and whether it lives
 
 
 @dataclass
@@ -61,11 +61,13 @@ class EnvPool:
         workers: int,
         time_limit: float = TIME_LIMIT,
         start_limit: float = START_SECONDS,
+        memory: int | None = None,
     ) -> None:
         """`task`: a reference for `plugins.find_task`. `time_limit`: seconds of a turn or a close; `start_limit`: of a
-        start."""
+        start. `memory`: bytes of resident memory of one process."""
         self._processes = [
-            EnvProcess(task, time_limit, max(start_limit, time_limit)) for _ in range(workers)
+            EnvProcess(task, time_limit, max(start_limit, time_limit), memory)
+            for _ in range(workers)
         ]
         self._handles = itertools.count()
         self._records: dict[int, EpisodeRecord] = {}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from vlrft.envs.failures import EnvFailure, env_of
 from vlrft.envs.worker_main import Call
+from vlrft.workers.memory import exceeds, in_gigabytes
 from vlrft.workers.subprocess_pipe import START_SECONDS, describe_exit, end, start_process
 
 # Sets of strings have the same order in every process, so that an episode can be replayed.
@@ -51,13 +52,17 @@ class EnvProcess:
     `calls`: those that have no reply yet; the process works on the first.
     """
 
-    def __init__(self, task: str, seconds: float, start_seconds: float) -> None:
-        """`seconds`: the limit of a turn. `start_seconds`: the limit of an environment's start."""
+    def __init__(
+        self, task: str, seconds: float, start_seconds: float, memory: int | None = None
+    ) -> None:
+        """`seconds`: the limit of a turn. `start_seconds`: the limit of an environment's start. `memory`: the limit of
+        resident memory, in bytes."""
         self.calls: deque[Call] = deque()
         self.ready = False  # it has loaded the task and can be sent calls
         self.deadline = 0.0  # of the current call, by the monotonic clock
         self.pipe: Connection[Any, Any] | None = None
         self._arguments = task, seconds, start_seconds
+        self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] | None = None
         self._start_error = ""  # why there is no process
@@ -95,13 +100,15 @@ class EnvProcess:
                 raise self._lost_by_death()
             if time.monotonic() > self.deadline:
                 reason = f"took longer than {self._limit():g} s and was killed"
-                raise self._lost(reason, "make it faster, or raise task.env.time_limit")
+                raise self._lost(reason, f"make it faster, or {self._advice()}")
+            self._check_memory()
             return None
         try:
             message = pickle.loads(self.pipe.recv_bytes())
         except (EOFError, OSError):
             raise self._lost_by_death() from None
         if self.ready:
+            self._check_memory()
             reply = Reply(self.calls.popleft(), *message)
             self._set_deadline()
             return reply
@@ -143,10 +150,23 @@ class EnvProcess:
 
     def _limit(self) -> float:
         """Seconds that the current call, or the start of the process, may take."""
-        if not self.ready:
-            return START_SECONDS
         _, seconds, start_seconds = self._arguments
+        if not self.ready:
+            return max(START_SECONDS, seconds)
         return self.calls[0].limit(seconds, start_seconds) if self.calls else seconds
+
+    def _advice(self) -> str:
+        """The setting that gives the current call, or the start of the process, more time."""
+        above = f" above {self._limit():g}" if self._limit() > self._arguments[1] else ""
+        return f"raise task.env.time_limit{above}"
+
+    def _check_memory(self) -> None:
+        """Raises ProcessLost if the process uses more memory than its limit."""
+        used = 0 if self._process is None else exceeds(self._process.pid, self._memory)
+        if used:
+            limit = in_gigabytes(self._memory or 0)
+            reason = f"used {in_gigabytes(used)} of memory, more than the limit of {limit}, and was killed"
+            raise self._lost(reason, "make it smaller, or raise task.env.memory_gb")
 
     def _lost_by_death(self) -> ProcessLost:
         cause = describe_exit(self._process) if self._process is not None else ""

@@ -50,9 +50,9 @@ def serve(descriptor: int, parent: int, task: str, seconds: float, start_seconds
     pipe: Connection[Any, Any] = Connection(descriptor)
     with suppress(OSError, KeyboardInterrupt), open(os.devnull, "w") as silent:
         try:
-            with _exit_after(START_SECONDS, silent):
+            with _exit_after(max(START_SECONDS, seconds), silent):
                 envs = LocalEnvs(env_factory(find_task(task)))
-        except Exception as e:
+        except BaseException as e:
             pipe.send_bytes(pickle.dumps(short_message(e)))
             return
         pipe.send_bytes(pickle.dumps(None))
@@ -88,7 +88,7 @@ def _run_and_pickle(envs: LocalEnvs, call: Call) -> bytes:
         if isinstance(result, EnvFailure):
             return pickle.dumps((b"", pickle.dumps(result)))
         return pickle.dumps((digest(result), b"" if call.replay else pickle.dumps(result)))
-    except Exception as e:
+    except BaseException as e:
         problem = f"{env_of(call.sample)} cannot run in another process: {short_message(e)}"
         return pickle.dumps((b"", pickle.dumps(EnvFailure(problem))))
 

@@ -6,11 +6,13 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
 from vlrft.plugins.names import did_you_mean
-from vlrft.schema.errors import PluginError
+from vlrft.schema.errors import PluginError, VlrftError
+from vlrft.schema.short_message import short_message
 
 
 def load_attribute(reference: str) -> object:
@@ -20,13 +22,26 @@ def load_attribute(reference: str) -> object:
         raise PluginError(f"{reference}: expected package.module:attribute or ./file.py:attribute")
     try:
         module = load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except ImportError as e:
-        raise PluginError(f"{reference}: cannot import {place} ({e})") from e
+    except (KeyboardInterrupt, VlrftError):
+        raise
+    except (
+        BaseException
+    ) as e:  # SystemExit at the top of a file must not end the command without a word
+        what = str(e) if isinstance(e, ImportError) else short_message(e)
+        raise PluginError(f"{reference}: cannot import {place} ({what}{_line_of(e, place)})") from e
     if not hasattr(module, attribute):
         hint = did_you_mean(attribute, vars(module))
         raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
     value: object = getattr(module, attribute)
     return value
+
+
+def _line_of(error: BaseException, place: str) -> str:
+    """`, line N` of the file that was imported, where the error comes from it."""
+    lines = [
+        f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(place)
+    ]
+    return f", line {lines[-1]}" if lines else ""
 
 
 def absolute_reference(reference: str) -> str:

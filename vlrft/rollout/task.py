@@ -18,6 +18,7 @@ from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Tas
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
+from vlrft.workers.memory import default_limit
 from vlrft.workers.worker import Workers
 
 CORPUS_SAMPLES = (
@@ -50,6 +51,7 @@ class LoadedTask:
             self.task,
             workers=self.env.workers,
             time_limit=self.env.time_limit,
+            memory_gb=self.env.memory_gb,
             reference=self.reference or self.task.name,
         )
 
@@ -159,8 +161,14 @@ def _load_reward(reference: str, config: float | RewardConfig) -> WeightedReward
         weight=config.weight,
         function=find_reward(reference),
         reference=reward_reference(reference),
-        workers=Workers(config.workers) if config.workers else None,
+        workers=_make_workers(config) if config.workers else None,
         time_limit=config.time_limit or TIME_LIMIT,
         on_error=config.on_error,
         strings=None if config.completions is None else config.completions == "text",
     )
+
+
+def _make_workers(config: RewardConfig) -> Workers:
+    """The workers of a reward; their processes start with their first calls."""
+    memory = default_limit() / 2**30 if config.memory_gb is None else config.memory_gb
+    return Workers(config.workers, memory_gb=memory)

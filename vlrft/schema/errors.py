@@ -11,7 +11,9 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × EnvError           (RuntimeError)        an environment raised, hung or died
       × WorkerError        (RuntimeError)        a call in a worker process gave no result
         + WorkerTimeout    (TimeoutError)          it ran over its time limit and was killed
+        + WorkerMemoryError (MemoryError)          its process used more memory than its limit and was killed
         + WorkerDied                               its process ended during the call
+        + UnsendableError                          the call raised an exception that cannot be sent to the caller
       × AdvantageError     (ValueError)          an advantage estimator does not fit the step
       × ObjectiveError     (ValueError)          an objective is not defined for the step
       × ReplayError        (ValueError)          a rollout cannot be stored for replay
@@ -80,6 +82,14 @@ class WorkerError(VlrftError, RuntimeError):
 
 class WorkerTimeout(WorkerError, TimeoutError):
     """A call that ran over its time limit; its process was killed."""
+
+
+class WorkerMemoryError(WorkerError, MemoryError):
+    """A call during which its process used more memory than its limit; the process was killed."""
+
+
+class UnsendableError(WorkerError):
+    """An exception of a call that only its own process has, or that would end a process: its type and message."""
 
 
 class WorkerDied(WorkerError):

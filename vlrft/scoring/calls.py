@@ -65,9 +65,9 @@ def start_calls(
             workers.interrupt,
         )
     if signature.asynchronous:
-        coroutines = _gather([call_reward(function, signature, inputs) for inputs in calls])
+        coroutines = _gather([_await_reward(function, signature, inputs) for inputs in calls])
         return asyncio.run_coroutine_threadsafe(coroutines, _event_loop(os.getpid())).result
-    return lambda: _call_one_by_one(function, signature, calls, stop)
+    return lambda: _call_here(function, signature, calls, stop)
 
 
 def call_reward(
@@ -88,9 +88,13 @@ def call_and_wait(
     function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
 ) -> Any:
     """One call's value, awaited if the function is asynchronous; arrays as lists."""
-    value = call_reward(function, signature, inputs)
     if signature.asynchronous:
-        value = asyncio.run_coroutine_threadsafe(value, _event_loop(os.getpid())).result()
+        coroutine = _await_reward(function, signature, inputs)
+        value = asyncio.run_coroutine_threadsafe(coroutine, _event_loop(os.getpid())).result()
+        if isinstance(value, BaseException):
+            raise value
+    else:
+        value = call_reward(function, signature, inputs)
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -107,7 +111,7 @@ def load_reward(reference: str, strings: bool) -> tuple[Callable[..., Any], Rewa
     return function, replace(signature_of(function), strings=strings)
 
 
-def _call_one_by_one(
+def _call_here(
     function: Callable[..., Any],
     signature: RewardSignature,
     calls: Sequence[Sequence[RewardInput]],
@@ -118,13 +122,17 @@ def _call_one_by_one(
         try:
             for ((completion, sample, _),) in calls:
                 outcomes.append(function(completion=completion, sample=sample))
-        except Exception as e:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as e:  # sys.exit in a reward must not end the run without a word
             outcomes += [e] * (len(calls) - len(outcomes))
         return outcomes
     for inputs in calls:
         try:
             outcomes.append(call_reward(function, signature, inputs))
-        except Exception as e:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as e:
             outcomes.append(e)
             if stop:
                 outcomes += [e] * (len(calls) - len(outcomes))
@@ -132,8 +140,19 @@ def _call_one_by_one(
     return outcomes
 
 
+async def _await_reward(
+    function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
+) -> Outcome:
+    """The outcome of an asynchronous function. An exception that is no `Exception`, such as SystemExit, would end the
+    event loop, and its caller would wait for ever."""
+    try:
+        return await call_reward(function, signature, inputs)
+    except BaseException as e:
+        return e
+
+
 async def _gather(coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Outcome]:
-    return list(await asyncio.gather(*coroutines, return_exceptions=True))
+    return list(await asyncio.gather(*coroutines))
 
 
 @cache

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, NamedTuple
 
+from vlrft.plugins.process_state import keeping_process_state
 from vlrft.plugins.reward_signature import RewardSignature, signature_of
 from vlrft.schema import DataError, RewardError, Rollout
-from vlrft.schema.errors import WorkerTimeout
+from vlrft.schema.errors import UnsendableError, WorkerMemoryError, WorkerTimeout
+from vlrft.schema.finite_number import LARGEST, read_finite
 from vlrft.schema.short_message import first_line, short_message
 from vlrft.scoring.calls import Outcome, RewardInput, split_into_calls, start_calls
 from vlrft.tracing.phases import phase
@@ -135,7 +135,8 @@ def _call_rewards(
         )
         for reward, reward_calls in zip(rewards, calls, strict=True)
     ]
-    outcomes = [wait() for wait in waits]
+    with keeping_process_state():
+        outcomes = [wait() for wait in waits]
     return [
         [
             result
@@ -175,7 +176,7 @@ def _split_outcome(
     """The outcome as one value for each input."""
     if isinstance(outcome, DataError):
         raise outcome
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, BaseException):
         raise _error(reward, inputs, _describe(outcome)) from outcome
     if reward.signature.scope == "rollout":
         return [outcome]
@@ -192,32 +193,44 @@ def _split_outcome(
 
 def _named_scores(reward: WeightedReward, reward_input: RewardInput, value: object) -> Scores:
     """The returned value as scores under their full names, checked to be finite."""
-    if type(value) is float and math.isfinite(value):  # the most frequent case
-        return {reward.name: value}
+    if type(value) is float:  # the most frequent case
+        return {reward.name: _read_score(value, reward, reward_input)}
     if isinstance(value, Mapping):
-        named = {f"{reward.name}/{part}": number for part, number in value.items()}
+        try:
+            named = {f"{reward.name}/{part}": number for part, number in value.items()}
+        except Exception as e:
+            problem = f"returned a {type(value).__name__} that cannot be read ({short_message(e)})"
+            raise _error(reward, [reward_input], problem) from e
     else:
         named = {reward.name: value}
-    return {name: _finite(number, reward, reward_input) for name, number in named.items()}
+    return {name: _read_score(number, reward, reward_input) for name, number in named.items()}
 
 
-def _finite(value: object, reward: WeightedReward, reward_input: RewardInput) -> float | None:
+def _read_score(value: object, reward: WeightedReward, reward_input: RewardInput) -> float | None:
     if value is None:
         return None
-    if not isinstance(value, Real):
-        problem = f"returned a {type(value).__name__}, not a number or None"
+    try:
+        score = read_finite(value)
+    except ValueError as e:
+        raise _error(reward, [reward_input], f"returned {e}") from None
+    if abs(score * reward.weight) > LARGEST:
+        problem = (
+            f"returned {score:g}, with its weight {reward.weight:g} a reward beyond ±{LARGEST:g}"
+        )
         raise _error(reward, [reward_input], problem)
-    number = float(value)
-    if not math.isfinite(number):
-        raise _error(reward, [reward_input], f"returned {number}, not a finite number")
-    return number
+    return score
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """A predicate that follows the reward's name in a message."""
     if isinstance(error, WorkerTimeout):
         return f"{first_line(error)}; raise its time_limit or make it faster"
-    return first_line(error) if isinstance(error, RewardError) else f"raised {short_message(error)}"
+    if isinstance(error, WorkerMemoryError):
+        return f"{first_line(error)}; raise its memory_gb or make it smaller"
+    if isinstance(error, RewardError):
+        return first_line(error)
+    text = first_line(error) if isinstance(error, UnsendableError) else short_message(error)
+    return f"raised {text}"
 
 
 def _error(reward: WeightedReward, inputs: Sequence[RewardInput], problem: str) -> RewardError:

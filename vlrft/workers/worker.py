@@ -15,6 +15,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,14 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from vlrft.schema.errors import WorkerDied, WorkerError, WorkerTimeout
+from vlrft.schema.errors import (
+    UnsendableError,
+    WorkerDied,
+    WorkerError,
+    WorkerMemoryError,
+    WorkerTimeout,
+)
+from vlrft.workers.memory import CHECK_SECONDS, exceeds, in_gigabytes
 from vlrft.workers.subprocess_pipe import (
     START_SECONDS,
     describe_exit,
@@ -36,7 +44,8 @@ class Worker:
     """One process that runs one call at a time; safe to share between threads."""
 
     def __init__(self, *, memory_gb: float | None = None) -> None:
-        """`memory_gb`: limit of the process's address space, beyond which a call raises MemoryError."""
+        """`memory_gb`: limit of the resident memory of the process and its children; a call that exceeds it raises
+        WorkerMemoryError. None: no limit."""
         self.memory = None if memory_gb is None else int(memory_gb * 2**30)
         self._reset()
 
@@ -64,8 +73,9 @@ class Worker:
 
         The process imports the function by its reference: a string for `references.load_attribute`, or a module-level
         function. Only the arguments and the result are pickled. `loads`: further references to import before the time
-        starts. Raises the function's exception, WorkerTimeout, WorkerDied, and WorkerError for values that cannot be
-        pickled.
+        starts, in at most 120 seconds or `seconds`, whichever is more. Raises the function's exception (UnsendableError
+        for one that only its process has), WorkerTimeout, WorkerMemoryError, WorkerDied, and WorkerError for values that
+        cannot be pickled.
         """
         reference = function if isinstance(function, str) else reference_of(function)
         try:
@@ -76,9 +86,10 @@ class Worker:
             self._reset()
         with self._lock:
             try:
-                self._load([name for name in (reference, *loads) if name not in self._loaded])
+                names = [name for name in (reference, *loads) if name not in self._loaded]
+                self._load(names, max(START_SECONDS, seconds))
                 return self._ask(message, seconds)
-            except (WorkerTimeout, WorkerDied, KeyboardInterrupt, SystemExit):
+            except (WorkerTimeout, WorkerMemoryError, WorkerDied, KeyboardInterrupt, SystemExit):
                 self._stop()
                 raise
 
@@ -93,14 +104,14 @@ class Worker:
         if process is not None and process.poll() is None:
             kill_group(process)
 
-    def _load(self, names: Sequence[str]) -> None:
+    def _load(self, names: Sequence[str], seconds: float) -> None:
         """Imports the references. A new process that dies or hangs here cannot run any call, whatever the
         arguments: the error is a plain WorkerError."""
         for name in names:
             fresh = self._process is None
             try:
-                self._ask(pickle.dumps((name, None, START_SECONDS)), START_SECONDS)
-            except (WorkerTimeout, WorkerDied) as e:
+                self._ask(pickle.dumps((name, None, seconds)), seconds)
+            except (WorkerTimeout, WorkerMemoryError, WorkerDied) as e:
                 if not fresh:
                     raise
                 self._stop()
@@ -111,24 +122,50 @@ class Worker:
         pipe = self._pipe or self._start()
         try:
             pipe.send_bytes(message)
-            received = pipe.recv_bytes() if pipe.poll(seconds) else None
+            received = pipe.recv_bytes() if self._wait(pipe, seconds) else None
         except (EOFError, OSError):
             assert self._process is not None
             raise WorkerDied(f"its process died{describe_exit(self._process)}") from None
         if received is None:
             raise WorkerTimeout(f"took longer than {seconds:g} s and was killed")
+        self._check_memory()  # also of short calls that leave a little behind each time
         succeeded, content, text = pickle.loads(received)
         try:
             result = pickle.loads(content)
         except Exception:  # of a class that only the other process has
-            result = WorkerError(text)
+            result = UnsendableError(text)
             succeeded = False
         if succeeded:
             return result
         raise result
 
+    def _wait(self, pipe: Connection[Any, Any], seconds: float) -> bool:
+        """Whether a reply arrives in time. Raises WorkerMemoryError, and EOFError for a process that has ended: its
+        children may keep the pipe open."""
+        assert self._process is not None
+        deadline = time.monotonic() + seconds
+        while True:
+            ended = self._process.poll() is not None  # before the pipe is polled
+            remaining = deadline - time.monotonic()
+            if pipe.poll(max(min(remaining, CHECK_SECONDS), 0.0)):
+                return True
+            if ended:
+                raise EOFError
+            if remaining <= 0:
+                return False
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        assert self._process is not None
+        used = exceeds(self._process.pid, self.memory)
+        if used:
+            assert self.memory is not None
+            raise WorkerMemoryError(
+                f"used {in_gigabytes(used)} of memory, more than its limit of {in_gigabytes(self.memory)}, and was killed"
+            )
+
     def _start(self) -> Connection[Any, Any]:
-        self._process, self._pipe = start_process("vlrft.workers.worker_main:serve", self.memory)
+        self._process, self._pipe = start_process("vlrft.workers.worker_main:serve")
         self._end = weakref.finalize(self, end, self._process, self._pipe, os.getpid())
         return self._pipe
 

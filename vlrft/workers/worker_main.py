@@ -15,18 +15,15 @@ from typing import Any
 
 from vlrft.output.terminal import guard_streams
 from vlrft.plugins.references import load_attribute
-from vlrft.schema.errors import WorkerError
+from vlrft.schema.errors import UnsendableError, WorkerError
+from vlrft.schema.short_message import first_line, short_message
 
 GRACE_SECONDS = 2.0  # after a call's time limit, a process whose caller is gone exits
 IDLE_SECONDS = 1.0  # between checks of an idle worker that its caller is alive
 
 
-def serve(descriptor: int, caller: int, memory: int | None) -> None:
-    """Runs calls until the caller is gone. `memory`: limit of the address space, in bytes."""
-    if memory is not None:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+def serve(descriptor: int, caller: int) -> None:
+    """Runs calls until the caller is gone."""
     os.dup2(2, 1)  # stdout belongs to the command; prints of a function go to stderr
     guard_streams()
     pipe: Connection[Any, Any] = Connection(descriptor)
@@ -53,17 +50,21 @@ def messages(pipe: Connection[Any, Any], caller: int) -> Iterator[bytes]:
 
 
 def _call(reference: str, args: tuple[Any, ...] | None) -> bytes:
-    """Pickled (succeeded, pickled result or exception, its text). With `args` None the function is only imported."""
+    """Pickled (succeeded, pickled result or exception, its text). With `args` None the function is only imported.
+
+    An exception that is no `Exception`, such as SystemExit, is sent as an UnsendableError: raised in the caller it would
+    end the caller.
+    """
     try:
         function: Any = load_attribute(reference)
         result = None if args is None else function(*args)
         return pickle.dumps((True, _dump(result), ""))
-    except Exception as e:
-        text = f"{type(e).__name__}: {e}"
-        try:
-            return pickle.dumps((False, _dump(e), text))
-        except WorkerError:
-            return pickle.dumps((False, pickle.dumps(WorkerError(text)), text))
+    except BaseException as e:  # the process is in a session of its own, so no Ctrl-C reaches it
+        text = short_message(e)
+        if isinstance(e, Exception):
+            with suppress(WorkerError):
+                return pickle.dumps((False, _dump(e), text))
+        return pickle.dumps((False, pickle.dumps(UnsendableError(text)), text))
 
 
 def _dump(value: object) -> bytes:
@@ -71,6 +72,7 @@ def _dump(value: object) -> bytes:
     try:
         content = pickle.dumps(value)
         pickle.loads(content)
-    except Exception as e:
-        raise WorkerError(f"a {type(value).__name__} cannot be sent between processes: {e}") from e
+    except BaseException as e:
+        problem = f"a {type(value).__name__} cannot be sent between processes: {first_line(e)}"
+        raise WorkerError(problem) from e
     return content

@@ -14,7 +14,7 @@ from vlrft.workers.worker import Worker
 
 T = TypeVar("T")
 
-MEMORY_GB = 2.0  # address space; sympy needs a tenth of that
+MEMORY_GB = 2.0  # resident; sympy needs a tenth of that
 
 
 class SandboxedWorker:

@@ -1,0 +1,36 @@
+"""The state of this process that a plugin's code must not leave changed: working directory, recursion limit, signals.
+
+Relative paths of the run would name other files, deep code of the run would fail, and Ctrl-C would be lost.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def keeping_process_state() -> Iterator[None]:
+    """Runs a plugin's code in this process, and restores what it changed."""
+    folder = None
+    with suppress(OSError):  # it may have been deleted
+        folder = os.getcwd()
+    depth = sys.getrecursionlimit()
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(depth)
+        with suppress(OSError):
+            if folder is not None and os.getcwd() != folder:
+                os.chdir(folder)
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                if handler is not None and signal.getsignal(number) is not handler:
+                    signal.signal(number, handler)
