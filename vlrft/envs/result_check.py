@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from vlrft.schema import Message, Observation, Step
 from vlrft.schema.finite_number import read_finite
@@ -37,7 +38,7 @@ def check_observation(observation: Observation) -> Observation:
     return observation
 
 
-def _scores(scores: Mapping[str, float]) -> dict[str, float | None]:
+def _scores(scores: Mapping[str, float]) -> dict[str, Any]:
     try:
         pairs = list(scores.items())
     except Exception as e:
