@@ -11,18 +11,33 @@ from benchmarks.campaign.case import Kind, Plan
 from benchmarks.campaign.damage import DAMAGE
 from benchmarks.campaign.disks import DISKS
 from benchmarks.campaign.environments import ENVIRONMENTS
+from benchmarks.campaign.folders import FOLDERS
 from benchmarks.campaign.found import FOUND
 from benchmarks.campaign.guided import GUIDED
 from benchmarks.campaign.kills import KILLS
+from benchmarks.campaign.models import MODELS
 from benchmarks.campaign.parsers import PARSING
 from benchmarks.campaign.ranks import RANKS
 from benchmarks.campaign.rewards import REWARDS
 from benchmarks.campaign.rows import ROWS_OF_DATA
 from benchmarks.campaign.settings import SETTINGS
+from benchmarks.campaign.writers import WRITERS
 
 ALL = (
-    *(ANSWERS, DAMAGE, DISKS, ENVIRONMENTS, GUIDED, KILLS, PARSING, RANKS, REWARDS, ROWS_OF_DATA),
-    SETTINGS,
+    *(
+        ANSWERS,
+        DAMAGE,
+        DISKS,
+        ENVIRONMENTS,
+        FOLDERS,
+        GUIDED,
+        KILLS,
+        MODELS,
+        PARSING,
+        RANKS,
+        REWARDS,
+    ),
+    *(ROWS_OF_DATA, SETTINGS, WRITERS),
 )
 KINDS: Mapping[str, Kind] = {
     kind.name: kind for kind in ALL if all(find_spec(module) for module in kind.needs)
