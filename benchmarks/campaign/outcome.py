@@ -13,9 +13,12 @@ from benchmarks.campaign.case import Finding
 from benchmarks.campaign.process import Ended
 
 UNTIMED = ("time", "speed", "memory")  # metrics that differ between equal runs
+# An exception that nobody expected; an OSError is expected where its line begins with a file.
 RAW_ERROR = re.compile(
-    r"--debug shows|crash report|crash_report"
-)  # an exception without a line of ours
+    r"a fault of vlrft or of a plugin|no crash report|^vlrft: (?:\w+Error: )?[^:/]*\(--debug shows|^vlrft: \w+Error: ",
+    re.MULTILINE,
+)
+FAILED, STOPPED = (1, 2, 3), (130, 143)  # exit codes that are documented
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 LINE = "vlrft: "
 
@@ -40,7 +43,7 @@ def _problems(ended: Ended) -> Iterable[str]:
         yield f"exit code {ended.code} with a traceback; last line: {last}"
     elif RAW_ERROR.search(ended.err):
         yield f"exit code {ended.code} with a raw exception: {shown_line(ended)}"
-    elif ended.code in (1, 2, 3):
+    elif ended.code in (*FAILED, *STOPPED):
         if LINE not in ended.err and "usage: vlrft" not in ended.err:
             yield f"exit code {ended.code} without a line of ours; last line: {last}"
     elif ended.code < 0:

@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -174,7 +175,8 @@ def _become(folder: Path, run: Callable[[], int], setting: Setting, out: Path, e
             os.dup2(os.open(path, flags, 0o644), descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(folder)
-        os.environ.update(setting.env)
+        os.environ.update({"TMPDIR": str(err.parent)}, **setting.env)
+        tempfile.tempdir = None  # it is read from the environment again
         if setting.file_size is not None:
             hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             resource.setrlimit(resource.RLIMIT_FSIZE, (setting.file_size, hard))
