@@ -48,6 +48,7 @@ WITHOUT_TORCH = (
     "vlrft.output",
     "vlrft.plugins",
     "vlrft.reporting.html",
+    "vlrft.reporting.run_folder",
     "vlrft.rollout.gold",
     "vlrft.rollout.task",
     "vlrft.schema",

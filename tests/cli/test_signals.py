@@ -13,6 +13,7 @@ import pytest
 from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.main import main
 from vlrft.cli.signals import handled_signals
+from vlrft.reporting.run_folder.mark import write_mark
 
 
 class OutOfMemoryError(RuntimeError):
@@ -88,7 +89,7 @@ def test_a_rank_leaves_signals_to_its_launcher(monkeypatch: pytest.MonkeyPatch) 
 def test_an_unexpected_exception_leaves_a_report_in_the_runs_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    write_mark(tmp_path)
     monkeypatch.setattr("vlrft.cli.commands.train.run", raise_error(KeyError("\x1b[31mstep")))
     assert main(["train", "quickstart", "--out", str(tmp_path)]) == 1
     path = tmp_path / "crash.txt"
@@ -105,7 +106,7 @@ def test_an_unexpected_exception_leaves_a_report_in_the_runs_folder(
 def test_another_rank_has_a_report_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    write_mark(tmp_path)
     monkeypatch.setenv("RANK", "3")
     assert write_crash_report(KeyError("x"), ["train"], tmp_path).name == "crash_rank3.txt"
 

@@ -16,7 +16,7 @@ from vlrft.config.renamed import CONFIG_KEYS, METRICS, migrate_config, migrate_m
 from vlrft.reporting.html.run_data import read_run
 from vlrft.reporting.run_log import RunLog
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.setup import clear_folder
+from vlrft.trainer.run_folder import RunFolder
 
 OLD_RUN = Path(__file__).parents[1] / "fixtures" / "old_run"  # written before the renames
 PLAIN = """
@@ -73,7 +73,8 @@ def test_the_config_of_an_old_run_is_read_and_the_run_may_be_resumed(old_run: Pa
     config = load_config(old_run / "config.yaml")
     assert (config.log.groups_per_step, config.ranks.step_timeout) == (5, 60.0)
     assert (config.prefetch_threads, config.ranks.heartbeat_timeout) == (2, 180.0)
-    clear_folder(config, old_run, resume=True, overwrite=False)
+    with RunFolder(old_run, resume=True) as folder:
+        folder.check(config)
 
 
 def test_an_old_key_on_the_command_line_is_an_error_for_an_old_run_too(old_run: Path) -> None:

@@ -38,7 +38,9 @@ def run(raw: Path, out: Path, *more: str) -> None:
         f"task: {{name: lisa, options: {{data: {raw}}}}}\npolicy: {{build: {{family: qwen2_vl}}}}\n"
         "stages: [{steps: 1}]\neval: {split: val}\n"
     )
-    open_run(load_config(str(config), more), out, resume=False, overwrite=True).close()
+    run = open_run(load_config(str(config), more), out, resume=False, overwrite=True)
+    with run.folder:
+        run.close()
 
 
 def test_a_run_whose_policy_resizes_otherwise_is_refused(raw: Path, tmp_path: Path) -> None:

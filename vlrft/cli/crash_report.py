@@ -13,6 +13,8 @@ from pathlib import Path
 
 from vlrft.output.secrets import redact
 from vlrft.output.terminal import show_controls
+from vlrft.reporting.run_folder.mark import is_run
+from vlrft.schema.errors import VlrftError
 
 PACKAGES = (
     "vlrft",
@@ -24,7 +26,6 @@ PACKAGES = (
     "datasets",
     "deepspeed",
 )
-RUN_MARK = "config.yaml"  # a folder with this file is taken for a run's
 
 
 def write_crash_report(error: BaseException, arguments: Sequence[str], folder: Path | None) -> Path:
@@ -54,10 +55,14 @@ def report(error: BaseException, arguments: Sequence[str]) -> str:
 
 
 def _in_run(folder: Path | None) -> Path | None:
-    if folder is None or not (folder / RUN_MARK).is_file():
+    try:
+        if folder is None or not is_run(folder):
+            return None
+    except VlrftError:  # of a newer version
         return None
     rank = os.environ.get("RANK", "0")
-    return folder / ("crash.txt" if rank == "0" else f"crash_rank{rank}.txt")
+    path = folder / ("crash.txt" if rank == "0" else f"crash_rank{rank}.txt")
+    return None if path.is_symlink() else path
 
 
 def _temporary() -> Path:

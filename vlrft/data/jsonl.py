@@ -1,15 +1,16 @@
-"""JSON lines: appending rows, reading them, and replacing files atomically."""
+"""JSON lines: appending rows, reading them, and dropping some."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from vlrft.data.atomic import write_atomically
 
 ENCODING = "utf-8"
 # A text may contain half a surrogate pair, which UTF-8 cannot encode; \udXXX is its escape in JSON.
@@ -39,16 +40,6 @@ def drop_later_steps(path: Path, step: int) -> None:
     if path.exists():
         kept = [line + b"\n" for line, row in read_lines(path) if row["step"] <= step]
         write_atomically(path, b"".join(kept))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces a file atomically: it has the old content or the new one, even if the writer is killed."""
-    draft = path.with_name(f".{path.name}")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
 
 
 def to_json(value: Any) -> Any:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.data.jsonl import append_rows, read_lines, write_atomically
+from vlrft.data.atomic import write_atomically
+from vlrft.data.jsonl import append_rows, read_lines
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
 from vlrft.schema import DataError, Record, Task, Turn
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vlrft.config.renamed import migrate_metrics
-from vlrft.data.jsonl import ENCODING, ERRORS, read_lines, to_json, write_atomically
+from vlrft.data.atomic import write_atomically
+from vlrft.data.jsonl import ENCODING, ERRORS, read_lines, to_json
 
 if TYPE_CHECKING:
     from PIL.Image import Image

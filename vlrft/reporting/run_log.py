@@ -17,6 +17,7 @@ from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
 from vlrft.reporting.files import ImageStore, read_summary, rename_metrics, write_summary
 from vlrft.reporting.rows import gather_images, record_rows, rollout_rows
+from vlrft.reporting.run_folder.names import EVALS, IMAGES, LOGS, METRICS, ROLLOUTS, VALUES
 from vlrft.reporting.trackers import build_trackers
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.tracing.phases import phase
@@ -46,7 +47,7 @@ class RunLog:
         self.ranks = ranks
         self.groups_per_step = groups_per_step
         self.failed = set[str]()  # rewards that failed at least once
-        self.images = ImageStore(run / "images")
+        self.images = ImageStore(run / IMAGES)
         self.console = Console(total_steps, quiet=not ranks.first)
         self.trackers = build_trackers(trackers, run) if ranks.first else []
         self.started = self.marked = time.perf_counter()
@@ -65,9 +66,9 @@ class RunLog:
         if not self.ranks.first:
             return
         last_step = -1 if fresh else step
-        for name in ("metrics.jsonl", "rollouts.jsonl", "evals.jsonl", "values.jsonl"):
+        for name in LOGS:
             drop_later_steps(self.run / name, last_step)
-        rename_metrics(self.run / "metrics.jsonl")
+        rename_metrics(self.run / METRICS)
         old = read_summary(self.run)
         if old is not None and not fresh:
             self.summary["seconds"] = old["seconds"]
@@ -92,10 +93,8 @@ class RunLog:
         rows = gather_images(rows, self.ranks)
         if not self.ranks.first:
             return
-        append_rows(self.run / "metrics.jsonl", [{"stage": stage, "step": step, **metrics}])
-        append_rows(
-            self.run / "rollouts.jsonl", [{"stage": stage, "step": step, **r} for r in rows]
-        )
+        append_rows(self.run / METRICS, [{"stage": stage, "step": step, **metrics}])
+        append_rows(self.run / ROLLOUTS, [{"stage": stage, "step": step, **r} for r in rows])
         for tracker in self.trackers:
             tracker.log(metrics, step)
         self.console.step(stage, step, metrics)
@@ -115,9 +114,9 @@ class RunLog:
         if not self.ranks.first:
             return
         head = {"stage": stage, "step": step, "split": split}
-        append_rows(self.run / "evals.jsonl", [{**head, **row} for row in rows])
+        append_rows(self.run / EVALS, [{**head, **row} for row in rows])
         values = {name: score.values for name, score in result.scores.items()}
-        append_rows(self.run / "values.jsonl", [{**head, "values": values}])
+        append_rows(self.run / VALUES, [{**head, "values": values}])
         self.summary["evals"].append({**head, "scores": result.to_json()})
         write_summary(self.run, self.summary)
         for tracker in self.trackers:

@@ -5,8 +5,10 @@ prints its message as one line, without a traceback unless `--debug` is given, a
 
     VlrftError
       × ConfigError        (ValueError)          a config, an option or an argument is wrong; exit code 2
+        + FolderInUse                            another process writes the folder or the file
       × PluginError        (LookupError)         a task, reward or reference cannot be found or loaded; exit code 2
       × DataError          (ValueError)          a row, an image, a gold answer or a stored file cannot be used
+        + RunFileError                           a file in a run's folder is damaged; exit code 2
       × RewardError        (ValueError)          a reward function raised or returned no finite number
       × EnvError           (RuntimeError)        an environment raised, hung or died
       × WorkerError        (RuntimeError)        a call in a worker process gave no result
@@ -55,7 +57,11 @@ class ConfigError(VlrftError, ValueError):
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[list[str]]]:
         """Pickles the list of mistakes, as errors are sent between ranks."""
-        return ConfigError, (self.mistakes,)
+        return type(self), (self.mistakes,)
+
+
+class FolderInUse(ConfigError):
+    """A folder or a file that another process is writing; names the process, its host and since when."""
 
 
 class PluginError(VlrftError, LookupError):
@@ -66,6 +72,12 @@ class PluginError(VlrftError, LookupError):
 
 class DataError(VlrftError, ValueError):
     """A row, an image, a gold answer or a stored file that cannot be used; names the sample or the file."""
+
+
+class RunFileError(DataError):
+    """A file in a run's folder that is not as vlrft writes it; names the file and the line, and says what to do."""
+
+    exit_code = 2
 
 
 class RewardError(VlrftError, ValueError):

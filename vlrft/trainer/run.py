@@ -23,6 +23,7 @@ from vlrft.selection.prompt_state import PromptStates
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
 from vlrft.trainer.checkpoint import Checkpoints, TrainerState
+from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.state import capture_state, restore_state
 
@@ -32,7 +33,7 @@ class Run:
     """A run in progress."""
 
     config: Config
-    out: Path
+    folder: RunFolder
     policy: Policy
     rollout: RolloutEngine
     stages: tuple[Stage, ...]
@@ -55,6 +56,11 @@ class Run:
         """The state that the run resumed from, if that was in the middle of this stage."""
         inside = stage.settings.first < self.step < stage.settings.last
         return self.resumed if inside else None
+
+    @property
+    def out(self) -> Path:
+        """The path of the run's folder."""
+        return self.folder.path
 
     @phase("evaluation")
     def evaluate(self, stage: str) -> None:
@@ -122,7 +128,8 @@ class Run:
         )
 
     def close(self) -> None:
-        """Closes the log, and ends threads and the worker processes of rewards and environments."""
+        """Closes the log, and ends threads and the worker processes of rewards and environments; the folder stays
+        locked."""
         self.log.close()
         for stage in self.stages:
             stage.prompts.close()

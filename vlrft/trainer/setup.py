@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from vlrft.config import Config
-from vlrft.config.load import dump_config, load_config, stored_sections
 from vlrft.distributed.device import pick_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import find_engine
@@ -20,7 +18,6 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import load_task
-from vlrft.schema.errors import ConfigError
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
@@ -28,6 +25,7 @@ from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
 from vlrft.trainer.run import Run
+from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
 
@@ -35,13 +33,26 @@ from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
 def open_run(
     config: Config, out: Path, ranks: Ranks = ALONE, *, resume: bool, overwrite: bool
 ) -> Run:
-    """A new run in an empty folder, or one that resumes from its last intact checkpoint, on any number of ranks.
+    """A new run in a new or empty folder, or one that resumes from its last intact checkpoint, on any number of ranks.
 
-    Raises ConfigError where the folder contains a run and neither `resume` nor `overwrite` is set.
+    Rank 0 locks the folder; close the run's `folder` when nothing more is written. Nothing is written or removed before
+    the config, the data and the policy are known to be usable. Raises ConfigError where the folder holds a run and
+    neither `resume` nor `overwrite` is set, where it holds other files, or none to `resume`; FolderInUse where another
+    process writes it.
     """
+    folder = RunFolder(out, resume=resume, overwrite=overwrite)
+    try:
+        return _open_run(config, folder, ranks)
+    except BaseException:
+        folder.release()
+        raise
+
+
+def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
+    out = folder.path
     engine = find_engine(config.engine)
     rollout_engine = find_rollout_engine(config.rollout.engine)
-    ranks.run_on_first(lambda: clear_folder(config, out, resume=resume, overwrite=overwrite))
+    ranks.run_on_first(lambda: folder.check(config))
     hosts = EnvRegistry()
     settings = [replace(s, loaded=replace(s.loaded, hosts=hosts)) for s in resolve_stages(config)]
     eval_task = replace(load_task(config.task, config.eval.split), hosts=hosts)
@@ -63,7 +74,8 @@ def open_run(
         torch.manual_seed(seed_from(config.seed, ranks.rank))
     for loaded in tasks:
         loaded.refuse_other_resize(policy.chat.resize)
-    ranks.run_on_first(lambda: write_config(config, out))
+    rollout = build_rollout_engine(config.rollout, policy)
+    ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(
         out,
         task=config.task.name,
@@ -76,7 +88,6 @@ def open_run(
     )
     for line in advice(settings):
         log.message(line)
-    rollout = build_rollout_engine(config.rollout, policy)
     prompt_states = PromptStates()
     stages = tuple(
         Stage(
@@ -95,7 +106,7 @@ def open_run(
     save = config.save
     run = Run(
         config=config,
-        out=out,
+        folder=folder,
         policy=policy,
         rollout=rollout,
         stages=stages,
@@ -106,7 +117,7 @@ def open_run(
         profiler=StepProfiler(out) if config.profile and ranks.first else OFF,
         ranks=ranks,
     )
-    if resume:
+    if folder.resume:
         checkpoint = restore_latest(run)
         log.resume_from(run.step, fresh=checkpoint is None)
     rollout.load_weights(policy.weights(), run.step)
@@ -122,42 +133,3 @@ def build_prompts(
     if config.prefetch_threads and policy.chat.image_processor is not None:
         prompts.prefetch(policy.chat.process_image, config.prefetch_threads)
     return prompts
-
-
-def clear_folder(config: Config, out: Path, *, resume: bool, overwrite: bool) -> None:
-    """With `overwrite`, deletes the run in the folder; with `resume`, checks that its config is the same.
-
-    Raises ConfigError where the config differs, or where the folder contains a run and neither is set.
-    """
-    written = out / "config.yaml"
-    if written.exists() and not resume:
-        if not overwrite:
-            raise ConfigError([f"{out} holds a run; use --resume, --overwrite or another --out"])
-        shutil.rmtree(out)
-    if written.exists():
-        refuse_changes(load_config(written, secrets=False), config, written)
-
-
-def write_config(config: Config, out: Path) -> None:
-    """Creates the run's folder with the resolved config in it. Raises ConfigError where it cannot be written."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "config.yaml").write_text(dump_config(config))
-    except OSError as e:
-        raise ConfigError(
-            [f"{out}: cannot be written ({e.strerror}); choose another --out"]
-        ) from None
-
-
-def refuse_changes(old: Config, new: Config, where: Path) -> None:
-    """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it started with.
-    Settings of the machine and of the output files may change."""
-    free = ("device", "engine", "prefetch_threads", "log", "profile", "ranks", "save", "self_check")
-    sections = stored_sections(old), stored_sections(new)  # secrets are not stored
-    changed = [k for k in sections[0] if k not in free and sections[0][k] != sections[1][k]]
-    if changed:
-        raise ConfigError(
-            [
-                f"--resume: {', '.join(changed)} differ from {where}; use that config, or another --out"
-            ]
-        )

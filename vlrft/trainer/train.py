@@ -27,16 +27,17 @@ def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = 
     """Trains all stages and writes report.html; returns the run's folder."""
     with rank_session(config) as ranks:
         run = open_run(config, out, ranks, resume=resume, overwrite=overwrite)
-        try:
-            if run.step == 0:
-                run.evaluate("init")
-            for stage in run.stages:
-                if run.step < stage.settings.last:
-                    with stopping_at_divergence(run, stage.settings):
-                        train_stage(run, stage)
-        finally:
-            run.close()
-        ranks.run_on_first(lambda: write_report(out))
+        with run.folder:
+            try:
+                if run.step == 0:
+                    run.evaluate("init")
+                for stage in run.stages:
+                    if run.step < stage.settings.last:
+                        with stopping_at_divergence(run, stage.settings):
+                            train_stage(run, stage)
+            finally:
+                run.close()
+            ranks.run_on_first(lambda: write_report(out))
     return out
 
 
@@ -50,6 +51,7 @@ def train_stage(run: Run, stage: Stage) -> None:
     for step in run.profiler.over(settings.name, range(run.step + 1, settings.last + 1)):
         timer = Timer()
         work_on((), step)
+        run.folder.refuse_if_lost()
         with timer("rollout"), engine.ready_to_sample():
             collected = stage.collect(step)
             groups, advantages = stage.select_and_estimate(collected.groups)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.cli.outputs import refuse_existing
-from vlrft.data.jsonl import write_atomically
+from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records
 from vlrft.schema import DataError, Record

@@ -11,7 +11,8 @@ from pathlib import Path
 from vlrft.cli.outputs import refuse_existing
 from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import dump_sections, equals_sections, eval_config, load_config
-from vlrft.data.jsonl import read_lines, write_atomically
+from vlrft.data.atomic import write_atomically
+from vlrft.data.jsonl import read_lines
 from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
     missing_metrics,

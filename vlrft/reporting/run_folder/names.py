@@ -1,0 +1,76 @@
+"""The files of a run's folder: the one list of the names that runs write.
+
+Everything else in the folder belongs to somebody else and is never removed: `removal` deletes by this list.
+A writer that adds a file to the folder adds its name here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path, PurePosixPath
+
+from vlrft.data.atomic import DRAFT
+
+MARK = "vlrft-run.json"
+LOCK = "vlrft-run.lock"
+CONFIG = "config.yaml"
+METRICS = "metrics.jsonl"
+ROLLOUTS = "rollouts.jsonl"
+EVALS = "evals.jsonl"
+VALUES = "values.jsonl"
+SUMMARY = "summary.json"
+REPORT = "report.html"
+PROFILE = "profile.md"
+IMAGES = "images"
+TENSORBOARD = "tensorboard"
+CHECKPOINTS = "checkpoints"
+LAST = "last"
+MANIFEST = "manifest.json"
+LOGS = (METRICS, ROLLOUTS, EVALS, VALUES)
+"""Logs with one JSON object a line, each with its step."""
+STEP = re.compile(r"step_(\d+)")
+"""The folder of a checkpoint."""
+NAMES = (MARK, LOCK, CONFIG, *LOGS, SUMMARY, REPORT, PROFILE)
+FORMER_DRAFTS = tuple(f".{name}" for name in NAMES)  # of versions before DRAFT
+FILES = re.compile(
+    "|".join(
+        (
+            *map(re.escape, (*NAMES, *FORMER_DRAFTS)),
+            r"profile_[^/]*\.json\.gz",
+            r"crash(_rank\d+)?\.txt",
+            rf"{IMAGES}/(\.\d+_)?[0-9a-f]{{16}}\.png",
+            rf"{TENSORBOARD}/events\.out\.tfevents\.[^/]*",
+            rf"{CHECKPOINTS}/(\.writing_)?{LAST}",
+            DRAFT.pattern,
+        )
+    )
+)
+"""Paths of files relative to the run's folder. The files of a checkpoint are those that its manifest lists."""
+FOLDERS = re.compile(rf"{IMAGES}|{TENSORBOARD}|{CHECKPOINTS}|{CHECKPOINTS}/{STEP.pattern}")
+DRAFT_FOLDERS = re.compile(rf"{CHECKPOINTS}/\.writing_{STEP.pattern}")
+"""Checkpoints that are being written: folders that hold nothing but the run's files."""
+MODEL_FILES = re.compile(
+    rf"{MANIFEST}|trainer/state\.(json|safetensors)|(config|generation_config)\.json"
+    r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json"
+    r"|(tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|merges\.txt|tokenizer\.model"
+    r"|chat_template\.(jinja|json)|((video_)?preprocessor|processor)_config\.json"
+    r"|adapter/(README\.md|adapter_config\.json|adapter_model\.safetensors)"
+)
+"""Files of a checkpoint whose manifest is lost, relative to it."""
+INERT = re.compile(r"lost\+found|\.DS_Store|Thumbs\.db|\.nfs[0-9A-Fa-f]+|\.git(keep|ignore)")
+"""Names that file systems and tools leave in any folder; they are neither counted nor removed."""
+
+
+def is_checkpoint_file(name: str, listed: frozenset[str]) -> bool:
+    """Whether a checkpoint's file, relative to the checkpoint, was written with it. `listed`: see `listed_files`."""
+    return name in listed or MODEL_FILES.fullmatch(name) is not None
+
+
+def listed_files(checkpoint: Path) -> frozenset[str]:
+    """The files in a checkpoint's manifest; empty where the manifest cannot be read."""
+    try:
+        files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return frozenset(str(PurePosixPath(name)) for name in files)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()

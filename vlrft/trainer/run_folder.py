@@ -1,0 +1,262 @@
+"""The folder of a run: what may be started in it, its lock, and its clearing with `--overwrite`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from vlrft.config import Config
+from vlrft.config.load import dump_config, load_config, stored_sections
+from vlrft.data.atomic import DRAFT, write_atomically
+from vlrft.data.writer_lock import WriterLock, lock
+from vlrft.reporting.run_folder.mark import (
+    has_resolved_config,
+    has_run_logs,
+    how_to_mark,
+    is_run,
+    write_mark,
+)
+from vlrft.reporting.run_folder.names import CONFIG, LOCK, MARK
+from vlrft.reporting.run_folder.removal import Contents, read_run_folder, remove
+from vlrft.schema.errors import ConfigError
+
+SHOWN = 5  # names in a message
+MAY_CHANGE = (
+    "device",
+    "engine",
+    "prefetch_threads",
+    "log",
+    "profile",
+    "ranks",
+    "save",
+    "self_check",
+)
+"""Sections that may differ when a run is resumed: settings of the machine and of the output files."""
+
+
+class RunFolder:
+    """The folder of one run in this process, and its lock: `check` before the work begins, `claim` before anything is
+    written, `release` when nothing more is."""
+
+    def __init__(self, path: Path, *, resume: bool = False, overwrite: bool = False) -> None:
+        self.path, self.resume, self.overwrite = path, resume, overwrite
+        self.previous: Config | None = None
+        """With `resume`: the config that the folder had."""
+        self._lock: WriterLock | None = None
+
+    def check(self, config: Config) -> None:
+        """Refuses what `claim` would refuse, so that nothing is lost or done in vain, and locks a folder that exists.
+
+        Raises ConfigError where the folder cannot be used as asked, and FolderInUse where another process writes it.
+        """
+        with _unwritable(self.path):
+            if self.resume and self.overwrite:
+                raise ConfigError(["--resume and --overwrite: give one of them"])
+            if not _is_folder(self.path):
+                if self.resume:
+                    raise self._no_run_error("no such folder")
+                _refuse_unwritable_parent(self.path)
+                return
+            self._refuse(config)
+            self._take_lock()
+            self._refuse(config)  # as it is now that nobody else writes
+
+    def claim(self, config: Config) -> None:
+        """Makes the folder this run's: creates and locks it, removes the run in it with `overwrite`, marks it, and
+        writes the resolved config. Raises ConfigError and FolderInUse as `check` does."""
+        with _unwritable(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            if self._lock is None:
+                self._take_lock()
+                self._refuse(config)
+            contents = read_run_folder(self.path)
+            if self.overwrite:
+                remove(self.path, _removable(contents))
+                if contents.foreign:
+                    print(
+                        f"vlrft: {self.path}: kept, as no run writes them: {_list(contents.foreign)}",
+                        file=sys.stderr,
+                    )
+            else:
+                remove(self.path, [name for name in contents.own if DRAFT.fullmatch(name)])
+            write_mark(self.path)
+            write_atomically(self.path / CONFIG, dump_config(config).encode())
+
+    def refuse_if_lost(self) -> None:
+        """Raises FolderInUse where another process has taken the folder over."""
+        if self._lock is not None:
+            self._lock.refuse_if_lost()
+
+    def release(self) -> None:
+        """Gives the lock up."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _take_lock(self) -> None:
+        self._lock = lock(self.path / LOCK, str(self.path))
+
+    def _refuse(self, config: Config) -> None:
+        contents = read_run_folder(self.path)
+        run = is_run(self.path)
+        if self.resume:
+            self._check_resumed(config, run)
+            return
+        if not run and (contents.foreign or not self._config_is_ours()):
+            raise self._foreign_error(contents)
+        if _holds_run(contents) and not self.overwrite:
+            held = "a run; use --resume," if run else "what is left of a run; use"
+            raise ConfigError([f"{self.path} holds {held} --overwrite or another --out"])
+        if self.overwrite:
+            if inside := contents.foreign_in_checkpoints():
+                raise ConfigError(
+                    [
+                        f"--overwrite: checkpoints of {self.path} contain files that no run writes: {_list(inside)}; "
+                        "move them to another place, or use another --out"
+                    ]
+                )
+            refuse_needed_files(config, self.path, contents)
+
+    def _config_is_ours(self) -> bool:
+        """Whether config.yaml, if there is one, is a run's: people name their files so, too."""
+        return not os.path.lexists(self.path / CONFIG) or has_resolved_config(self.path)
+
+    def _check_resumed(self, config: Config, run: bool) -> None:
+        written = self.path / CONFIG
+        if not run:
+            raise self._no_run_error("it is not the folder of a run" + self._marking())
+        if not written.is_file():
+            raise self._no_run_error(f"{CONFIG} is missing")
+        self.previous = load_config(written, secrets=False)
+        refuse_changes(self.previous, config, written)
+
+    def _no_run_error(self, reason: str) -> ConfigError:
+        return ConfigError(
+            [
+                f"--resume: no run in {self.path} ({reason}); start one without --resume, or give the --out of a run"
+            ]
+        )
+
+    def _foreign_error(self, contents: Contents) -> ConfigError:
+        names = contents.foreign or contents.own
+        return ConfigError(
+            [
+                f"{self.path} is not empty and not the folder of a run (it contains {_list(names)})"
+                f"{self._marking()}; choose a new or empty folder as --out"
+            ]
+        )
+
+    def _marking(self) -> str:
+        """How to mark a folder that may be a run's."""
+        if not has_run_logs(self.path):
+            return ""
+        return f"; if a run made it, mark it with: {how_to_mark(self.path)}"
+
+
+def refuse_needed_files(config: Config, folder: Path, contents: Contents) -> None:
+    """Raises ConfigError where the config reads a file of the run that `overwrite` removes, such as its checkpoint."""
+    removed = _removable(contents)
+    root = folder.resolve()
+    mistakes = []
+    for key, text in _texts(stored_sections(config), ""):
+        path = Path(text)
+        if not text or len(text) > 4096 or "\0" in text or not os.path.exists(path):
+            continue
+        path = path.resolve()
+        if path.is_relative_to(root) and path != root:
+            name = path.relative_to(root).as_posix()
+            if any(file == name or file.startswith(f"{name}/") for file in removed):
+                mistakes.append(
+                    f"{key}: {text} is part of the run that --overwrite removes; use another --out"
+                )
+    if mistakes:
+        raise ConfigError(mistakes)
+
+
+def _texts(node: Any, key: str) -> Iterator[tuple[str, str]]:
+    """The texts in a tree with their dotted keys."""
+    if isinstance(node, dict):
+        for name, child in node.items():
+            yield from _texts(child, f"{key}.{name}" if key else str(name))
+    elif isinstance(node, list):
+        for k, child in enumerate(node):
+            yield from _texts(child, f"{key}.{k}")
+    elif isinstance(node, str):
+        yield key, node
+
+
+def _removable(contents: Contents) -> list[str]:
+    """The files that `overwrite` removes. The mark, the lock and the config stay: the first two say whose folder it is
+    if the removal is interrupted, and the config is replaced."""
+    return [name for name in contents.own if name not in (MARK, LOCK, CONFIG)]
+
+
+def _holds_run(contents: Contents) -> bool:
+    """Whether there is anything that a start without `overwrite` would overwrite or add to."""
+    return any(n not in (MARK, LOCK) and not DRAFT.fullmatch(n) for n in contents.own)
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+@contextmanager
+def _unwritable(folder: Path) -> Iterator[None]:
+    """Turns an error of the file system into one line."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except OSError as e:
+        shown = str(folder) if len(str(folder)) <= 200 else f"{str(folder)[:200]}…"
+        raise ConfigError(
+            [f"{shown}: cannot be written ({e.strerror}); choose another --out"]
+        ) from None
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder; False where nothing is there. Raises OSError for anything else."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise
+        return False
+    os.scandir(path).close()
+    return True
+
+
+def _refuse_unwritable_parent(path: Path) -> None:
+    parent = next(p for p in path.absolute().parents if p.exists())
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(13, os.strerror(13))
+
+
+def refuse_changes(old: Config, new: Config, where: Path) -> None:
+    """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it started with.
+    Settings of the machine and of the output files may change."""
+    sections = stored_sections(old), stored_sections(new)  # secrets are not stored
+    changed = [k for k in sections[0] if k not in MAY_CHANGE and sections[0][k] != sections[1][k]]
+    if changed:
+        raise ConfigError(
+            [
+                f"--resume: {', '.join(changed)} differ from {where}; use that config, or another --out"
+            ]
+        )
