@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from string import ascii_uppercase
 
-from vlrft.grading import expects, sandboxed_worker
+from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
 
-from ._math_verify import LIBRARIES, SECONDS, library, parse, verify
+from ._math_verify import in_worker, library, parse, verify
 from ._visual_rft import math_agrees, tagged
 
 _LONE_LETTER = re.compile(r"(?:^|\s|\[|\()([A-H])(?:\s|\]|\)|$)")
@@ -54,8 +54,7 @@ def cvbench(completion: str, sample: Sample) -> float | None:
         letter = ascii_uppercase[options.index(gold)]
     text = options[ascii_uppercase.index(letter)] if letter else gold
     answer = tagged_line(completion) or completion
-    arguments = (answer, letter, text, tuple(options))
-    return sandboxed_worker().call(_cvbench, arguments, SECONDS, LIBRARIES) or 0.0
+    return in_worker(_cvbench, answer, letter, text, tuple(options)) or 0.0
 
 
 def tagged_line(text: str) -> str | None:

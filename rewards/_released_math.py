@@ -1,7 +1,8 @@
 """Released graders of a mathematical answer, defects included, as `math_answer.<name>`.
 
 An independent implementation. They run in a worker with a limit on time and memory, where the originals use SIGALRM
-(main thread only) or nothing. A comparison that exceeds the limit scores 0.0.
+(main thread only) or nothing. A comparison that exceeds the limit scores 0.0, and so does a text of more than half a
+million characters.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import importlib
 import re
 from collections.abc import Callable
 
-from vlrft.grading import expects, gold_texts, sandboxed_worker
+from vlrft.grading import expects, gold_texts
 from vlrft.schema import Sample
 
 from ._easyr1 import close_tags
 from ._math_forms import mathruler_form, oat_form
-from ._math_verify import LIBRARIES, SECONDS, library, parse, verify
+from ._math_verify import in_worker, library, parse, verify
 from ._prm800k import same_answer
 from ._visual_rft import tagged
 
@@ -103,9 +104,7 @@ def _call_worker(
     not text or a number."""
     if not expects(sample, kind):
         return None
-    return (
-        sandboxed_worker().call(grade, (completion, read_gold(sample)), SECONDS, LIBRARIES) or 0.0
-    )
+    return in_worker(grade, completion, read_gold(sample)) or 0.0
 
 
 def _r1v(completion: str, gold_answers: tuple[str, ...]) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from vlrft.grading import sandboxed_worker
 from vlrft.schema import DataError, Sample
 
-from ._math_verify import LIBRARIES, SECONDS, parse, verify
+from ._math_verify import in_worker, parse, verify
 
 
 def refuse_frame(sample: Sample) -> None:
@@ -39,8 +38,8 @@ def squeeze(text: str) -> str:
 
 
 def math_agrees(completion: str, solution: str) -> bool:
-    """Whether math-verify takes the completion for the solution; False where it exceeds its time limit."""
-    return sandboxed_worker().call(_agrees, (completion, solution), SECONDS, LIBRARIES) is True
+    """Whether math-verify takes the completion for the solution; False where it exceeds a limit."""
+    return in_worker(_agrees, completion, solution) is True
 
 
 def _agrees(completion: str, solution: str) -> bool:

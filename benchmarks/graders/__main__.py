@@ -1,6 +1,7 @@
 """How often graders of mathematics are wrong, on equal and unequal variants of the gold answers of six published sets.
 
     python -m benchmarks.graders DATA [--out benchmarks/results]
+    python -m benchmarks.graders hostile        hostile answers to every grader; see hostile.py
 
 DATA holds `math_eval/*.jsonl` (`answer`) and `geoqa/*.jsonl` (`ground_truth`, and a published model's
 outputs with the released grader's verdicts). Each distinct gold answer is graded against itself,
@@ -17,6 +18,7 @@ import datetime
 import json
 import os
 import platform
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ from benchmarks.graders.geoqa import compare_verdicts, find_misread
 from benchmarks.graders.gold_parts import parse_gold
 from benchmarks.graders.math_verify_worker import verify
 from benchmarks.graders.variants import near_misses, rewritings
+from benchmarks.programs import find_programs, run_program
 from vlrft.grading import sandboxed_worker
 from vlrft.schema import DataError, Sample
 
@@ -242,4 +245,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    folder = Path(__file__).parent
+    if sys.argv[1:2] and sys.argv[1] in find_programs(folder):
+        run_program("benchmarks.graders", folder)
     main()

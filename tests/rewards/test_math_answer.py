@@ -138,7 +138,7 @@ def test_open_r1_rewards_everything_where_it_cannot_read_the_solution(
 def test_hostile_answers_do_not_stop_a_released_grader(
     name: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vlrft.rewards._released_math.SECONDS", 0.5)
+    monkeypatch.setattr("vlrft.rewards._math_verify.SECONDS", 0.5)
     completion = rf"<answer> {answer} </answer> \boxed{{{answer}}}"
     assert getattr(rewards, name)(completion, sample("hostile", "7")) == 0.0
 

@@ -6,6 +6,10 @@ from importlib import import_module
 
 import pytest
 
+from vlrft.grading import SandboxedWorker
+from vlrft.plugins.find import find_reward, reward_names
+from vlrft.testing.small_policies import sample
+
 _released = import_module("vlrft.rewards._released_math")
 _mathruler, _dr_grpo = _released._mathruler, _released._dr_grpo
 mathruler_form, oat_form = _released.mathruler_form, _released.oat_form
@@ -128,3 +132,18 @@ def test_a_command_without_its_argument_is_an_error(latex: str) -> None:
 def test_math_normal_forms(text: str, mathruler: str, oat: str) -> None:
     assert mathruler_form(text) == mathruler
     assert oat_form(text) == oat
+
+
+def test_a_text_longer_than_any_policy_writes_is_not_handed_to_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(
+        SandboxedWorker, "call", lambda self, function, arguments, *rest: asked.append(1)
+    )
+    limit = import_module("vlrft.rewards._math_verify").MAX_CHARACTERS
+    graders = [name for name in reward_names() if name.partition(".")[0] == "math_answer" != name]
+    for name in graders:
+        for size in (limit, limit + 1):
+            assert find_reward(name)(" " * size, sample("seven", "7")) == 0.0
+    assert len(asked) == len(graders) == 6
