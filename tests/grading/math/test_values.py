@@ -21,7 +21,7 @@ SAME: dict[str, list[str]] = {
     r"\lfloor x \rfloor": [r"\lfloor x+1 \rfloor - 1"],
     r"\lfloor n/2 \rfloor": [r"\frac{2n - 1 + (-1)^n}{4}"],  # letters j to n in ⌊ ⌋ are whole
     r"\frac{1+(-1)^n}{2}": [r"\cos^2\frac{\pi n}{2}"],
-    r"\frac{n(n+1)}{2}": [r"\binom{n+1}{2}"],
+    r"\frac{n(n+1)}{2}": [r"\binom{n+1}{2}", r"\frac{(n+1)!}{2(n-1)!}"],
     r"\sqrt{x^2}": ["x"],  # a symbol is positive unless | | or ⌊ ⌋ occurs
     r"\ln(x^2)": [r"2\ln x"],
     r"\ln(x-5) - \ln(x-7)": [r"\ln\frac{x-5}{x-7}"],

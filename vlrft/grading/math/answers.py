@@ -13,9 +13,9 @@ from vlrft.grading.math.brackets import closes_early, is_balanced, split_top_lev
 from vlrft.grading.math.expression import BELOW, INFINITY
 from vlrft.grading.math.forms import Collection, Form, MathAnswer, NamedValue, Quantity, Words
 from vlrft.grading.math.names import is_name, name_of
-from vlrft.grading.math.notation import strip_typesetting, tokenize
+from vlrft.grading.math.notation import AND, strip_typesetting, tokenize
 from vlrft.grading.math.quantity import read_quantity
-from vlrft.grading.math.relations import read_relation
+from vlrft.grading.math.relations import intersect, read_relation
 from vlrft.grading.math.wording import read_words
 from vlrft.grading.reading import MAX_ANSWER
 
@@ -90,10 +90,15 @@ def _union(tokens: list[str], read: Read) -> Match:
 
 
 def _list(tokens: list[str], read: Read) -> Match:
-    parts = split_top_level(tokens, (",", ";"))
+    parts = split_top_level(tokens, (",", ";", AND))
     if len(parts) == 1:
         return False, None
-    return True, _flat([read(part) for part in parts])
+    forms = [read(part) for part in parts]
+    if len(parts) == 2 and tokens[len(parts[0])] == AND:
+        both = intersect(*forms)  # x ≥ 2 and x < 5
+        if both is not None:
+            return True, both
+    return True, _flat(forms)
 
 
 def _flat(items: list[Form | None]) -> Form | None:
@@ -125,7 +130,7 @@ def _brackets(tokens: list[str], read: Read) -> Match:
         condition = split_top_level(inner, ("|", ":"))
         if len(condition) == 2 and is_name(condition[0]):
             return True, _where(name_of(condition[0]), read(condition[1]))
-    parts = split_top_level(inner, (",", ";"))
+    parts = split_top_level(inner, (",", ";", AND) if left in (r"\{", "{") else (",", ";"))
     if left == "{" and len(parts) == 1:
         return True, read(inner)  # what a box or a mark leaves
     if left in (r"\{", "{"):

@@ -35,7 +35,8 @@ def read_chain(sides: list[list[str]], signs: list[str]) -> Chain | None:
             return None
         values.append(value)
     unit = values[-1].unit
-    values = [value if value.unit else replace(value, unit=unit) for value in values]
+    if unit not in ("%", "°"):
+        values = [value if value.unit else replace(value, unit=unit) for value in values]
     if signs[-1] == "=":
         return Chain(tuple(values))
     return Chain(tuple(values[:-1]), values[-1], _last_place(sides[-1], values[-1]))
@@ -58,13 +59,14 @@ def same_chain(gold: Quantity | Chain, answer: Quantity | Chain, same: SameQuant
 
 
 def _is_rounded(chain: Chain) -> bool:
-    """Whether the rounded value is within its last place of the others: rounded or cut off; rounded where whole."""
+    """Whether the rounded value is the others rounded, or their first decimals."""
     rounded = exact_value(chain.rounded.expr) if chain.rounded else None
     place = chain.last_place
     if rounded is None or place is None:
         return False
-    limit = place if place < 1 else place * Fraction(500_001, 1_000_000)
-    return all(near(value.expr, rounded, limit) for value in chain.values)
+    half = place * Fraction(500_001, 1_000_000)
+    centres = [rounded] + ([rounded + (half if rounded > 0 else -half)] if place < 1 else [])
+    return all(any(near(value.expr, centre, half) for centre in centres) for value in chain.values)
 
 
 def _last_place(tokens: list[str], value: Quantity) -> Fraction | None:

@@ -53,7 +53,11 @@ class _Reader:
         while cursor.next in _SIGNS:
             sign = cursor.take()
             terms.append(with_sign(sign, self._product()))
-        return terms[0] if len(terms) == 1 else ("add", *terms)
+        expr: Expr = terms[0] if len(terms) == 1 else ("add", *terms)
+        if not cursor.take_all(r"\over"):
+            return expr
+        with cursor.deeper():
+            return ("mul", expr, inverse(self.sum()))
 
     def _signed(self) -> Expr:
         sign = self.cursor.take() if self.cursor.next in _SIGNS else "+"
@@ -89,9 +93,9 @@ class _Reader:
             return self._bars == 0
         if token in ("(", "[", "{", r"\lfloor", r"\lceil"):
             return True
-        if token[:1].isdigit():  # `n 2^n`, but not `6 7` or `x10`
+        if token[:1].isdigit():  # `n 2^n` and `2! 4!`, but not `6 7` or `x10`
             before, *after = cursor.tokens[cursor.place - 1 : cursor.place + 2]
-            return after[1:] == ["^"] and not before[0].isdigit()
+            return before == "!" or (after[1:] == ["^"] and not before[0].isdigit())
         return token.isalpha() or (token[:1] == "\\" and token[1:] in COMMANDS)
 
     def power(self) -> Expr:

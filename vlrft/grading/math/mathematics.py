@@ -21,7 +21,7 @@ from vlrft.grading.math.answers import read_math
 from vlrft.grading.math.chains import same_chain
 from vlrft.grading.math.comparison import equal, same
 from vlrft.grading.math.exact import exact_value
-from vlrft.grading.math.expression import Expr
+from vlrft.grading.math.expression import Expr, symbols
 from vlrft.grading.math.forms import (
     Chain,
     Collection,
@@ -39,6 +39,7 @@ from vlrft.grading.reading import normalise_text, read_letter
 
 MAX_ITEMS = 64  # of an unordered collection, whose comparison is quadratic
 
+EMPTY = Quantity(("sym", "emptyset"))
 read_gold = lru_cache(maxsize=4096)(read_math)
 
 
@@ -52,6 +53,9 @@ def same_math(gold: MathAnswer, answer: MathAnswer) -> bool:
         )
     if gold.literal == answer.literal or gold.text == answer.text:
         return True
+    if any(isinstance(other, Words) for other in answer.forms):  # A and \textbf{(A)}
+        letter = read_letter(gold.text)
+        return letter is not None and letter == read_letter(answer.text)
     return form is not None and any(_same(form, other) for other in answer.forms)
 
 
@@ -60,8 +64,11 @@ def _normalise_words(text: str) -> str:
 
 
 def _same(gold: Form, answer: Form) -> bool:
+    gold, answer = _without_braces(gold), _without_braces(answer)
     if isinstance(gold, NamedValue) and isinstance(answer, NamedValue):
-        return gold.name == answer.name and _same(gold.value, answer.value)
+        if gold.name != answer.name:  # a < b and b > a
+            return _has_symbols(gold.value) and _same_relation(gold, answer)
+        return _same(gold.value, answer.value)
     if isinstance(gold, Collection) and isinstance(answer, NamedValue):
         answer = split_point(answer) if as_point(gold) else answer
     if isinstance(gold, NamedValue) and isinstance(answer, Collection):
@@ -79,6 +86,19 @@ def _same(gold: Form, answer: Form) -> bool:
     if isinstance(gold, Quantity | Chain) and isinstance(answer, Quantity | Chain):
         return same_chain(gold, answer, _same_quantity)
     return False
+
+
+def _without_braces(form: Form) -> Form:
+    """The one value of a set of one."""
+    if not isinstance(form, Collection) or form.left or len(form.items) != 1:
+        return form
+    return form if form.items[0] == EMPTY else form.items[0]
+
+
+def _has_symbols(form: Form) -> bool:
+    if isinstance(form, Collection):
+        return any(map(_has_symbols, form.items))
+    return isinstance(form, Quantity) and bool(symbols(form.expr))
 
 
 def _order_by_name(gold: Collection, answer: Collection) -> tuple[Collection, Collection]:
@@ -124,6 +144,10 @@ def _same_quantity(gold: Quantity, answer: Quantity) -> bool:
         return False
     if answer.unit == "°" and exact_value(gold.expr) is None:
         return equal(gold.expr, ("deg", answer.expr))
+    if gold.unit == "°" and exact_value(answer.expr) is None:
+        return equal(("deg", gold.expr), answer.expr) or equal(gold.expr, answer.expr)
+    if gold.unit in symbols(answer.expr):  # 300 K without a mark around the K
+        return equal(("mul", gold.expr, ("sym", gold.unit)), answer.expr)
     return equal(gold.expr, answer.expr)
 
 

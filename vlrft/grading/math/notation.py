@@ -10,6 +10,7 @@ import re
 
 from vlrft.grading.math.signs import to_latex
 from vlrft.grading.math.units import MARKED, POWERS, UNITS
+from vlrft.grading.reading import MAX_ANSWER
 
 _UNSEEN = """
     rm bf it left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle
@@ -26,7 +27,7 @@ _SAME = {
     "operatorname": r"\mathrm", "mathbf": r"\mathrm", "mathit": r"\mathrm", "mathsf": r"\mathrm", "mathtt": r"\mathrm",
     "mathnormal": r"\mathrm", "boldsymbol": r"\mathrm", "bm": r"\mathrm", "pmb": r"\mathrm",
     "mbox": r"\text", "hbox": r"\text", "textrm": r"\text", "textbf": r"\text", "textit": r"\text",
-    "or": ",", "land": ",", "lor": ",", "wedge": ",", "vee": ",",
+    "or": ",", "land": "∧", "lor": ",", "wedge": "∧", "vee": ",",
 } | dict.fromkeys(_UNSEEN.split(), "")  # fmt: skip
 _INVERSE = {
     f"{arc}{name}": f"\\a{name}" for arc in ("arc", "ar", "a") for name in ("sinh", "cosh", "tanh")
@@ -38,7 +39,9 @@ _NAMES = (
     | {"inf": r"\infty", "infinity": r"\infty"}
     | _INVERSE
 )
-_JOINERS = {"and", "or", ",", "且", "或", "和"}
+AND = "∧"  # a separator, as the comma is; of two inequalities, both hold
+_JOINERS = {"or": ",", ",": ",", "或": ",", "and": AND, "且": AND, "和": ","}
+MAX_LATEX = 4 * MAX_ANSWER  # characters, when the Unicode signs are written out
 
 _BETWEEN = {"to": ":", "per": "/"}
 
@@ -71,16 +74,18 @@ def tokenize(text: str, *, units: bool = True) -> list[str] | None:
     """
     tokens: list[str] = []
     text = _normalise(text)
+    if len(text) > MAX_LATEX:
+        return None
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
             return None
         parts = _token(match[0], units)
-        if parts != [","] or match[0] == "," or tokens[-1:] != [","]:  # `1, 2, and 3`
-            tokens += parts
+        if parts not in ([","], [AND]) or match[0] == "," or tokens[-1:] != [","]:
+            tokens += parts  # `1, 2, and 3` has two separators
         place = match.end()
-    while tokens and tokens[-1] in (".", ",", ";"):
+    if tokens and tokens[-1] in (".", ",", ";"):
         tokens.pop()
     return tokens
 
@@ -88,7 +93,7 @@ def tokenize(text: str, *, units: bool = True) -> list[str] | None:
 def strip_typesetting(text: str) -> str:
     """The text without typesetting, as a person would read it aloud."""
     bare = _TEXT.sub(r" \1 ", text.replace("$", " "))
-    return re.sub(r"\\[!,;: ]|\\quad", " ", bare).strip().rstrip(".").strip()
+    return re.sub(r"\\[!,;: ]|\\quad", " ", bare).strip().removesuffix(".").strip()
 
 
 def _normalise(text: str) -> str:
@@ -130,7 +135,7 @@ def _text_tokens(content: str) -> list[str]:
     number is a number, the rest is one text (or nothing)."""
     content = " ".join(content.split())
     if content.casefold() in _JOINERS:
-        return [","]
+        return [_JOINERS[content.casefold()]]
     if content in _BETWEEN:
         return [_BETWEEN[content]]
     if content in _NAMES:
@@ -147,7 +152,7 @@ def _letters(run: str, units: bool) -> list[str]:
     if run in _NAMES:
         return [_NAMES[run]]
     if run.casefold() in _JOINERS:
-        return [","]
+        return [_JOINERS[run.casefold()]]
     if units and run in _BETWEEN:
         return [_BETWEEN[run]]
     if not run.isascii() or (units and (run in UNITS or run in POWERS or run == "m")):

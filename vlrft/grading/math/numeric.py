@@ -25,7 +25,7 @@ from vlrft.grading.math.sampling import sample_points
 AGREEING_BITS = 133  # that must be the same, besides those of the span: 40 digits
 GUARD_BITS = 70  # for errors that functions amplify
 PRECISION = 400  # bits, enough for values that are within 2¹⁵ of each other
-MAX_PRECISION = 10_000
+MAX_PRECISION = 6_000
 MIN_REAL = 4  # real points that suffice; with fewer, complex ones count as well
 MIN_POINTS = 3
 _FAILURES = (ArithmeticError, ValueError, TypeError)

@@ -15,6 +15,7 @@ from vlrft.grading.math.quantity import read_quantity
 _RELATIONS = ("=", "≈", "<", ">", "≤", "≥", "≠", r"\in")
 _EQUAL = ("=", "≈")
 MAX_SIDES = 8
+_BOTTOM, _TOP = Quantity(BELOW), Quantity(INFINITY)
 _FLIP = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
 
 
@@ -80,8 +81,8 @@ def _half_line(left: list[str], sign: str, right: list[str]) -> Form | None:
     bound = read_quantity(right)
     if not is_name(left) or bound is None:
         return None
-    above = Collection((bound, Quantity(INFINITY)), "[" if sign == "≥" else "(", ")")
-    below = Collection((Quantity(BELOW), bound), "(", "]" if sign == "≤" else ")")
+    above = Collection((bound, _TOP), "[" if sign == "≥" else "(", ")")
+    below = Collection((_BOTTOM, bound), "(", "]" if sign == "≤" else ")")
     if sign == "≠":
         return NamedValue(name_of(left), _hole(bound))
     return NamedValue(name_of(left), above if sign in (">", "≥") else below)
@@ -99,6 +100,27 @@ def _between(sides: list[list[str]], signs: list[str]) -> Form | None:
         return None
     brackets = "(" if signs[0] == "<" else "[", ")" if signs[1] == "<" else "]"
     return NamedValue(name_of(name), Collection((a, b), *brackets))
+
+
+def intersect(first: Form | None, second: Form | None) -> NamedValue | None:
+    """`x ≥ 2` and `x < 5` as x in [2, 5); None for what is not two half-lines of one name, from both sides."""
+    if not isinstance(first, NamedValue) or not isinstance(second, NamedValue):
+        return None
+    above, below = first.value, second.value
+    if isinstance(above, Collection) and len(above.items) == 2 and above.items[0] == _BOTTOM:
+        above, below = below, above
+    if (
+        first.name != second.name
+        or not isinstance(above, Collection)
+        or not isinstance(below, Collection)
+        or len(above.items) != 2
+        or len(below.items) != 2
+        or above.items[1] != _TOP
+        or below.items[0] != _BOTTOM
+    ):
+        return None
+    interval = Collection((above.items[0], below.items[1]), above.left, below.right)
+    return NamedValue(first.name, interval)
 
 
 def as_relation(form: Form) -> Relation | None:
@@ -128,5 +150,5 @@ def as_relation(form: Form) -> Relation | None:
 
 def _hole(bound: Form) -> Collection:
     """(-∞, bound) ∪ (bound, ∞)."""
-    below = Collection((Quantity(BELOW), bound), "(", ")")
-    return Collection((below, Collection((bound, Quantity(INFINITY)), "(", ")")))
+    below = Collection((_BOTTOM, bound), "(", ")")
+    return Collection((below, Collection((bound, _TOP), "(", ")")))

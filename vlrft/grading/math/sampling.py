@@ -111,7 +111,7 @@ def _constant(node: Expr) -> Fraction | None:
 def _has_branches(node: Expr) -> bool:
     """Whether the node's function is not one formula everywhere: a root, a logarithm, | |."""
     if node[0] == "fn":
-        return node[1] in (*_BRANCHED, *_MULTIVALUED, *_DISCRETE)
+        return node[1] in (*_BRANCHED, *_MULTIVALUED)
     if node[0] != "pow" or not symbols(node[1]):
         return False
     exponent = exact_value(node[2])

@@ -33,6 +33,30 @@ _NAMES = {
     "€": "euro euros",
     "£": "pound pounds",
     "元": "yuan 元",
+    "N": "newton newtons 牛",
+    "J": "joule joules 焦耳",
+    "kJ": "kJ kilojoule kilojoules",
+    "W": "watt watts 瓦",
+    "kW": "kW kilowatt kilowatts",
+    "V": "volt volts 伏",
+    "A": "ampere amperes amp amps 安",
+    "K": "kelvin kelvins",
+    "C": "coulomb coulombs",
+    "Pa": "Pa pascal pascals",
+    "kPa": "kPa kilopascal kilopascals",
+    "atm": "atm atmosphere atmospheres",
+    "Ω": "ohm ohms",
+    "mol": "mol mole moles",
+    "cal": "cal calorie calories",
+    "kcal": "kcal kilocalorie kilocalories",
+    "eV": "eV electronvolt electronvolts",
+    "erg": "erg ergs",
+    "nm": "nm nanometer nanometers nanometre nanometres",
+    "ms": "ms millisecond milliseconds",
+    "lb": "lb lbs",
+    "oz": "oz ounce ounces",
+    "gal": "gal gallon gallons",
+    "acre": "acre acres",
     "unit": "unit units",
 }
 _SHORT = ("m", "s", "h", "g", "L", "d", "N", "J", "W", "V", "A", "K", "C")
@@ -76,8 +100,8 @@ def split_unit(tokens: list[str]) -> tuple[list[str], str]:
     for tail in (["^", r"\circ"], ["^", "{", r"\circ", "}"]):
         if len(body) > len(tail) and body[-len(tail) :] == tail and not _FUNCTIONS & set(body):
             return body[: -len(tail)], "°"  # of the whole: 45/2°
-    if body[-1] in ("C", "F") and r"\circ" in body[-3:]:
-        return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1]
+    if body[-1] in ("C", "F", '"C', '"F') and r"\circ" in body[-3:]:
+        return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1][-1]
     if len(body) > 3 and body[-2] == "/" and body[-3][0] == '"':
         per = _unit_name(f"{body[-3][1:]}/{body[-1].removeprefix(chr(34))}")
         return (body[:-3], per + (f"^{power}" if power else "")) if per else (tokens, "")
