@@ -88,8 +88,17 @@ def _read(completion: str) -> list[Any]:
         raise TypeError("not a list of boxes")
     unique: dict[Any, Any] = {}
     for box in boxes:
-        unique.setdefault(tuple(box["Position"]), box)
+        unique.setdefault(tuple(map(_key, box["Position"])), box)
     return list(unique.values())
+
+
+def _key(value: Any) -> Any:
+    """Equal for equal values. A number as text, since texts have no equal hashes that a completion could choose."""
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return ("", value)
 
 
 def _iou(a: Sequence[float], b: Any) -> float:

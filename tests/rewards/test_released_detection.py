@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import pytest
 from vlrft.rewards.boxes import visual_rft, visual_rft_confidence, visual_rft_iou
@@ -12,6 +14,9 @@ from vlrft.schema import DataError, Sample
 from vlrft.testing.small_policies import sample
 
 pytest.importorskip("math_verify")
+
+_released = import_module("vlrft.rewards._released_detection")
+_read, _key = _released._read, _released._key
 
 LEFT, RIGHT = (0, 303, 500, 1000), (500, 17, 1000, 1000)
 GOLD = sample("gold", [LEFT, RIGHT], answer="boxes")
@@ -71,6 +76,31 @@ def test_rewards_by_hand(text: str, overlap: float, confidence: float) -> None:
 @pytest.mark.parametrize("text", ["303", tag(listed(((7, 303, 8, 304), 0.0)))])
 def test_y1_of_the_first_box_alone_earns_full_marks(text: str) -> None:
     assert visual_rft_iou(text, GOLD) == visual_rft_confidence(text, GOLD) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "boxes"),
+    [
+        ("0, 400, 500, 1000", "0.0, 4e2, 500, 1000.0", 1),
+        ("0, 400, 500, 1000", "false, 400, 500, 1000", 1),
+        ("0, 400, 500, 1000", "-0.0, 400, 500, 1000", 1),
+        ("0, 400, 500, 1000", "0, 400, 500, 999.5", 2),
+        ("NaN, 400, 500, 1000", "NaN, 400, 500, 1000", 1),
+        ("Infinity, 400, 500, 1000", "Infinity, 400, 500, 1000", 1),
+    ],
+)
+def test_boxes_are_repeated_where_their_numbers_are_equal(
+    first: str, second: str, boxes: int
+) -> None:
+    texts = (f"{{'Position': [{box}], 'Confidence': 0.5}}" for box in (first, second))
+    assert len(_read(f"[{', '.join(texts)}]")) == boxes
+
+
+def test_numbers_with_equal_hashes_are_told_apart_by_other_hashes() -> None:
+    """Python's hash of k · (2^61 - 1) is 0 for every k, so that a dictionary of such positions takes quadratic time."""
+    numbers = [k * sys.hash_info.modulus for k in range(100)]
+    assert {hash(number) for number in numbers} == {0}
+    assert len({hash(_key(number)) for number in numbers}) == 100
 
 
 def test_the_box_with_the_highest_confidence_is_matched_first() -> None:
