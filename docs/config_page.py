@@ -83,7 +83,7 @@ def type_words(hint: Any, path: str) -> str:
     args = get_args(hint)
     match get_origin(hint):
         case origin if origin is Annotated:
-            parts = [b for b in map(bound_words, flat_metadata(args[1:])) if b]
+            parts = [words for item in flat_metadata(args[1:]) for words in bound_words(item)]
             return " ".join([type_words(args[0], path), ", ".join(parts)]).rstrip()
         case origin if origin is Literal:
             return " or ".join(f"`{value}`" for value in args)
@@ -96,7 +96,7 @@ def type_words(hint: Any, path: str) -> str:
         case origin if origin in (tuple, list):
             if Ellipsis in args or origin is list:
                 return f"list of {type_words(args[0], f'{path}.N')}"
-            return f"list of {len(args)} {type_words(args[0], path)}s"
+            return f"list of {len(args)}: {type_words(args[0], path)}"
     if dataclasses.is_dataclass(hint):
         place = {kind: at for at, kind in sections(Config)}[hint]
         return f"[section](#{re.sub(r'[^a-z0-9_]', '', place.lower())})"
@@ -109,11 +109,11 @@ def flat_metadata(metadata: tuple[Any, ...]) -> Iterator[Any]:
         yield from getattr(item, "metadata", [item])
 
 
-def bound_words(bound: Any) -> str:
+def bound_words(bound: Any) -> Iterator[str]:
     for attribute, sign in (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤")):
-        if hasattr(bound, attribute):
-            return f"{sign} {getattr(bound, attribute)}"
-    return ""
+        limit = getattr(bound, attribute, None)
+        if limit is not None:
+            yield f"{sign} {limit}"
 
 
 def default_words(field: dataclasses.Field[Any]) -> str:

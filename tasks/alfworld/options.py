@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from vlrft.schema.ranges import Natural, Positive
+
 from .families import FAMILIES, Family
 
 
@@ -22,9 +24,9 @@ class Options:
     """The wording of verl-agent, or a short one for small models."""
     context: Literal["rebuilt", "growing"] = "rebuilt"
     """rebuilt: each turn has a separate prompt, which repeats the last turns; growing: the turns form one conversation."""
-    history: int = 2
+    history: Natural = 2
     """Turns that a rebuilt prompt repeats; 0: none, with the wording of the first turn."""
-    max_steps: int = 50
+    max_steps: Positive = 50
     """Turns after which an episode ends."""
     expert: Literal["planner", "handcoded"] = "planner"
     """The source of gold answers: the planner, which knows the complete state, or alfworld's handcoded agent, which has to
@@ -33,7 +35,3 @@ class Options:
     def __post_init__(self) -> None:
         if not self.families:
             raise ValueError(f"families is empty; use some of {', '.join(FAMILIES)}")
-        if self.history < 0:
-            raise ValueError(f"history {self.history}: expected a number of turns, at least 0")
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps {self.max_steps}: expected a number of turns, at least 1")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from vlrft.schema.ranges import Natural, Positive, Range
+
+Digit = Annotated[int, Range(ge=0, le=9)]
 Subtask = Literal["classify", "count", "relation", "ground"]
 SUBTASKS: tuple[Subtask, ...] = ("classify", "count", "relation", "ground")
 
@@ -17,28 +20,28 @@ class Options:
 
     subtasks: tuple[Subtask, ...] = SUBTASKS
     """Scene i is of sub-task i modulo their number; one that is listed twice occurs twice as often."""
-    canvas: tuple[int, ...] = (112,)
+    canvas: tuple[Positive, ...] = (112,)
     """Pixels: the sides from which the width and the height of a scene are drawn."""
-    sizes: tuple[int, int] = (44, 56)
+    sizes: tuple[Positive, Positive] = (44, 56)
     """Pixels: the smallest and the largest side of a digit."""
-    grid: int = 1
+    grid: Positive = 1
     """Pixels: positions and sides of digits are multiples of it; 1: no restriction."""
-    digits: tuple[int, ...] = tuple(range(10))
+    digits: tuple[Digit, ...] = tuple(range(10))
     """The digits of `classify`."""
-    scene_digits: tuple[int, ...] = tuple(range(10))
+    scene_digits: tuple[Digit, ...] = tuple(range(10))
     """The digits of the other sub-tasks."""
-    distractors: tuple[int, int] = (1, 2)
+    distractors: tuple[Natural, Natural] = (1, 2)
     """The fewest and the most digits in addition to those that the question is about, in `count` and `ground`."""
     easy_count: bool = False
     """`count` shows copies of its target only."""
-    max_count: int = 4
+    max_count: Positive = 4
     """The most copies of the target in `count`."""
     ordered: bool = False
     """`relation` always asks for the smaller digit first."""
-    train: int = 6000
+    train: Natural = 6000
     """Scenes of the train split; `validation` and `test`: of the others."""
-    validation: int = 1000
-    test: int = 2000
+    validation: Natural = 1000
+    test: Natural = 2000
 
     def __post_init__(self) -> None:
         mistakes = "; ".join(self._mistakes())
@@ -59,10 +62,8 @@ class Options:
         return range(-(-smallest // self.grid) * self.grid, largest + 1, self.grid)
 
     def _mistakes(self) -> list[str]:
-        if self.grid < 1 or not self.canvas or not 0 < self.sizes[0] <= self.sizes[1]:
-            return [
-                "grid must be at least 1, canvas not empty, sizes positive, the smaller one first"
-            ]
+        if not self.canvas or self.sizes[0] > self.sizes[1]:
+            return ["canvas must not be empty, and the smaller one of sizes comes first"]
         mistakes: list[str] = []
         if not self.subtasks:
             mistakes.append(f"subtasks is empty; use some of {', '.join(SUBTASKS)}")
@@ -76,21 +77,13 @@ class Options:
             )
         for name in ("digits", "scene_digits"):
             digits: tuple[int, ...] = getattr(self, name)
-            if (
-                not set(digits) <= set(range(10))
-                or len(set(digits)) != len(digits)
-                or len(digits) < 2
-            ):
+            if len(set(digits)) != len(digits) or len(digits) < 2:
                 mistakes.append(f"{name} must be two or more different digits, not {digits}")
         low, high = self.distractors
-        if not 0 <= low <= high:
-            mistakes.append(
-                f"distractors {self.distractors}: use a smaller and a larger number, both at least 0"
-            )
+        if low > high:
+            mistakes.append(f"distractors {self.distractors}: the smaller number comes first")
         elif "ground" in self.subtasks and high >= min(across**2, len(self.scene_digits)):
             mistakes.append(f"distractors up to {high}: too many for the canvas or scene_digits")
-        if not 1 <= self.max_count <= across**2 and "count" in self.subtasks:
+        if self.max_count > across**2 and "count" in self.subtasks:
             mistakes.append(f"max_count {self.max_count}: use 1 to {across**2} on this canvas")
-        if min(self.train, self.validation, self.test) < 0:
-            mistakes.append("train, validation and test are numbers of scenes, at least 0")
         return mistakes

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Picture, Row, Source, parse_picture, read_file, strip_answer_tag
 from vlrft.schema import DataError
+from vlrft.schema.ranges import Positive, Seed
 
 Name = Literal["flowers102", "pets37", "fgvc_aircraft100", "cars196"]
 HUB_IDS: Mapping[str, str] = {
@@ -31,15 +32,11 @@ class Options:
     dataset: Name = "flowers102"
     data: str | None = None
     """A folder, zip, table or hub id; Visual-RFT's training set on the hub unless given. The test split is not there."""
-    k: int | None = 4
+    k: Positive | None = 4
     """Training images of each class; None: all. Used when the data are prepared: a prepared folder keeps its images."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the draw of the training images."""
     prompt: Literal["clean", "released"] = "clean"
-
-    def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise ValueError(f"k {self.k}: use 1 or more images of each class, or null for all")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Picture, Row, Source, read_file
 from vlrft.schema import DataError
+from vlrft.schema.ranges import Positive
 from vlrft.vision.images import open_size
 from vlrft.vision.masks import bounding_box
 
@@ -38,18 +39,17 @@ class Options:
     boxes: Literal["thousandths", "resized"] = "thousandths"
     """thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it, as Qwen2.5-VL writes
     them; the two bounds below must be the policy's. The clean prompt says which, the released one does not."""
-    min_pixels: int = 3136
-    max_pixels: int = 401408
+    min_pixels: Positive = 3136
+    max_pixels: Positive = 401408
 
     masks: str = RECTANGLE
     """How gIoU and cIoU make a mask of a box: `rectangle` fills it; the hub id or the folder of a SAM model, such as
     facebook/sam-vit-huge, segments the object in the box, as for the published results."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_pixels <= self.max_pixels:
+        if self.min_pixels > self.max_pixels:
             raise ValueError(
-                f"min_pixels {self.min_pixels} and max_pixels {self.max_pixels}: use 1 or more, and no "
-                "smaller a maximum than minimum"
+                f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}"
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Row, Source, parse_picture
 from vlrft.schema import DataError
+from vlrft.schema.ranges import Positive, Seed
 
 KINDS = ("Count", "Relation", "Depth", "Distance")
 LETTERS = "ABCDEFGH"
@@ -27,10 +28,10 @@ class Options:
     prompt: Literal["clean", "released"] = "clean"
     form: Literal["chat", "base"] = "chat"
     """base: plain text without a chat template, for a model that was not instruction-tuned, such as Qwen2-VL-2B."""
-    rows: int | None = 15_000
+    rows: Positive | None = 15_000
     """The number of SAT's first rows, including those with two images; None: all. Used when the data are prepared: a
     prepared folder keeps its rows, whatever is set here later."""
-    seed: int = 0
+    seed: Seed = 0
     """Shuffles SAT's options, of which the right one comes first in the raw data. Used when the data are prepared: a
     prepared folder keeps its order, whatever is set here later."""
 

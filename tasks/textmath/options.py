@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from vlrft.schema.ranges import Natural
+
 from .sets import SETS
 
 FIVE = ("aime24", "amc_83", "math500", "minerva", "olympiadbench")
@@ -26,13 +28,15 @@ class Options:
     ] = "clean"
     """clean: thoughts and an answer tag; short: the tag alone; the others as published (r1 and none are plain text without
     a chat template)."""
-    levels: tuple[int, int] | None = None
+    levels: tuple[Natural, Natural] | None = None
     """The lowest and the highest difficulty, such as MATH's `Level 3` to `Level 5`; all unless given."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in (self.train, *self.test) if name not in SETS]
         if unknown or not self.test:
             raise ValueError(f"unknown set {unknown or '()'}; known sets: {', '.join(SETS)}")
+        if self.levels is not None and self.levels[0] > self.levels[1]:
+            raise ValueError(f"levels {self.levels}: the lowest comes first")
 
     def sets(self, split: str) -> tuple[str, ...]:
         return (self.train,) if split == "train" else self.test

@@ -43,10 +43,13 @@ def test_the_needs_of_both_ends_of_a_schedule_hold_all_along() -> None:
     ("changes", "line"),
     [
         ({"regularize": {"kll": 1}}, "algorithm.regularize.kll: unknown key; did you mean kl?"),
-        ({"regularize": {"kl": -1}}, "algorithm.regularize.kl: must be at least"),
+        (
+            {"regularize": {"kl": -1}},
+            "algorithm.regularize.kl: -1 is out of range; allowed: at least 0",
+        ),
         (
             {"regularize": {"kl": {"from": 0.1, "to": -0.1}}},
-            "algorithm.regularize.kl: must be at least 0",
+            "algorithm.regularize.kl: -0.1 is out of range; allowed: at least 0",
         ),
         ({"regularize": {"kl": {"from": 0.1}}}, "algorithm.regularize.kl.to: missing"),
         ({"regularize": 3}, "algorithm.regularize: expected a mapping of kl, "),

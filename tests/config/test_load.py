@@ -88,7 +88,7 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
             "stages=[]",
             "c.yaml: stages: expected at least one item, got []",
         ),
-        ("stages.0.steps=0", "c.yaml: stages.0.steps: must be greater than 0, got 0"),
+        ("stages.0.steps=0", "c.yaml: stages.0.steps: 0 is out of range; allowed: at least 1"),
         (
             "policy.build=null",
             "c.yaml: policy: give either model (a hub id or a folder) or build (a small model made here)",
@@ -103,7 +103,10 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
         ("stages=sft", "c.yaml: stages: expected a list, got 'sft'"),
         ("stages.².steps=1", "stages.²: expected a number from 0 to 2"),
         ("update..lr=1", "update..lr=1: expected key.path=value"),
-        ("seed=2026-13-45", "seed=2026-13-45: the value is not valid YAML"),
+        (
+            "seed=2026-13-45",
+            "seed=2026-13-45: the value is not valid YAML: month must be in 1..12",
+        ),
     ],
 )
 def test_a_mistake_says_what_where_and_what_is_allowed(
@@ -170,7 +173,7 @@ def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:
     [
         ("{choice: high}", "expected a weight such as 1.0, or a section"),
         ("{choice: true}", "expected a weight such as 1.0, or a section"),
-        ("{choice: .nan}", "finite number"),
+        ("{choice: .nan}", "nan is out of range; allowed: every finite number"),
         ("{choice: {wieght: 1}}", "unknown key; did you mean task.rewards.choice.weight"),
         ("{./mine.py:x: {worker: 1}}", "did you mean task.rewards../mine.py:x.workers"),
         ("{choice: {time_limit: 1}}", "a time_limit needs workers"),

@@ -85,9 +85,9 @@ def test_the_default_build_has_about_a_million_weights() -> None:
 
 
 def test_all_sizes_that_do_not_divide_are_reported() -> None:
-    build = BuildConfig(hidden_size=100, heads=3, kv_heads=2, vision_width=50, vocab_size=100)
+    build = BuildConfig(hidden_size=100, heads=3, kv_heads=2, vision_width=50, vocab_size=260)
     with pytest.raises(ConfigError) as caught:
         build_model(build, build_tokenizer(BuildConfig(vocab_size=300), []), 0, "sdpa")
-    assert "policy.build.hidden_size: a multiple of heads" in str(caught.value)
-    assert "policy.build.heads: a multiple of kv_heads" in str(caught.value)
-    assert "policy.build.vocab_size: at least 270" in str(caught.value)
+    assert "policy.build.hidden_size: must be a multiple of heads" in str(caught.value)
+    assert "policy.build.heads: must be a multiple of kv_heads" in str(caught.value)
+    assert "policy.build.vocab_size: must be at least 270" in str(caught.value)

@@ -187,13 +187,14 @@ def test_width_and_height_are_drawn_from_the_canvas_sizes() -> None:
         ({"subtasks": []}, "subtasks is empty"),
         ({"sizes": [60, 80]}, "canvas 112 is too small"),
         ({"sizes": [30, 40], "grid": 50}, "no multiple of grid 50"),
-        ({"sizes": [56, 44]}, "the smaller one first"),
+        ({"sizes": [56, 44]}, "the smaller one of sizes comes first"),
         ({"digits": [1, 1]}, "digits must be two or more different"),
-        ({"scene_digits": [3, 12]}, "scene_digits must be"),
+        ({"scene_digits": [3, 12]}, "allowed: from 0 to 9"),
+        ({"scene_digits": [3]}, "scene_digits must be"),
         ({"distractors": [0, 9]}, "distractors up to 9"),
         ({"distractors": [2, 1]}, "distractors"),
         ({"max_count": 9}, "max_count 9: use 1 to 4"),
-        ({"train": -1}, "train, validation and test"),
+        ({"train": -1}, "allowed: at least 0"),
     ],
 )
 def test_options_that_make_no_scenes_are_refused(options: dict[str, Any], message: str) -> None:

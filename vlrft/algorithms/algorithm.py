@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from jaxtyping import Float
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from torch import Tensor
 
 from vlrft.advantages import Choice, Estimator, find_estimator
-from vlrft.config import UnitInterval, strict
+from vlrft.config import strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.regularizer import Regularizer
+from vlrft.schema.ranges import FiniteFloat, Positive, Share, UnitInterval
 from vlrft.selection.group_filters import Keep, KeepAll
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import Selector
@@ -38,17 +39,17 @@ class Reference:
     """ema: after each step, reference ← decay · reference + (1 − decay) · policy; reset: a copy of the policy every
     `every` steps."""
     decay: UnitInterval = 0.99
-    every: PositiveInt = 100
+    every: Positive = 100
 
 
 @strict
 class Schedule:
     """A setting that changes over a stage: `{from: 0.2, to: 0.0, shape: cosine}`."""
 
-    start: Annotated[float, Field(alias="from")]
-    to: float
+    start: Annotated[FiniteFloat, Field(alias="from")]
+    to: FiniteFloat
     shape: Literal["linear", "cosine"] = "linear"
-    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    share: Share = 1.0
     """The share of the stage's steps after which it has reached `to` and stays."""
 
     def at(self, done: float) -> float:

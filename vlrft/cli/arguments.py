@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from vlrft.schema.ranges import MAX_SEED, Range
+
 CONFIG = "a YAML file, or a name that `vlrft list configs` prints"
 TASK = "a name that `vlrft list tasks` prints, package.module:task or ./file.py:task"
 REWARD = "a name that `vlrft list rewards` prints, package.module:function or ./file.py:function"
@@ -16,14 +18,33 @@ OPTIONS = "options of the task, such as options.k=4"
 SPLITS = "a split; may be repeated (default: all)"
 GRADERS = ("official", "strict", "both")
 
+COUNT = Range(ge=1)  # of samples or ranks
+
 AddCommand = Callable[[str, str], argparse.ArgumentParser]  # name, one-line description
+
+
+def number(kind: type[int] | type[float], allowed: Range) -> Callable[[str], float]:
+    """An argument that is a number in a range."""
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+        if value not in allowed:
+            raise argparse.ArgumentTypeError(f"{text} is out of range; allowed: {allowed}")
+        return value
+
+    return parse
 
 
 def add_training(add: AddCommand) -> None:
     """train, launch, report."""
     train = add("train", "train a policy through all stages of a config")
     launch = add("launch", "train in several processes of this machine, each with its own GPU")
-    launch.add_argument("--ranks", type=int, required=True, metavar="N", help="number of processes")
+    launch.add_argument(
+        "--ranks", type=number(int, COUNT), required=True, metavar="N", help="number of processes"
+    )
     for command in (train, launch):
         command.add_argument("config", help=CONFIG)
         command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
@@ -60,7 +81,9 @@ def add_evaluation(add: AddCommand) -> None:
         "--config", help="take task, rollout and eval from this config, in place of --task"
     )
     evaluate.add_argument("--split", help="a split (default: the config's, or test)")
-    evaluate.add_argument("--limit", type=int, metavar="N", help="only the first N samples")
+    evaluate.add_argument(
+        "--limit", type=number(int, COUNT), metavar="N", help="only the first N samples"
+    )
     evaluate.add_argument(
         "--json",
         type=Path,
@@ -103,7 +126,7 @@ def add_evaluation(add: AddCommand) -> None:
     )
     compare.add_argument(
         "--threshold",
-        type=float,
+        type=number(float, Range()),
         metavar="X",
         help="count a grade of at least X as correct (default: as in the metric)",
     )
@@ -140,7 +163,11 @@ def add_inspection(add: AddCommand) -> None:
         "(default: the device's own)",
     )
     doctor.add_argument(
-        "--ranks", type=int, default=1, metavar="N", help="plan for one of N ranks (default: 1)"
+        "--ranks",
+        type=number(int, COUNT),
+        default=1,
+        metavar="N",
+        help="plan for one of N ranks (default: 1)",
     )
 
 
@@ -167,7 +194,7 @@ def add_authoring(add: AddCommand) -> None:
     )
     data.add_argument(
         "--seed",
-        type=int,
+        type=number(int, Range(ge=0, le=MAX_SEED)),
         default=0,
         metavar="N",
         help="prepare: seed of data that are made (default: 0)",
@@ -180,7 +207,11 @@ def add_authoring(add: AddCommand) -> None:
     check.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
     check.add_argument("--split", action="append", help=SPLITS)
     check.add_argument(
-        "--limit", type=int, default=500, metavar="N", help="samples of each split (default: 500)"
+        "--limit",
+        type=number(int, COUNT),
+        default=500,
+        metavar="N",
+        help="samples of each split (default: 500)",
     )
 
     reward = add(
@@ -191,7 +222,11 @@ def add_authoring(add: AddCommand) -> None:
     reward.add_argument("--task", required=True, help=TASK)
     reward.add_argument("--split", help="a split (default: the task's first)")
     reward.add_argument(
-        "--limit", type=int, default=100, metavar="N", help="number of samples (default: 100)"
+        "--limit",
+        type=number(int, COUNT),
+        default=100,
+        metavar="N",
+        help="number of samples (default: 100)",
     )
     reward.add_argument(
         "--predictions",
@@ -200,7 +235,11 @@ def add_authoring(add: AddCommand) -> None:
         help='also try these stored outputs, one row each: {"id", "output"}',
     )
     reward.add_argument(
-        "--time-limit", type=float, default=5.0, metavar="S", help="seconds of a call (default: 5)"
+        "--time-limit",
+        type=number(float, Range(gt=0)),
+        default=5.0,
+        metavar="S",
+        help="seconds of a call (default: 5)",
     )
     reward.add_argument(
         "--completions",

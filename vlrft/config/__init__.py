@@ -3,8 +3,9 @@
 run        Config, the whole tree, and its sections: rollout, update, stages, eval, save, log, ranks
 task       the pack, its rewards, its environment
 policy     the model
-strict     the decorator of a section
+strict     the decorator of a section; the ranges of its numbers are in vlrft.schema.ranges
 load       load_config: YAML and overrides -> Config
+yaml_text  YAML -> plain values, with limits for hostile text
 choice     things that a config chooses by name
 renamed    old keys and metrics -> new ones
 """
@@ -21,24 +22,41 @@ from vlrft.config.run import (
     StageConfig,
     UpdateConfig,
 )
-from vlrft.config.strict import Natural, Positive, UnitInterval, strict
+from vlrft.config.strict import strict
 from vlrft.config.task import EnvConfig, RewardConfig, TaskConfig
+from vlrft.schema.ranges import (
+    FiniteFloat,
+    Natural,
+    NonNegativeFloat,
+    Positive,
+    PositiveFloat,
+    Range,
+    Seed,
+    Share,
+    UnitInterval,
+)
 
 __all__ = [
     "BuildConfig",
     "Config",
     "EnvConfig",
     "EvalConfig",
+    "FiniteFloat",
     "LogConfig",
     "LoraConfig",
     "Natural",
+    "NonNegativeFloat",
     "PolicyConfig",
     "Positive",
+    "PositiveFloat",
     "Published",
+    "Range",
     "RanksConfig",
     "RewardConfig",
     "RolloutConfig",
     "SaveConfig",
+    "Seed",
+    "Share",
     "StageConfig",
     "TaskConfig",
     "UnitInterval",

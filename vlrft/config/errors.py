@@ -21,8 +21,10 @@ EXPECTED = {  # in the words of YAML, not of Python
     "dataclass_type": "expected a section of keys",
     "tuple_type": "expected a list",
     "dict_type": "expected a section of keys",
+    "name_or_section": "expected a name or a section of keys",
     "too_short": "expected at least one item",
     "string_type": "expected a text",
+    "string_too_short": "expected a text of at least one character",
     "float_type": "expected a number",
     "float_parsing": "expected a number",
     "int_type": "expected a whole number",
@@ -32,21 +34,27 @@ EXPECTED = {  # in the words of YAML, not of Python
     "bool_parsing": "expected true or false",
 }
 
-SHORTER = {
+MAX_LINES = 50  # of mistakes
+MAX_SHOWN = 80  # characters of a wrong value in a message
+
+SHORTER = {  # the longer ones first
     "Input should be greater than or equal to": "must be at least",
     "Input should be less than or equal to": "must be at most",
     "Input should be greater than": "must be greater than",
     "Input should be less than": "must be less than",
+    "Input should be": "must be",
 }
 
 
 def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
-    """One line for each mistake. `root`: the dataclass that was validated; `at`: its own key in the config."""
+    """One line for each mistake, of the first fifty. `root`: the dataclass that was validated; `at`: its own key in the config."""
     keys = list(keys_of(root))
-    mistakes = [(_path(mistake), mistake) for mistake in error.errors()]
-    inherited = {path for path, _ in mistakes if path.split(".")[0] in INHERITED}
+    mistakes = _merge_alternatives([(_path(mistake), mistake) for mistake in error.errors()])
+    inherited = {path for path, _ in mistakes if path.split(".")[0] in (*INHERITED, "algorithm")}
     lines: list[str] = []
-    for key, mistake in mistakes:
+    for number, (key, mistake) in enumerate(mistakes):
+        if len(lines) == MAX_LINES:
+            return [*lines, f"and {len(mistakes) - number} more mistakes"]
         if mistake["type"] == "too_short" and mistake["input"]:
             continue  # some of its items are invalid, and each of them has its own line
         in_stage = re.sub(r"^stages\.\d+\.", "", key)
@@ -60,6 +68,8 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
             lines.append(f"{full}: unknown key{_hint(key, keys)}")
         elif mistake["type"] in ("missing", "missing_argument"):
             lines.append(f"{full}: missing")
+        elif mistake["type"] == "out_of_range":
+            lines.append(f"{full}: {show(mistake['input'])} is {mistake['msg']}")
         elif mistake["type"] == "literal_error" and isinstance(mistake["input"], str):
             names = re.findall(r"'([^']*)'", mistake.get("ctx", {})["expected"])
             lines.append(f"{full}: {unknown_name(key.rpartition('.')[2], mistake['input'], names)}")
@@ -69,9 +79,32 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
                 text = text.replace(words, shorter)
             text = text[:1].lower() + text[1:]
             whole = mistake["type"] == "value_error" and not isinstance(mistake["input"], SCALAR)
-            value = "" if whole or not key else f", got {mistake['input']!r}"
+            value = "" if whole or not key else f", got {show(mistake['input'])}"
             lines.append(f"{full}: {text}{value}")
     return lines
+
+
+def _merge_alternatives(mistakes: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The mistakes with one for each value that is neither of two alternatives, a name and a section."""
+    texts = {path for path, mistake in mistakes if mistake["type"] == "string_type"}
+    sections = {path for path, mistake in mistakes if mistake["type"] == "dict_type"}
+    merged: list[tuple[str, Any]] = []
+    for path, mistake in mistakes:
+        if path not in texts & sections:
+            merged.append((path, mistake))
+        elif mistake["type"] == "dict_type":
+            merged.append((path, {**mistake, "type": "name_or_section"}))
+    return merged
+
+
+def show(value: object) -> str:
+    """The value as Python writes it, shortened to one line."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a list in itself
+        article = "an" if type(value) is int else "a"
+        return f"{article} {type(value).__name__} too long to print"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _path(mistake: Any) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
-from vlrft.config.strict import Positive, UnitInterval, strict
+from vlrft.config.strict import strict
+from vlrft.schema.ranges import Positive, PositiveFloat, Range, UnitInterval
 
 # A family is a file of policy/families; the files are listed here, not imported.
 _FAMILY_FILES = (Path(__file__).parents[1] / "policy" / "families").glob("[!_]*.py")
@@ -17,31 +16,35 @@ else:
     FamilyName = Literal[tuple(sorted(file.stem for file in _FAMILY_FILES))]
 
 
+Width = Annotated[int, Range(ge=1, le=16_384)]
+Layers = Annotated[int, Range(ge=1, le=256)]
+
+
 @strict
 class BuildConfig:
     """A small model with random weights, built from these sizes: runs without a download."""
 
     family: FamilyName = "qwen2_vl"
     """Model family, with its architecture, chat template and image processor."""
-    hidden_size: Positive = 128
+    hidden_size: Width = 128
     """Width of the language model; a multiple of `heads`."""
-    layers: Positive = 3
+    layers: Layers = 3
     """Decoder layers."""
     heads: Positive = 4
     """Attention heads of a decoder layer."""
     kv_heads: Positive = 2
     """Key and value heads of a decoder layer; `heads` is a multiple of it."""
-    intermediate_size: Positive = 256
+    intermediate_size: Width = 256
     """Width of the decoder's MLPs."""
-    vision_width: Positive = 96
+    vision_width: Width = 96
     """Width of the vision model; not used by text-only families."""
-    vision_layers: Positive = 3
+    vision_layers: Layers = 3
     """Layers of the vision model."""
     vision_heads: Positive = 4
     """Attention heads of a vision layer."""
-    vocab_size: Positive = 400
+    vocab_size: Annotated[int, Range(ge=256, le=1_000_000)] = 400
     """Largest size of the vocabulary: a byte-level BPE trained on the first task's text, with one token per digit."""
-    init_scale: Annotated[float, Field(gt=0)] = 4.0
+    init_scale: PositiveFloat = 4.0
     """Factor on every initial weight matrix but the patch embedding. Models this small start to learn at 4, a standard
     deviation of 0.08."""
 

@@ -5,11 +5,28 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from vlrft.config.policy import PolicyConfig
-from vlrft.config.strict import Natural, Positive, UnitInterval, strict
+from vlrft.config.strict import strict
 from vlrft.config.task import TaskConfig
+from vlrft.schema.ranges import (
+    FiniteFloat,
+    Natural,
+    NonNegativeFloat,
+    Positive,
+    PositiveFloat,
+    Range,
+    Seed,
+    Share,
+    UnitInterval,
+)
+
+Beta = Annotated[float, Range(ge=0, lt=1)]
+Name = Annotated[str, StringConstraints(min_length=1)]
+StopString = Annotated[
+    str, StringConstraints(min_length=1)
+]  # an empty one would end every completion
 
 
 @strict
@@ -21,15 +38,15 @@ class RolloutConfig:
     for the whole run: a stage cannot choose another."""
     group_size: Positive = 8
     """G, the number of completions sampled for each prompt."""
-    temperature: Annotated[float, Field(gt=0)] = 1.0
+    temperature: PositiveFloat = 1.0
     """Divides the logits, in sampling and in the log-probs of the update."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_p: Share = 1.0
     """Sample from the most probable tokens whose probabilities sum up to this; 1: from all."""
     top_k: Natural = 0
     """Sample from this many most probable tokens; 0: from all."""
     max_tokens: Positive = 256
     """The most tokens of a completion; in an environment, of each turn. A longer one is truncated."""
-    stop: tuple[str, ...] = ()
+    stop: tuple[StopString, ...] = ()
     """Strings that end a completion, in addition to the end of the turn. Rewards get the text before them."""
     max_prompt_tokens: Positive = 4096
     """The most tokens of a prompt, images included. A longer prompt is an error, it is never cut."""
@@ -44,7 +61,7 @@ class RolloutConfig:
 class UpdateConfig:
     """The optimiser step (AdamW)."""
 
-    lr: Annotated[float, Field(gt=0)] = 1e-6
+    lr: NonNegativeFloat = 1e-6
     """Learning rate, after the warm-up."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """The learning rate after the warm-up: constant, or decaying to `min_lr_ratio` of `lr` at the end of the stage."""
@@ -52,14 +69,14 @@ class UpdateConfig:
     """The learning rate at the end of a decay, as a share of `lr`."""
     warmup_steps: Natural = 0
     """Optimiser steps in which the learning rate rises linearly to `lr`."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: NonNegativeFloat = 0.0
     """AdamW's decoupled weight decay."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     """AdamW's decay rates of the first and the second moment."""
-    eps: Annotated[float, Field(gt=0)] = 1e-8
+    eps: PositiveFloat = 1e-8
     """AdamW's ε. Set above the usual size of a gradient's entries, it makes steps shrink with the gradient, so that noise
     without a signal does not move the policy as far as a signal does."""
-    max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    max_grad_norm: PositiveFloat | None = 1.0
     """Gradients are clipped to this norm; null: they are not clipped."""
     master_weights: bool = True
     """Half-precision weights are trained through float32 copies. false: in place, where an update below the last bit of a
@@ -78,9 +95,9 @@ class StageConfig:
 
     steps: Positive | None = None
     """Length of the stage in steps. Give either `steps` or `epochs`."""
-    epochs: Annotated[float, Field(gt=0)] | None = None
+    epochs: PositiveFloat | None = None
     """Length of the stage in passes over the training split, with `prompts_per_step` prompts per step."""
-    name: str | None = None
+    name: Name | None = None
     """Name in logs and metrics; null: the algorithm's name, numbered where it is already taken."""
     algorithm: str | dict[str, Any] | None = None
     """Algorithm by name, or `{name: gpg, reduction: token, objective: {…}}` with some of its settings changed; null: the
@@ -112,9 +129,9 @@ class EvalConfig:
     """Only the first samples of the split, this many; null: all."""
     answers: Positive = 1
     """k, the number of answers for each sample. With more than one, metrics are avg@k and pass@k."""
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperature: NonNegativeFloat = 0.0
     """Temperature of the answers; 0: greedy decoding."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_p: Share = 1.0
     """As `rollout.top_p`, for the answers."""
     max_tokens: Positive | None = None
     """The most tokens of an answer; null: as `rollout.max_tokens`."""
@@ -154,10 +171,10 @@ class LogConfig:
 class RanksConfig:
     """Time limits for a run of several processes."""
 
-    step_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1800.0
+    step_timeout: PositiveFloat = 1800.0
     """Seconds after which a rank is reported as stuck, and the run ends, if it stays in one phase of a step while the
     others wait for it."""
-    heartbeat_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 180.0
+    heartbeat_timeout: PositiveFloat = 180.0
     """Seconds without a heartbeat after which a rank counts as lost, and the run ends. A rank whose process dies is
     noticed at once by its launcher."""
 
@@ -168,7 +185,7 @@ class Published:
 
     source: str
     """The paper and its table."""
-    scores: dict[str, float] = field(default_factory=dict[str, float])
+    scores: dict[str, FiniteFloat] = field(default_factory=dict[str, float])
     """Name of a metric, as in an evaluation -> the printed value, in percent."""
     note: str = ""
     """How the paper's setting differs."""
@@ -202,7 +219,7 @@ class Config:
     `{name: deepspeed, stage: 3, offload: cpu}`."""
     ranks: RanksConfig = RanksConfig()
     """Time limits for several processes."""
-    seed: Annotated[int, Field(strict=True)] = 0
+    seed: Seed = 0
     """Seed of everything random. Equal configs give equal runs on the same machine."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device of the policy; auto: a GPU if there is one."""

@@ -1,11 +1,11 @@
-"""`strict`, the decorator of every section of settings, and the number types that sections use."""
+"""`strict`, the decorator of every section of settings."""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated, TypeVar, cast
+from typing import TypeVar, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 from typing_extensions import dataclass_transform
 
@@ -17,8 +17,3 @@ def strict(cls: type[T]) -> type[T]:
     """A frozen, keyword-only dataclass that checks the types of its values and refuses unknown keys."""
     make = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
     return cast("type[T]", make(cls))
-
-
-Positive = Annotated[int, Field(gt=0, strict=True)]  # strict: `true` is not accepted as 1
-Natural = Annotated[int, Field(ge=0, strict=True)]
-UnitInterval = Annotated[float, Field(ge=0, le=1)]

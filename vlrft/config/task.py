@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer
 
-from vlrft.config.strict import Natural, Positive, strict
+from vlrft.config.strict import strict
+from vlrft.schema.ranges import FiniteFloat, Natural, NonNegativeFloat, Positive, PositiveFloat
 
 
 def _require_workers(limits: RewardConfig | EnvConfig) -> None:
@@ -21,13 +22,13 @@ def _require_workers(limits: RewardConfig | EnvConfig) -> None:
 class RewardConfig:
     """The weight of a reward and where it is computed. A number alone is its weight."""
 
-    weight: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+    weight: FiniteFloat = 1.0
     """Factor of the reward in the sum over all rewards."""
     workers: Natural = 0
     """Worker processes that compute it; 0: it is computed in the training process."""
-    time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    time_limit: PositiveFloat | None = None
     """Seconds of a call, after which its worker is killed; null: 10. Needs `workers`."""
-    memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    memory_gb: PositiveFloat | None = None
     """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "zero"] = "raise"
     """When a call raises, crashes or exceeds a limit: raise stops the run; zero counts 0.0 and logs the error."""
@@ -66,14 +67,14 @@ class EnvConfig:
 
     max_turns: Positive = 50
     """The most turns of an episode; the environment may end it earlier."""
-    invalid_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    invalid_penalty: NonNegativeFloat = 0.0
     """Subtracted from the reward for each turn in which no action could be read."""
     workers: Natural = 0
     """Worker processes in which the environments run; 0: they run in the training process."""
-    time_limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    time_limit: PositiveFloat | None = None
     """Seconds of an environment's turn, after which its worker is killed; null: 60. Its start, and the start of a worker,
     may take 120 seconds, or this where it is more. Needs `workers`."""
-    memory_gb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    memory_gb: PositiveFloat | None = None
     """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "keep", "drop", "drop_group"] = "raise"
     """When an environment raises, hangs or dies: raise stops the run; keep ends the episode with the reward it has; drop

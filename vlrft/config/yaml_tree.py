@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
+from vlrft.config.errors import MAX_SHOWN, show
 from vlrft.config.renamed import in_run_folder, migrate_config
 from vlrft.config.shipped import shipped_configs
+from vlrft.config.yaml_text import MAX_CHARACTERS, parse_yaml
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
+MAX_CHAIN = 10  # files that extend one another
+MAX_PATH = 20  # keys in the path of an override
 REPLACED = ("rewards", "published")  # sections that are replaced as a whole, not merged
 
 
@@ -35,8 +36,14 @@ def read_tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
         raise ConfigError([f"{path}: extends: expected the name of a file, got {base!r}"])
     chain = (*extending, path.resolve())
     other = path.parent / base
-    if other.resolve() in chain:
+    try:
+        turns_back = other.resolve() in chain
+    except (OSError, ValueError) as e:  # a name that is too long
+        raise ConfigError([f"{path}: extends: {show(base)} cannot be a file ({e})"]) from None
+    if turns_back:
         raise ConfigError([f"{path}: extends: {base} extends this file in turn"])
+    if len(chain) > MAX_CHAIN:
+        raise ConfigError([f"{path}: extends: more than {MAX_CHAIN} files extend one another"])
     return cast(Tree, merge(read_tree(other, chain), tree))
 
 
@@ -47,12 +54,14 @@ def apply_override(tree: Tree, item: str) -> None:
     """
     path, equals, text = item.partition("=")
     if not equals or not all(path.split(".")):
-        raise ConfigError([f"{item}: expected key.path=value"])
-    try:
-        value = _parse(text)
-    except (yaml.YAMLError, ValueError):
-        raise ConfigError([f"{item}: the value is not valid YAML"]) from None
+        raise ConfigError([f"{_shorten(item)}: expected key.path=value"])
     *parents, last = path.split(".")
+    if len(parents) >= MAX_PATH:
+        raise ConfigError([f"{_shorten(item)}: a path of more than {MAX_PATH} keys"])
+    try:
+        value = parse_yaml(text)
+    except ValueError as e:
+        raise ConfigError([f"{_shorten(item)}: the value is not valid YAML: {e}"]) from None
     node: Any = tree
     for k, part in enumerate(parents):
         node = _child(node, part, ".".join(parents[: k + 1]))
@@ -81,57 +90,27 @@ def merge(base: Any, changes: Any) -> Any:
     return out
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which a repeated key is an error and 1e-6 is a number."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
-    merged = "tag:yaml.org,2002:merge"  # a key merged by `<<: *other` may be set again
-    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != merged]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} is given twice", node.start_mark
-            )
-    return {str(k): v for k, v in loader.construct_mapping(node, deep=True).items()}
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
-
-
-def _parse(text: str) -> Any:
-    return yaml.load(text, _Loader)  # a SafeLoader
+def _shorten(item: str) -> str:
+    return item if len(item) <= MAX_SHOWN else f"{item[:MAX_SHOWN]}…"
 
 
 def _read(path: Path) -> Tree:
     try:
-        tree = _parse(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)
+        tree = parse_yaml(text)
     except OSError as e:
         hint = ""
         if not path.suffix:
             near = did_you_mean(path.name, shipped_configs())
             hint = f"{near or ';'} give a YAML file, or a name that `vlrft list configs` prints"
         raise ConfigError([f"{path}: cannot be read ({e.strerror}){hint}"]) from None
-    except (yaml.YAMLError, ValueError) as e:  # ValueError: not UTF-8, or a date such as 2026-13-45
-        raise ConfigError([f"{path}: not valid YAML: {_short_yaml_error(e)}"]) from None
+    except ValueError as e:  # not YAML, or not even UTF-8
+        raise ConfigError([f"{path}: not valid YAML: {e}"]) from None
     if not isinstance(tree, dict):
         kind = "is empty" if tree is None else f"contains a {type(tree).__name__}"
         raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
     return tree
-
-
-def _short_yaml_error(error: Exception) -> str:
-    """The problem and its line, without the excerpt of the file that yaml's own message shows."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return " ".join(str(error).split())
-    mark = error.problem_mark
-    context = f"{error.context}: " if error.context else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: {context}{error.problem}"
 
 
 def _child(node: Any, part: str, path: str) -> Any:

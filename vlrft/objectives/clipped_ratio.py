@@ -6,7 +6,6 @@ from typing import Annotated
 
 import torch
 from jaxtyping import Float
-from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from vlrft.config import strict
@@ -14,6 +13,7 @@ from vlrft.objectives.clip_metrics import clip_shares
 from vlrft.objectives.loss_batch import LossBatch
 from vlrft.objectives.numerics import log_ratio
 from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.ranges import NonNegativeFloat, Range
 
 
 @strict
@@ -28,7 +28,7 @@ class ClippedRatio:
 
     clip_low: NonNegativeFloat = 0.2
     clip_high: NonNegativeFloat = 0.2
-    dual_clip: Annotated[float, Field(gt=1)] | None = None
+    dual_clip: Annotated[float, Range(gt=1)] | None = None
     """c: where A < 0, ℓ is at most −c A (Ye et al., arXiv 1912.09729, Eq. 5); null: no bound."""
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jaxtyping import Float
-from pydantic import PositiveFloat
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from vlrft.config import strict
 from vlrft.objectives.loss_batch import LossBatch, per_group, row_advantage
 from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.ranges import PositiveFloat
 
 
 @strict

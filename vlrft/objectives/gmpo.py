@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from pydantic import NonNegativeFloat, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from vlrft.config import strict
@@ -14,6 +14,7 @@ from vlrft.objectives.clip_metrics import clip_shares
 from vlrft.objectives.loss_batch import LossBatch
 from vlrft.objectives.numerics import MAX_LOG_RATIO
 from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.ranges import NonNegativeFloat
 
 Aggregate = Literal["geometric", "arithmetic", "harmonic", "interquartile"]
 

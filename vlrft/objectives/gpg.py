@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
-from pydantic import PositiveInt
 from torch import Tensor
 
 from vlrft.config import strict
 from vlrft.objectives.loss_batch import Denominators, LossBatch
 from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.ranges import Positive
 
 
 @strict
@@ -30,7 +30,7 @@ class Gpg:
 
     alpha: bool = True
     """Multiply by P / P_valid."""
-    alpha_window: PositiveInt | None = None
+    alpha_window: Positive | None = None
     """Take α over this many consecutive groups instead of the whole step."""
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
-from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from vlrft.config import strict
@@ -12,6 +11,7 @@ from vlrft.objectives.clip_metrics import clip_shares
 from vlrft.objectives.loss_batch import LossBatch
 from vlrft.objectives.numerics import MAX_LOG_RATIO
 from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.ranges import NonNegativeFloat
 
 
 @strict

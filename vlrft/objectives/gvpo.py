@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 from jaxtyping import Float
-from pydantic import PositiveFloat
 from torch import Tensor
 
 from vlrft.config import strict
 from vlrft.objectives.loss_batch import LossBatch, per_group, per_rollout, row_advantage
 from vlrft.objectives.objective import Needs, Terms
 from vlrft.schema.errors import ObjectiveError
+from vlrft.schema.ranges import PositiveFloat
 
 
 @strict

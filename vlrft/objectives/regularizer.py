@@ -7,7 +7,6 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor
 
 from vlrft.config import strict
@@ -15,6 +14,7 @@ from vlrft.objectives.kl import Estimator, kl
 from vlrft.objectives.loss_batch import LossBatch
 from vlrft.objectives.numerics import MAX_LOG_RATIO
 from vlrft.objectives.objective import Needs, Terms
+from vlrft.schema.ranges import NonNegativeFloat, PositiveFloat
 
 
 @strict

@@ -17,18 +17,21 @@ from vlrft.schema.errors import ConfigError
 
 
 def build_tokenizer(config: BuildConfig, corpus: Iterable[str]) -> Any:
-    """The family's tokenizer, of at most `config.vocab_size` tokens, trained on `corpus`."""
+    """The family's tokenizer, of at most `config.vocab_size` tokens, trained on `corpus`.
+
+    Raises ConfigError for sizes that do not fit the family.
+    """
+    _check_sizes(config)
     return all_families()[config.family].build_tokenizer(corpus, config.vocab_size)
 
 
 def build_model(config: BuildConfig, tokenizer: Any, seed: int, attention: Any) -> nn.Module:
     """A model with random weights in float32; the global generators are left as they were.
 
-    Raises ConfigError for sizes that do not divide.
+    Raises ConfigError for sizes that do not fit the family.
     """
+    _check_sizes(config)
     family = all_families()[config.family]
-    if mistakes := family.mistakes(config):
-        raise ConfigError([f"policy.build.{mistake}" for mistake in mistakes])
     import transformers
 
     with torch.random.fork_rng(devices=[]):
@@ -46,3 +49,8 @@ def build_model(config: BuildConfig, tokenizer: Any, seed: int, attention: Any) 
     )
     assert isinstance(model, nn.Module)
     return model
+
+
+def _check_sizes(config: BuildConfig) -> None:
+    if mistakes := all_families()[config.family].mistakes(config):
+        raise ConfigError([f"policy.build.{mistake}" for mistake in mistakes])

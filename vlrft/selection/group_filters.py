@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Protocol, runtime_checkable
-
-from pydantic import Field, PositiveInt
+from typing import Protocol, runtime_checkable
 
 from vlrft.advantages import MIN_SPREAD
 from vlrft.config import strict
 from vlrft.schema import Group
+from vlrft.schema.ranges import Positive, Share
 
 
 def is_valid(group: Group) -> bool:
@@ -54,9 +53,9 @@ class Accumulate:
     A step with fewer valid groups is filled with groups of equal rewards, which are not trained on, so that the number P of groups stays the same.
     """
 
-    share: Annotated[float, Field(gt=0, le=1)] = 0.6
+    share: Share = 0.6
     """β_th."""
-    max_attempts: PositiveInt = 20
+    max_attempts: Positive = 20
 
     def enough(self, valid: int, size: int) -> bool:
         return valid >= self.share * size
@@ -73,7 +72,7 @@ class DynamicSampling:
     differ, or `max_attempts`; only such groups are trained on, even if they are fewer than `size`. With one attempt it
     only drops the others, as Reinforce-Rej does (arXiv 2504.11343)."""
 
-    max_attempts: PositiveInt = 10
+    max_attempts: Positive = 10
 
     def enough(self, valid: int, size: int) -> bool:
         return valid >= size

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from pydantic import Field
-
-from vlrft.config import UnitInterval, strict
+from vlrft.config import strict
+from vlrft.schema.ranges import FiniteFloat, Share, UnitInterval
 from vlrft.selection.prompt_state import PromptRecord
 
 ROUNDING = 1e-9  # of a weighted sum of scores
@@ -70,7 +69,7 @@ class HistoryResampling:
     """Skips prompts whose last group was all correct (SRPO, arXiv 2504.14286, section 3.4). Those that were all wrong stay:
     the policy may learn to solve them."""
 
-    solved: float = 1.0
+    solved: FiniteFloat = 1.0
     """A group of equal rewards was all correct if they are at least this."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
@@ -83,9 +82,6 @@ class HistoryResampling:
         return self
 
 
-Chance = Annotated[float, Field(gt=0, le=1)]
-
-
 @strict
 class Greso:
     """Skips a prompt whose last z groups had equal rewards with probability 1 − p^z (GRESO, arXiv 2506.02177, Eq. 4); there
@@ -96,9 +92,9 @@ class Greso:
     step; here it is once per draw, and a step that refills has several.
     """
 
-    explore_solved: Chance = 0.5
-    explore_failed: Chance = 0.5
-    solved: float = 1.0
+    explore_solved: Share = 0.5
+    explore_failed: Share = 0.5
+    solved: FiniteFloat = 1.0
     stale: UnitInterval = 0.25
     """Target share of a draw whose groups have equal rewards."""
     rate: UnitInterval = 0.01

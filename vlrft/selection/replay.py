@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import PositiveInt
-
 from vlrft.config import strict
 from vlrft.schema import Group, Piece, Rollout, TrainingRow
 from vlrft.schema.errors import ReplayError
+from vlrft.schema.ranges import Positive
 from vlrft.selection.rollout_filters import widest
 
 
@@ -22,8 +21,8 @@ class Replay:
     that they were sampled with; algorithms with an importance ratio use those, GVPO computes new ones (`Needs.replay_old`).
     """
 
-    add: PositiveInt = 4
-    capacity: PositiveInt = 16
+    add: Positive = 4
+    capacity: Positive = 16
     """Rollouts kept per prompt; the oldest are dropped first."""
     pick: Literal["recent", "reward", "variance"] = "recent"
     """RePO's strategies: the latest rollouts, those with the highest rewards (among equal rewards the latest), those whose rewards

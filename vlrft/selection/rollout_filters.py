@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from pydantic import Field, PositiveInt
 
 from vlrft.advantages.rows import RowAdvantages, rollout_means
 from vlrft.config import strict
 from vlrft.schema import Group
+from vlrft.schema.ranges import FiniteFloat, Positive, Share
 
 ROUNDING = 1e-9  # of share · G: 0.55 · 100 is above 55
 
@@ -43,7 +43,7 @@ class Cppo:
     authors select among the completions of a rank, which are whole groups; here among those of each group.
     """
 
-    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    share: Share = 0.5
 
     before_advantages: ClassVar[bool] = False
 
@@ -58,7 +58,7 @@ class Pods:
     """The rollouts whose rewards have the largest variance: some of the lowest and some of the highest (PODS, arXiv
     2504.13818, Algorithm 2); statistics over them only."""
 
-    keep: PositiveInt = 4
+    keep: Positive = 4
 
     before_advantages: ClassVar[bool] = True
 
@@ -83,7 +83,7 @@ class Gfpo:
     """The shortest rollouts, or those with the most reward per token (GFPO, arXiv 2508.09726, Algorithm 1); statistics
     over them only. In the paper the others stay in the token count; here they are left out of it."""
 
-    keep: PositiveInt = 4
+    keep: Positive = 4
     by: Literal["length", "reward_per_token"] = "length"
 
     before_advantages: ClassVar[bool] = True
@@ -102,7 +102,7 @@ class Gfpo:
 class Positives:
     """Rollouts that earn at least `threshold` (RAFT, arXiv 2304.06767; arXiv 2504.11343)."""
 
-    threshold: float = 1.0
+    threshold: FiniteFloat = 1.0
 
     before_advantages: ClassVar[bool] = True
 

@@ -13,13 +13,14 @@ from vlrft.advantages.inputs import REST, EstimatorInput
 from vlrft.config import strict
 from vlrft.plugins.names import unknown_name
 from vlrft.schema.errors import AdvantageError
+from vlrft.schema.ranges import FiniteFloat
 
 
 @strict
 class Combine:
     """v_i ← Σ_k w_k s_ik over the components that apply to rollout i."""
 
-    weights: dict[str, float] | None = None
+    weights: dict[str, FiniteFloat] | None = None
     """Component -> weight; default: the task's. A component that is not named counts nothing; `name` means every
     `name/part`."""
 
@@ -42,7 +43,7 @@ class PerComponent:
     keys: dict[str, str] = field(default_factory=dict[str, str])
     """Component -> key, for components with another key than `key`."""
     scale: Literal["group", "step", "none"] = "group"
-    weights: dict[str, float] | None = None
+    weights: dict[str, FiniteFloat] | None = None
     """Component -> weight; default: the task's."""
 
     @property

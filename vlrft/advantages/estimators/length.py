@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
 from vlrft.advantages.inputs import EstimatorInput
-from vlrft.config import Positive, strict
+from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
+from vlrft.schema.ranges import NonNegativeFloat, Positive
 
 BUFFER_SHARE = 0.2  # 4096 of 20480 tokens in the paper
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from pydantic import NonNegativeFloat
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
 from vlrft.advantages.grouped import Floats, centre, divide_by_group_std
 from vlrft.advantages.inputs import EstimatorInput
-from vlrft.config import UnitInterval, strict
+from vlrft.config import strict
+from vlrft.schema.ranges import NonNegativeFloat, UnitInterval
 
 
 @strict

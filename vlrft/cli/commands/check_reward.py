@@ -16,7 +16,6 @@ from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
 from vlrft.rollout.task import LoadedTask, load_rewards, load_task
 from vlrft.schema import DataError, Sample
-from vlrft.schema.errors import ConfigError
 from vlrft.scoring.probing.prober import Prober
 from vlrft.scoring.probing.probes import GoldCompletions
 from vlrft.scoring.probing.verdict import Verdict
@@ -27,8 +26,6 @@ def run(args: argparse.Namespace) -> int:
     split = args.split or find_task(config.name).splits[0]
     loaded = load_task(config, split)
     samples = list(loaded.head(args.limit))
-    if not samples or args.time_limit <= 0:
-        raise ConfigError(["--limit and --time-limit must be greater than 0"])
     (reward,) = load_rewards({args.reward: RewardConfig(completions=args.completions)})
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:

@@ -8,8 +8,6 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from vlrft.schema.errors import ConfigError
-
 CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
 EXTRAS = {  # extra -> its package and its use
     "digits": ("scikit-learn", "the pack that needs no download"),
@@ -28,8 +26,6 @@ TORCHVISION = "faster image processing"  # not an extra, as its build has to mat
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.ranks < 1:
-        raise ConfigError([f"--ranks: {args.ranks}; expected at least 1"])
     print(f"python        {platform.python_version()} on {platform.system()} {platform.machine()}")
     missing = [name for name in CORE if _version(name) is None]
     for name in CORE:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 
 from vlrft.config.load import load_config
-from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.ranks < 1:
-        raise ConfigError([f"--ranks: {args.ranks}; expected at least 1"])
     load_config(
         args.config, args.overrides
     )  # so that a mistake is reported once, not by every rank

@@ -93,12 +93,14 @@ def mistakes(config: BuildConfig) -> list[str]:
     head = config.hidden_size // config.heads
     vision_head = config.vision_width // config.vision_heads
     smallest = BYTES + len(SPECIAL_TOKENS)
-    rests = {
-        "hidden_size: a multiple of heads": config.hidden_size % config.heads,
-        "heads: a multiple of kv_heads": config.heads % config.kv_heads,
-        "hidden_size / heads: a multiple of 8": head % 8,  # three rotary sections of pairs
-        "vision_width: a multiple of vision_heads": config.vision_width % config.vision_heads,
-        "vision_width / vision_heads: a multiple of 4": vision_head % 4,
-        f"vocab_size: at least {smallest}": max(smallest - config.vocab_size, 0),
+    rests = {  # rule -> a number that is 0 where it is kept
+        "hidden_size: must be a multiple of heads": config.hidden_size % config.heads,
+        "heads: must be a multiple of kv_heads": config.heads % config.kv_heads,
+        "hidden_size: divided by heads, must be a multiple of 8": head
+        % 8,  # three rotary sections of pairs
+        "vision_width: must be a multiple of vision_heads": config.vision_width
+        % config.vision_heads,
+        "vision_width: divided by vision_heads, must be a multiple of 4": vision_head % 4,
+        f"vocab_size: must be at least {smallest}": max(smallest - config.vocab_size, 0),
     }
     return [rule for rule, rest in rests.items() if rest]
