@@ -20,6 +20,13 @@ def find_programs(folder: Path) -> Mapping[str, str]:
     return programs
 
 
+def make_folder(path: Path) -> None:
+    """Makes a program's output folder; exits where it holds anything, as nothing in it may be deleted unasked."""
+    path.mkdir(parents=True, exist_ok=True)
+    if any(path.iterdir()):
+        sys.exit(f"{path} is not empty; give a new folder as --out")
+
+
 def run_program(package: str, folder: Path) -> None:
     """Runs the program that the command line names, with the arguments after it; exits with its exit code."""
     programs = find_programs(folder)

@@ -12,12 +12,13 @@ import argparse
 import hashlib
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from benchmarks.programs import make_folder
 
 
 def start_run(config: str, run: Path, overrides: list[str], *flags: str) -> subprocess.Popen[str]:
@@ -63,7 +64,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_intermixed_args()
-    shutil.rmtree(args.out, ignore_errors=True)
+    make_folder(args.out)
     undisturbed, killed = args.out / "undisturbed", args.out / "killed"
     start_time = time.monotonic()
     if start_run(args.config, undisturbed, args.overrides).wait() != 0:
@@ -73,11 +74,12 @@ def main() -> None:
     flags: tuple[str, ...] = ()
     for _ in range(args.kills):
         running = start_run(args.config, killed, args.overrides, *flags)
-        flags = ("--resume",)
         wait = chance.uniform(0.1, 0.6) * seconds
         time.sleep(wait)
         running.send_signal(signal.SIGKILL)
         running.communicate()
+        if (killed / "config.yaml").exists():
+            flags = ("--resume",)  # there is a run
         outcome = "had already ended" if running.returncode == 0 else "killed"
         print(f"{outcome} after {wait:.1f} s, {count_steps(killed)} steps logged", flush=True)
     last = start_run(args.config, killed, args.overrides, *flags)

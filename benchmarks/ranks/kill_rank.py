@@ -19,6 +19,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
+from benchmarks.programs import make_folder
+
 STEP = 4
 KILLS = {"rollout/decode": "1", "update/backward": "1", "save": "0"}  # phase -> rank
 DEADLY = """
@@ -93,8 +95,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--config", default="tests/fixtures/ranks.yaml")
     args = parser.parse_intermixed_args()
-    shutil.rmtree(args.out, ignore_errors=True)
-    args.out.mkdir(parents=True)
+    make_folder(args.out)
     reward = args.out / "deadly.py"
     reward.write_text(DEADLY)
     arguments = [args.config, f"task.rewards={{{reward}:even: 1.0}}", *args.overrides]

@@ -132,6 +132,24 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("option", ["--out", "--json", "--html", "--predictions"])
+def test_an_empty_path_is_not_the_current_folder(
+    option: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = {
+        "--out": ["train", "c.yaml"],
+        "--json": ["eval", "--model", "m", "--task", "digits"],
+        "--html": ["data", "show", "digits"],
+        "--predictions": ["score", "digits"],
+    }
+    before = sorted(here.iterdir())
+    with pytest.raises(SystemExit) as caught:
+        main([*commands[option], option, ""])
+    assert caught.value.code == 2
+    assert f"argument {option}: empty; expected a path" in capsys.readouterr().err
+    assert sorted(here.iterdir()) == before
+
+
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_bad_input_is_one_clear_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, code, message = CASES[name]

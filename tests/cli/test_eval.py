@@ -117,7 +117,7 @@ def test_an_evaluation_that_an_earlier_version_started_resumes(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(command, "grade_samples", stop_after(1))
-        assert evaluate("out") == 13030
+        assert evaluate("out") == 130
     settings = tmp_path / "out.settings.yaml"
     text = settings.read_text()
     assert "  engine: hf\n" in text

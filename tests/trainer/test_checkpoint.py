@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from vlrft.schema.errors import CheckpointError
+from vlrft.schema.errors import CheckpointError, StoredFileError
 from vlrft.trainer.checkpoint import Checkpoints, TrainerState
 
 
@@ -145,6 +145,7 @@ def test_a_crash_at_any_rename_or_delete_leaves_an_intact_checkpoint(
         (Path, "rename"),
         (os, "replace"),
         (Path, "symlink_to"),
+        (Path, "unlink"),
         (shutil, "rmtree"),
     ):
         monkeypatch.setattr(place, name, interrupt(getattr(place, name)))
@@ -202,3 +203,48 @@ def test_other_folders_are_left_alone(checkpoints: Checkpoints) -> None:
 def test_a_score_that_is_nan_is_not_stored(checkpoints: Checkpoints) -> None:
     path = save(checkpoints, 1, float("nan"))
     assert json.loads((path / "manifest.json").read_text())["score"] is None
+
+
+def test_files_of_others_in_a_checkpoint_are_kept_when_it_is_pruned_or_replaced(
+    checkpoints: Checkpoints, messages: list[str]
+) -> None:
+    (save(checkpoints, 1) / "q4.gguf").write_text("converted")
+    save(checkpoints, 2)
+    save(checkpoints, 3)
+    assert names(checkpoints) == {"step_1.kept", "step_2", "step_3", "last"}
+    (checkpoints.root / "step_3" / "trainer" / "mine").write_text("notes")
+    save(checkpoints, 3)
+    assert names(checkpoints) == {"step_1.kept", "step_2", "step_3", "step_3.kept", "last"}
+    kept = [p.relative_to(checkpoints.root) for p in checkpoints.root.glob("*.kept/**/*")]
+    assert {str(p) for p in kept} == {
+        "step_1.kept/q4.gguf", "step_3.kept/trainer", "step_3.kept/trainer/mine"
+    }  # fmt: skip
+    assert len(messages) == 2
+    assert "files that no run writes stay in" in messages[0]
+
+
+def test_a_checkpoint_that_was_moved_behind_a_link_is_pruned_as_a_link(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    path = save(checkpoints, 1)
+    path.rename(tmp_path / "archive")
+    path.symlink_to(tmp_path / "archive")
+    save(checkpoints, 2)
+    save(checkpoints, 3)
+    assert names(checkpoints) == {"step_2", "step_3", "last"}
+    assert (tmp_path / "archive" / "manifest.json").exists()
+
+
+def test_drafts_of_others_are_left_alone(checkpoints: Checkpoints) -> None:
+    (checkpoints.root / ".writing_thesis").mkdir(parents=True)
+    (checkpoints.root / ".writing_notes").write_text("words")
+    save(checkpoints, 1)
+    assert {".writing_thesis", ".writing_notes"} <= names(checkpoints)
+
+
+def test_a_last_that_is_no_link_is_an_error_that_says_so(checkpoints: Checkpoints) -> None:
+    path = save(checkpoints, 1)
+    (checkpoints.root / "last").unlink()
+    shutil.copytree(path, checkpoints.root / "last")
+    with pytest.raises(StoredFileError, match="last is not the link that vlrft makes; move it"):
+        checkpoints.point_last(path)

@@ -17,10 +17,11 @@ from safetensors.torch import load_file, save_file
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
+from vlrft.reporting.run_folder.removal import read_run_folder
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.permute_rewards import permute_rewards
 from vlrft.schema import Group
-from vlrft.schema.errors import ConfigError, TrainingStopped
+from vlrft.schema.errors import ConfigError, StoredFileError, TrainingStopped
 from vlrft.testing.small_policies import group
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import advice, resolve_stages
@@ -120,6 +121,7 @@ def test_a_run_leaves_its_files(config: Callable[..., Config], tmp_path: Path) -
     assert (run / "report.html").stat().st_size > 5000
     assert (run / "checkpoints" / "last").resolve().name == "step_6"
     assert load_config(str(run / "config.yaml")) == config()
+    assert read_run_folder(run).foreign == ()
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
@@ -162,6 +164,32 @@ def test_a_run_is_never_overwritten_unasked(config: Callable[..., Config], tmp_p
     assert (run / "metrics.jsonl").read_bytes() == before
     again = train(config("stages=[{algorithm: sft, steps: 2}]"), out=run, overwrite=True)
     assert len(lines(again / "metrics.jsonl")) == 2
+
+
+def test_a_finished_run_that_is_resumed_has_its_last_link_mended_and_loses_nothing(
+    config: Callable[..., Config], tmp_path: Path
+) -> None:
+    one_step = config("stages=[{algorithm: sft, steps: 1}]")
+    run = train(one_step, out=tmp_path / "run")
+    last = run / "checkpoints" / "last"
+    last.unlink()
+    last.symlink_to("step_99")
+    before = {name: (run / name).read_bytes() for name in ("metrics.jsonl", "evals.jsonl")}
+    train(one_step, out=run, resume=True)
+    assert last.resolve().name == "step_1"
+    (run / "checkpoints/step_1").rename(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=r"has no checkpoint any more, and .* has 1 steps"):
+        train(one_step, out=run, resume=True)
+    (tmp_path / "elsewhere").rename(run / "checkpoints/step_1")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"a": 1}\n')
+    with pytest.raises(StoredFileError, match=r"metrics.jsonl, line 2: 'stage' is missing"):
+        train(one_step, out=run, resume=True)
+    (run / "metrics.jsonl").write_bytes(before["metrics.jsonl"])
+    (run / "summary.json").write_text("{}")
+    with pytest.raises(StoredFileError, match=r"summary.json: not as a run writes it; put it back"):
+        train(one_step, out=run, resume=True)
+    assert {name: (run / name).read_bytes() for name in before} == before
 
 
 def test_a_run_resumes_only_with_the_settings_that_it_began_with(

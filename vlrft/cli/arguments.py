@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from vlrft.cli.outputs import path_argument
 from vlrft.schema.ranges import MAX_SEED, Range
 
 CONFIG = "a YAML file, or a name that `vlrft list configs` prints"
@@ -49,7 +50,10 @@ def add_training(add: AddCommand) -> None:
         command.add_argument("config", help=CONFIG)
         command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
         command.add_argument(
-            "--out", type=Path, metavar="DIR", help="folder of the run (default: runs/CONFIG)"
+            "--out",
+            type=path_argument,
+            metavar="DIR",
+            help="folder of the run (default: runs/CONFIG)",
         )
         command.add_argument(
             "--resume", action="store_true", help="continue from the last good checkpoint of DIR"
@@ -59,7 +63,7 @@ def add_training(add: AddCommand) -> None:
         )
 
     report = add("report", "write the report of a run again: RUN/report.html")
-    report.add_argument("run", type=Path, help="folder of the run")
+    report.add_argument("run", type=path_argument, help="folder of the run")
 
 
 def add_evaluation(add: AddCommand) -> None:
@@ -86,7 +90,7 @@ def add_evaluation(add: AddCommand) -> None:
     )
     evaluate.add_argument(
         "--json",
-        type=Path,
+        type=path_argument,
         metavar="FILE",
         help="write the metrics, and every answer next to them; an interrupted evaluation continues",
     )
@@ -97,7 +101,7 @@ def add_evaluation(add: AddCommand) -> None:
     score.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
     score.add_argument(
         "--predictions",
-        type=Path,
+        type=path_argument,
         required=True,
         metavar="ROWS",
         help='outputs, one row each: {"id", "output"}, with "answer" when the data are not here',
@@ -107,14 +111,18 @@ def add_evaluation(add: AddCommand) -> None:
     score.add_argument(
         "--grader", choices=GRADERS, default="both", help="graders to apply (default: both)"
     )
-    score.add_argument("--json", type=Path, metavar="FILE", help="write metrics and records")
+    score.add_argument(
+        "--json", type=path_argument, metavar="FILE", help="write metrics and records"
+    )
     score.add_argument("--overwrite", action="store_true", help="replace FILE")
 
     compare = add("compare", "compare two evaluations of the same samples, paired by sample")
     compare.add_argument(
-        "before", type=Path, help="a file that `vlrft eval` or `vlrft score` wrote with --json"
+        "before",
+        type=path_argument,
+        help="a file that `vlrft eval` or `vlrft score` wrote with --json",
     )
-    compare.add_argument("after", type=Path, help="another one, of the same samples")
+    compare.add_argument("after", type=path_argument, help="another one, of the same samples")
     compare.add_argument(
         "--grader", choices=GRADERS, default="both", help="grades to compare (default: both)"
     )
@@ -130,7 +138,7 @@ def add_evaluation(add: AddCommand) -> None:
         metavar="X",
         help="count a grade of at least X as correct (default: as in the metric)",
     )
-    compare.add_argument("--json", type=Path, metavar="FILE", help="write the comparison")
+    compare.add_argument("--json", type=path_argument, metavar="FILE", help="write the comparison")
     compare.add_argument("--overwrite", action="store_true", help="replace FILE")
 
 
@@ -183,7 +191,9 @@ def add_authoring(add: AddCommand) -> None:
         metavar="PATH",
         help="the raw data: a data set on the hub, a folder, a zip or a table",
     )
-    data.add_argument("--out", type=Path, metavar="DIR", help="prepare: the folder to write")
+    data.add_argument(
+        "--out", type=path_argument, metavar="DIR", help="prepare: the folder to write"
+    )
     data.add_argument("--split", action="append", help=SPLITS)
     data.add_argument(
         "--count",
@@ -199,7 +209,9 @@ def add_authoring(add: AddCommand) -> None:
         metavar="N",
         help="prepare: seed of data that are made (default: 0)",
     )
-    data.add_argument("--html", type=Path, metavar="FILE", help="show: write a contact sheet")
+    data.add_argument(
+        "--html", type=path_argument, metavar="FILE", help="show: write a contact sheet"
+    )
     data.add_argument("--overwrite", action="store_true", help="replace DIR's rows, or FILE")
 
     check = add("check", "grade a task's own gold answers with its strict rewards; show one prompt")
@@ -230,7 +242,7 @@ def add_authoring(add: AddCommand) -> None:
     )
     reward.add_argument(
         "--predictions",
-        type=Path,
+        type=path_argument,
         metavar="ROWS",
         help='also try these stored outputs, one row each: {"id", "output"}',
     )
@@ -255,7 +267,7 @@ def add_authoring(add: AddCommand) -> None:
         new.add_argument("name", metavar="NAME", help=f"name of the file and of the {kind} in it")
         new.add_argument(
             "--out",
-            type=Path,
+            type=path_argument,
             default=Path(),
             metavar="DIR",
             help="folder of the file (default: this one)",

@@ -1,4 +1,4 @@
-"""JSON lines: appending rows, reading them, and dropping some."""
+"""JSON lines: appending rows and reading them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from vlrft.data.atomic import write_atomically
+from vlrft.schema.errors import StoredFileError
 
 ENCODING = "utf-8"
 # A text may contain half a surrogate pair, which UTF-8 cannot encode; \udXXX is its escape in JSON.
@@ -25,21 +26,36 @@ def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
             file.write(json.dumps(to_json(row), ensure_ascii=False, default=str) + "\n")
 
 
-def read_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Every complete line with its object; an incomplete last line, left by a killed writer, is skipped."""
-    for line in path.read_bytes().split(b"\n"):  # not splitlines: texts contain other line breaks
+def read_lines(
+    path: Path, types: Mapping[str, type] = MappingProxyType({})
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Every complete line with its object; an incomplete last line, left by a killed writer, is skipped, and so are empty
+    lines. `types`: keys that each object has, with the types of their values.
+
+    Raises StoredFileError, naming the line, for a complete line that is no such object.
+    """
+    lines = path.read_bytes().split(b"\n")  # not splitlines: texts contain other line breaks
+    for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
-        except ValueError:
-            continue
+            row = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            if not line.strip() or number == len(lines):
+                continue
+            raise _line_error(path, number, "not a JSON object")
+        for key, kind in types.items():
+            if type(row.get(key)) is not kind:
+                raise _line_error(
+                    path, number, f"{key!r} is missing or not of type {kind.__name__}"
+                )
         yield line, row
 
 
-def drop_later_steps(path: Path, step: int) -> None:
-    """Removes the lines of steps after `step`, and an incomplete last line."""
-    if path.exists():
-        kept = [line + b"\n" for line, row in read_lines(path) if row["step"] <= step]
-        write_atomically(path, b"".join(kept))
+def _line_error(path: Path, number: int, problem: str) -> StoredFileError:
+    return StoredFileError(
+        f"{path}, line {number}: {problem}, so vlrft did not write it; remove the line"
+    )
 
 
 def to_json(value: Any) -> Any:

@@ -11,13 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from vlrft.data.jsonl import append_rows, drop_later_steps
+from vlrft.data.jsonl import append_rows
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
-from vlrft.reporting.files import ImageStore, read_summary, rename_metrics, write_summary
+from vlrft.reporting.files import (
+    ImageStore,
+    drop_later_steps,
+    read_summary,
+    rename_metrics,
+    write_summary,
+)
 from vlrft.reporting.rows import gather_images, record_rows, rollout_rows
-from vlrft.reporting.run_folder.names import EVALS, IMAGES, LOGS, METRICS, ROLLOUTS, VALUES
+from vlrft.reporting.run_folder.names import EVALS, IMAGES, METRICS, ROLLOUTS, VALUES
 from vlrft.reporting.trackers import build_trackers
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.tracing.phases import phase
@@ -66,10 +72,9 @@ class RunLog:
         if not self.ranks.first:
             return
         last_step = -1 if fresh else step
-        for name in LOGS:
-            drop_later_steps(self.run / name, last_step)
-        rename_metrics(self.run / METRICS)
-        old = read_summary(self.run)
+        old = read_summary(self.run, "seconds", "evals")
+        drop_later_steps(self.run, last_step)
+        rename_metrics(self.run)
         if old is not None and not fresh:
             self.summary["seconds"] = old["seconds"]
             self.summary["evals"] = [e for e in old["evals"] if e["step"] <= step]

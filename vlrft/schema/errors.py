@@ -8,7 +8,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
         + FolderInUse                            another process writes the folder or the file
       × PluginError        (LookupError)         a task, reward or reference cannot be found or loaded; exit code 2
       × DataError          (ValueError)          a row, an image, a gold answer or a stored file cannot be used
-        + RunFileError                           a file in a run's folder is damaged; exit code 2
+        + StoredFileError                        a file that vlrft wrote has been changed; exit code 2
       × RewardError        (ValueError)          a reward function raised or returned no finite number
       × EnvError           (RuntimeError)        an environment raised, hung or died
       × WorkerError        (RuntimeError)        a call in a worker process gave no result
@@ -74,8 +74,9 @@ class DataError(VlrftError, ValueError):
     """A row, an image, a gold answer or a stored file that cannot be used; names the sample or the file."""
 
 
-class RunFileError(DataError):
-    """A file in a run's folder that is not as vlrft writes it; names the file and the line, and says what to do."""
+class StoredFileError(DataError):
+    """A file of a run or of an evaluation that is not as vlrft wrote it; names the file and the line, and says what to
+    do."""
 
     exit_code = 2
 

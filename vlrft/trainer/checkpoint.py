@@ -12,10 +12,10 @@ import hashlib
 import json
 import math
 import os
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from vlrft.schema.errors import CheckpointError
-
-MANIFEST = "manifest.json"
+from vlrft.reporting.run_folder.names import LAST, MANIFEST, STEP
+from vlrft.reporting.run_folder.removal import remove_checkpoint
+from vlrft.schema.errors import CheckpointError, StoredFileError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,7 @@ class Checkpoints:
             manifest = {"step": step, "score": score if finite else None, "files": files}
             (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
             _sync(draft)
-            if final.exists():
-                shutil.rmtree(final)
+            self._discard(final)
             draft.rename(final)
             self.point_last(final)
             self._prune(step)
@@ -114,21 +113,29 @@ class Checkpoints:
 
     def _steps(self) -> list[Path]:
         paths = self.root.glob("step_*")
-        return [p for p in paths if re.fullmatch(r"step_\d+", p.name) and p.is_dir()]
+        return [p for p in paths if STEP.fullmatch(p.name) and p.is_dir()]
 
     def _clear(self) -> None:
         """Deletes drafts that a killed process left."""
         for draft in self.root.glob(".writing_*"):
             if draft.is_symlink():
                 draft.unlink()
-            else:
+            elif STEP.fullmatch(draft.name.removeprefix(".writing_")):
                 shutil.rmtree(draft)
 
     def point_last(self, final: Path) -> None:
-        """Makes the link `last` point to this checkpoint."""
+        """Makes the link `last` point to this checkpoint. Raises StoredFileError where something else has its name."""
+        last = self.root / LAST
+        if last.is_symlink() and os.readlink(last) == final.name:
+            return
+        if last.exists() and not last.is_symlink():
+            raise StoredFileError(
+                f"{last} is not the link that vlrft makes; move it to another place, or delete it"
+            )
+        (self.root / ".writing_last").unlink(missing_ok=True)
         link = self.root / ".writing_last"
         link.symlink_to(final.name)
-        os.replace(link, self.root / "last")
+        os.replace(link, last)
         _sync_folder(self.root)
 
     def _prune(self, newest: int) -> None:
@@ -140,7 +147,23 @@ class Checkpoints:
         keep = {*steps[: self.keep_last], *best[: self.keep_best]}
         for path in checkpoints:
             if path not in keep:
-                shutil.rmtree(path)
+                self._discard(path)
+
+    def _discard(self, path: Path) -> None:
+        """Deletes a checkpoint; files in it that were not written with it stay, in a folder `step_N.kept`."""
+        if not os.path.lexists(path):
+            return
+        foreign = remove_checkpoint(path)
+        if foreign:
+            kept = next(
+                p for k in count() if not (p := path.with_name(_kept_name(path, k))).exists()
+            )
+            path.rename(kept)
+            self.message(f"{path} is deleted; files that no run writes stay in {kept}")
+
+
+def _kept_name(path: Path, number: int) -> str:
+    return f"{path.name}.kept{number or ''}"
 
 
 def _number(path: Path) -> int:
@@ -158,8 +181,8 @@ def _score(path: Path) -> float | None:
 def _damage(path: Path) -> str | None:
     """A description of the damage to a checkpoint, None where it is intact."""
     try:
-        files = json.loads((path / MANIFEST).read_text())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+        files = dict(json.loads((path / MANIFEST).read_text())["files"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return f"no readable {MANIFEST}"
     for name, digest in files.items():
         file = path / name

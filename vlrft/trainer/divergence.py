@@ -45,8 +45,7 @@ def restore_latest(run: Run) -> Path | None:
         run.restore(path)
         if has_finite_logprobs(run.policy, run.ranks):
             run.checkpoint = path
-            if before is not None:
-                run.ranks.run_on_first(partial(run.checkpoints.point_last, path))
+            run.ranks.run_on_first(partial(run.checkpoints.point_last, path))
             return path
         before = run.step
         run.log.message(

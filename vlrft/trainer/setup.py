@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from vlrft.engine import find_engine
 from vlrft.envs import EnvRegistry
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
+from vlrft.reporting.files import read_log
+from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST, METRICS
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import load_task
+from vlrft.schema.errors import ConfigError
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
@@ -111,7 +115,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         rollout=rollout,
         stages=stages,
         log=log,
-        checkpoints=Checkpoints(out / "checkpoints", save.keep_last, save.keep_best, log.message),
+        checkpoints=Checkpoints(out / CHECKPOINTS, save.keep_last, save.keep_best, log.message),
         eval_task=eval_task,
         prompt_states=prompt_states,
         profiler=StepProfiler(out) if config.profile and ranks.first else OFF,
@@ -119,9 +123,26 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     )
     if folder.resume:
         checkpoint = restore_latest(run)
+        if checkpoint is None:
+            ranks.run_on_first(lambda: refuse_lost_checkpoints(run))
         log.resume_from(run.step, fresh=checkpoint is None)
     rollout.load_weights(policy.weights(), run.step)
     return run
+
+
+def refuse_lost_checkpoints(run: Run) -> None:
+    """Raises ConfigError where a resumed run without a checkpoint has had one: it would start again, over its logs."""
+    logged = max((row["step"] for _, row in read_log(run.out, METRICS)), default=0)
+    save = (run.folder.previous or run.config).save.every
+    ends = [stage.settings.last for stage in run.stages]
+    saved = [step for step in range(1, logged) if step in ends or (save and step % save == 0)]
+    if saved or os.path.lexists(run.checkpoints.root / LAST) or run.checkpoints.root.is_symlink():
+        raise ConfigError(
+            [
+                f"--resume: {run.checkpoints.root} has no checkpoint any more, and {run.out / METRICS} has "
+                f"{logged} steps; put the checkpoints back, or start again with --overwrite"
+            ]
+        )
 
 
 def build_prompts(

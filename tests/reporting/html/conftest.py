@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.reporting.html.runs import HOSTILE, rollout, write
+from vlrft.reporting.run_folder.mark import write_mark
 from vlrft.testing.small_policies import noise_image
 
 
@@ -15,6 +16,7 @@ from vlrft.testing.small_policies import noise_image
 def run(tmp_path: Path) -> Path:
     """A run of two steps, evaluated before and after."""
     (tmp_path / "config.yaml").write_text("task: {name: toy}\n")
+    write_mark(tmp_path)
     (tmp_path / "images").mkdir()
     noise_image(28, 28).save(tmp_path / "images" / "x.png")
     metrics = [{"stage": "gpg", "step": s, "loss": 0.1 * s, "reward/mean": 0.2 * s} for s in (1, 2)]

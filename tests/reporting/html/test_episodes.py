@@ -11,6 +11,7 @@ import pytest
 from tests.reporting.html.runs import write
 from vlrft.reporting.html.episodes import make_episode, split_episodes
 from vlrft.reporting.html.page import write_report
+from vlrft.reporting.run_folder.mark import write_mark
 from vlrft.testing.small_policies import noise_image
 
 HOSTILE = "<script>alert(1)</script>"
@@ -54,6 +55,7 @@ def record(won: float, *turns: dict[str, Any], **fields: Any) -> dict[str, Any]:
 def run(tmp_path: Path) -> Path:
     """A run with episodes."""
     (tmp_path / "config.yaml").write_text("task: {name: toy}\n")
+    write_mark(tmp_path)
     (tmp_path / "images").mkdir()
     noise_image(28, 28).save(tmp_path / "images" / "x.png")
     write(

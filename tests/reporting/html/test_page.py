@@ -13,6 +13,7 @@ from tests.reporting.html.runs import rollout, write
 from vlrft.reporting.html.page import summary_table, write_report
 from vlrft.reporting.html.run_data import read_run
 from vlrft.schema import DataError
+from vlrft.schema.errors import StoredFileError
 
 
 def test_the_page_is_self_contained_and_escapes_texts_of_models(run: Path) -> None:
@@ -125,3 +126,35 @@ def sections(run: Path) -> tuple[str, str]:
     html = write_report(run).read_text()
     worst, _, best = html.partition("Last evaluation: best")
     return best, worst.partition("Last evaluation: worst")[2]
+
+
+def test_a_report_that_vlrft_did_not_write_is_not_replaced(run: Path) -> None:
+    (run / "vlrft-run.json").unlink()
+    write_report(run)
+    (run / "metrics.jsonl").unlink()
+    (run / "evals.jsonl").unlink()
+    (run / "report.html").write_text("mine")
+    with pytest.raises(DataError, match="not the folder of a run"):
+        write_report(run)
+    assert (run / "report.html").read_text() == "mine"
+
+
+def test_a_line_that_no_run_wrote_is_named(run: Path) -> None:
+    number = len((run / "metrics.jsonl").read_text().splitlines()) + 1
+    for line, problem in (('{"a": 1}', "'stage' is missing"), ("[1]", "not a JSON object")):
+        text = (run / "metrics.jsonl").read_text()
+        (run / "metrics.jsonl").write_text(f"{text}{line}\n")
+        with pytest.raises(StoredFileError, match=rf"metrics.jsonl, line {number}: {problem}"):
+            write_report(run)
+        (run / "metrics.jsonl").write_text(text)
+    write_report(run)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"x"', "[]", '{"evals": [3]}', '{"evals": [{"stage": "a"}]}', '{"seconds": {"a": "b"}}'],
+)
+def test_a_summary_that_no_run_wrote_is_named(run: Path, text: str) -> None:
+    (run / "summary.json").write_text(text)
+    with pytest.raises(StoredFileError, match=r"summary.json: not as a run writes it"):
+        write_report(run)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.evaluate import mean_score
 from vlrft.reporting.html.cards import make_card, pick_rollouts
 from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.episodes import make_episode, split_episodes
 from vlrft.reporting.html.run_data import JsonRow, MetricLine, RunData, read_run
+from vlrft.reporting.run_folder.mark import is_run
+from vlrft.reporting.run_folder.names import PROFILE, REPORT
+from vlrft.schema import DataError
 
 GALLERY = 24  # rollouts of training on the page
 RANKED = 8  # best records and worst records on the page
@@ -35,6 +38,11 @@ CHARTS = {
 def write_report(run: Path) -> Path:
     """Writes RUN/report.html from the run's files. Raises DataError when the folder is no run's."""
     data = read_run(run)
+    path = run / REPORT
+    if path.exists() and not is_run(run):
+        raise DataError(
+            f"{run}: not the folder of a run, and it has a {REPORT} that vlrft may not have written"
+        )
     pages = Environment(
         loader=PackageLoader("vlrft.reporting.html"), autoescape=True, undefined=StrictUndefined
     )
@@ -46,7 +54,7 @@ def write_report(run: Path) -> Path:
     worst, worst_episodes = split_episodes(below_best[::-1][:RANKED])
     html = pages.get_template("page.html").render(
         data=data,
-        profiled=(run / "profile.md").exists(),
+        profiled=(run / PROFILE).exists(),
         charts=[(chart.title, draw(chart)) for chart in charts(data)],
         rollouts=[make_card(run, row) for row in single],
         worst=[make_card(run, row) for row in worst],
@@ -55,10 +63,7 @@ def write_report(run: Path) -> Path:
         worst_episodes=[make_episode(run, row) for row in worst_episodes],
         best_episodes=[make_episode(run, row) for row in best_episodes],
     )
-    path = run / "report.html"
-    draft = run / ".report.html"
-    draft.write_text(html, encoding="utf-8")
-    os.replace(draft, path)
+    write_atomically(path, html.encode("utf-8"))
     return path
 
 

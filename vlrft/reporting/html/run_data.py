@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import yaml
 
 from vlrft.config.renamed import migrate_metrics
-from vlrft.data.jsonl import read_lines
 from vlrft.evaluation.bootstrap import Interval, paired_gain
+from vlrft.reporting.files import read_log, read_summary
+from vlrft.reporting.run_folder.names import CONFIG, EVALS, METRICS, ROLLOUTS, VALUES
 from vlrft.schema import DataError
 
 JsonRow = dict[str, Any]
@@ -60,11 +60,11 @@ class MetricLine:
 
 def read_run(run: Path) -> RunData:
     """Reads a run's folder. Raises DataError when it is no run's folder."""
-    config = run / "config.yaml"
+    config = run / CONFIG
     if not config.is_file():
         raise DataError(f"{run}: no run here (config.yaml is missing)")
-    summary = _json(run / "summary.json")
-    records = _lines(run / "evals.jsonl")
+    summary = read_summary(run) or {}
+    records = _lines(run, EVALS)
     settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
     published: JsonRow = settings.get("published") or {}
     last = _evaluation_key(records[-1]) if records else None
@@ -72,11 +72,11 @@ def read_run(run: Path) -> RunData:
         run=run,
         summary=summary,
         config=config.read_text(encoding="utf-8"),
-        metrics=[migrate_metrics(row) for row in _lines(run / "metrics.jsonl")],
-        rollouts=_lines(run / "rollouts.jsonl"),
+        metrics=[migrate_metrics(row) for row in _lines(run, METRICS)],
+        rollouts=_lines(run, ROLLOUTS),
         records=[r for r in records if _evaluation_key(r) == last],
         published=published,
-        table=_table(summary.get("evals", []), _lines(run / "values.jsonl"), published),
+        table=_table(summary.get("evals", []), _lines(run, VALUES), published),
     )
 
 
@@ -118,12 +118,5 @@ def _evaluation_key(row: JsonRow) -> tuple[str, int, str]:
     return row["stage"], row["step"], row["split"]
 
 
-def _json(path: Path) -> JsonRow:
-    if not path.is_file():
-        return {}
-    content: JsonRow = json.loads(path.read_text(encoding="utf-8"))
-    return content
-
-
-def _lines(path: Path) -> list[JsonRow]:
-    return [row for _, row in read_lines(path)] if path.is_file() else []
+def _lines(run: Path, name: str) -> list[JsonRow]:
+    return [row for _, row in read_log(run, name)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from vlrft.data.atomic import DRAFT
@@ -27,8 +28,13 @@ TENSORBOARD = "tensorboard"
 CHECKPOINTS = "checkpoints"
 LAST = "last"
 MANIFEST = "manifest.json"
-LOGS = (METRICS, ROLLOUTS, EVALS, VALUES)
-"""Logs with one JSON object a line, each with its step."""
+LOGS: Mapping[str, Mapping[str, type]] = {
+    METRICS: {"stage": str, "step": int},
+    ROLLOUTS: {"stage": str, "step": int},
+    EVALS: {"stage": str, "step": int, "split": str},
+    VALUES: {"stage": str, "step": int, "split": str, "values": dict},
+}
+"""Logs with one JSON object a line, and keys that each of their objects has."""
 STEP = re.compile(r"step_(\d+)")
 """The folder of a checkpoint."""
 NAMES = (MARK, LOCK, CONFIG, *LOGS, SUMMARY, REPORT, PROFILE)
