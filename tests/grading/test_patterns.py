@@ -17,7 +17,14 @@ from tests.grading.pattern_growth import EXPONENTIAL, degree
 from vlrft.grading import MAX_ANSWER
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("rewards", "tasks", "vlrft/grading", "vlrft/scoring", "vlrft/envs")
+FOLDERS = (
+    "rewards",
+    "tasks",
+    "vlrft/grading",
+    "vlrft/scoring",
+    "vlrft/envs",
+    "vlrft/reporting/html",
+)
 ANCHORED = {"match", "fullmatch"}
 METHODS = ANCHORED | {"search", "sub", "subn", "split", "findall", "finditer"}
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.reporting.html.runs import write
-from vlrft.reporting.html.episodes import make_episode, split_episodes
+from tests.rewards.counted_work import count_work
+from vlrft.reporting.html.episodes import make_episode, split_episodes, split_thoughts
 from vlrft.reporting.html.page import write_report
 from vlrft.reporting.run_folder.mark import write_mark
 from vlrft.testing.small_policies import noise_image
@@ -187,3 +188,23 @@ def test_a_turn_without_text_is_marked_as_empty(run: Path) -> None:
     write(run / "rollouts.jsonl", [rollout(0.0, turn("", valid=False, advantage=0.0))])
     html = write_report(run).read_text()
     assert cells(html)[0][3] == "(empty)"
+
+
+@pytest.mark.parametrize(
+    ("said", "thoughts", "action"),
+    [
+        ("<think>a</think> go", ["a"], " go"),
+        ("<think>a</think>x<think>b\nc</think>y", ["a", "b\nc"], "xy"),
+        ("<think>a<think>b</think></think>", ["a<think>b"], "</think>"),
+        ("</think><think>a", [], "</think><think>a"),
+        ("go", [], "go"),
+    ],
+)
+def test_thoughts_are_apart_from_the_action(said: str, thoughts: list[str], action: str) -> None:
+    assert split_thoughts(said) == (thoughts, action)
+
+
+@pytest.mark.parametrize("unit", ["<think>", "</think>", "<think>x</think>", "<think></think>x"])
+def test_the_work_of_finding_thoughts_grows_as_the_text(unit: str) -> None:
+    small, large = (count_work(split_thoughts, unit * times) for times in (2**6, 2**9))
+    assert large <= 1.25 * 8 * (small + 100)

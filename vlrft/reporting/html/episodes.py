@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from vlrft.reporting.html.cards import data_uri
 from vlrft.reporting.html.run_data import JsonRow
 
-THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+OPEN, CLOSE = "<think>", "</think>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +62,26 @@ def make_episode(run: Path, row: JsonRow) -> EpisodeView:
     )
 
 
+def split_thoughts(said: str) -> tuple[list[str], str]:
+    """The texts between each `<think>` and the next `</think>`, and the rest."""
+    thoughts, rest, place = list[str](), list[str](), 0
+    while (start := said.find(OPEN, place)) >= 0:
+        end = said.find(CLOSE, start)
+        if end < 0:
+            break
+        rest.append(said[place:start])
+        thoughts.append(said[start + len(OPEN) : end])
+        place = end + len(CLOSE)
+    return thoughts, "".join([*rest, said[place:]])
+
+
 def _turn_view(run: Path, turn: JsonRow) -> TurnView:
-    thoughts = THOUGHT.findall(turn["said"])
+    thoughts, action = split_thoughts(turn["said"])
     return TurnView(
         images=tuple(uri for name in turn["images"] if (uri := data_uri(run / name))),
         observation=turn["shown"].replace("<image>", "").strip(),
         thought=" ".join(t.strip() for t in thoughts).strip(),
-        action=THOUGHT.sub("", turn["said"]).strip(),
+        action=action.strip(),
         reward=f"{turn['reward']:g}" if turn["reward"] else "",
         advantage="" if turn.get("advantage") is None else f"{turn['advantage']:+.2f}",
         valid=turn["valid"],
