@@ -5,10 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from vlrft.data import Defect, Picture, Row, Source, parse_picture, read_file, strip_answer_tag
+from vlrft.data import (
+    Cells,
+    Defect,
+    Picture,
+    Row,
+    Source,
+    number_rows,
+    parse_picture,
+    read_file,
+    read_row,
+    strip_answer_tag,
+)
 from vlrft.schema import DataError
 from vlrft.schema.ranges import Positive, Seed
 
@@ -56,9 +68,13 @@ def read_classes(source: Source, dataset: str) -> tuple[str, ...]:
     paths = [n for f in file_names for n in source.names() if PurePosixPath(n).name == f]
     for name in (*paths, *file_names):  # a single table may have its list next to it
         try:
-            lines = read_file(source, name).decode("utf-8").splitlines()
+            content = read_file(source, name)
         except DataError:
             continue
+        try:
+            lines = content.decode("utf-8").splitlines()
+        except UnicodeDecodeError as e:
+            raise DataError(f"{source.label}: {name}: not UTF-8 at byte {e.start}") from e
         return tuple(line.strip() for line in lines if line.strip())
     return ()
 
@@ -127,24 +143,24 @@ def _read_table(
     files: dict[str, list[str]] = {}
     for name in source.names():
         files.setdefault(PurePosixPath(name).name, []).append(name)
-    for number, cells in enumerate(source.rows(table)):
+
+    def read(cells: Cells, name: str) -> Labelled:
+        image = cells.get("image")
+        file = _find_file(image, source, files, split) if isinstance(image, str) else None
+        return Labelled(
+            id=name,
+            picture=file or parse_picture(image, source, name),
+            name=_class_of(cells, class_names, by_key),
+            problem=str(cells.get("problem") or ""),
+        )
+
+    for number, cells in number_rows(source.rows(table)):
         image = cells.get("image")
         name = image if isinstance(image, str) else f"{split}/{number}"
-        try:
-            file = _find_file(image, source, files, split) if isinstance(image, str) else None
-            yield Labelled(
-                id=name,
-                picture=file or parse_picture(image, source, name),
-                name=_class_of(cells, class_names, by_key),
-                problem=str(cells.get("problem") or ""),
-            )
-        except DataError as e:
-            yield Defect(id=name, reason="incomplete row", detail=str(e))
+        yield read_row(name, partial(read, cells, name))
 
 
-def _class_of(
-    cells: Mapping[str, Any], class_names: tuple[str, ...], by_key: Mapping[str, str]
-) -> str:
+def _class_of(cells: Cells, class_names: tuple[str, ...], by_key: Mapping[str, str]) -> str:
     """The class of a row, given by its index in the list or by its name; without a list any name is accepted.
 
     Raises DataError for any other label.

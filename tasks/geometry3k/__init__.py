@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
@@ -21,10 +22,11 @@ from vlrft.data import (
     read_file,
     read_prompt,
     read_qa_rows,
+    read_row,
     split_at_images,
     user_sample,
 )
-from vlrft.schema import DataError, Sample, Task
+from vlrft.schema import Sample, Task
 
 MARK = "<image>"
 
@@ -57,21 +59,20 @@ def _is_of_split(name: str, split: str) -> bool:
 
 
 def _read_folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Defect]:
+    def read(name: str, folder: PurePosixPath, number: str) -> Row:
+        cells = parse_json(read_file(source, name).decode("utf-8"), name)
+        return Row(
+            id=number,
+            question=MARK + cells["problem_text"],
+            answer=right_choice(cells),
+            pictures=(parse_picture(str(folder / "img_diagram.png"), source, number),),
+            info={"split": split},
+        )
+
     for name in sorted(names, key=lambda n: (len(n), n)):
         folder = PurePosixPath(name).parent
         number = f"{split}/{folder.name}"
-        try:
-            cells = parse_json(read_file(source, name).decode("utf-8"), name)
-            yield Row(
-                id=number,
-                question=MARK + cells["problem_text"],
-                answer=right_choice(cells),
-                pictures=(parse_picture(str(folder / "img_diagram.png"), source, number),),
-                info={"split": split},
-            )
-        except (DataError, KeyError, TypeError, ValueError) as e:
-            missing = f"no {e.args[0]}" if isinstance(e, KeyError) else str(e)
-            yield Defect(id=number, reason="incomplete row", detail=missing)
+        yield read_row(number, partial(read, name, folder, number))
 
 
 def right_choice(cells: Mapping[str, Any]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Defect, Picture, Row, Source, read_file
+from vlrft.data import Defect, Picture, Row, Source, read_file, read_row
 from vlrft.schema import DataError
 from vlrft.schema.ranges import Positive
 from vlrft.vision.images import open_size
@@ -62,12 +63,11 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
         raise DataError(f"{source.label}: no folder {split}/ with json files of polygons")
     for name in annotations:
         where = f"{split}/{PurePosixPath(name).stem}"
-        try:
-            picture = _picture(source, pictures, name)
-            shapes, texts, info = _annotation(source, name, picture)
-        except DataError as e:
-            yield Defect(id=where, reason="incomplete row", detail=str(e))
+        item = read_row(where, partial(_read_picture, source, pictures, name))
+        if isinstance(item, Defect):
+            yield item
             continue
+        picture, shapes, texts, info = item
         if split != "train" and options.instructions == "first":
             texts = texts[:1]
         for k, text in enumerate(texts):
@@ -79,6 +79,13 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
                 tags={"answer": "box"},
                 info={"split": split, "shapes": shapes, **info},
             )
+
+
+def _read_picture(
+    source: Source, pictures: Mapping[str, str], name: str
+) -> tuple[Picture, list[dict[str, Any]], list[str], dict[str, Any]]:
+    picture = _picture(source, pictures, name)
+    return picture, *_annotation(source, name, picture)
 
 
 def _picture(source: Source, pictures: Mapping[str, str], name: str) -> Picture:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Defect, Row, Source, parse_picture
+from vlrft.data import Cells, Defect, Row, Source, number_rows, parse_picture, read_row, row_name
 from vlrft.schema import DataError
 from vlrft.schema.ranges import Positive, Seed
 
@@ -39,20 +39,20 @@ class Options:
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
     """The rows of a split, in the file's order."""
     limit = options.rows if split == "train" else None
-    for number, cells in enumerate(islice(source.rows(split), limit)):
-        name = str(cells["idx"]) if cells.get("idx") is not None else f"{split}/{number}"
-        try:
-            yield (
-                _read_cvbench(cells, source, f"cvbench/{name}")
-                if split == "test"
-                else _read_sat(cells, source, name, options.seed)
-            )
-        except (DataError, KeyError) as e:
-            missing = f"no column {e.args[0]}" if isinstance(e, KeyError) else str(e)
-            yield Defect(id=name, reason="incomplete row", detail=missing)
+    for number, cells in number_rows(source.rows(split)):
+        if limit is not None and number >= limit:
+            return
+        name = row_name(cells, "idx", f"{split}/{number}")
+        yield read_row(name, partial(_read_row, cells, source, split, name, options.seed))
 
 
-def _read_sat(cells: Mapping[str, Any], source: Source, name: str, seed: int) -> Row | Defect:
+def _read_row(cells: Cells, source: Source, split: str, name: str, seed: int) -> Row | Defect:
+    if split == "test":
+        return _read_cvbench(cells, source, f"cvbench/{name}")
+    return _read_sat(cells, source, name, seed)
+
+
+def _read_sat(cells: Cells, source: Source, name: str, seed: int) -> Row | Defect:
     images = cells["image_bytes"]
     images = list(images) if isinstance(images, list | tuple) else [images]
     if len(images) > 1:
@@ -70,7 +70,7 @@ def _read_sat(cells: Mapping[str, Any], source: Source, name: str, seed: int) ->
     )
 
 
-def _read_cvbench(cells: Mapping[str, Any], source: Source, name: str) -> Row:
+def _read_cvbench(cells: Cells, source: Source, name: str) -> Row:
     choices = _parse_list(cells["choices"])
     letter = str(cells["answer"]).strip().strip("()")
     if letter not in LETTERS[: len(choices)] or len(letter) != 1:
@@ -92,7 +92,7 @@ def _parse_list(cell: Any) -> list[str]:
     if isinstance(cell, str):
         try:
             cell = ast.literal_eval(cell)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # deeply nested
             cell = cell.strip().removeprefix("[").removesuffix("]").split(", ")
     if not isinstance(cell, Sequence) or isinstance(cell, str):
         raise DataError(f"options {cell!r} are not a list")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from vlrft.data import Defect, Row, Source, Subfolder, open_source, read_qa_rows
+from vlrft.data import Defect, Row, Source, Subfolder, open_source, read_qa_rows, read_row
 from vlrft.schema import DataError
 
 from .options import Options
@@ -69,15 +69,18 @@ def _read_set(source: Source, split: str, name: str, options: Options) -> Iterat
         question=text_set.question,
         tags=lambda cells: {"kind": name, "answer": text_set.kind, **text_set.tags(cells)},
         info=("solution",),  # for open-r1's grader
+        label=lambda number: f"{name}/{split}/{number}",
     )
-    for number, row in enumerate(rows):
-        label = f"{name}/{split}/{number}"
-        if isinstance(row, Defect):
-            yield Defect(id=label, reason=row.reason, detail=row.detail)
-        elif not _has_level(row, options):
-            yield Defect(id=label, reason="another level", intended=True)
-        elif not by_hash or held_out(row.question) == (split == "test"):
-            yield replace(row, id=label)
+
+    def choose(row: Row) -> Row | Defect | None:
+        if not _has_level(row, options):
+            return Defect(id=row.id, reason="another level", intended=True)
+        return row if not by_hash or held_out(row.question) == (split == "test") else None
+
+    for row in rows:
+        item = row if isinstance(row, Defect) else read_row(row.id, partial(choose, row))
+        if item is not None:
+            yield item
 
 
 def _locate(

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from vlrft.data import LazySamples, open_image, open_source
-from vlrft.data.source import parse_picture, read_file
-from vlrft.data.tables import hub_rows
+from vlrft.data.hub import hub_rows
+from vlrft.data.pictures import parse_picture, read_file
 from vlrft.schema import DataError, Sample
 from vlrft.testing.small_policies import noise_image
 

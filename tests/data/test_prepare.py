@@ -19,7 +19,7 @@ from vlrft.testing.small_policies import noise_image
 PACK = """
 from dataclasses import dataclass
 from vlrft.data import Dataset, Defect, Row
-from vlrft.data.source import parse_picture
+from vlrft.data.pictures import parse_picture
 from vlrft.schema import IMAGE, DataError, Message, Sample, Task
 
 @dataclass(frozen=True, kw_only=True)

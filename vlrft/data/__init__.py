@@ -9,15 +9,17 @@ prepare      raw form -> a folder of validated rows
 generate     the data of a task that generates its own
 """
 
+from vlrft.data.cells import Cells, number_rows
 from vlrft.data.dataset import Dataset, RowSamples
 from vlrft.data.generate import generate
 from vlrft.data.lazy_samples import LazySamples
+from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.prepare import PreparedSplit, prepare
 from vlrft.data.prompt import read_prompt, split_at_images, user_sample
-from vlrft.data.qa_rows import read_qa_rows, strip_answer_tag
-from vlrft.data.row import Defect, Picture, Row
-from vlrft.data.source import Source, Subfolder, open_source, parse_picture, read_file
-from vlrft.data.tables import Cells, parse_json
+from vlrft.data.qa_rows import read_qa_rows, row_name, strip_answer_tag
+from vlrft.data.row import Defect, Picture, Row, read_row
+from vlrft.data.source import Source, Subfolder, open_source
+from vlrft.data.tables import parse_json
 from vlrft.vision.images import open_image
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Source",
     "Subfolder",
     "generate",
+    "number_rows",
     "open_image",
     "open_source",
     "parse_json",
@@ -40,6 +43,8 @@ __all__ = [
     "read_file",
     "read_prompt",
     "read_qa_rows",
+    "read_row",
+    "row_name",
     "split_at_images",
     "strip_answer_tag",
     "user_sample",

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, overload, runtime_checkable
 
+from vlrft.data.pictures import open_picture
 from vlrft.data.prepared import PreparedFolder
-from vlrft.data.row import Defect, Row
+from vlrft.data.row import Defect, Row, find_text_problem
 from vlrft.data.source import Source, open_source
 from vlrft.schema import DataError, Sample
-from vlrft.vision.images import open_image
+from vlrft.schema.errors import VlrftError
+from vlrft.schema.short_message import short_message
 
 
 @runtime_checkable
@@ -47,18 +49,21 @@ class Dataset:
         left_out: Counter[str] = Counter()  # a dataset may repeat each of its rows a hundred times
         for item in self.rows(source, split, options):
             if isinstance(item, Row):
-                rows.append(item)
-            elif item.intended:
+                problem = find_text_problem(item)
+                if not problem:
+                    rows.append(item)
+                    continue
+                item = Defect.of(item.id, problem)
+            if item.intended:
                 left_out[item.reason] += 1
             else:
                 defects.append(item)
         if defects:
-            first, total = defects[0], len(rows) + len(defects) + left_out.total()
-            detail = f": {first.detail}" if first.detail else ""
+            total = len(rows) + len(defects) + left_out.total()
             raise DataError(
                 f"{source.label}: {len(defects)} of {total} rows of the {split} split cannot be used, "
-                f"the first is {first.id} ({first.reason}{detail}); "
-                "vlrft data prepare lists them and leaves them out"
+                f"the first is {defects[0]}; vlrft data prepare lists them and leaves them out",
+                defects=[str(defect) for defect in defects],
             )
         for reason, count in left_out.items():
             print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
@@ -68,17 +73,40 @@ class Dataset:
         sources = self.sources(options) if callable(self.sources) else self.sources
         if options.data is None and split not in sources:
             raise DataError(f"the {split} split is not on the hub; give its place with data=PATH")
-        return open_source(options.data or sources[split])
+        return open_source(options.data or sources[split], unreadable=[])
 
     def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
-        """The rows of a prepared folder, or of the raw form."""
+        """The rows of a prepared folder, or of the raw form, with a defect for each row of a table that could not be read.
+
+        Raises DataError where `read` raises, which says after which row."""
         prepared = PreparedFolder.at(source)
         if prepared is None:
-            yield from self.read(source, split, options)
+            yield from self._raw_rows(source, split, options)
         elif self.select is None:
             yield from prepared.rows(split)
         else:
             yield from self.select(prepared.rows(split), split, options)
+
+    def _raw_rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
+        unreadable: list[Defect] | None = getattr(source, "unreadable", None)
+        last = "its start"
+        items = iter(self.read(source, split, options))
+        while True:
+            try:
+                item = next(items, None)
+            except VlrftError:
+                raise
+            except Exception as e:
+                raise DataError(
+                    f"{source.label}: reading the {split} split failed after {last} ({short_message(e)})"
+                ) from e
+            if unreadable:
+                yield from unreadable
+                unreadable.clear()
+            if item is None:
+                return
+            yield item
+            last = item.id
 
 
 class RowSamples(Sequence[Sample]):
@@ -100,10 +128,20 @@ class RowSamples(Sequence[Sample]):
         if isinstance(index, slice):
             return RowSamples(self.rows[index], self.make, self.options)
         row = self.rows[index]
-        images = tuple(open_image(p.read(), f"sample {row.id}: {p.name}") for p in row.pictures)
-        return replace(self.make(row, self.options), images=images)
+        images = tuple(open_picture(p, f"sample {row.id}: ") for p in row.pictures)
+        return replace(self._make(row), images=images)
 
     def without_images(self) -> Iterator[Sample]:
         """The samples as graders need them: no image is opened, so that none has to be present."""
         for row in self.rows:
-            yield self.make(row, self.options)
+            yield self._make(row)
+
+    def _make(self, row: Row) -> Sample:
+        try:
+            return self.make(row, self.options)
+        except VlrftError:
+            raise
+        except Exception as e:
+            raise DataError(
+                f"sample {row.id}: no sample can be made of it ({short_message(e)})"
+            ) from e

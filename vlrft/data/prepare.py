@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config.shipped import package_version
-from vlrft.data.prepared import MANIFEST, store_row
+from vlrft.data.prepared import MANIFEST, read_manifest, store_row
 from vlrft.data.row import Defect, Row
-from vlrft.data.source import check_picture
+from vlrft.data.row_checks import find_problem
 from vlrft.schema import DataError
+from vlrft.schema.short_message import first_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ def prepare(
         rows_file.unlink(missing_ok=True)
         defects_file.unlink(missing_ok=True)
     done = _count_whole_lines(rows_file) + _count_whole_lines(defects_file)
-    stored_ids = {json.loads(line)["id"] for line in _lines(rows_file)}
+    stored_ids = {row["id"] for row in _read_part(rows_file)}
     with (
         rows_file.open("a", encoding="utf-8") as good,
         defects_file.open("a", encoding="utf-8") as bad,
@@ -64,12 +65,12 @@ def prepare(
             cells = {"id": item.id, "reason": item.reason, "detail": item.detail}
             bad.write(json.dumps(cells | {"intended": item.intended}, ensure_ascii=False) + "\n")
             bad.flush()
-    defects = [json.loads(line) for line in _lines(defects_file)]
+    defects = _read_part(defects_file)
     count = len(_lines(rows_file))
     if not count:
         rows_file.unlink()
         defects_file.unlink()
-        first = f", the first: {defects[0]['id']} ({defects[0]['reason']})" if defects else ""
+        first = f", the first: {_words(defects[0])}" if defects else ""
         raise DataError(
             f"{where}: no row of the {split} split can be used, {len(defects)} cannot{first}"
         )
@@ -101,35 +102,37 @@ def _validate(
             yield item
             continue
         stored = item.id in stored_ids and item.id not in ids
-        problem = "" if stored else _find_problem(item, ids, check_answer)
+        problem = "" if stored else find_problem(item, ids, check_answer)
         ids.add(item.id)
-        reason, _, detail = problem.partition(": ")
-        yield Defect(id=item.id, reason=reason, detail=detail) if problem else item
-
-
-def _find_problem(row: Row, ids: set[str], check_answer: Callable[[Row], str | None]) -> str:
-    """`reason: detail`, or an empty string."""
-    if row.id in ids:
-        return "id twice"
-    if not row.question.strip():
-        return "empty question"
-    for picture in row.pictures:
-        try:
-            check_picture(picture)
-        except DataError as e:
-            return f"image missing or unreadable: {e}"
-    problem = check_answer(row)
-    return f"gold answer unreadable: {problem}" if problem else ""
+        yield Defect.of(item.id, problem) if problem else item
 
 
 def _open_manifest(out: Path, task: str) -> dict[str, Any]:
     path = out / MANIFEST
     if not path.exists():
         return {"task": task, "splits": {}}
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    manifest = read_manifest(path.read_bytes(), str(path))
     if manifest.get("task") != task:
         raise DataError(f"{out}: contains the data of {manifest.get('task')!r}; use another --out")
+    if not isinstance(manifest.get("splits"), dict):
+        raise DataError(f"{path}: not a manifest of prepared data; use another --out")
     return manifest
+
+
+def _read_part(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file that an interrupted call has begun. Raises DataError if it is damaged."""
+    try:
+        rows = [json.loads(line) for line in _lines(path)]
+        if all(isinstance(row.get("id"), str) for row in rows):
+            return rows
+        damage = "a line has no id"
+    except (ValueError, AttributeError, RecursionError) as e:
+        damage = first_line(e)
+    raise DataError(f"{path}: damaged ({damage}); prepare it again with --overwrite")
+
+
+def _words(defect: dict[str, Any]) -> str:
+    return str(Defect(id=defect["id"], reason=defect["reason"], detail=defect["detail"]))
 
 
 def _lines(path: Path) -> list[str]:

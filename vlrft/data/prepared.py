@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vlrft.data.pictures import read_file
 from vlrft.data.row import Picture, Row
-from vlrft.data.source import Source, read_file
+from vlrft.data.source import Source
 from vlrft.schema import DataError
+from vlrft.schema.short_message import first_line, short_message
 
 MANIFEST = "manifest.json"
 
@@ -28,38 +30,71 @@ class PreparedFolder:
         """The prepared folder or zip at this source; None for any other source."""
         if MANIFEST not in source.names():
             return None
-        manifest = json.loads(read_file(source, MANIFEST))
+        manifest = read_manifest(read_file(source, MANIFEST), f"{source.label}/{MANIFEST}")
         return PreparedFolder(source=source, manifest=manifest) if "splits" in manifest else None
 
     def rows(self, split: str) -> Iterator[Row]:
         """The split's rows. Raises DataError if it is not there, or differs from the manifest."""
-        splits: Mapping[str, Any] = self.manifest["splits"]
-        if split not in splits:
+        splits = self.manifest["splits"]
+        if not isinstance(splits, Mapping) or split not in splits:
+            prepared = ", ".join(splits) if isinstance(splits, Mapping) else ""
             raise DataError(
-                f"{self.source.label}: the {split} split is not prepared; prepared are {', '.join(splits) or 'none'}"
+                f"{self.source.label}: the {split} split is not prepared; prepared are {prepared or 'none'}"
             )
-        content = read_file(self.source, f"{split}.jsonl")
-        if hashlib.sha256(content).hexdigest() != splits[split]["sha256"]:
+        entry, table = splits[split], f"{split}.jsonl"
+        digest = hashlib.sha256()
+        for line in self._lines(table):
+            digest.update(line)
+        if not isinstance(entry, Mapping) or digest.hexdigest() != entry.get("sha256"):
             raise DataError(
-                f"{self.source.label}: {split}.jsonl is not the file that {MANIFEST} describes; prepare it again "
+                f"{self.source.label}: {table} is not the file that {MANIFEST} describes; prepare it again "
                 "with --overwrite"
             )
-        for line in content.decode("utf-8").split("\n"):
-            if line:
-                yield self._row(json.loads(line))
+        for number, line in enumerate(self._lines(table), 1):
+            if line.strip(b"\n"):
+                yield self._row(line, f"{self.source.label}: {table}, line {number}")
 
-    def _row(self, cells: Mapping[str, Any]) -> Row:
-        return Row(
-            id=cells["id"],
-            question=cells["question"],
-            answer=cells["answer"],
-            pictures=tuple(self._picture(name) for name in cells["images"]),
-            tags=cells["tags"],
-            info=cells["info"],
-        )
+    def _lines(self, table: str) -> Iterator[bytes]:
+        with self.source.open(table) as file:
+            try:
+                yield from file
+            except Exception as e:  # of an archive: a wrong checksum, …
+                raise DataError(
+                    f"{self.source.label}: cannot read {table} ({short_message(e)})"
+                ) from e
+
+    def _row(self, line: bytes, place: str) -> Row:
+        try:
+            cells = json.loads(line.decode("utf-8"))
+            texts = (cells["id"], cells["question"], *cells["images"])
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError("the id, the question and the images' names are texts")
+            return Row(
+                id=cells["id"],
+                question=cells["question"],
+                answer=cells["answer"],
+                pictures=tuple(self._picture(name) for name in cells["images"]),
+                tags=dict(cells["tags"]),
+                info=dict(cells["info"]),
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as e:
+            raise DataError(f"{place}: no prepared row ({short_message(e)})") from e
 
     def _picture(self, name: str) -> Picture:
         return Picture(name=name, read=lambda: read_file(self.source, name))
+
+
+def read_manifest(content: bytes, place: str) -> dict[str, Any]:
+    """A manifest's content. Raises DataError with `place` for a file that is damaged."""
+    try:
+        manifest = json.loads(content)
+    except (ValueError, RecursionError) as e:
+        raise DataError(
+            f"{place}: not JSON ({first_line(e)}); delete it, and prepare the data again if they were prepared"
+        ) from e
+    if not isinstance(manifest, dict):
+        raise DataError(f"{place}: expected an object, found {type(manifest).__name__}; rename it")
+    return manifest
 
 
 def store_row(row: Row, folder: Path) -> str:
@@ -67,20 +102,30 @@ def store_row(row: Row, folder: Path) -> str:
     names: list[str] = []
     for picture in row.pictures:
         content = picture.read()
-        suffix = Path(picture.name).suffix.lower()
-        name = f"images/{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
+        name = f"images/{hashlib.sha256(content).hexdigest()[:24]}{_suffix(picture.name)}"
         if not (folder / name).exists():
             (folder / "images").mkdir(exist_ok=True)
             draft = folder / f"{name}.part"
             draft.write_bytes(content)
             draft.replace(folder / name)
         names.append(name)
+    return row_json(row, images=names)
+
+
+def row_json(row: Row, images: Sequence[str]) -> str:
+    """The row's line of a prepared split, with these names of its images."""
     cells = {
         "id": row.id,
         "question": row.question,
         "answer": row.answer,
-        "images": names,
+        "images": list(images),
         "tags": dict(row.tags),
         "info": dict(row.info),
     }
     return json.dumps(cells, ensure_ascii=False)
+
+
+def _suffix(name: str) -> str:
+    """The suffix of a picture's name, if it is an ordinary one."""
+    suffix = Path(name).suffix.lower()
+    return suffix if len(suffix) <= 8 and suffix[1:].isascii() and suffix[1:].isalnum() else ""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any
 
-from vlrft.data.row import Defect, Picture, Row
-from vlrft.data.source import Source, parse_picture, read_file
-from vlrft.data.tables import Cells
+from vlrft.data.cells import Cells, number_rows
+from vlrft.data.pictures import parse_picture, read_file
+from vlrft.data.row import Defect, Picture, Row, read_row
+from vlrft.data.source import Source
 from vlrft.schema import DataError
 
 QUESTION_COLUMNS = ("problem", "question", "prompt")
@@ -29,27 +31,23 @@ def read_qa_rows(
     images_required: bool = False,
     tags: Callable[[Cells], Mapping[str, str]] = lambda cells: {},
     info: Sequence[str] = (),
+    label: Callable[[int], str] | None = None,
 ) -> Iterator[Row | Defect]:
     """The rows of a split, with the split and the columns of `info` in their `info`.
 
     `table`: the name of the split's tables if it is not the split's own. `answer`, `question`, `tags`: read them from a
-    row's cells. A row's id is its `id` cell, else its index. Defects: a missing question or gold answer, and with
-    `images_required` a row without an image.
+    row's cells. A row's id is that of `label` for its index; without it its `id` cell, else the split and the index.
+    Defects: a missing question or gold answer, and with `images_required` a row without an image.
     """
     files = _files_by_name(source)
-    for number, cells in enumerate(source.rows(table or split)):
-        name = str(cells["id"]) if cells.get("id") is not None else f"{split}/{number}"
-        try:
-            text = question(cells) if question else str(_first(cells, QUESTION_COLUMNS))
-            gold = answer(cells) if answer else strip_answer_tag(_first(cells, ANSWER_COLUMNS))
-            pictures = _pictures(cells, source, split, files, name)
-            if images_required and not pictures:
-                raise KeyError(" or ".join(IMAGE_COLUMNS))
-        except (DataError, KeyError, TypeError, ValueError) as e:
-            missing = f"no {e.args[0]}" if isinstance(e, KeyError) else str(e)
-            yield Defect(id=name, reason="incomplete row", detail=missing)
-            continue
-        yield Row(
+
+    def read(cells: Cells, name: str) -> Row:
+        text = question(cells) if question else str(_first(cells, QUESTION_COLUMNS))
+        gold = answer(cells) if answer else strip_answer_tag(_first(cells, ANSWER_COLUMNS))
+        pictures = _pictures(cells, source, split, files, name)
+        if images_required and not pictures:
+            raise KeyError(" or ".join(IMAGE_COLUMNS))
+        return Row(
             id=name,
             question=text,
             answer=gold,
@@ -57,6 +55,18 @@ def read_qa_rows(
             tags=tags(cells),
             info={"split": split, **{k: cells[k] for k in info if cells.get(k) is not None}},
         )
+
+    for number, cells in number_rows(source.rows(table or split)):
+        name = label(number) if label else row_name(cells, "id", f"{split}/{number}")
+        yield read_row(name, partial(read, cells, name))
+
+
+def row_name(cells: Cells, column: str, otherwise: str) -> str:
+    """A row's name: its cell as text, or `otherwise`."""
+    try:
+        return otherwise if cells.get(column) is None else str(cells[column])
+    except Exception:  # a cell that cannot be printed, such as lists in a thousand lists
+        return otherwise
 
 
 def strip_answer_tag(gold: Any) -> Any:

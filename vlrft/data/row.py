@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from vlrft.schema import DataError
+from vlrft.schema.short_message import short_message
+
+T = TypeVar("T")
+
+MAX_ID = 1000  # characters
+MAX_QUESTION = 1_000_000  # characters; more tokens than any model reads
+MAX_SHOWN = 500  # characters of an id or a detail in a list of defects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +39,68 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class Defect:
     """A row that is left out, with the reason. `intended`: left out by the dataset's own rules (a duplicate, a second
-    image), so that loading may continue."""
+    image), so that loading may continue. The texts may come from broken data: they are shortened, and what is not Unicode
+    in them is written as `\\udcff`."""
 
     id: str
     reason: str  # the same words for the same kind of defect: reports count them
     detail: str = ""
     intended: bool = False
+
+    @staticmethod
+    def of(row_id: str, problem: str) -> Defect:
+        """The defect of a row with a problem, `reason: detail`."""
+        reason, _, detail = problem.partition(": ")
+        return Defect(id=row_id, reason=reason, detail=detail)
+
+    def __post_init__(self) -> None:
+        for name in ("id", "detail"):
+            object.__setattr__(self, name, _showable(str(getattr(self, name))))
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.reason}{f': {self.detail}' if self.detail else ''})"
+
+
+def read_row(name: str, make: Callable[[], T]) -> T | Defect:
+    """The row that `make` reads, or the defect of a row that it cannot read, whatever it raises: rows are read by code that
+    meets any content. A `KeyError` is worded as a missing column."""
+    try:
+        return make()
+    except DataError as e:
+        detail = str(e)
+    except KeyError as e:
+        detail = f"no {e.args[0] if e.args else 'such column'}"
+    except (TypeError, ValueError) as e:
+        detail = str(e)
+    except Exception as e:
+        detail = short_message(e)
+    return Defect(id=name, reason="incomplete row", detail=detail)
+
+
+def find_text_problem(row: Row) -> str:
+    """`reason: detail` of an id, a question, a tag or a gold answer that no model and no file can take, or an empty string:
+    one that is too long, or has half a surrogate pair, which JSON may spell but no encoding has."""
+    for name, text, most in (("id", row.id, MAX_ID), ("question", row.question, MAX_QUESTION)):
+        if len(text) > most:
+            return f"{name} too long: {len(text):,} characters, at most {most:,}"
+    answers = row.answer if isinstance(row.answer, list | tuple) else [row.answer]
+    texts = {
+        "id": [row.id],
+        "question": [row.question],
+        "gold answer": answers,
+        "tags": row.tags.values(),
+    }
+    for name, values in texts.items():
+        for text in values:
+            if isinstance(text, str) and not text.isascii():
+                try:
+                    text.encode()
+                except UnicodeEncodeError as e:
+                    code = ord(text[e.start])
+                    return f"text not Unicode: {name}, character {e.start} is half a surrogate pair (U+{code:04X})"
+    return ""
+
+
+def _showable(text: str) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} … ({len(text):,} characters)"

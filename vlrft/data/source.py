@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol, cast, runtime_checkable
 
-from vlrft.data.row import Picture
-from vlrft.data.tables import SUFFIXES, Cells, hub_rows, read_table
+from vlrft.data.cells import Cells
+from vlrft.data.hub import hub_rows
+from vlrft.data.split_rows import Unreadable, short_name, split_rows
 from vlrft.schema import DataError
-from vlrft.vision.images import open_image
+from vlrft.schema.short_message import first_line
 
 
 @runtime_checkable
@@ -44,6 +44,7 @@ class Folder:
     """A folder, or a single file in it."""
 
     path: Path
+    unreadable: Unreadable | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -70,14 +71,20 @@ class Folder:
         root = self.root.absolute()
         path = root / name  # symbolic links may lead anywhere: a hub snapshot consists of them
         if not Path(normpath(path)).is_relative_to(normpath(root)):
-            raise DataError(f"{self.label}: {name!r} leads out of the folder")
+            raise DataError(f"{self.label}: {short_name(name)} leads out of the folder")
         try:
+            if path.exists() and not path.is_file():  # reading a pipe or a device may never end
+                raise DataError(f"{self.label}: cannot read {short_name(name)} (not a file)")
             return path.open("rb")
         except OSError as e:
-            raise DataError(f"{self.label}: cannot read {name!r} ({e.strerror})") from e
+            raise DataError(f"{self.label}: cannot read {short_name(name)} ({e.strerror})") from e
+        except ValueError as e:  # NUL or half a surrogate pair
+            if isinstance(e, DataError):
+                raise
+            raise DataError(f"{self.label}: cannot read {short_name(name)} ({e})") from e
 
     def rows(self, split: str) -> Iterator[Cells]:
-        return _rows(self, split, single=self.path.is_file())
+        return split_rows(self, split, self.unreadable, single=self.path.is_file())
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,7 @@ class Zip:
     """A zip archive, read without unpacking it."""
 
     path: Path
+    unreadable: Unreadable | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -94,8 +102,8 @@ class Zip:
     def _archive(self) -> zipfile.ZipFile:
         try:
             return zipfile.ZipFile(self.path)
-        except (OSError, zipfile.BadZipFile) as e:
-            raise DataError(f"{self.path}: not a readable zip archive ({e})") from e
+        except Exception as e:  # BadZipFile, OSError, struct.error, UnicodeDecodeError, …
+            raise DataError(f"{self.path}: not a readable zip archive ({first_line(e)})") from e
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(i.filename for i in self._archive.infolist() if not i.is_dir()))
@@ -103,11 +111,15 @@ class Zip:
     def open(self, name: str) -> BinaryIO:
         try:
             return cast(BinaryIO, self._archive.open(name))
-        except (KeyError, OSError, zipfile.BadZipFile, RuntimeError) as e:
-            raise DataError(f"{self.label}: cannot read {name!r} ({e})") from e
+        except (
+            Exception
+        ) as e:  # KeyError, BadZipFile, NotImplementedError, RuntimeError (encrypted), …
+            raise DataError(
+                f"{self.label}: cannot read {short_name(name)} ({first_line(e)})"
+            ) from e
 
     def rows(self, split: str) -> Iterator[Cells]:
-        return _rows(self, split, single=False)
+        return split_rows(self, split, self.unreadable, single=False)
 
 
 @dataclass(frozen=True)
@@ -121,6 +133,10 @@ class Subfolder:
     def label(self) -> str:
         return f"{self.source.label}/{self.folder}"
 
+    @property
+    def unreadable(self) -> Unreadable | None:
+        return getattr(self.source, "unreadable", None)
+
     def names(self) -> tuple[str, ...]:
         start = f"{self.folder}/"
         return tuple(n.removeprefix(start) for n in self.source.names() if n.startswith(start))
@@ -129,7 +145,7 @@ class Subfolder:
         return self.source.open(f"{self.folder}/{name}")
 
     def rows(self, split: str) -> Iterator[Cells]:
-        return _rows(self, split, single=False)
+        return split_rows(self, split, self.unreadable, single=False)
 
 
 @dataclass(frozen=True)
@@ -151,66 +167,21 @@ class Hub:
         return hub_rows(self.label, self.config, split)
 
 
-def open_source(where: str | Path) -> Source:
+def open_source(where: str | Path, unreadable: Unreadable | None = None) -> Source:
     """The source at an existing folder, file or zip; otherwise a hub id: `owner/name`, `owner/name:config`, or
-    `owner/name:folder/` for the tables of one folder.
+    `owner/name:folder/` for the tables of one folder. `unreadable`: collects the rows of tables that cannot be read.
 
     Raises DataError for anything else.
     """
-    path = Path(where).expanduser()
-    if path.is_file() and path.suffix.lower() == ".zip":
-        return Zip(path)
-    if path.exists():
-        return Folder(path)
+    try:
+        path = Path(where).expanduser()
+        if path.is_file() and path.suffix.lower() == ".zip":
+            return Zip(path, unreadable)
+        if path.exists():
+            return Folder(path, unreadable)
+    except (OSError, RuntimeError, ValueError) as e:  # too long a name, an unknown user, …
+        raise DataError(f"{short_name(str(where))}: not a place of data ({first_line(e)})") from e
     name, _, config = str(where).partition(":")
     if len(PurePosixPath(name).parts) == 2 and not name.startswith((".", "/", "~")):
         return Hub(name, config or None)
     raise DataError(f"{where}: no such file or folder, and not a hub id (owner/name)")
-
-
-def read_file(source: Source, name: str) -> bytes:
-    """The content of a file of the source."""
-    with source.open(name) as file:
-        return file.read()
-
-
-def parse_picture(cell: object, source: Source, name: str) -> Picture:
-    """A table's image cell as a picture: bytes, `{"bytes", "path"}`, or the name of a file of the source.
-
-    Raises DataError for any other cell.
-    """
-    if isinstance(cell, Mapping):
-        content, path = cell.get("bytes"), cell.get("path")
-        cell = content if content is not None else path
-    if isinstance(cell, bytes):
-        return Picture(name=name, read=lambda: cell)
-    if isinstance(cell, str) and cell:
-        return Picture(name=cell, read=lambda: read_file(source, cell))
-    raise DataError(f"{name}: no image (found {type(cell).__name__})")
-
-
-def check_picture(picture: Picture) -> None:
-    """Raises DataError for a picture that is missing or not an image."""
-    open_image(picture.read(), picture.name)
-
-
-def _rows(source: Source, split: str, *, single: bool) -> Iterator[Cells]:
-    """The rows of the split's tables: a file given alone, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; if
-    there are none of these, `pets37_test.jsonl`, `test_2d.parquet`."""
-    tables = [n for n in source.names() if PurePosixPath(n).suffix.lower() in SUFFIXES]
-    matches = tables if single else [n for n in tables if _is_of_split(n, split)]
-    matches = matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
-    if not matches:
-        raise DataError(
-            f"{source.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
-            f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
-        )
-    for name in matches:
-        with source.open(name) as file:
-            yield from read_table(file, name)
-
-
-def _is_of_split(name: str, split: str) -> bool:
-    path = PurePosixPath(name)
-    stem = path.stem
-    return stem == split or stem.startswith(f"{split}-") or split in path.parts[:-1]

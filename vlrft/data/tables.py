@@ -1,113 +1,160 @@
-"""Rows of tables: parquet, arrow, jsonl, json, csv, and datasets of the hub."""
+"""Rows of tables: parquet, arrow, jsonl, json and csv. A row that cannot be read is yielded as such; the next one follows."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
+from vlrft.data.arrow_tables import read_arrow, read_parquet
+from vlrft.data.cells import Cells, UnreadableRows
 from vlrft.schema import DataError
 
-Cells = Mapping[str, Any]
-"""A raw row of a table: column -> value."""
 SUFFIXES = (".parquet", ".arrow", ".jsonl", ".json", ".csv")
+MAX_LINE = 64 << 20  # bytes of a line of jsonl
+MAX_CELL = 10_000_000  # characters of a cell of csv
+MAX_TABLE = 2 << 30  # bytes of a csv or json table, which is read whole
+CHUNK = 16 << 20
 
 
-def read_table(file: BinaryIO, name: str) -> Iterator[Cells]:
-    """The rows of a table, whose kind is given by its suffix. Raises DataError, which names the file and the line."""
+def read_table(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
+    """The rows of a table, whose kind is given by its suffix. Raises DataError, which names the file, if all or all further
+    rows are lost."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix in (".parquet", ".arrow"):
-        yield from _arrow_rows(file, name, suffix)
-        return
-    try:
-        text = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise DataError(f"{name}: not UTF-8 at byte {e.start}") from e
-    if suffix == ".jsonl":
-        yield from _jsonl_rows(text, name)
+        yield from (read_parquet if suffix == ".parquet" else read_arrow)(file, name)
+    elif suffix == ".jsonl":
+        yield from _jsonl_rows(file, name)
     elif suffix == ".csv":
-        yield from csv.DictReader(io.StringIO(text))
+        yield from _csv_rows(read_limited(file, name, MAX_TABLE), name)
     elif suffix == ".json":
-        rows = parse_json(text, name)
-        if not isinstance(rows, list):
-            raise DataError(f"{name}: expected a list of objects, found {type(rows).__name__}")
-        yield from (_require_object(row, f"{name}, item {i}") for i, row in enumerate(rows))
+        yield from _json_rows(read_limited(file, name, MAX_TABLE), name)
     else:
         raise DataError(f"{name}: unknown kind of table; known kinds: {', '.join(SUFFIXES)}")
 
 
 def parse_json(text: str, name: str) -> Any:
+    """The value. Raises DataError with `name` for what is not JSON, is nested too deeply, or has a key twice."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as e:
         raise DataError(f"{name}: not JSON ({e})") from e
 
 
-def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
-    """The rows of a split of a hub dataset, or of one of its folders if `config` ends in a slash. Images stay encoded.
+def read_limited(file: BinaryIO, name: str, limit: int) -> bytes:
+    """The content of the file. Raises DataError with `name` when it is longer than `limit` bytes, of which no more are read:
+    a few bytes of an archive may expand to any number."""
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := file.read(min(CHUNK, limit + 1 - size)):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise DataError(f"{name}: more than {limit:,} bytes")
+    return b"".join(chunks)
 
-    Raises DataError if it cannot be loaded.
-    """
-    require_datasets(name)
-    import datasets
 
-    datasets.disable_progress_bars()
-    selection: dict[str, Any] = {"name": config}
-    if config is not None and config.endswith("/"):
-        selection = {"data_files": {split: f"{config}{split}*.parquet"}}
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    cells = dict(pairs)
+    if len(cells) < len(pairs):
+        raise ValueError(f"the key {_most_common([key for key, _ in pairs])!r} is there twice")
+    return cells
+
+
+def _jsonl_rows(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
+    number = 0
+    while line := file.readline(MAX_LINE + 1):  # not splitlines: texts contain other line breaks
+        number += 1
+        where = f"{name}, line {number}"
+        if len(line) > MAX_LINE:
+            while not line.endswith(b"\n") and (line := file.readline(CHUNK)):
+                pass
+            yield UnreadableRows(place=where, why=f"a line of more than {MAX_LINE:,} bytes")
+            continue
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
+        except UnicodeDecodeError as e:
+            yield UnreadableRows(place=where, why=f"not UTF-8 at byte {e.start}")
+            continue
+        if text.strip():
+            yield _object_or_unreadable(text, where)
+
+
+def _object_or_unreadable(text: str, where: str) -> Cells | UnreadableRows:
     try:
-        dataset: Any = datasets.load_dataset(name, split=split, **selection)
-    except Exception as e:  # the library raises whatever its transports raise
-        reason = (str(e).splitlines() or [type(e).__name__])[0]
-        raise DataError(
-            f"{name}: cannot load the {split} split from the hub ({reason}); give a local copy with data=PATH"
-        ) from e
-    for column, feature in dataset.features.items():
-        if isinstance(feature, datasets.Image):
-            dataset = dataset.cast_column(column, datasets.Image(decode=False))
-        elif isinstance(getattr(feature, "feature", None), datasets.Image):
-            dataset = dataset.cast_column(column, datasets.List(datasets.Image(decode=False)))
-    yield from dataset
+        return _require_object(parse_json(text, where), where)
+    except DataError as e:
+        return UnreadableRows(place=where, why=str(e).removeprefix(f"{where}: "))
 
 
-def require_datasets(name: str) -> None:
-    if find_spec("datasets") is None:
-        raise DataError(f"{name}: reading it needs the extra `data`: pip install 'vlrft[data]'")
+def _json_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
+    try:
+        rows = parse_json(content.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as e:
+        raise DataError(f"{name}: not UTF-8 at byte {e.start}") from e
+    if not isinstance(rows, list):
+        raise DataError(f"{name}: expected a list of objects, found {type(rows).__name__}")
+    for k, row in enumerate(rows):
+        if isinstance(row, dict):
+            yield row
+        else:
+            why = f"expected an object, found {type(row).__name__}"
+            yield UnreadableRows(place=f"{name}, item {k}", why=why)
 
 
-def _jsonl_rows(text: str, name: str) -> Iterator[Cells]:
-    for number, line in enumerate(
-        text.split("\n"), 1
-    ):  # not splitlines: texts contain other line breaks
-        if line.strip():
-            where = f"{name}, line {number}"
-            yield _require_object(parse_json(line, where), where)
+def _csv_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
+    """A row may have fewer cells than there are columns, but not more: its text has a comma that is not quoted."""
+    csv.field_size_limit(
+        MAX_TABLE
+    )  # of the process; a reader that stops within a cell would misread all further rows
+    text = content.decode("utf-8-sig", "surrogateescape")
+    reader = csv.reader(io.StringIO(text, newline=""))
+    columns = next(reader, [])
+    if not _is_unicode(columns):
+        raise DataError(f"{name}: not UTF-8")
+    named = [column for column in columns if column]
+    if len(set(named)) < len(named):
+        raise DataError(f"{name}: the column {_most_common(named)!r} is there twice")
+    while True:
+        where = f"{name}, line {reader.line_num + 1}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as e:
+            yield UnreadableRows(place=where, why=f"not csv ({e})")
+            continue
+        if not cells:
+            continue
+        if why := _csv_problem(cells, columns):
+            yield UnreadableRows(place=where, why=why)
+            continue
+        missing = [None] * (len(columns) - len(cells))
+        yield dict(zip(columns, [*cells, *missing], strict=False))
+
+
+def _csv_problem(cells: list[str], columns: list[str]) -> str:
+    if any(len(cell) > MAX_CELL for cell in cells):
+        return f"a cell of more than {MAX_CELL:,} characters"
+    if any(cells[len(columns) :]):
+        return f"{len(cells)} cells for {len(columns)} columns; quote texts that contain commas"
+    return "" if _is_unicode(cells) else "not UTF-8"
+
+
+def _is_unicode(cells: list[str]) -> bool:
+    text = "".join(cells)
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _most_common(names: Sequence[str]) -> str:
+    return Counter(names).most_common(1)[0][0]
 
 
 def _require_object(row: Any, where: str) -> Cells:
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected an object, found {type(row).__name__}")
     return row
-
-
-def _arrow_rows(file: BinaryIO, name: str, suffix: str) -> Iterator[Cells]:
-    require_datasets(name)
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        if suffix == ".parquet":
-            for batch in pq.ParquetFile(file).iter_batches(batch_size=256):
-                yield from batch.to_pylist()
-            return
-        with pa.ipc.open_stream(file) as stream:
-            for batch in stream:
-                yield from batch.to_pylist()
-    except pa.ArrowInvalid as e:
-        raise DataError(
-            f"{name}: not a readable {suffix[1:]} file ({str(e).splitlines()[0]})"
-        ) from e

@@ -73,6 +73,11 @@ class PluginError(VlrftError, LookupError):
 class DataError(VlrftError, ValueError):
     """A row, an image, a gold answer or a stored file that cannot be used; names the sample or the file."""
 
+    def __init__(self, message: str = "", defects: Sequence[str] = ()) -> None:
+        """`defects`: a line for each of several rows, where the message counts them."""
+        super().__init__(message)
+        self.defects = tuple(defects)
+
 
 class StoredFileError(DataError):
     """A file of a run or of an evaluation that is not as vlrft wrote it; names the file and the line, and says what to

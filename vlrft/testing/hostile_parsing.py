@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config.yaml_tree import apply_override, read_tree
+from vlrft.data.cells import UnreadableRows
 from vlrft.data.tables import SUFFIXES, read_table
 from vlrft.grading import read_answer, read_box, read_boxed, read_math, same_math, strip_box
 from vlrft.schema import DataError, Message
@@ -91,7 +92,7 @@ def _overrides(content: bytes) -> str | None:
 def _tables(content: bytes) -> str | None:
     suffix = SUFFIXES[content[0] % len(SUFFIXES)] if content else ".jsonl"
     rows = list(read_table(io.BytesIO(content[1:]), f"rows{suffix}"))
-    wrong = [row for row in rows if not isinstance(row, Mapping)]
+    wrong = [row for row in rows if not isinstance(row, Mapping | UnreadableRows)]
     return f"{suffix} gives the row {wrong[0]!r}" if wrong else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 from vlrft.config import BuildConfig, PolicyConfig
@@ -16,30 +16,52 @@ from vlrft.rollout.gold import gold_text, gold_turns, grade_gold_answer, walk
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.scoring.rewards import score
+from vlrft.vision.images import upright_rgb
+
+SHOWN = 10  # lines of mistakes of a split
 
 
 def run(args: argparse.Namespace) -> int:
     config = task_config(args.task, args.overrides)
     failures = 0
     for number, split in enumerate(args.split or find_task(config.name).splits):
-        loaded = load_task(config, split)
+        try:
+            loaded = load_task(config, split)
+        except DataError as e:
+            if not e.defects:
+                raise
+            failures += len(e.defects)
+            print(f"{split}: {e}", file=sys.stderr)
+            print_some(e.defects)
+            continue
         samples = loaded.head(args.limit)
         wrong = list(find_gold_mistakes(loaded, samples))
         failures += len(wrong)
         print(
             f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
         )
-        for line in wrong[:10]:
-            print(f"  {line}", file=sys.stderr)
+        print_some(wrong)
         if number == 0:
-            show_prompt(loaded)
+            try:
+                show_prompt(loaded)
+            except DataError:
+                if not wrong:
+                    raise
     return 1 if failures else 0
 
 
-def find_gold_mistakes(loaded: LoadedTask, samples: Iterable[Sample]) -> Iterator[str]:
-    """A line for each sample whose gold answer earns less than full marks."""
-    for sample in samples:
+def print_some(lines: Sequence[str]) -> None:
+    for line in lines[:SHOWN]:
+        print(f"  {line}", file=sys.stderr)
+
+
+def find_gold_mistakes(loaded: LoadedTask, samples: Sequence[Sample]) -> Iterator[str]:
+    """A line for each sample whose pictures cannot be used, or whose gold answer earns less than full marks."""
+    for k in range(len(samples)):
         try:
+            sample = samples[k]
+            for image in sample.images:
+                upright_rgb(image, f"sample {sample.id}")
             if loaded.task.env is not None:
                 yield from episode_mistakes(loaded, sample)
                 continue

@@ -1,0 +1,55 @@
+"""Rows of the hub's datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from vlrft.data.cells import Cells
+from vlrft.schema import DataError
+from vlrft.schema.short_message import first_line
+
+
+def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
+    """The rows of a split of a hub dataset, or of one of its folders if `config` ends in a slash. Images stay encoded.
+
+    Raises DataError if it cannot be loaded.
+    """
+    require_datasets(name)
+    import datasets
+
+    datasets.disable_progress_bars()
+    selection: dict[str, Any] = {"name": config}
+    if config is not None and config.endswith("/"):
+        selection = {"data_files": {split: f"{config}{split}*.parquet"}}
+    try:
+        dataset: Any = datasets.load_dataset(name, split=split, **selection)
+        for column, feature in dataset.features.items():
+            encoded = _without_decoding(feature)
+            if encoded != feature:
+                dataset = dataset.cast_column(column, encoded)
+    except Exception as e:  # the library raises whatever its transports raise
+        raise DataError(
+            f"{name}: cannot load the {split} split from the hub ({first_line(e)}); give a local copy with data=PATH"
+        ) from e
+    yield from dataset
+
+
+def require_datasets(name: str) -> None:
+    if find_spec("datasets") is None:
+        raise DataError(f"{name}: reading it needs the extra `data`: pip install 'vlrft[data]'")
+
+
+def _without_decoding(feature: Any) -> Any:
+    """The feature with its images, however nested, as their bytes: only `vlrft.vision` decodes pictures."""
+    import datasets
+
+    if isinstance(feature, datasets.Image):
+        return datasets.Image(decode=False)
+    if isinstance(feature, dict):
+        return {name: _without_decoding(part) for name, part in feature.items()}
+    if isinstance(feature, datasets.List | datasets.LargeList):
+        inner = _without_decoding(feature.feature)
+        return feature if inner == feature.feature else type(feature)(inner)
+    return feature

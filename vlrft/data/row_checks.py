@@ -1,0 +1,41 @@
+"""The checks of a row before it is stored: its texts, its pictures as training decodes them, and its gold answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vlrft.data.pictures import open_picture
+from vlrft.data.prepared import row_json
+from vlrft.data.row import Row, find_text_problem
+from vlrft.schema import DataError
+from vlrft.schema.errors import VlrftError
+from vlrft.schema.short_message import short_message
+
+
+def find_problem(row: Row, ids: set[str], check_answer: Callable[[Row], str | None]) -> str:
+    """`reason: detail` of the first problem, or an empty string. Whatever a row makes a check raise is its problem; only
+    what is wrong with the command (exit code 2) is raised. `ids`: those of the rows before it."""
+    if row.id in ids:
+        return "id twice"
+    try:
+        if problem := find_text_problem(row):
+            return problem
+        if not row.question.strip():
+            return "empty question"
+        row_json(row, images=()).encode()
+    except Exception as e:  # TypeError, UnicodeEncodeError, RecursionError
+        return f"cannot be stored as JSON: {short_message(e)}"
+    for picture in row.pictures:
+        try:
+            open_picture(picture)
+        except DataError as e:
+            return f"image missing or unreadable: {e}"
+    try:
+        problem = check_answer(row) or ""
+    except VlrftError as e:
+        if e.exit_code == 2:
+            raise
+        problem = str(e)
+    except Exception as e:
+        problem = short_message(e)
+    return f"gold answer unreadable: {problem}" if problem else ""

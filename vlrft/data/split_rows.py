@@ -1,0 +1,91 @@
+"""The rows of a split: those of its tables, one after the other. A row or a table that cannot be read does not end them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import BinaryIO, Protocol
+
+from vlrft.data.cells import Cells, TableRow, UnreadableRows
+from vlrft.data.row import Defect
+from vlrft.data.tables import SUFFIXES, read_table
+from vlrft.schema import DataError
+from vlrft.schema.short_message import short_message
+
+MAX_NAME = 200  # characters of a file's name in messages
+Unreadable = list[Defect]
+"""The rows of tables that could not be read so far, as a source collects them. A source without the list raises DataError
+at the first one."""
+
+
+class Files(Protocol):
+    """Files by relative name."""
+
+    @property
+    def label(self) -> str: ...
+
+    def names(self) -> tuple[str, ...]: ...
+
+    def open(self, name: str) -> BinaryIO: ...
+
+
+def split_rows(
+    files: Files, split: str, unreadable: Unreadable | None, *, single: bool
+) -> Iterator[Cells]:
+    """The rows of the split's tables, numbered over all of them. Rows that cannot be read are collected."""
+    number = 0
+    for name in _tables(files, split, single=single):
+        for item in _read(files, name):
+            if not isinstance(item, UnreadableRows):
+                row = TableRow(item)
+                row.number = number
+                number += 1
+                yield row
+                continue
+            if unreadable is None:
+                raise DataError(f"{item.place}: {item.why}")
+            lost = f"; {item.rows} rows are lost" if item.rows > 1 else ""
+            defect = Defect(id=item.place, reason="unreadable row", detail=f"{item.why}{lost}")
+            unreadable.append(defect)
+            number += item.rows
+
+
+def _read(files: Files, name: str) -> Iterator[Cells | UnreadableRows]:
+    """The rows of a table; one that cannot be read further ends with the reason."""
+    rows = 0
+    try:
+        with files.open(name) as file:
+            for item in read_table(file, name):
+                yield item
+                rows += 1
+    except DataError as e:
+        yield UnreadableRows(place=name, why=str(e).removeprefix(f"{name}: "), rows=0)
+    except Exception as e:  # BadZipFile (CRC), zlib.error, MemoryError, OSError, …
+        place = f"{name}, after row {rows}" if rows else name
+        yield UnreadableRows(place=place, why=short_message(e), rows=0)
+
+
+def _tables(files: Files, split: str, *, single: bool) -> list[str]:
+    """The split's tables: a file given alone, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; if there are none
+    of these, `pets37_test.jsonl`, `test_2d.parquet`."""
+    tables = [n for n in files.names() if PurePosixPath(n).suffix.lower() in SUFFIXES]
+    matches = tables if single else [n for n in tables if _is_of_split(n, split)]
+    matches = matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
+    if not matches:
+        raise DataError(
+            f"{files.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
+            f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
+        )
+    return matches
+
+
+def _is_of_split(name: str, split: str) -> bool:
+    path = PurePosixPath(name)
+    stem = path.stem
+    return stem == split or stem.startswith(f"{split}-") or split in path.parts[:-1]
+
+
+def short_name(name: str) -> str:
+    """A file's name in messages."""
+    return repr(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]} …")
