@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from vlrft.grading.math.signs import to_latex
-from vlrft.grading.math.units import MARKED, POWERS, UNITS
+from vlrft.grading.math.unit_names import MARKED, POWERS, UNITS
 from vlrft.grading.reading import MAX_ANSWER
 
 _UNSEEN = """

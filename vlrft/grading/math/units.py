@@ -1,144 +1,174 @@
-"""The unit after a value: the names that answers use for a unit, and its canonical name. No conversion."""
+"""Splits the unit off a value: `9.8 \\text{ m/s}^2` is 9.8 and `m·s^-2`. No conversion."""
 
 from __future__ import annotations
 
-_NAMES = {
-    "m": "meter meters metre metres 米",
-    "cm": "cm centimeter centimeters centimetre centimetres 厘米",
-    "mm": "mm millimeter millimeters millimetre millimetres 毫米",
-    "dm": "dm decimeter decimeters 分米",
-    "km": "km kilometer kilometers kilometre kilometres 千米 公里",
-    "in": "in inch inches",
-    "ft": "ft foot feet",
-    "yd": "yd yard yards",
-    "mi": "mi mile miles",
-    "nmi": "nmi 海里",
-    "s": "sec second seconds 秒",
-    "min": "min minute minutes 分钟",
-    "h": "hr hrs hour hours 小时",
-    "d": "day days 天",
-    "wk": "week weeks",
-    "yr": "yr year years 年",
-    "kg": "kg kilogram kilograms 千克 公斤",
-    "g": "gram grams 克",
-    "mg": "mg milligram milligrams",
-    "L": "liter liters litre litres 升",
-    "mL": "mL ml milliliter milliliters 毫升",
-    "Hz": "Hz hertz",
-    "°": "degree degrees deg 度",
-    "rad": "rad radian radians",
-    "%": "percent",
-    "$": "dollar dollars usd 美元",
-    "¢": "cent cents",
-    "€": "euro euros",
-    "£": "pound pounds",
-    "元": "yuan 元",
-    "N": "newton newtons 牛",
-    "J": "joule joules 焦耳",
-    "kJ": "kJ kilojoule kilojoules",
-    "W": "watt watts 瓦",
-    "kW": "kW kilowatt kilowatts",
-    "V": "volt volts 伏",
-    "A": "ampere amperes amp amps 安",
-    "K": "kelvin kelvins",
-    "C": "coulomb coulombs",
-    "Pa": "Pa pascal pascals",
-    "kPa": "kPa kilopascal kilopascals",
-    "atm": "atm atmosphere atmospheres",
-    "Ω": "ohm ohms",
-    "mol": "mol mole moles",
-    "cal": "cal calorie calories",
-    "kcal": "kcal kilocalorie kilocalories",
-    "eV": "eV electronvolt electronvolts",
-    "erg": "erg ergs",
-    "nm": "nm nanometer nanometers nanometre nanometres",
-    "ms": "ms millisecond milliseconds",
-    "lb": "lb lbs",
-    "oz": "oz ounce ounces",
-    "gal": "gal gallon gallons",
-    "acre": "acre acres",
-    "unit": "unit units",
-}
-_SHORT = ("m", "s", "h", "g", "L", "d", "N", "J", "W", "V", "A", "K", "C")
+import re
+from collections import Counter
 
-_SPEEDS = {"mph": "mi/h", "kph": "km/h"}
+from vlrft.grading.math.unit_names import MARKED, POWERS
 
-UNITS = {alias: name for name, aliases in _NAMES.items() for alias in aliases.split()} | _SPEEDS
-"""Name -> canonical name, for every name that differs from a product of symbols even without a mark around it."""
-
-MARKED = UNITS | {name: name for name in _SHORT}
-"""Name -> canonical name, for every name of a unit inside `\\text{…}` and `\\mathrm{…}`: single letters too."""
-
+MAX_TOKENS = 40  # of a unit
 _FUNCTIONS = {r"\sin", r"\cos", r"\tan", r"\cot", r"\sec", r"\csc"}
+_DEGREES = (["^", r"\circ"], ["^", "{", r"\circ", "}"])
+_WORD = re.compile(r"[^\s/^*·]+|[/^]")
+_POWERS_AFTER = {"squared": 2, "cubed": 3}
+_DIGITS = {
+    "binary": 2,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+}
+_BASES = {str(base): base for base in range(2, 17)} | _DIGITS
 
-MAX_UNIT = 60  # characters
-
-POWERS = {"square": 2, "sq": 2, "cubic": 3, "平方": 2, "立方": 3}
+Factors = list[tuple[str, int]]  # name, power
 
 
 def split_unit(tokens: list[str]) -> tuple[list[str], str]:
     """The tokens of the value, and the unit's name; a currency is before or after the value."""
     if tokens[0] in ('"$', "€", "£"):
         return tokens[1:], tokens[0].removeprefix('"')
-    body, power = list(tokens), ""
-    bare = [token for token in tokens if token not in ("{", "}")]
-    if len(bare) == 3 and bare[1] == "_" and _is_in_base(bare[0], bare[2]):
-        return [bare[0]], f"base {bare[2]}"
-    if len(body) > 2 and body[-1] == "^":
-        body.pop()  # cm^2^
-    raised = next((k for k in range(len(body) - 1, max(0, len(body) - 6), -1) if body[k] == "^"), 0)
-    per_unit = raised > 3 and body[raised - 2] == "/" and body[raised - 3][0] == '"'
-    if raised > 1 and (per_unit or body[raised - 1][0] == '"'):
-        power = "".join(token for token in body[raised + 1 :] if token not in ("{", "}"))
-        body = body[:raised]
-        if not power.removeprefix("-").isdigit():
-            return tokens, ""
+    if base := _base(tokens):
+        return base
+    body = tokens[:-1] if len(tokens) > 2 and tokens[-1] == "^" else tokens  # cm^2^
     if len(body) > 2 and body[-2:] == ["'", "'"] and body[-3][0].isdigit():
         return body[:-2], "″"
-    if len(body) > 1 and body[-1] in ("%", "€", "£"):
-        return body[:-1], body[-1]
-    for tail in (["^", r"\circ"], ["^", "{", r"\circ", "}"]):
+    if len(body) > 1 and body[-1] in ("%", "€", "£", '"$'):
+        return body[:-1], body[-1].removeprefix('"')
+    for tail in _DEGREES:
         if len(body) > len(tail) and body[-len(tail) :] == tail and not _FUNCTIONS & set(body):
             return body[: -len(tail)], "°"  # of the whole: 45/2°
     if body[-1] in ("C", "F", '"C', '"F') and r"\circ" in body[-3:]:
         return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1][-1]
-    if len(body) > 3 and body[-2] == "/" and body[-3][0] == '"':
-        per = _unit_name(f"{body[-3][1:]}/{body[-1].removeprefix(chr(34))}")
-        return (body[:-3], per + (f"^{power}" if power else "")) if per else (tokens, "")
-    if len(body) > 1 and body[-1][0] == '"':
-        name = _unit_name(body[-1][1:])
-        while (
-            name
-            and len(body) > 2
-            and body[-2][0] == '"'
-            and _unit_name(f"{body[-2][1:]} {body[-1][1:]}")
-        ):
-            name = _unit_name(f"{body[-2][1:]} {body[-1][1:]}")
-            body = [*body[:-2], f'"{body[-2][1:]} {body[-1][1:]}']
-        if name:
-            return body[:-1], name + (f"^{power}" if power else "")
+    for start in range(max(1, len(body) - MAX_TOKENS), len(body)):
+        if body[start][0] == '"' or body[start] == r"\frac":
+            factors = _read_product(body[start:])
+            if factors:
+                return body[:start], _name(factors)
     return tokens, ""
 
 
-def _is_in_base(digits: str, base: str) -> bool:
-    return digits.isdigit() and base in map(str, range(2, 17)) and int(max(digits)) < int(base)
+def _base(tokens: list[str]) -> tuple[list[str], str] | None:
+    """The digits and the name of their base, in `1101_2` and `413_{\\text{five}}`."""
+    bare = [token for token in tokens if token not in ("{", "}")]
+    if len(bare) != 3 or bare[1] != "_" or not bare[0].isdigit():
+        return None
+    base = _BASES.get(bare[2].removeprefix('"'))
+    return ([bare[0]], f"base {base}") if base and int(max(bare[0])) < base else None
 
 
-def _unit_name(text: str) -> str:
-    """`square cm`, `cm^2` and `平方厘米` -> `cm^2`; `miles per hour` -> `mi/h`; "" for a text that is no unit."""
-    bare = text.strip(" .")
-    if len(bare) > MAX_UNIT:
-        return ""
-    for word, power in POWERS.items():
-        rest = bare.removeprefix(word).strip()
-        if rest != bare and rest in MARKED:
-            return f"{MARKED[rest]}^{power}"
-    of, sign, per = bare.replace(" per ", "/").partition("/")
-    if sign:
-        names = _unit_name(of), _unit_name(per)
-        return "/".join(names) if all(names) else ""
-    base, sign, exponent = bare.partition("^")
-    if sign:
-        name = _unit_name(base) if exponent in ("2", "3") else ""
-        return f"{name}^{exponent}" if name else ""
-    return MARKED.get(bare) or MARKED.get(bare.casefold(), "")
+def _name(factors: Factors) -> str:
+    powers: Counter[str] = Counter()
+    for name, power in factors:
+        powers[name] += power
+    if powers["°C"] or powers["°F"]:
+        del powers["°"]  # degrees Celsius
+    return "·".join(
+        name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items()) if power
+    )
+
+
+def _read_product(tokens: list[str]) -> Factors | None:
+    """The factors of `"m / s ^ 2`, `"m \\cdot "s ^ { - 2 }` or `\\frac { "m } { "s ^ 2 }`; None when a token is none."""
+    factors: Factors = []
+    place, sign = 0, 1
+    while place < len(tokens):
+        token = tokens[place]
+        place += 1
+        if token in ("/", r"\cdot") and factors:
+            sign = -1 if token == "/" else 1
+            continue
+        read: Factors | None
+        if token == r"\frac":
+            read, place = _read_fraction(tokens, place)
+        else:
+            text = token[1:] if token[0] == '"' else token if sign < 0 else ""
+            if text in POWERS and place < len(tokens) and tokens[place][0] == '"':
+                text += " " + tokens[place][1:]
+                place += 1
+            read = _read_text(text)
+        if not read:
+            return None
+        power, place = _exponent(tokens, place)
+        *others, (name, last) = read  # m/s² is m/(s²)
+        factors += [(of, sign * count) for of, count in [*others, (name, last * power)]]
+        sign = 1
+    return factors
+
+
+def _read_fraction(tokens: list[str], place: int) -> tuple[Factors | None, int]:
+    """The factors of the fraction whose arguments begin at the place, and the place after them."""
+    parts = _arguments(tokens, place)
+    if parts is None:
+        return None, place
+    (top, bottom), place = parts
+    above, below = _read_product(top), _read_product(bottom)
+    if not above or not below:
+        return None, place
+    return [*above, *((name, -power) for name, power in below)], place
+
+
+def _arguments(tokens: list[str], place: int) -> tuple[tuple[list[str], list[str]], int] | None:
+    """The tokens in the next two pairs of braces, which hold no further braces but those of exponents."""
+    parts: list[list[str]] = []
+    for _ in range(2):
+        depth, start = 0, place
+        while place < len(tokens):
+            depth += (tokens[place] == "{") - (tokens[place] == "}")
+            place += 1
+            if depth == 0:
+                break
+        if depth or place - start < 3 or r"\frac" in tokens[start:place]:
+            return None
+        parts.append(tokens[start + 1 : place - 1])
+    return (parts[0], parts[1]), place
+
+
+def _exponent(tokens: list[str], place: int) -> tuple[int, int]:
+    """The exponent at the place and the place after it; 1 for none."""
+    if tokens[place : place + 1] != ["^"]:
+        return 1, place
+    end = place + 2
+    if tokens[place + 1 : place + 2] == ["{"]:
+        while end < len(tokens) and tokens[end] != "}":
+            end += 1
+        end += 1
+    elif tokens[place + 1 : place + 2] == ["-"]:
+        end += 1
+    digits = "".join(token for token in tokens[place + 1 : end] if token not in ("{", "}"))
+    return (int(digits), end) if re.fullmatch("-?[1-9]", digits) else (1, place)
+
+
+def _read_text(text: str) -> Factors | None:
+    """The factors of `square cm`, `cm^2`, `miles per hour`, `m s`; None for a text that is no unit."""
+    factors: Factors = []
+    words = _WORD.findall(text.strip(" .").replace(" per ", "/"))
+    power, sign = 1, 1
+    for before, word in zip(["", *words], words, strict=False):
+        raised = _POWERS_AFTER.get(word, int(word) if re.fullmatch("-?[1-9]", word) else 0)
+        if factors and (word in _POWERS_AFTER or before == "^"):
+            factors[-1] = (factors[-1][0], factors[-1][1] * raised)
+            if not raised:
+                return None
+        elif word == "/" and factors:
+            sign = -1
+        elif word.strip(".") in POWERS:
+            power = POWERS[word.strip(".")]
+        elif word != "^" or not factors:
+            prefix = next((name for name in ("平方", "立方") if word.startswith(name)), "")
+            name = _canonical(word.removeprefix(prefix).strip("."))
+            if not name:
+                return None
+            of, slash, per = name.partition("/")
+            power *= sign * POWERS.get(prefix, 1)
+            factors += [(of, power), (per, -power)] if slash else [(of, power)]
+            power, sign = 1, 1
+    return factors if power == sign == 1 else None
+
+
+def _canonical(word: str) -> str:
+    return MARKED.get(word) or MARKED.get(word.casefold(), "")

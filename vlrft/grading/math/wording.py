@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vlrft.grading.math.notation import TEXT_COMMANDS, strip_typesetting, tokenize
-from vlrft.grading.math.units import UNITS
+from vlrft.grading.math.unit_names import UNITS
 
 _WORDS = re.compile(
     r"\(?[^\W\d_][^\W\d_ .,'’-]*(?:[ .,'’-]+[^\W\d_]+)*\)?|[^\W\d_]{3,}(?:,? [^\W\d_]{3,}|,? [0-9]{1,4})+"
