@@ -20,7 +20,7 @@ def read_finite(value: object) -> float:
         return value
     kind = type(value).__name__
     try:
-        number = value.tolist() if hasattr(value, "tolist") else value
+        number = getattr(value, "tolist", lambda: value)()
         real = float(number) if isinstance(number, Real) else None
     except OverflowError:
         raise ValueError(f"a number beyond ±{LARGEST:g} ({kind})") from None
