@@ -15,6 +15,7 @@ from torch import Tensor
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config import UpdateConfig
+from vlrft.distributed.agreement import require_agreement
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import build_engine
 from vlrft.policy.load import load_policy
@@ -88,7 +89,18 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
             results[f"{split}/{name}"] = gradient(policy, shared, ALGORITHMS[name], ranks)
     results["first"] = results_of_first(ranks)
     results["broken"] = broken(policy, groups, ranks)
+    results["disagreement"] = disagreement(ranks)
     return results
+
+
+def disagreement(ranks: Ranks) -> list[str]:
+    """What a rank says that has another value than the others, and one that has the same."""
+    require_agreement(ranks, {"seed": "0"})
+    try:
+        require_agreement(ranks, {"seed": "0", "lr": str(0.1 + ranks.rank)})
+    except ConfigError as e:
+        return e.mistakes
+    return []
 
 
 def broken(policy: Policy, groups: Sequence[Group], ranks: Ranks) -> list[str]:
@@ -177,3 +189,8 @@ def test_a_log_prob_that_is_not_finite_on_one_rank_skips_the_step_on_both(
     assert pair[1]["broken"] == [message]
     assert message.startswith("rank 1: log-probs: not finite")
     assert message.endswith("['which?']")
+
+
+def test_ranks_that_disagree_stop_with_the_same_lines(pair: list[dict[str, Any]]) -> None:
+    assert pair[0]["disagreement"][0] == "lr differs between ranks: 0.1 on rank 0; 1.1 on rank 1"
+    assert pair[1]["disagreement"] == pair[0]["disagreement"]

@@ -14,6 +14,10 @@ from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import PluginError, VlrftError
 from vlrft.schema.short_message import short_message
 
+FILE_MODULE = (
+    "vlrft_file_"  # the beginning of the module name of a file that was loaded by its path
+)
+
 
 def load_attribute(reference: str) -> object:
     """The attribute that `package.module:attribute` or `./file.py:attribute` refers to. Raises PluginError."""
@@ -55,7 +59,7 @@ def load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise PluginError(f"{path}: no such file")
     full = path.resolve()
-    name = f"vlrft_file_{hashlib.sha256(str(full).encode()).hexdigest()[:12]}"
+    name = f"{FILE_MODULE}{hashlib.sha256(str(full).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, full)

@@ -28,6 +28,7 @@ from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
+from vlrft.trainer.rank_facts import compare_tasks, compare_weights
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
@@ -63,6 +64,9 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     tasks = (*(stage.loaded for stage in settings), eval_task)
     for loaded in tasks:
         loaded.refuse_unreadable_gold_answers()
+    compare_tasks(
+        ranks, {**{f"stage {s.name}": s.loaded for s in settings}, "the evaluation": eval_task}
+    )
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
     torch.manual_seed(config.seed)
@@ -78,6 +82,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         torch.manual_seed(seed_from(config.seed, ranks.rank))
     for loaded in tasks:
         loaded.refuse_other_resize(policy.chat.resize)
+    compare_weights(ranks, policy.model.named_parameters())
     rollout = build_rollout_engine(config.rollout, policy)
     ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(
@@ -126,6 +131,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         if checkpoint is None:
             ranks.run_on_first(lambda: refuse_lost_checkpoints(run))
         log.resume_from(run.step, fresh=checkpoint is None)
+        compare_weights(ranks, policy.model.named_parameters())
     rollout.load_weights(policy.weights(), run.step)
     return run
 

@@ -16,6 +16,7 @@ from vlrft.reporting.html.page import write_report
 from vlrft.schema.errors import TrainingStopped
 from vlrft.tracing.phases import work_on
 from vlrft.trainer.divergence import stopping_at_divergence
+from vlrft.trainer.rank_facts import compare_settings
 from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.stage import Stage
@@ -26,6 +27,7 @@ from vlrft.trainer.update import Skipped, update
 def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
     """Trains all stages and writes report.html; returns the run's folder."""
     with rank_session(config) as ranks:
+        compare_settings(ranks, config, out=out, resume=resume, overwrite=overwrite)
         run = open_run(config, out, ranks, resume=resume, overwrite=overwrite)
         with run.folder:
             try:
