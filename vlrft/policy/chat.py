@@ -94,6 +94,10 @@ class Chat:
         self._check_image_count(messages, images, where)
         return self._with_images(self._text_ids(tuple(messages), where), images, where)
 
+    def count_text_tokens(self, messages: Sequence[Message], *, name: str = "") -> int:
+        """The number of tokens of `render`'s prompt if each image were one token. Raises DataError as `render`."""
+        return len(self._text_ids(tuple(messages), f"{name}: " if name else ""))
+
     @phase("render")
     def follow(
         self,

@@ -19,6 +19,7 @@ from vlrft.reporting.files import read_log
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST, METRICS
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
+from vlrft.rollout.long_prompts import refuse_long_prompts
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import load_task
 from vlrft.schema.errors import ConfigError
@@ -83,6 +84,11 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     for loaded in tasks:
         loaded.refuse_other_resize(policy.chat.resize)
     compare_weights(ranks, policy.model.named_parameters())
+    for stage in settings:
+        if stage.algorithm.answers == "sampled":
+            limit = stage.config.rollout.max_prompt_tokens
+            refuse_long_prompts(stage.loaded, policy.chat, limit)
+    refuse_long_prompts(eval_task, policy.chat, config.rollout.max_prompt_tokens, config.eval.limit)
     rollout = build_rollout_engine(config.rollout, policy)
     ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(

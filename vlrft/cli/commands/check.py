@@ -10,6 +10,8 @@ from importlib.util import find_spec
 
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.config.load import task_config
+from vlrft.data import RowSamples
+from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text, gold_turns, grade_gold_answer, walk
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
             f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
         )
         print_some(wrong)
+        if note := note_spelled_tokens(loaded, args.limit):
+            print(f"  {note}")
         if number == 0:
             try:
                 show_prompt(loaded)
@@ -48,6 +52,15 @@ def run(args: argparse.Namespace) -> int:
                 if not wrong:
                     raise
     return 1 if failures else 0
+
+
+def note_spelled_tokens(loaded: LoadedTask, limit: int | None) -> str:
+    """A line on the rows that spell a control token; empty where none does, and for a task that reads no rows."""
+    spelled = SpelledTokens()
+    rows = loaded.samples.rows if isinstance(loaded.samples, RowSamples) else ()
+    for row in rows[:limit]:
+        spelled.look_at(row)
+    return spelled.note
 
 
 def print_some(lines: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from vlrft.cli.outputs import refuse_existing
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
+from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
@@ -49,9 +50,10 @@ def run_prepare(args: argparse.Namespace) -> None:
             done += 1
             continue
         source = task.load.source(split, options)
+        spelled = SpelledTokens()
         try:
             prepared = prepare(
-                task.load.rows(source, split, options),
+                spelled.watch(task.load.rows(source, split, options)),
                 task=task.name,
                 split=split,
                 where=source.label,
@@ -69,6 +71,8 @@ def run_prepare(args: argparse.Namespace) -> None:
         print(f"{split}: {prepared.rows} rows{again}")
         for reason, count in prepared.defects.items():
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
+        if spelled.note:
+            print(f"  {spelled.note}")
     if not done:
         raise DataError(f"task {task.name}: no split could be prepared")
 

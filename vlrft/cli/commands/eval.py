@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     from vlrft.evaluation.rollouts import play_evaluation
     from vlrft.policy.load import load_policy
     from vlrft.rollout.engines import build_rollout_engine
+    from vlrft.rollout.long_prompts import refuse_long_prompts
 
     transformers_logging.disable_progress_bar()
     loaded = load_task(task, decoding.split)
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> None:
         )
     policy = load_policy(model, device=pick_device("auto"))
     loaded.refuse_other_resize(policy.chat.resize)
+    refuse_long_prompts(loaded, policy.chat, rollout.max_prompt_tokens, decoding.limit)
     engine = build_rollout_engine(rollout, policy)
     engine.load_weights(policy.weights(), 0)
 
