@@ -56,7 +56,13 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     findings = judge_end(ended) + judge_kept(run_folder, foreign)
     trained = plan["command"] in ("resume", "overwrite") and ended.code == 0
     if trained:
-        findings += judge_equal(run_folder, expected("plain"))
+        told = (
+            victim.name == "metrics.jsonl" and victim.name in ended.err
+        )  # its rows are nowhere else
+        hashes = (
+            ("model.safetensors", "trainer/state.safetensors") if told else tuple(expected("plain"))
+        )
+        findings += judge_equal(run_folder, {name: expected("plain")[name] for name in hashes})
     name = f"{plan['damage']} {victim.relative_to(run_folder)}"
     findings = [Finding(outcome=f.outcome, text=f"{name}: {f.text}") for f in findings]
     return Result(findings=tuple(findings), shown=f"{name}: {shown_line(ended)}")

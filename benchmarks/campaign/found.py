@@ -7,6 +7,19 @@ from collections.abc import Mapping
 from benchmarks.campaign.case import Plan
 
 FOUND: Mapping[str, tuple[tuple[str, Plan], ...]] = {
+    "damage": (
+        (
+            "a line of something else in a log",
+            {"file": 0.94, "damage": "append", "place": 0.6, "bit": 0, "unfinished": True, "command": "resume"},
+        ),
+    ),
+    "folders": (
+        ("--overwrite took the files of others", {"place": "run with foreign files", "flags": ["--overwrite"]}),
+        ("a name that is not UTF-8 failed after the training", {"place": "surrogate", "flags": []}),
+    ),
+    "rewards": (
+        ("10**400", {"misdeed": "huge", "workers": 1, "time_limit": 2.0, "on_error": "zero", "call": 0}),
+    ),
     "settings": (
         ("YAML nested 3,000 deep was a RecursionError", {"overrides": ["rollout.top_p=" + "[" * 3000]}),
     ),

@@ -23,6 +23,7 @@ def main() -> None:
         from vlrft.testing.hostile_parsing import PARSERS, try_parser
 
     parser = PARSERS[name]
+    try_parser(parser, parser.examples[0].encode())  # its imports are no content's time
     folder = Path(corpus)
     folder.mkdir(parents=True, exist_ok=True)
     for k, text in enumerate(parser.examples):

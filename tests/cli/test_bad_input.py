@@ -132,6 +132,17 @@ CASES = {
 }
 
 
+def test_a_path_whose_bytes_are_not_utf8_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run in it could not be reported: its pages name it."""
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "c.yaml", "--out", "a\udcffb"])
+    assert caught.value.code == 2
+    assert "argument --out: not UTF-8" in capsys.readouterr().err
+    assert not list(here.glob("a*b"))
+
+
 @pytest.mark.parametrize("option", ["--out", "--json", "--html", "--predictions"])
 def test_an_empty_path_is_not_the_current_folder(
     option: str, here: Path, capsys: pytest.CaptureFixture[str]

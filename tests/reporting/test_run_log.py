@@ -116,3 +116,22 @@ def test_each_failed_episode_is_reported_and_a_failed_reward_once(
     messages = capsys.readouterr().err.splitlines()
     assert messages.count("sample a: gone") == 2
     assert sum("took too long; it counts 0.0" in line for line in messages) == 1
+
+
+def test_a_resumed_run_says_which_steps_its_metrics_lack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(f'{{"stage": "gpg", "step": {k}}}\n' for k in (2, 5, 6, 9, 11)))
+    log(tmp_path).resume_from(10, fresh=False)
+    assert "has no rows of the steps 1, 3 to 4, 7 to 8, 10: the report" in capsys.readouterr().err
+
+
+def test_a_resumed_run_whose_metrics_are_whole_says_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(f'{{"stage": "gpg", "step": {k}}}\n' for k in (1, 2, 3)))
+    log(tmp_path).resume_from(2, fresh=False)
+    log(tmp_path).resume_from(0, fresh=True)
+    assert capsys.readouterr().err == ""

@@ -9,9 +9,14 @@ from vlrft.schema.errors import ConfigError
 
 
 def path_argument(text: str) -> Path:
-    """The path that an option names; empty text, as of a variable that is not set, would be the current folder."""
+    """The path that an option names, refused where its text is empty, as of a variable that is not set: it would be the
+    current folder; or where its bytes are not UTF-8."""
     if not text.strip():
         raise argparse.ArgumentTypeError("empty; expected a path")
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise argparse.ArgumentTypeError(
+            "not UTF-8; configs and reports could not name such a path"
+        )
     return Path(text)
 
 

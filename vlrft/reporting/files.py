@@ -76,6 +76,16 @@ def drop_later_steps(run: Path, step: int) -> None:
         write_atomically(run / name, b"".join(lines))
 
 
+def missing_steps(run: Path, last: int) -> str:
+    """The steps from 1 to `last` of which metrics.jsonl has no row, as `1, 3 to 5`; empty where it has all."""
+    logged = {row["step"] for _, row in read_log(run, METRICS)}
+    missing = sorted(set(range(1, last + 1)) - logged)
+    starts = [step for k, step in enumerate(missing) if missing[k - 1 : k] != [step - 1]]
+    ends = [step for k, step in enumerate(missing) if missing[k + 1 : k + 2] != [step + 1]]
+    pairs = zip(starts, ends, strict=True)
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in pairs)
+
+
 def rename_metrics(run: Path) -> None:
     """Replaces the old names of metrics in a run's `metrics.jsonl`; a file without any is left untouched."""
     rows = [row for _, row in read_log(run, METRICS)]

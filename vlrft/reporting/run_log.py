@@ -18,6 +18,7 @@ from vlrft.reporting.console import Console
 from vlrft.reporting.files import (
     ImageStore,
     drop_later_steps,
+    missing_steps,
     read_summary,
     rename_metrics,
     write_summary,
@@ -75,6 +76,10 @@ class RunLog:
         old = read_summary(self.run, "seconds", "evals")
         drop_later_steps(self.run, last_step)
         rename_metrics(self.run)
+        if missing := missing_steps(self.run, last_step):
+            self.message(
+                f"{self.run / METRICS} has no rows of the steps {missing}: the report lacks them"
+            )
         if old is not None and not fresh:
             self.summary["seconds"] = old["seconds"]
             self.summary["evals"] = [e for e in old["evals"] if e["step"] <= step]

@@ -13,7 +13,7 @@ from tests.reporting.html.runs import rollout, write
 from vlrft.reporting.html.page import summary_table, write_report
 from vlrft.reporting.html.run_data import read_run
 from vlrft.schema import DataError
-from vlrft.schema.errors import StoredFileError
+from vlrft.schema.errors import ConfigError, StoredFileError
 
 
 def test_the_page_is_self_contained_and_escapes_texts_of_models(run: Path) -> None:
@@ -158,3 +158,10 @@ def test_a_summary_that_no_run_wrote_is_named(run: Path, text: str) -> None:
     (run / "summary.json").write_text(text)
     with pytest.raises(StoredFileError, match=r"summary.json: not as a run writes it"):
         write_report(run)
+
+
+@pytest.mark.parametrize("text", [b"task: {name: [\n", b"task: \xff\n", b"[1]\n", b""])
+def test_a_config_that_is_none_is_named(run: Path, text: bytes) -> None:
+    (run / "config.yaml").write_bytes(text)
+    with pytest.raises(ConfigError, match=r"config\.yaml: "):
+        read_run(run)

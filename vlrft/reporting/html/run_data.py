@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from vlrft.config.renamed import migrate_metrics
+from vlrft.config.yaml_tree import read_tree
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.reporting.files import read_log, read_summary
 from vlrft.reporting.run_folder.names import CONFIG, EVALS, METRICS, ROLLOUTS, VALUES
@@ -65,7 +64,7 @@ def read_run(run: Path) -> RunData:
         raise DataError(f"{run}: no run here (config.yaml is missing)")
     summary = read_summary(run) or {}
     records = _lines(run, EVALS)
-    settings = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+    settings = read_tree(config)
     published: JsonRow = settings.get("published") or {}
     last = _evaluation_key(records[-1]) if records else None
     return RunData(
