@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from vlrft.config.strict import strict
-from vlrft.schema.ranges import Positive, PositiveFloat, Range, UnitInterval
+from vlrft.schema.ranges import Positive, PositiveFloat, Range
 
 # A family is a file of policy/families; the files are listed here, not imported.
 _FAMILY_FILES = (Path(__file__).parents[1] / "policy" / "families").glob("[!_]*.py")
@@ -18,6 +18,7 @@ else:
 
 Width = Annotated[int, Range(ge=1, le=16_384)]
 Layers = Annotated[int, Range(ge=1, le=256)]
+Pixels = Annotated[int, Range(ge=1, le=2**24)]  # small images are enlarged to as many
 
 
 @strict
@@ -57,7 +58,7 @@ class LoraConfig:
     """Rank of each adapter."""
     alpha: Positive = 32
     """Scale: an adapter's output is multiplied by alpha / rank."""
-    dropout: UnitInterval = 0.0
+    dropout: Annotated[float, Range(ge=0, lt=1)] = 0.0
     """Dropout on the adapters' inputs in the update."""
     target_modules: str | tuple[str, ...] = "all-linear"
     """Modules that get an adapter: `all-linear`, a regular expression, or a list of name endings such as `[q_proj, v_proj]`."""
@@ -82,9 +83,14 @@ class PolicyConfig:
     """Parameters that are not trained: `vision`, `projector`, `language`, or patterns of names such as `*.layers.0.*`."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of the weights."""
-    min_pixels: Positive | None = None
+    min_pixels: Pixels | None = None
     """Smallest area of an image; smaller ones are enlarged. null: as the model's image processor has it."""
     max_pixels: Positive | None = None
     """Largest area of an image; larger ones are reduced. null: as the model's image processor has it."""
     trust_remote_code: bool = False
     """Run model code that the hub's repository brings. It can do anything on this machine."""
+
+    def __post_init__(self) -> None:
+        low, high = self.min_pixels, self.max_pixels
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"min_pixels {low}, more than max_pixels {high}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from vlrft.distributed.device import pick_dtype
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names
+from vlrft.policy.model_files import reading, try_chat
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
@@ -65,10 +67,15 @@ def load_policy(
         vision = vision_family(model)
         processor = None
         if vision is not None:
-            processor = load_image_processor(source, trust_remote_code=trust)
-    if vision is not None:
-        vision.set_pixel_bounds(processor, config.min_pixels, config.max_pixels)
-    chat = _chat(model, tokenizer, processor, vision)
+            with reading(source, "its image processor cannot be loaded"):
+                processor = load_image_processor(source, trust_remote_code=trust)
+    problem = "its tokenizer or its image processor cannot be used"
+    with nullcontext() if config.model is None else reading(config.model, problem):
+        if vision is not None:
+            vision.set_pixel_bounds(processor, config.min_pixels, config.max_pixels)
+        chat = _chat(model, tokenizer, processor, vision)
+    if config.model is not None:
+        try_chat(chat, config.model)
     model = model.to(device)
     if config.lora is not None:
         with torch.random.fork_rng(devices=[]):

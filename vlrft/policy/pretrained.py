@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from vlrft.policy.families import mismatches, vision_families, vision_family
+from vlrft.policy.model_files import reading
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -24,7 +24,7 @@ def load_model(
     import transformers
 
     _check_folder(source)
-    try:
+    with reading(source):
         config = transformers.AutoConfig.from_pretrained(
             source, trust_remote_code=trust_remote_code
         )
@@ -41,10 +41,6 @@ def load_model(
             use_safetensors=True,
             output_loading_info=True,
         )
-    except ConfigError:
-        raise
-    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as e:
-        raise _unusable(source, e) from None
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise ConfigError(
@@ -90,10 +86,8 @@ def load_tokenizer(source: str, *, trust_remote_code: bool = False) -> Any:
     """The tokenizer with its chat template. Raises ConfigError when either is missing."""
     from transformers import AutoTokenizer
 
-    try:
+    with reading(source, "its tokenizer cannot be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError) as e:
-        raise _unusable(source, e) from None
     if tokenizer.chat_template is None:
         raise ConfigError(
             [f"policy.model={source}: its tokenizer has no chat template; add chat_template.jinja"]
@@ -120,9 +114,3 @@ def _not_supported(source: str, config: Any, reason: str) -> ConfigError:
             f"families {families}, and text-only causal language models with full attention"
         ]
     )
-
-
-def _unusable(source: str, error: Exception) -> ConfigError:
-    """An error with the first line of transformers' message."""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return ConfigError([f"policy.model={source}: cannot be loaded: {reason}"])

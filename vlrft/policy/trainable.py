@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -76,7 +77,7 @@ def add_lora(model: Any, config: LoraConfig) -> Any:
         with warnings.catch_warnings():  # peft uses a name that transformers has deprecated
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             return get_peft_model(model, settings)
-    except ValueError as e:
+    except (ValueError, re.error) as e:  # no such modules; not a regular expression
         reason = str(e).splitlines()[0]
         raise ConfigError([f"policy.lora.target_modules: {targets!r}: {reason}"]) from None
 

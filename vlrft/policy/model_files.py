@@ -1,0 +1,83 @@
+"""A model's own files, which anybody may have written: whatever goes wrong when they are read or first used is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL import Image
+
+from vlrft.policy.chat import Chat
+from vlrft.schema import IMAGE, Message
+from vlrft.schema.errors import ConfigError
+
+TRIAL_WORD = "Hello"
+TRIAL_SIDE = 224  # pixels
+MAX_ENLARGED = 2**24  # pixels of a small image after its enlargement
+
+
+@contextmanager
+def reading(source: str, problem: str = "cannot be loaded") -> Iterator[None]:
+    """Turns every exception of libraries that read the files of a model into a ConfigError.
+
+    Of every kind, as there is no list of what they raise: KeyError for an unknown activation, ZeroDivisionError for a model
+    without heads, AttributeError for a list in place of a mapping.
+    """
+    try:
+        yield
+    except (ConfigError, MemoryError):
+        raise
+    except Exception as e:
+        raise ConfigError([f"policy.model={source}: {problem}: {_reason(e)}"]) from e
+
+
+def try_chat(chat: Chat, source: str) -> None:
+    """Renders a question, with an image where the model takes one. Raises ConfigError for a chat template or an image
+    processor that does not work."""
+    problem = "its tokenizer or its image processor cannot be used"
+    with reading(source, problem):
+        _check_resize(chat, source)
+    images = [] if chat.vision is None else [Image.new("RGB", (TRIAL_SIDE, TRIAL_SIDE))]
+    question = Message(role="user", content=(*([IMAGE] if images else []), TRIAL_WORD))
+    if chat.end_id is None:
+        raise ConfigError(
+            [f"policy.model={source}: its tokenizer has no token that ends a text (eos_token)"]
+        )
+    with reading(source, "its chat template cannot be used"):
+        text = chat.template.begin((question,))
+    if TRIAL_WORD not in text:
+        raise ConfigError(
+            [f"policy.model={source}: its chat template leaves out what the user says"]
+        )
+    with reading(source, problem):
+        prompt = chat.render((question,), images)
+        words = chat.tokenizer.decode(prompt.ids, skip_special_tokens=True)
+    if not words.strip():
+        raise ConfigError([f"policy.model={source}: its tokenizer has no tokens for text"])
+
+
+def _check_resize(chat: Chat, source: str) -> None:
+    resize = chat.resize
+    if resize is not None and resize.min_pixels > resize.max_pixels:
+        raise ConfigError(
+            [
+                f"policy.model={source}: images of at least {resize.min_pixels} and at most {resize.max_pixels} pixels; "
+                "set policy.min_pixels and policy.max_pixels"
+            ]
+        )
+    if resize is not None and resize.min_pixels > MAX_ENLARGED:
+        raise ConfigError(
+            [
+                f"policy.model={source}: its image processor enlarges every image to {resize.min_pixels} pixels or more; "
+                "set policy.min_pixels"
+            ]
+        )
+
+
+def _reason(error: Exception) -> str:
+    """The first line of the message, and the second where the first only announces it; with the kind of an exception whose
+    message says little."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    plain = isinstance(error, OSError | ValueError | RuntimeError) and text
+    return text if plain else f"{type(error).__name__} {text}".rstrip()
