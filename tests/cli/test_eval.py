@@ -14,6 +14,7 @@ from tests.conftest import Tiny
 from vlrft.cli.main import main
 from vlrft.config import RolloutConfig
 from vlrft.config.load import equals_sections
+from vlrft.data.writer_lock import lock
 from vlrft.evaluation.evaluate import grade_samples
 from vlrft.schema import Record
 
@@ -125,6 +126,38 @@ def test_an_evaluation_that_an_earlier_version_started_resumes(
     assert evaluate("out") == 0
     assert settings.read_text() == text
     assert len(rows(tmp_path / "out.records.jsonl")) == 5
+
+
+def test_files_of_others_and_of_a_live_evaluation_are_not_written(
+    evaluate: Evaluate, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, records = tmp_path / "out.settings.yaml", tmp_path / "out.records.jsonl"
+    for file, content in ((settings, "lr: 3"), (records, '{"id": 1, "song": "a"}\n')):
+        file.write_text(content)
+        for flags in ([], ["--overwrite"]):
+            assert evaluate("out", *flags) == 2
+            assert f"{file} exists, and vlrft did not write it" in capsys.readouterr().err
+        assert file.read_text() == content
+        file.unlink()
+    with lock(tmp_path / ".out.vlrft-lock", "out.json"):
+        assert evaluate("out") == 2
+        assert "is being written by process" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    (tmp_path / "dir.json").mkdir()
+    assert evaluate("dir", "--overwrite") == 2
+    assert evaluate("x" * 300) == 2
+    assert "cannot be written (File name too long)" in capsys.readouterr().err
+
+
+def test_the_records_of_a_finished_evaluation_outlive_one_that_cannot_begin(
+    evaluate: Evaluate, tmp_path: Path
+) -> None:
+    assert evaluate("out") == 0
+    before = {p.name: p.read_bytes() for p in tmp_path.glob("out*")}
+    assert evaluate("out", "--overwrite", "--split", "nowhere") != 0
+    assert evaluate("out", "--overwrite", "policy.attention=odd") != 0
+    assert evaluate("out", "--overwrite", "--model", str(tmp_path / "no_model")) != 0
+    assert {p.name: p.read_bytes() for p in tmp_path.glob("out*")} == before
 
 
 @pytest.mark.parametrize("text", ["", "rollout: [", "- 1", "rollout: {max_tokens: 0}", "other: {}"])

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from vlrft.cli.outputs import path_argument
 from vlrft.schema.ranges import MAX_SEED, Range
 
 CONFIG = "a YAML file, or a name that `vlrft list configs` prints"
@@ -22,6 +21,18 @@ GRADERS = ("official", "strict", "both")
 COUNT = Range(ge=1)  # of samples or ranks
 
 AddCommand = Callable[[str, str], argparse.ArgumentParser]  # name, one-line description
+
+
+def path_argument(text: str) -> Path:
+    """The path that an option names, refused where its text is empty, as of a variable that is not set: it would be the
+    current folder; or where its bytes are not UTF-8."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("empty; expected a path")
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise argparse.ArgumentTypeError(
+            "not UTF-8; configs and reports could not name such a path"
+        )
+    return Path(text)
 
 
 def number(kind: type[int] | type[float], allowed: Range) -> Callable[[str], float]:

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
+from vlrft.evaluation.result_files import holds_records, records_path
 from vlrft.schema.errors import ConfigError
 
 
-def path_argument(text: str) -> Path:
-    """The path that an option names, refused where its text is empty, as of a variable that is not set: it would be the
-    current folder; or where its bytes are not UTF-8."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("empty; expected a path")
-    if not text.isascii() and text != text.encode(errors="replace").decode():
-        raise argparse.ArgumentTypeError(
-            "not UTF-8; configs and reports could not name such a path"
-        )
-    return Path(text)
+def claim_file(
+    path: Path | None, option: str, *, overwrite: bool, inputs: Iterable[Path] = ()
+) -> None:
+    """Makes the folder of the file that `option` names, before the work whose result it gets.
 
-
-def refuse_existing(path: Path | None, option: str, *, overwrite: bool) -> None:
-    """Raises ConfigError where the file that `option` names exists and may not be overwritten, or cannot be written."""
+    Raises ConfigError where the file exists and may not be overwritten, is one of `inputs`, or cannot be written.
+    """
     if path is None:
         return
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         exists = path.exists() or path.is_symlink()
+        read = any(path.exists() and file.exists() and path.samefile(file) for file in inputs)
     except OSError as e:
-        raise ConfigError([f"{option}: cannot be written ({e.strerror}): {path}"]) from None
+        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}…"
+        raise ConfigError([f"{shown}: cannot be written ({e.strerror})"]) from None
     if path.is_dir():
         raise ConfigError([f"{path} is a folder; give a file as {option}"])
+    if read:
+        raise ConfigError([f"{path} is read by this command; use another {option}"])
     if exists and not overwrite:
         raise ConfigError([f"{path} exists; use --overwrite or another {option}"])
+
+
+def refuse_foreign_records(out: Path) -> Path:
+    """The path of the records next to the results in `out`. Raises ConfigError where it is a file without records, which
+    is not vlrft's to replace."""
+    path = records_path(out)
+    if path.exists() and not holds_records(path):
+        raise ConfigError([f"{path} exists, and vlrft did not write it; use another --json"])
+    return path

@@ -99,6 +99,12 @@ class WriterLock:
                 self.path.unlink()
         os.close(handle)
 
+    def __enter__(self) -> WriterLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def forget(self) -> None:
         """Closes the file in a fork of the holder, so that the lock ends with the holder."""
         handle, self._handle = self._handle, None

@@ -80,6 +80,19 @@ def read_records(path: Path) -> list[Record]:
     return records
 
 
+def holds_records(path: Path) -> bool:
+    """Whether a file is empty or begins with a record."""
+    with path.open("rb") as file:
+        line = file.readline()
+    if not line.endswith(b"\n"):  # empty, or its writer was killed
+        return not line or line.startswith(b'{"id"')
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and {"id", "output", "extracted"} <= row.keys()
+
+
 def _turn_to_json(text: str, turn: Turn) -> dict[str, Any]:
     """A turn without its images."""
     outcome = {"reward": turn.reward, "penalty": turn.penalty, "valid": turn.valid}

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vlrft.cli.outputs import refuse_existing
+from vlrft.cli.outputs import claim_file
 from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records
@@ -16,7 +16,7 @@ from vlrft.schema import DataError, Record
 
 
 def run(args: argparse.Namespace) -> None:
-    refuse_existing(args.json, "--json", overwrite=args.overwrite)
+    claim_file(args.json, "--json", overwrite=args.overwrite, inputs=(args.before, args.after))
     before, results = read(args.before)
     after, _ = read(args.after)
     graders = [g for g in ("strict", "official") if g in before[0].grades and g in after[0].grades]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from vlrft.cli.outputs import refuse_existing
+from vlrft.cli.outputs import claim_file
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
 from vlrft.data.spelled_tokens import SpelledTokens
@@ -113,6 +113,7 @@ def parse_options(task: Task, options: dict[str, object]) -> object:
 def run_show(args: argparse.Namespace) -> None:
     overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
     config = task_config(args.task, overrides)
+    claim_file(args.html, "--html", overwrite=args.overwrite)
     sheets = []
     for split in args.split or find_task(config.name).splits:
         try:
@@ -133,6 +134,5 @@ def run_show(args: argparse.Namespace) -> None:
     if not sheets:
         raise DataError(f"task {config.name}: no split could be loaded")
     if args.html is not None:
-        refuse_existing(args.html, "--html", overwrite=args.overwrite)
         write_sheet(args.html, config.name, sheets)
         print(f"contact sheet: {args.html}")

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from vlrft.cli.outputs import refuse_existing
+from vlrft.cli.outputs import claim_file
+from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config import EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
-from vlrft.config.load import dump_sections, equals_sections, eval_config, load_config
-from vlrft.data.atomic import write_atomically
-from vlrft.data.jsonl import read_lines
+from vlrft.config.load import eval_config, load_config
 from vlrft.evaluation.evaluate import compute_metrics, grade_samples
 from vlrft.evaluation.result_files import (
     missing_metrics,
-    read_records,
-    records_path,
     table,
     write_records,
     write_results,
 )
 from vlrft.rollout.task import load_task
-from vlrft.schema import DataError, Group, Record, Sample
-from vlrft.schema.errors import ConfigError
+from vlrft.schema import DataError, Group, Sample
 
 
 def run(args: argparse.Namespace) -> None:
     out: Path | None = args.json
-    refuse_existing(out, "--json", overwrite=args.overwrite)
+    claim_file(out, "--json", overwrite=args.overwrite)
     task, model, rollout, decoding = settings(args)
-    partial = None
-    if out is not None:
-        sections = {"task": task, "policy": model, "rollout": rollout, "eval": decoding}
-        partial = PartialRecords(out, sections, restart=args.overwrite)
+    sections = {"task": task, "policy": model, "rollout": rollout, "eval": decoding}
+    with partial_records(out, sections, restart=args.overwrite) as partial:
+        evaluate(args, partial, task, model, rollout, decoding)
 
+
+def evaluate(
+    args: argparse.Namespace,
+    partial: PartialRecords | None,
+    task: TaskConfig,
+    model: PolicyConfig,
+    rollout: RolloutConfig,
+    decoding: EvalConfig,
+) -> None:
+    """Answers, grades, prints the metrics, and writes them with --json."""
     from transformers.utils import logging as transformers_logging
 
     from vlrft.distributed.device import pick_device
@@ -61,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     def play(chunk: Sequence[Sample]) -> list[Group]:
         return play_evaluation(loaded, chunk, engine, policy.chat, rollout, decoding)
 
-    records = partial.read(decoding.answers) if partial is not None else []
+    records = partial.begin(decoding.answers) if partial is not None else []
     if records:
         print(f"vlrft: resuming, {len(records)} answers already done", file=sys.stderr)
     total = len(samples) * decoding.answers
@@ -75,9 +80,9 @@ def run(args: argparse.Namespace) -> None:
     for line in missing_metrics(loaded.task, evaluation):
         print(f"vlrft: {line}", file=sys.stderr)
     print("\n".join(table(evaluation, graders)))
-    if out is not None:
+    if args.json is not None:
         about = {"task": task.name, "split": decoding.split, "model": args.model}
-        write_results(out, evaluation, graders, **about)
+        write_results(args.json, evaluation, graders, **about)
 
 
 def settings(
@@ -93,35 +98,3 @@ def settings(
     split = args.split or decoding.split
     limit = decoding.limit if args.limit is None else args.limit
     return task, model, rollout, replace(decoding, split=split, limit=limit)
-
-
-class PartialRecords:
-    """The records of an evaluation that may have been interrupted, and the file with its settings."""
-
-    def __init__(self, out: Path, sections: Mapping[str, object], *, restart: bool) -> None:
-        """`restart`: removes older records. Raises ConfigError for records of other settings, or an unwritable folder."""
-        self.path = records_path(out)
-        settings_file = out.with_name(f"{out.stem}.settings.yaml")
-        if restart or out.exists():
-            self.path.unlink(missing_ok=True)
-        old = settings_file.read_text(encoding="utf-8") if settings_file.exists() else ""
-        if self.path.exists() and not equals_sections(old, **sections):
-            raise ConfigError(
-                [
-                    f"{self.path} was started with other settings (see {settings_file}); "
-                    "use --overwrite or another --json"
-                ]
-            )
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            settings_file.write_text(dump_sections(**sections), encoding="utf-8")
-        except OSError as e:
-            raise ConfigError([f"{out}: cannot be written ({e.strerror})"]) from None
-
-    def read(self, answers: int) -> list[Record]:
-        """The records of all complete samples, `answers` each; removes those of an incomplete one from the file."""
-        if not self.path.exists():
-            return []
-        lines = [line + b"\n" for line, _ in read_lines(self.path)]
-        write_atomically(self.path, b"".join(lines[: len(lines) // answers * answers]))
-        return read_records(self.path)

@@ -8,7 +8,8 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from vlrft.cli.outputs import refuse_existing
+from vlrft.cli.outputs import claim_file
+from vlrft.data.atomic import write_atomically
 from vlrft.schema.errors import ConfigError
 
 NEXT = {
@@ -21,11 +22,10 @@ def run(args: argparse.Namespace) -> None:
     name, kind = args.name, args.kind
     refuse_bad_name(name)
     path: Path = args.out / f"{name}.py"
-    refuse_existing(path, "name or --out", overwrite=args.overwrite)
+    claim_file(path, "name or --out", overwrite=args.overwrite)
     template = (files("vlrft.cli") / "templates" / f"{kind}.py").read_text(encoding="utf-8")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(template.replace(f"my_{kind}", name), encoding="utf-8")
+        write_atomically(path, template.replace(f"my_{kind}", name).encode())
     except OSError as e:
         raise ConfigError([f"{path}: cannot be written ({e.strerror})"]) from None
     shown = str(path) if path.is_absolute() else f"./{path}"

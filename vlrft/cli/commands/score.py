@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.cli.outputs import refuse_existing
+from vlrft.cli.outputs import claim_file, refuse_foreign_records
 from vlrft.config.load import task_config
 from vlrft.data import RowSamples, open_source
+from vlrft.data.atomic import draft_path
 from vlrft.evaluation.evaluate import EVAL_CHUNK, compute_metrics
 from vlrft.evaluation.result_files import (
     missing_metrics,
-    records_path,
     table,
     write_records,
     write_results,
@@ -33,7 +33,10 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(
             [f"task {task.name} has no {unknown[0]} grader; it has {', '.join(task.graders)}"]
         )
-    refuse_existing(args.json, "--json", overwrite=args.overwrite)
+    inputs = (args.predictions,)
+    claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
+    stored = None if args.json is None else refuse_foreign_records(args.json)
+    claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)
     rows = list(read_predictions(args.predictions))
     loaded = load_if_needed(args, rows)
     samples = select_samples(loaded, rows) if loaded is not None else {}
@@ -49,10 +52,10 @@ def run(args: argparse.Namespace) -> None:
             f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
         )
     print("\n".join(table(evaluation, graders)))
-    if args.json is not None:
-        path = records_path(args.json)
-        path.unlink(missing_ok=True)
-        write_records(path, records)
+    if stored is not None:
+        draft = draft_path(stored.parent)
+        write_records(draft, records)
+        draft.replace(stored)
         about = {"task": task.name, "split": args.split, "predictions": str(args.predictions)}
         write_results(args.json, evaluation, graders, **about)
 

@@ -13,6 +13,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 from PIL.Image import Image
 
+from vlrft.data.atomic import write_atomically
 from vlrft.reporting.html.cards import MAX_PIXELS, Overlay, gold_overlays
 from vlrft.schema import IMAGE, Sample
 
@@ -64,7 +65,7 @@ def write_sheet(path: Path, task: str, splits: Sequence[tuple[str, Sequence[Samp
         cards = [_card(samples[i * len(samples) // count]) for i in range(count)]
         sections.append({"split": split, "n": len(samples), "cards": cards})
     page = pages.get_template("sheet.html").render(task=task, sections=sections)
-    path.write_text(page, encoding="utf-8")
+    write_atomically(path, page.encode("utf-8", "replace"))
 
 
 def question_text(sample: Sample) -> str:

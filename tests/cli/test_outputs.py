@@ -1,0 +1,82 @@
+"""Files that commands write: nothing is overwritten unasked, and no input is ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vlrft.cli.main import main
+
+ROW = {
+    "id": "a",
+    "output": "<answer>7</answer>",
+    "answer": "7",
+    "tags": {"answer": "count", "kind": "count"},
+}
+SCORE = ["score", "digits", "--predictions"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("p.jsonl").write_text(json.dumps(ROW) + "\n")
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_scoring_never_replaces_the_outputs_that_it_reads(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stored records are outputs as well, and the records of mine.json are mine.records.jsonl."""
+    stored = json.dumps({**ROW, "extracted": "7"}) + "\n"
+    Path("mine.records.jsonl").write_text(stored)
+    Path("link.json").symlink_to("p.jsonl")
+    before = contents(here)
+    for predictions, out in (
+        ("mine.records.jsonl", "mine.json"),
+        ("p.jsonl", "p.jsonl"),
+        ("p.jsonl", "link.json"),
+    ):
+        assert main([*SCORE, predictions, "--json", out, "--overwrite"]) == 2
+        assert "is read by this command" in capsys.readouterr().err
+    assert main([*SCORE, "p.jsonl", "--json", "mine.json"]) == 2
+    assert "mine.records.jsonl exists; use --overwrite" in capsys.readouterr().err
+    assert contents(here) == before
+    assert main([*SCORE, "p.jsonl", "--json", "new/mine.json"]) == 0
+    assert set(contents(here / "new")) == {"mine.json", "mine.records.jsonl"}
+
+
+def test_a_file_of_others_with_the_name_of_the_records_is_kept(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine.records.jsonl").write_text('{"song": "a"}\n')
+    before = contents(here)
+    assert main([*SCORE, "p.jsonl", "--json", "mine.json", "--overwrite"]) == 2
+    assert "exists, and vlrft did not write it" in capsys.readouterr().err
+    assert contents(here) == before
+
+
+def test_a_comparison_never_replaces_what_it_compares(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SCORE, "p.jsonl", "--json", "mine.json"]) == 0
+    before = contents(here)
+    compared = ["compare", "mine.json", "mine.json", "--json"]
+    assert main([*compared, "mine.json", "--overwrite"]) == 2
+    assert "mine.json is read by this command" in capsys.readouterr().err
+    assert contents(here) == before
+    assert main([*compared, "new/c.json"]) == 0
+
+
+def test_a_new_file_replaces_a_link_and_not_its_target(here: Path) -> None:
+    Path("thesis.py").write_text("words")
+    Path("mine.py").symlink_to("thesis.py")
+    assert main(["new", "reward", "mine"]) == 2
+    assert main(["new", "reward", "mine", "--overwrite"]) == 0
+    assert Path("thesis.py").read_text() == "words"
+    assert "def mine(" in Path("mine.py").read_text()
