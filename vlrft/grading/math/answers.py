@@ -148,6 +148,8 @@ def _ordered(items: list[Form | None], left: str, right: str) -> Collection | No
 
 def _where(name: str, condition: Form | None) -> Form | None:
     """The set `{x | 2 < x < 7}`: the values of x that its condition allows."""
+    if isinstance(condition, Collection) and condition.left == "":  # x < 0 or x > 1
+        return _flat([_where(name, part) for part in condition.items])
     if not isinstance(condition, NamedValue) or condition.name != name:
         return None
     return condition.value if isinstance(condition.value, Collection) else None

@@ -156,6 +156,8 @@ class Evaluation:
         mp = self._mp
         if all(map(mp.isint, values)) and all(0 <= value <= MAX_COMBINATORIC for value in values):
             whole = [int(value) for value in values]
+            if whole != sorted(whole, reverse=True):
+                raise NoValueError("k > n")  # n! / k!(n-k)! has none
             return mp.mpf(factorial(*whole) if name == "factorial" else comb(*whole))
         if mp.prec > GAMMA_PRECISION:
             raise NoValueError("too precise a gamma function")

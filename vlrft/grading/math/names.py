@@ -10,6 +10,7 @@ from itertools import pairwise
 
 _ANGLES = (r"\angle", r"\measuredangle")
 _FIGURES = (*_ANGLES, r"\triangle", r"\overline", r"\widehat", r"\overparen", r"\overrightarrow")
+_MARKS = (r"\vec", r"\bar", r"\hat", r"\tilde", r"\dot", r"\mathrm", r"\mathcal", r"\mathbb")
 _NO_LETTERS = (r"\frac", r"\sqrt", r"\pi", r"\infty")
 
 
@@ -52,6 +53,8 @@ def coordinates(side: list[str]) -> list[str] | None:
 
 def _is_symbol(side: list[str]) -> bool:
     """A letter, with its index, primes and arguments: `x`, `m_{max}'`, `f(x)`, `f^{-1}(x)`."""
+    if len(side) > 3 and side[0] in _MARKS and (side[1], side[3]) == ("{", "}"):
+        side = [side[2], *side[4:]]  # \\vec{v}
     if not side or not (_is_letter(side[0]) or _is_command(side[0])):
         return False
     rest = side[1:]

@@ -51,7 +51,7 @@ _ROW_GAP = re.compile(r"(\\\\)\s*\[\s*-?[0-9.]{1,8}\s*(?:pt|em|ex|mm|cm|in)\s*\]
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:,\\!\s*|\{,\}\s*|\\,)(?=[0-9]{3}(?![0-9]))")
 TEXT_COMMANDS = r"\\(?:text(?:normal|rm|bf|it|sf|tt|up|md|sc|sl)?|mbox|hbox|emph)"
 _TEXT = re.compile(
-    rf"(?:{TEXT_COMMANDS}|\\(?:mathrm|mathbf|operatorname\*?|rm|bf))\s*\{{([^{{}}\\]*)\}}"
+    rf"(?:{TEXT_COMMANDS}|\\(?:mathrm|mathbf|operatorname\*?|rm|bf))\s*\{{((?:[^{{}}\\]|\^\{{-?[0-9]\}})*)\}}"
 )
 _INVISIBLE = re.compile(
     r"\\(?:(?:h|v)space\*?|h?phantom|color|textcolor|colorbox)\s*\{[^{}\\]*\}|\\(?:left|right)\s*\.(?![0-9])"
@@ -110,7 +110,7 @@ def _normalise(text: str) -> str:
 
 
 def _mark_text(match: re.Match[str]) -> str:
-    content = match[1].replace('"', "")
+    content = re.sub('["{}]', "", match[1])
     return f'"{content}"'
 
 
@@ -134,6 +134,8 @@ def _text_tokens(content: str) -> list[str]:
     """The content of `\\text{…}`: a joining word is a separator, an upright letter that names no unit is a symbol, a
     number is a number, the rest is one text (or nothing)."""
     content = " ".join(content.split())
+    if content in (".", ","):
+        return [content]
     if content.casefold() in _JOINERS:
         return [_JOINERS[content.casefold()]]
     if content in _BETWEEN:

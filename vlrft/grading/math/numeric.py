@@ -63,6 +63,8 @@ def same_relation(sign: str, gold: tuple[Expr, Expr], answer: tuple[Expr, Expr])
     span = max(pair.span for pair in pairs)
     zeros = [pair.is_zero(pair.gold) for pair in pairs]
     if all(zeros) or (not any(zeros) and _is_constant([pair.gold for pair in pairs], span)):
+        if not _symbols(gold) >= _symbols(answer):
+            return False
         turned = (answer, answer[::-1]) if sign in ("=", "≠") else (answer,)
         return any(all(map(are_equal, gold, sides)) for sides in turned)
     if zeros != [pair.is_zero(pair.answer) for pair in pairs]:
@@ -70,6 +72,10 @@ def same_relation(sign: str, gold: tuple[Expr, Expr], answer: tuple[Expr, Expr])
     ratios = [pair.gold / pair.answer for pair, zero in zip(pairs, zeros, strict=True) if not zero]
     positive = arithmetic().re(ratios[0]) > 0
     return _is_constant(ratios, span) and (positive or sign in ("=", "≠"))
+
+
+def _symbols(sides: tuple[Expr, Expr]) -> set[str]:
+    return symbols(sides[0]) | symbols(sides[1])
 
 
 def _difference(left: Expr, right: Expr) -> Expr:

@@ -9,6 +9,7 @@ from vlrft.grading.math.chains import read_chain
 from vlrft.grading.math.expression import BELOW, INFINITY, Expr
 from vlrft.grading.math.forms import Collection, Form, NamedValue, Quantity, Relation
 from vlrft.grading.math.formula import read_formula
+from vlrft.grading.math.labels import is_label
 from vlrft.grading.math.names import is_length, is_name, name_of
 from vlrft.grading.math.quantity import read_quantity
 
@@ -26,10 +27,12 @@ def read_relation(
     sides = split_top_level(tokens, _RELATIONS)
     if len(sides) == 1:
         return False, None
-    signs = [token for token in tokens if token in _RELATIONS]
+    signs = [
+        tokens[sum(map(len, sides[:k])) + k - 1] for k in range(1, min(len(sides), MAX_SIDES + 1))
+    ]
     if sides[0] == [] and len(sides) == 2 and signs[0] in _EQUAL:
         return True, read(sides[1])  # ≈ 3.14
-    if len(signs) != len(sides) - 1 or not all(sides) or len(sides) > MAX_SIDES:
+    if not all(sides) or len(sides) > MAX_SIDES:
         return True, None
     if all(sign in _EQUAL for sign in signs):
         return True, _equation(sides, signs, read)
@@ -52,6 +55,8 @@ def _equation(
     first, *others = sides
     if len(sides) == 2 and not _names_value(first, others[0]) and _names_value(others[0], first):
         first, others = others[0], [first]
+    if is_label(first):
+        return read(others[0]) if len(others) == 1 else _equation(others, signs[1:], read)
     if _names_value(first, others[0]):
         value = read(others[0]) if len(others) == 1 else _equation(others, signs[1:], read)
         return value and NamedValue(name_of(first), value)
@@ -60,7 +65,7 @@ def _equation(
 
 
 def _names_value(side: list[str], value: list[str]) -> bool:
-    return is_name(side) or is_length(side, value)
+    return is_name(side) or is_length(side, value) or is_label(side)
 
 
 def _relation(left: list[str], sign: str, right: list[str]) -> Form | None:

@@ -47,7 +47,7 @@ def sample_points(gold: Expr, answer: Expr) -> Iterator[list[Point]]:
         else _real_numbers(random, both, branching=branching, signed=signed)
         for name in names
     }
-    yield _combine(random, pools, SIGNED if signed else BRANCHING if branching else SMOOTH)
+    yield _combine(random, pools, SIGNED if signed else BRANCHING if branching or whole else SMOOTH)
     if branching and not signed:
         mirrored = {
             name: pool if name in whole else [-value for value in pool] + pool[:1]

@@ -44,6 +44,11 @@ def split_unit(tokens: list[str]) -> tuple[list[str], str]:
             return body[: -len(tail)], "°"  # of the whole: 45/2°
     if body[-1] in ("C", "F", '"C', '"F') and r"\circ" in body[-3:]:
         return body[: -3 if body[-2] == r"\circ" else -5], "°" + body[-1][-1]
+    if body[-1] == "}" and body[-2][0] == '"' and "{" in body[1:]:  # 3{\\rm cm}
+        start = max(k for k, token in enumerate(body) if token == "{")
+        factors = _read_product(body[start + 1 : -1])
+        if factors and body[start - 1][0] not in "^_\\}":
+            return body[:start], _name(factors)
     for start in range(max(1, len(body) - MAX_TOKENS), len(body)):
         if body[start][0] == '"' or body[start] == r"\frac":
             factors = _read_product(body[start:])
