@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from benchmarks.graders.hostile_targets import TARGETS
 from tests.rewards.counted_work import count_work
 from vlrft.grading import SandboxedWorker
 from vlrft.plugins.find import find_reward, reward_names
-from vlrft.schema import Sample
-from vlrft.testing.small_policies import sample
 
 close_tags = import_module("vlrft.rewards._easyr1").close_tags
 latex_to_text = import_module("vlrft.rewards._latex_text").latex_to_text
@@ -39,27 +38,6 @@ WRAPS = {
     "after thinking": "<think>{}</think><answer>7</answer>",
     "before": "{}</think> <answer>7</answer>",
 }
-GOLDS: Mapping[str, object] = {
-    "math_answer": "7",
-    "choice": "A",
-    "classname": "rose",
-    "count": 7,
-    "countdown": {"nums": [3, 4], "target": 7},
-    "point": (1, 2, 3, 4),
-    "temporal_iou": (1, 2),
-    "text_overlap": "a cat",
-    "length": "7",
-    "format": "7",
-}
-
-
-def sample_for(name: str) -> Sample:
-    """A sample that the reward applies to."""
-    file = name.partition(".")[0]
-    if file == "boxes":
-        several = name.split(".")[-1] in ("detected", "matched", "visual_rft_iou", "visual_rft_confidence")  # fmt: skip
-        return sample(name, [(1, 2, 3, 4)] if several else (1, 2, 3, 4))
-    return sample(name, GOLDS[file])
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +61,7 @@ def assert_linear(function: Callable[[str], Any]) -> None:
 def test_the_work_of_a_reward_grows_as_its_text(name: str) -> None:
     if name == "text_overlap":
         pytest.importorskip("sacrebleu")
-    reward, asked = find_reward(name), sample_for(name)
+    reward, asked = find_reward(name), TARGETS[name].sample
     assert reward("", asked) is not None
     assert_linear(lambda text: reward(text, asked))
 
