@@ -16,8 +16,9 @@ from vlrft.schema.errors import AdvantageError
 class EstimatorStep(Protocol):
     """One operation of a pipeline: a small `@strict` dataclass whose fields are its settings, or any function.
 
-    A step may have `min_group` (the smallest group size that it works for; default 1) and `needs_greedy` (whether the
-    loop must sample a greedy rollout of each sample).
+    A step may have `min_group` (the smallest group size that it works for; default 1), `min_tokens` (the smallest limit of
+    a completion's tokens that it works for; default 1) and `needs_greedy` (whether the loop must sample a greedy rollout of
+    each sample).
     """
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput: ...
@@ -36,6 +37,11 @@ class Estimator:
     def min_group(self) -> int:
         """The smallest group size that every step works for."""
         return max((int(getattr(s, "min_group", 1)) for s in self.steps), default=1)
+
+    @property
+    def min_tokens(self) -> int:
+        """The smallest limit of a completion's tokens that every step works for."""
+        return max((int(getattr(s, "min_tokens", 1)) for s in self.steps), default=1)
 
     @property
     def greedy(self) -> bool:

@@ -44,26 +44,15 @@ class StageSettings:
 def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
     """The settings of all stages, their tasks loaded.
 
-    Raises ConfigError for an algorithm that does not fit the other settings of the config.
+    Raises ConfigError with every mistake in the algorithms and strategies of all stages, before any task is loaded, and
+    for an algorithm that does not fit its task.
     """
+    chosen = _find_choices(config)
     stages: list[StageSettings] = []
     mistakes: list[str] = []
     done = 0
-    for i, stage in enumerate(config.stages):
-        assert stage.algorithm is not None
+    for i, (stage, (algorithm, strategy)) in enumerate(zip(config.stages, chosen, strict=True)):
         assert stage.name is not None
-        algorithm = find_algorithm(stage.algorithm)
-        smallest = algorithm.estimator.min_group
-        if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
-            mistakes.append(
-                f"stages.{i}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
-                f"rollouts of a group: use at least {smallest}"
-            )
-        if algorithm.reference.update != "never" and config.policy.lora is not None:
-            mistakes.append(
-                f"stages.{i}.algorithm.reference.update: {algorithm.reference.update}, but with policy.lora the "
-                "reference is the model without its adapters: use never"
-            )
         loaded = load_task(stage.task, "train")
         if algorithm.replay is not None and loaded.task.env is not None:
             mistakes.append(
@@ -77,7 +66,7 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
                 config=replace(stage, steps=steps, epochs=None),
                 algorithm=algorithm,
                 loaded=loaded,
-                strategy=find_prompt_strategy(stage.prompts, f"stages.{i}.prompts"),
+                strategy=strategy,
                 first=done,
                 last=done + steps,
             )
@@ -86,6 +75,51 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
     if mistakes:
         raise ConfigError(mistakes)
     return tuple(stages)
+
+
+def _find_choices(config: Config) -> list[tuple[Algorithm, PromptStrategy]]:
+    """The algorithm and the prompt strategy of each stage. Raises ConfigError with all mistakes."""
+    mistakes: list[str] = []
+    chosen: list[tuple[Algorithm, PromptStrategy]] = []
+    for i, stage in enumerate(config.stages):
+        assert stage.algorithm is not None
+        at = "" if stage.algorithm == config.algorithm else f"stages.{i}."
+        try:
+            algorithm = find_algorithm(stage.algorithm)
+            mistakes += _misfits(algorithm, stage, config, f"stages.{i}")
+        except ConfigError as e:
+            mistakes += [f"{at}{mistake}" for mistake in e.mistakes]
+            continue
+        try:
+            chosen.append((algorithm, find_prompt_strategy(stage.prompts, f"stages.{i}.prompts")))
+        except ConfigError as e:
+            mistakes += e.mistakes
+    if mistakes:
+        raise ConfigError(list(dict.fromkeys(mistakes)))
+    return chosen
+
+
+def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) -> list[str]:
+    """Settings of the stage that the algorithm does not work with."""
+    mistakes: list[str] = []
+    smallest = algorithm.estimator.min_group
+    if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
+        mistakes.append(
+            f"{at}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
+            f"rollouts of a group: use at least {smallest}"
+        )
+    least = algorithm.estimator.min_tokens
+    if stage.rollout.max_tokens < least:
+        mistakes.append(
+            f"{at}.rollout.max_tokens: {stage.rollout.max_tokens}, but {algorithm.name} penalises the last {least} "
+            f"tokens of a completion: use at least {least}, or a smaller buffer"
+        )
+    if algorithm.reference.update != "never" and config.policy.lora is not None:
+        mistakes.append(
+            f"{at}.algorithm.reference.update: {algorithm.reference.update}, but with policy.lora the "
+            "reference is the model without its adapters: use never"
+        )
+    return mistakes
 
 
 def count_steps(stage: StageConfig, samples: int) -> int:

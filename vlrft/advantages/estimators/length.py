@@ -28,6 +28,10 @@ class Overlong:
     """null: a fifth of the longest completion, the paper's share."""
     penalty: NonNegativeFloat = 1.0
 
+    @property
+    def min_tokens(self) -> int:
+        return self.buffer or 1
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         if inputs.max_tokens <= 0:
             raise AdvantageError("overlong: needs the configured longest completion")

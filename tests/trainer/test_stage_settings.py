@@ -1,0 +1,77 @@
+"""The stages of a config: every mistake in what they choose, before a task or a model is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vlrft.config import Config
+from vlrft.config.load import load_config
+from vlrft.schema.errors import ConfigError
+from vlrft.trainer.stage_settings import resolve_stages
+
+PLAIN = """
+task: {name: digits, options: {train: 20, test: 5}}
+policy: {build: {family: qwen2_vl}}
+stages: [{steps: 1}, {steps: 1}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a task was loaded before all choices were checked")
+
+    monkeypatch.setattr("vlrft.trainer.stage_settings.load_task", refuse)
+
+
+def config(tmp_path: Path, *overrides: str) -> Config:
+    path = tmp_path / "c.yaml"
+    path.write_text(PLAIN)
+    return load_config(path, overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "lines"),
+    [
+        (
+            [
+                "stages.0.algorithm={name: gpg, objective: {alpha_window: 0}}",
+                "stages.1.algorithm={name: dapo, keep: {max_attempts: 0}}",
+            ],
+            [
+                "stages.0.algorithm.objective.alpha_window: 0 is out of range; allowed: at least 1",
+                "stages.1.algorithm.keep.max_attempts: 0 is out of range; allowed: at least 1",
+            ],
+        ),
+        (
+            ["algorithm={name: gpg, regularize: {kl: .inf}}"],
+            ["algorithm.regularize.kl: inf is out of range; allowed: at least 0"],
+        ),
+        (
+            ["stages.1.prompts={name: greso, rate: 2}", "stages.0.prompts=gresso"],
+            [
+                "stages.0.prompts: unknown name 'gresso'; did you mean greso? known: uniform, variance_aware, "
+                "history, greso",
+                "stages.1.prompts.rate: 2 is out of range; allowed: from 0 to 1",
+            ],
+        ),
+        (
+            [
+                "rollout.max_tokens=8",
+                "stages.1.algorithm={name: dapo, advantage: [{step: overlong, buffer: 9}, centre]}",
+            ],
+            [
+                "stages.1.rollout.max_tokens: 8, but dapo penalises the last 9 tokens of a completion: use at least 9, "
+                "or a smaller buffer"
+            ],
+        ),
+    ],
+)
+def test_mistakes_of_all_stages_come_at_once_before_any_data(
+    tmp_path: Path, overrides: list[str], lines: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve_stages(config(tmp_path, *overrides))
+    assert caught.value.mistakes == lines
