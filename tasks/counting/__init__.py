@@ -44,10 +44,11 @@ def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]
 
 
 def read_number(cells: Mapping[str, Any]) -> int:
-    """The gold answer as a whole number. Raises ValueError if it is none."""
-    cell = next(
-        cells[k] for k in ("solution", "ground_truth", "answer") if cells.get(k) is not None
-    )
+    """The gold answer as a whole number. Raises ValueError if it is none, KeyError without one."""
+    columns = ("solution", "ground_truth", "answer")
+    cell = next((cells[k] for k in columns if cells.get(k) is not None), None)
+    if cell is None:
+        raise KeyError(" or ".join(columns))
     number = read_integer(str(strip_answer_tag(cell)))
     if number is None:
         raise ValueError(f"gold answer {cell!r} is not a whole number")

@@ -85,14 +85,14 @@ def name_key(name: str) -> str:
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """The split's images; for training `k` of each class. Raises DataError for a class with fewer."""
+    """The split's images; for training `k` of each class. A class with fewer is left out: a misspelt label is one, too."""
     items = list(_read_labelled(source, split, options.dataset))
-    draws = split == "train" and options.k is not None
-    selected = set(_draw_few(items, options)) if draws else None
-    for k, item in enumerate(items):
+    k = options.k if split == "train" else None
+    drawn = None if k is None else _draw_few(items, k, options)
+    for number, item in enumerate(items):
         if isinstance(item, Defect):
             yield item
-        elif selected is None or k in selected:
+        elif drawn is None or number in drawn.selected:
             yield Row(
                 id=item.id,
                 question=options.dataset,
@@ -101,20 +101,33 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
                 tags={"answer": "choice", "dataset": options.dataset},
                 info={"split": split, "problem": item.problem},
             )
+        elif item.name in drawn.too_few:
+            count = drawn.too_few[item.name]
+            detail = f"class {item.name!r} has {count} images, fewer than k {k}"
+            yield Defect(id=item.id, reason="class with too few images", detail=detail)
 
 
-def _draw_few(items: list[Labelled | Defect], options: Options) -> Iterator[int]:
-    """The indices of `k` images of each class."""
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """The images that training uses, by index, and the classes that have too few, with their numbers of images."""
+
+    selected: set[int]
+    too_few: Mapping[str, int]
+
+
+def _draw_few(items: list[Labelled | Defect], k: int, options: Options) -> Drawn:
+    """`k` images of each class."""
     by_class: dict[str, list[int]] = {}
-    for k, item in enumerate(items):
+    for number, item in enumerate(items):
         if isinstance(item, Labelled):
-            by_class.setdefault(item.name, []).append(k)
-    for name, indices in sorted(by_class.items()):
-        if len(indices) < (options.k or 0):
-            raise DataError(f"class {name!r} has {len(indices)} images, fewer than k {options.k}")
-        yield from random.Random(f"{options.dataset} {options.seed} {name}").sample(
-            indices, options.k or 0
-        )
+            by_class.setdefault(item.name, []).append(number)
+    selected: set[int] = set()
+    for name, numbers in by_class.items():
+        if len(numbers) >= k:
+            draw = random.Random(f"{options.dataset} {options.seed} {name}")
+            selected.update(draw.sample(numbers, k))
+    too_few = {name: len(numbers) for name, numbers in by_class.items() if len(numbers) < k}
+    return Drawn(selected=selected, too_few=too_few)
 
 
 def _read_labelled(source: Source, split: str, dataset: str) -> Iterator[Labelled | Defect]:

@@ -326,3 +326,11 @@ def test_training_names_the_sample_whose_data_are_bad(capsys: pytest.CaptureFixt
     assert main(["train", "c.yaml"]) == 1
     message = "vlrft: sample row1: 'p.bmp' cannot be read (RuntimeError: the disk is gone)"
     assert message in capsys.readouterr().err
+
+
+def test_warnings_of_the_decoders_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (32, 32)).save(file, "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\x05\0")
+    folder({"train.jsonl": lines(row(0), row(2)), "0.png": file.getvalue()})(Path("raw"))
+    assert prepare("raw") == []
+    assert "Warning" not in capsys.readouterr().err

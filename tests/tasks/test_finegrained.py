@@ -91,6 +91,26 @@ def test_k_images_of_each_class_are_drawn_by_seed(data: Path) -> None:
         ids(k=6)
 
 
+def test_a_misspelt_class_is_listed_and_the_others_are_prepared(data: Path, tmp_path: Path) -> None:
+    rows = [("persian", k) for k in range(1, 6)] + [("Abyssinian", k) for k in range(1, 5)]
+    lines = [{"image": f"train/{name}/{k}.png".lower(), "class": name} for name, k in rows]
+    lines[1]["class"] = "\ud800"
+    for line in lines:
+        path = tmp_path / "raw" / line["image"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(next((data / "raw/train/Persian").glob("*.png")).read_bytes())
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "raw/train.jsonl").write_text(text)
+    options = ["options.dataset=pets37"]
+    defects = prepare("finegrained", tmp_path / "raw", tmp_path / "out", *options)
+    assert defects == {"train": {"train/persian/2.png": "class with too few images"}}
+    rows_file = (tmp_path / "out/train.jsonl").read_text().splitlines()
+    assert Counter(json.loads(line)["answer"] for line in rows_file) == {
+        "persian": 4,
+        "Abyssinian": 4,
+    }
+
+
 def test_rows_that_cannot_be_used_are_listed(data: Path, tmp_path: Path) -> None:
     defects = prepare("finegrained", data / "broken", tmp_path / "out", "options.dataset=pets37")
     assert defects == {

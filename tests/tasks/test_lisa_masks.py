@@ -110,7 +110,7 @@ def test_filled_boxes_need_no_picture(
     def refuse(*_: object) -> None:
         raise AssertionError("a picture was opened")
 
-    monkeypatch.setattr(vlrft.data.dataset, "open_image", refuse)
+    monkeypatch.setattr(vlrft.data.dataset, "open_picture", refuse)
     metrics, records = scored()
     assert len(records) == 2 * len(BOXES)
     assert 0 < metrics["cIoU"]["score"] < 1

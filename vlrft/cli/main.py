@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def join_command(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    with guarded_streams(), handled_signals():
+    with guarded_streams(), handled_signals(), warnings.catch_warnings():
+        # pictures are refused by name where they cannot be used; PIL warns of large ones and of damage beside the pixels
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         args = None
         try:
             args = parse(words)

@@ -12,11 +12,11 @@ Cells = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadableRows:
-    """Rows of a table that cannot be read: where, why, and how many, as far as that is known."""
+    """Rows of a table that cannot be read: where and why."""
 
     place: str  # "train.jsonl, line 3"
     why: str
-    rows: int = 1
+    rows: int = 1  # 0: an unknown number
 
 
 class TableRow(dict[str, Any]):

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, overload, runtime_checkable
 
 from vlrft.data.pictures import open_picture
@@ -80,33 +81,36 @@ class Dataset:
 
         Raises DataError where `read` raises, which says after which row."""
         prepared = PreparedFolder.at(source)
+        read: Callable[[], Iterable[Row | Defect]]
         if prepared is None:
-            yield from self._raw_rows(source, split, options)
+            read = partial(self.read, source, split, options)
         elif self.select is None:
-            yield from prepared.rows(split)
+            read = partial(prepared.rows, split)
         else:
-            yield from self.select(prepared.rows(split), split, options)
-
-    def _raw_rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
+            read = partial(self.select, prepared.rows(split), split, options)
         unreadable: list[Defect] | None = getattr(source, "unreadable", None)
-        last = "its start"
-        items = iter(self.read(source, split, options))
-        while True:
-            try:
-                item = next(items, None)
-            except VlrftError:
-                raise
-            except Exception as e:
-                raise DataError(
-                    f"{source.label}: reading the {split} split failed after {last} ({short_message(e)})"
-                ) from e
+        for item in _guarded(read, f"{source.label}: reading the {split} split failed"):
             if unreadable:
                 yield from unreadable
                 unreadable.clear()
-            if item is None:
-                return
+            if item is not None:
+                yield item
+
+
+def _guarded(
+    read: Callable[[], Iterable[Row | Defect]], problem: str
+) -> Iterator[Row | Defect | None]:
+    """The rows, and None at their end. Raises DataError, with `problem`, for whatever a pack's code raises between them."""
+    last = ""
+    try:
+        for item in read():
             yield item
-            last = item.id
+            last = f" after {item.id}"
+    except VlrftError:
+        raise
+    except Exception as e:
+        raise DataError(f"{problem}{last} ({short_message(e)})") from e
+    yield None
 
 
 class RowSamples(Sequence[Sample]):

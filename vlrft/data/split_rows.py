@@ -46,8 +46,8 @@ def split_rows(
             if unreadable is None:
                 raise DataError(f"{item.place}: {item.why}")
             lost = f"; {item.rows} rows are lost" if item.rows > 1 else ""
-            defect = Defect(id=item.place, reason="unreadable row", detail=f"{item.why}{lost}")
-            unreadable.append(defect)
+            reason = "unreadable row" if item.rows else "unreadable table"
+            unreadable.append(Defect(id=item.place, reason=reason, detail=f"{item.why}{lost}"))
             number += item.rows
 
 
