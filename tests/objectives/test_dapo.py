@@ -57,24 +57,25 @@ def test_a_long_answer_is_penalised_before_the_baseline() -> None:
     assert [soft_penalty(n, 10, 4) for n in (6, 7, 8, 10, 11)] == [0, -0.25, -0.5, -1, -1]
 
 
-CUT = torch.tensor([False, False, True])
+CUT = torch.tensor([False, False, False, True])
 
 
 def group_at_the_limit() -> Case:
-    """Answers of 2, 2 and 10 tokens where 10 are allowed; the last one is cut."""
-    rows = [[-0.5] * n for n in (2, 2, 10)]
-    return Case(rows, [1.0, 0.0, 0.0], [0] * 3, rows, rows)
+    """Answers of 2, 2, 2 and 10 tokens where 10 are allowed; the last one is cut."""
+    rows = [[-0.5] * n for n in (2, 2, 2, 10)]
+    return Case(rows, [1.0, 0.0, 0.0, 0.0], [0] * 4, rows, rows)
 
 
 def test_the_whole_penalty_reaches_an_answer_that_is_cut_at_the_limit() -> None:
-    """r' = 1, 0, −1: mean 0, unbiased σ 1."""
+    """r' = 1, 0, 0, −1: mean 0, unbiased σ √⅔."""
+    high = 1.5**0.5  # 1.22
     ten: dict[str, Any] = {"extras": {"length": 10}, "truncated": CUT}
     result, gradient = step("dapo", group_at_the_limit(), **ten)
-    assert result.advantages[:, 0].tolist() == pytest.approx([1.0, 0.0, -1.0], abs=1e-5)
-    expected = padded([[-a / 14] * n for a, n in ((1.0, 2), (0.0, 2), (-1.0, 10))])
+    assert result.advantages[:, 0].tolist() == pytest.approx([high, 0.0, 0.0, -high], rel=1e-5)
+    expected = padded([[-a / 16] * n for a, n in ((high, 2), (0.0, 2), (0.0, 2), (-high, 10))])
     torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=0)
     filtered, _ = step("dapo_overlong_filter", group_at_the_limit(), **ten)
-    assert filtered.advantages[:, 0].tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
+    assert filtered.advantages[:, 0].tolist() == pytest.approx([high, 0.0, 0.0, 0.0], rel=1e-5)
 
 
 def test_with_the_filter_a_truncated_answer_has_no_gradient_but_stays_in_the_baseline() -> None:

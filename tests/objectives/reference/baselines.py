@@ -117,9 +117,15 @@ def plain_rewards(case: Case) -> float:
     return mean(losses)
 
 
+def clipped_rewards(case: Case) -> float:
+    """The clipped ratio times the reward itself, a mean over each answer's tokens, averaged over the answers."""
+    sums = token_sums(case, dict(enumerate(case.rewards)))
+    return mean(s / max(len(row), 1) for s, row in zip(sums, case.logprobs, strict=True))
+
+
 REFERENCES = {
     "raft": plain_rewards,
-    "reinforce_rej": plain_rewards,
+    "reinforce_rej": clipped_rewards,
     "dapo": dapo,
     "dapo_overlong_filter": dapo,  # where nothing is truncated; see test_dapo.py
     "dr_grpo": dr_grpo,

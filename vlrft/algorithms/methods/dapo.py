@@ -20,7 +20,8 @@ ALGORITHMS = (
         reduction="token",
         keep=DynamicSampling(),
         notes="A truncated answer gets the whole penalty and is trained on: without overlong filtering, as most runs of the "
-        "paper, its best one included, by the authors' account in verl's documentation. No KL penalty.",
+        "paper, its best one included, by the authors' account in verl's documentation. The paper's rewards are 1 and −1: with "
+        "1 and 0, `{step: overlong, penalty: 0.5}` weighs as much as there. No KL penalty.",
     ),
     Algorithm(
         name="dapo_overlong_filter",

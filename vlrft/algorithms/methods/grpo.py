@@ -14,5 +14,8 @@ ALGORITHMS = (
         objective=ClippedRatio(),
         advantage="standardised",
         regularize=Regularizer(kl=0.04),
+        notes="The paper does not say ε; 0.2 is PPO's. The standard deviation is unbiased and 1e-6 is added to it, as in verl; "
+        "TRL adds 1e-4. TRL's trainer now has neither the KL penalty nor the mean over answers by default: that is "
+        "`{name: grpo, regularize: {kl: 0}, reduction: token}`.",
     ),
 )

@@ -12,5 +12,6 @@ ALGORITHMS = (
         paper="arXiv 2507.18071, Eq. 5-7",
         objective=Gspo(),
         advantage="standardised",
+        notes="No KL penalty.",
     ),
 )
