@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
-from vlrft.data import Dataset, Row, read_prompt
+from vlrft.data import Dataset, Row, fill_prompt, read_prompt
 from vlrft.grading.metrics import accuracy, accuracy_by_tag, macro_accuracy
 from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
 
@@ -37,9 +37,7 @@ def sample(row: Row, options: Options) -> Sample:
         elif split == "train":
             question = f"<image> {question}"  # there it keeps both, after the image itself
     lettered = "\n".join(f"({a}) {text}" for a, text in zip(ascii_uppercase, choices, strict=False))
-    text = (
-        read_prompt(__file__, name).replace("{options}", lettered).replace("{question}", question)
-    )
+    text = fill_prompt(read_prompt(__file__, name), options=lettered, question=question)
     literal = "<image>" if base and released else ""
     message = Message(role="plain" if base else "user", content=(IMAGE, literal + text))
     return Sample(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.rollout.test_play import TASK, Count
-from vlrft.cli.commands.data import gold_check
+from vlrft.cli.commands.data import sample_check
 from vlrft.data import Dataset, Row, RowSamples
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Sample, Task
@@ -48,13 +48,14 @@ def test_gold_answers_that_need_an_episode_to_be_graded_do_not_stop_a_run() -> N
 
 
 @pytest.mark.parametrize(
-    ("gold", "problem"), [(["1", "2", "3"], None), (["1", "2"], "'1 / 2' earns 0.666667")]
+    ("gold", "problem"),
+    [(["1", "2", "3"], None), (["1", "2"], "gold answer unreadable: '1 / 2' earns 0.666667")],
 )
 def test_prepare_plays_the_gold_answer(gold: Sequence[str], problem: str | None) -> None:
-    assert gold_check(task(gold), Options())(ROW) == problem
+    assert sample_check(task(gold), Options())(ROW) == problem
 
 
 def test_the_failure_of_an_environment_is_a_defect_of_its_row() -> None:
-    problem = gold_check(task(["1"]), Options())(replace(ROW, answer="broken"))
+    problem = sample_check(task(["1"]), Options())(replace(ROW, answer="broken"))
     assert problem is not None
     assert "no such game" in problem

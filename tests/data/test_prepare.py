@@ -165,12 +165,12 @@ def rows(stop: int | None = None, yielded: list[int] | None = None) -> Iterator[
 
 
 def write(out: Path, items: Iterator[Row | Defect], checked: list[str] | None = None) -> int:
-    def check_answer(row: Row) -> None:
+    def check_sample(row: Row) -> None:
         if checked is not None:
             checked.append(row.id)
 
     prepared = prepare(
-        items, task="t", split="train", where="w", out=out, check_answer=check_answer
+        items, task="t", split="train", where="w", out=out, check_sample=check_sample
     )
     return prepared.resumed
 
@@ -194,7 +194,7 @@ def test_a_folder_with_data_of_another_task_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "out", rows())
     with pytest.raises(DataError, match=r"contains the data of 't'; use another --out"):
         prepare(
-            [], task="u", split="x", where="w", out=tmp_path / "out", check_answer=lambda row: None
+            [], task="u", split="x", where="w", out=tmp_path / "out", check_sample=lambda row: None
         )
     with pytest.raises(DataError, match=r"no row of the x split can be used, 1 cannot.*0 .odd"):
         prepare(
@@ -203,7 +203,7 @@ def test_a_folder_with_data_of_another_task_is_refused(tmp_path: Path) -> None:
             split="x",
             where="w",
             out=tmp_path / "out",
-            check_answer=lambda row: None,
+            check_sample=lambda row: None,
         )
     assert not list((tmp_path / "out").glob("*.part"))
 
@@ -322,3 +322,22 @@ def test_prepare_and_check_note_rows_that_spell_a_control_token(
     assert line in capsys.readouterr().out
     assert main([*check, "--limit", "2"]) == 0
     assert "note:" not in capsys.readouterr().out
+
+
+def test_a_question_with_the_mark_of_an_image_is_a_defect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marked = PACK.replace("(IMAGE, row.question)", "(IMAGE, *split_at_images(row.question))")
+    (tmp_path / "signs.py").write_text("from vlrft.data import split_at_images\n" + marked)
+    write_raw(tmp_path / "raw", row3={"question": "Which <image> is it?"})
+    assert (
+        main(["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]) == 0
+    )
+    assert defects("ready") == {"test/3": "image places"}
+    assert main(["check", TASK, "--split", "test", "options.data=raw"]) == 1
+    assert "test/3: 2 places of images (<image>) in its messages, but 1 images" in (
+        capsys.readouterr().err
+    )
+    raw = load_task(task_config(TASK, ["options.data=raw"]), "test")
+    with pytest.raises(DataError, match="test/3: 2 places of images"):
+        raw.refuse_unreadable_gold_answers()

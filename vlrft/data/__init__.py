@@ -15,7 +15,7 @@ from vlrft.data.generate import generate
 from vlrft.data.lazy_samples import LazySamples
 from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.prepare import PreparedSplit, prepare
-from vlrft.data.prompt import read_prompt, split_at_images, user_sample
+from vlrft.data.prompt import fill_prompt, read_prompt, split_at_images, user_sample
 from vlrft.data.qa_rows import read_qa_rows, row_name, strip_answer_tag
 from vlrft.data.row import Defect, Picture, Row, read_row
 from vlrft.data.source import Source, Subfolder, open_source
@@ -33,6 +33,7 @@ __all__ = [
     "RowSamples",
     "Source",
     "Subfolder",
+    "fill_prompt",
     "generate",
     "number_rows",
     "open_image",

@@ -13,7 +13,7 @@ from vlrft.data.pictures import open_picture
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
 from vlrft.data.source import Source, open_source
-from vlrft.schema import DataError, Sample
+from vlrft.schema import IMAGE, DataError, Sample
 from vlrft.schema.errors import VlrftError
 from vlrft.schema.short_message import short_message
 
@@ -142,10 +142,22 @@ class RowSamples(Sequence[Sample]):
 
     def _make(self, row: Row) -> Sample:
         try:
-            return self.make(row, self.options)
+            sample = self.make(row, self.options)
         except VlrftError:
             raise
         except Exception as e:
             raise DataError(
                 f"sample {row.id}: no sample can be made of it ({short_message(e)})"
             ) from e
+        if problem := find_misplaced_images(row, sample):
+            raise DataError(f"sample {row.id}: {problem}; vlrft data prepare leaves such rows out")
+        return sample
+
+
+def find_misplaced_images(row: Row, sample: Sample) -> str:
+    """How the places of images in a sample's messages differ from the images of its row, as a question may hold the mark of
+    a place. An empty string where they agree, and for messages without places, as an environment shows images itself."""
+    places = sum(part is IMAGE for message in sample.messages for part in message.content)
+    if places in (0, len(row.pictures)):
+        return ""
+    return f"{places} places of images (<image>) in its messages, but {len(row.pictures)} images"

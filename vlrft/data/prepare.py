@@ -36,14 +36,14 @@ def prepare(
     split: str,
     where: str,
     out: Path,
-    check_answer: Callable[[Row], str | None],
+    check_sample: Callable[[Row], str | None],
     restart: bool = False,
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
-    `check_answer` returns what is wrong with a row's gold answer, or None. An interrupted run resumes after its last
-    complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages. Raises DataError if
-    the folder has another task's data, or if no row can be used.
+    `check_sample` returns what is wrong with the sample of a row as `reason: detail`, or None. An interrupted run resumes
+    after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages. Raises
+    DataError if the folder has another task's data, or if no row can be used.
     """
     out.mkdir(parents=True, exist_ok=True)
     manifest = _open_manifest(out, task)
@@ -57,7 +57,7 @@ def prepare(
         rows_file.open("a", encoding="utf-8") as good,
         defects_file.open("a", encoding="utf-8") as bad,
     ):
-        for item in islice(_validate(rows, check_answer, stored_ids), done, None):
+        for item in islice(_validate(rows, check_sample, stored_ids), done, None):
             if isinstance(item, Row):
                 good.write(store_row(item, out) + "\n")
                 good.flush()
@@ -92,7 +92,7 @@ def prepare(
 
 def _validate(
     rows: Iterable[Row | Defect],
-    check_answer: Callable[[Row], str | None],
+    check_sample: Callable[[Row], str | None],
     stored_ids: set[str],
 ) -> Iterator[Row | Defect]:
     """The same items, with each row that fails a check replaced by a defect. Rows that an earlier run stored passed."""
@@ -102,7 +102,7 @@ def _validate(
             yield item
             continue
         stored = item.id in stored_ids and item.id not in ids
-        problem = "" if stored else find_problem(item, ids, check_answer)
+        problem = "" if stored else find_problem(item, ids, check_sample)
         ids.add(item.id)
         yield Defect.of(item.id, problem) if problem else item
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,11 @@ def read_prompt(pack: str, name: str) -> str:
     """`prompts/NAME.txt` in the folder of the file `pack` (pass `__file__`), without its last line break."""
     text = (Path(pack).parent / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
     return text.removesuffix("\n")
+
+
+def fill_prompt(text: str, **values: str) -> str:
+    """The text with each `{name}` replaced by the value of that name, in one pass: braces in a value are text."""
+    return re.sub(r"\{(\w+)\}", lambda place: values.get(place[1], place[0]), text)
 
 
 def split_at_images(text: str) -> tuple[str | Slot, ...]:

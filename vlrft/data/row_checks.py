@@ -12,9 +12,10 @@ from vlrft.schema.errors import VlrftError
 from vlrft.schema.short_message import short_message
 
 
-def find_problem(row: Row, ids: set[str], check_answer: Callable[[Row], str | None]) -> str:
+def find_problem(row: Row, ids: set[str], check_sample: Callable[[Row], str | None]) -> str:
     """`reason: detail` of the first problem, or an empty string. Whatever a row makes a check raise is its problem; only
-    what is wrong with the command (exit code 2) is raised. `ids`: those of the rows before it."""
+    what is wrong with the command (exit code 2) is raised. `ids`: those of the rows before it. `check_sample`: returns the
+    problem of the sample that is made of a row, or None."""
     if row.id in ids:
         return "id twice"
     try:
@@ -31,11 +32,11 @@ def find_problem(row: Row, ids: set[str], check_answer: Callable[[Row], str | No
         except DataError as e:
             return f"image missing or unreadable: {e}"
     try:
-        problem = check_answer(row) or ""
+        return check_sample(row) or ""
     except VlrftError as e:
         if e.exit_code == 2:
             raise
         problem = str(e)
     except Exception as e:
         problem = short_message(e)
-    return f"gold answer unreadable: {problem}" if problem else ""
+    return f"gold answer unreadable: {problem}"

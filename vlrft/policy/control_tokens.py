@@ -81,7 +81,7 @@ class ControlTokens:
         quoted: list[str] = []
         end = 0
         for first, last in spans:
-            quoted += [joined[end:first], *(char + self.mark for char in joined[first:last])]
+            quoted += [joined[end:first], self.mark.join(joined[first:last]), self.mark]
             end = last
         text = "".join([*quoted, joined[end:]])
         starts = [first for first, _ in spans]

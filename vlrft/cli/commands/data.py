@@ -9,6 +9,7 @@ from collections.abc import Callable
 from vlrft.cli.outputs import claim_file
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
+from vlrft.data.dataset import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
@@ -58,7 +59,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 split=split,
                 where=source.label,
                 out=args.out,
-                check_answer=gold_check(task, options),
+                check_sample=sample_check(task, options),
                 restart=args.overwrite,
             )
         except DataError as e:
@@ -87,18 +88,24 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
         print(line, flush=True)
 
 
-def gold_check(task: Task, options: object) -> Callable[[Row], str | None]:
-    """Checks a row: None if the strict grader gives its gold answer full marks, otherwise the reason."""
+def sample_check(task: Task, options: object) -> Callable[[Row], str | None]:
+    """Checks a row: None if its images have their places and the strict grader gives its gold answer full marks, otherwise
+    `reason: detail`."""
     graders = Graders.of(task)
     load, host = task.load, build_host(task, workers=0, time_limit=None, reference="")
     assert isinstance(load, Dataset)
 
     def check(row: Row) -> str | None:
+        sample = load.sample(row, options)
+        if problem := find_misplaced_images(row, sample):
+            return f"image places: {problem}"
         try:
-            turns, grade = grade_gold_answer(task, graders, load.sample(row, options), host)
+            turns, grade = grade_gold_answer(task, graders, sample, host)
         except DataError as e:
-            return str(e)
-        return None if reaches_threshold(grade, 1.0) else f"{' / '.join(turns)!r} earns {grade:g}"
+            return f"gold answer unreadable: {e}"
+        if reaches_threshold(grade, 1.0):
+            return None
+        return f"gold answer unreadable: {' / '.join(turns)!r} earns {grade:g}"
 
     return check
 
