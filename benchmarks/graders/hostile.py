@@ -145,7 +145,8 @@ def rows(work: Path, names: Sequence[str], seed: int) -> Iterator[str]:
         )
         points = f"{undue}" if name not in PAYS_AS_RELEASED else f"({PAYS_AS_RELEASED[name]})"
         ended = sum(part["ended"] for part in parts)
-        mark = "" if _quantile(cpu, 0.99) < LIMIT else " **slow**"
+        slow = len(cpu) > len(worker) and _quantile(cpu, 0.99) >= LIMIT
+        mark = " **slow**" if slow else ""
         yield (
             f"| `{name}` | {len(cpu) + len(worker)} | {exceptions} | {points} "
             f"| {_times(cpu)}{mark} | {len(worker)} | {_times(worker)} | {ended} |"

@@ -20,7 +20,7 @@ released_math = import_module("vlrft.rewards._released_math")
 tagged = import_module("vlrft.rewards._visual_rft").tagged
 tagged_line = import_module("vlrft.rewards._released_choice").tagged_line
 
-SMALL, LARGE = 2**8, 2**11  # characters
+SMALL, LARGE = 2**7, 2**10  # characters
 GROWTH = 1.25  # times the growth of the text
 
 UNITS = [
@@ -53,7 +53,7 @@ def assert_linear(function: Callable[[str], Any]) -> None:
                 count_work(function, wrap.format(unit * (size // len(unit))))
                 for size in (SMALL, LARGE)
             ]
-            limit = GROWTH * (LARGE / SMALL) * (counts[0] + 500)
+            limit = GROWTH * (LARGE / SMALL) * (counts[0] + 300)
             assert counts[1] <= limit, f"{wrap.format(unit)!r}: {counts}"
 
 
