@@ -71,11 +71,36 @@ def test_other_kinds_of_gold_answers_do_not_apply() -> None:
 
 
 @pytest.mark.parametrize(
-    "gold", [None, "", " ", True, [], [None], {}, r"\frac{1}{", "t(0,4]", float("nan"), 2j, ["("]]
+    "gold",
+    [
+        None,
+        "",
+        " ",
+        True,
+        [],
+        [None],
+        {},
+        r"\frac{1}{",
+        "t(0,4]",
+        float("nan"),
+        2j,
+        ["("],
+    ],
 )
 def test_an_unreadable_gold_answer_raises(gold: object) -> None:
     with pytest.raises(DataError, match="sample gold: gold answer"):
         math_answer("<answer>1/2</answer>", sample("gold", gold))
+
+
+@pytest.mark.parametrize("digits", [400, 3_000, 5_000])
+def test_a_huge_whole_gold_answer_is_read_or_raises_a_short_message(digits: int) -> None:
+    gold = sample("huge", 10**digits)
+    if digits == 400:
+        assert math_answer("<answer>10^{400}</answer>", gold) == 1.0
+        return
+    with pytest.raises(DataError, match="sample huge: gold answer") as raised:
+        math_answer("<answer>1</answer>", gold)
+    assert len(str(raised.value)) < 400
 
 
 @pytest.mark.parametrize("row", STYLE.read_text(encoding="utf-8").splitlines())

@@ -34,7 +34,7 @@ SAME: dict[str, list[str]] = {
     r"$\$ 4$": ["4", r"\$4", "$4", r"4 \text{ dollars}", r"$\$4.00$"],
     r"\boxed{5}": ["5", r"\boxed{5}", r"x = \boxed{5}", r"\fbox{5}"],
     r"$\boxed{\text{east}}$": ["east"],
-    "5": [r"\boxed{\boxed{5}}", r"\textcolor{red}{5}", r"{\color{red} 5}", r"\underline{5}", r"\left. 5 \right."],
+    "5": ["**5**", r"**\boxed{5}**", r"\boxed{\boxed{5}}", r"\textcolor{red}{5}", r"{\color{red} 5}", r"\underline{5}", r"\left. 5 \right."],
     "12": [r"x = \textbf{12}", r"\text{12}", r"\mathbf{12}", r"\textbf{\textit{12}}", r"\text{12.}"],
     "125": [r"125\textnormal{ miles}", r"\text{125 miles}", r"125\;\textsf{miles}"],
     r"12 \text{ cm}": [r"\text{12 cm}", r"\boxed{12 \text{ cm}}"],

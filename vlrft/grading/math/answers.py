@@ -20,6 +20,7 @@ from vlrft.grading.math.wording import read_words
 from vlrft.grading.reading import MAX_ANSWER
 
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+_BOLD = re.compile(r"\A\s*\*\*([^*]+)\*\*\s*\Z")  # Markdown
 _MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array", "smallmatrix")
 _REALS = [r"\mathbb", "{", "R", "}"]
 MAX_NESTING = 12  # forms in forms; a list of points named by their coordinates has four
@@ -33,7 +34,7 @@ Match = tuple[
 def read_math(text: str) -> MathAnswer | None:
     """The parsed text; None when it is empty, too long, contains a character that no answer does, or its brackets do
     not balance. A box around the whole of it is taken off. Never raises; linear time."""
-    text = strip_box(text)
+    text = strip_box(_BOLD.sub(r"\1", text))
     if not text.strip() or len(text) > MAX_ANSWER:
         return None
     in_words = read_words(text)

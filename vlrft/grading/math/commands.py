@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from vlrft.grading.math.cursor import Cursor
-from vlrft.grading.math.expression import Expr, inverse, is_negative, negative
+from vlrft.grading.math.expression import Expr, inverse
 from vlrft.grading.math.numerals import UnreadableError
 
 _INVERTIBLE = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch"}  # fmt: skip
@@ -81,8 +81,8 @@ def _read_root(reader: Reader) -> Expr:
     inner = reader.argument()
     if index is None:
         return ("pow", inner, _HALF)
-    if index[0] == "num" and index[1] % 2 == 1 and is_negative(inner):
-        return negative(("pow", negative(inner), inverse(index)))  # ∛(−8) is the real −2
+    if index[0] == "num" and index[1] % 2 == 1 and index[1] > 1:
+        return ("fn", "root", inner, index)  # ∛(−8) is the real −2
     return ("pow", inner, inverse(index))
 
 

@@ -19,7 +19,7 @@ WIDEST = 1_000_000  # largest argument of a periodic function or a factorial
 WIDEST_WHOLE = 10**30  # largest argument of ⌊ ⌋ and ⌈ ⌉
 GAMMA_PRECISION = 1_000  # bits beyond which n! of a fraction takes seconds
 MAX_COMBINATORIC = 1_000
-UNBOUNDED = ("abs", "ln", "log", "min", "max")
+UNBOUNDED = ("abs", "root", "ln", "log", "min", "max")
 _NOISY = ("add", "fn")  # their values may be zero but for rounding, and say nothing of the span
 _DISCRETE = ("factorial", "binom")
 _GROWING = ("exp", "factorial", "binom")  # functions whose values do
@@ -141,6 +141,11 @@ class Evaluation:
             if any(isinstance(value, mp.mpc) for value in values):
                 raise NoValueError("no order")
             return min(values) if name == "min" else max(values)
+        if name == "root":
+            base, index = values
+            turned = not isinstance(base, mp.mpc) and base < 0
+            root = self._power(-base if turned else base, 1 / index) if base else base
+            return -root if turned else root
         if name == "abs":
             return abs(values[0])
         if name in _DISCRETE:

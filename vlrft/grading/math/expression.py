@@ -47,11 +47,6 @@ def negative(expr: Expr) -> Expr:
     return ("num", -expr[1]) if expr[0] == "num" else ("mul", ("num", Fraction(-1)), expr)
 
 
-def is_negative(expr: Expr) -> bool:
-    """Whether the expression is written with a minus sign: −8, −x."""
-    return (expr[0] == "num" and expr[1] < 0) or expr[:2] == ("mul", ("num", Fraction(-1)))
-
-
 def with_sign(sign: str, expr: Expr) -> Expr:
     """The expression after the sign `+`, `-`, `±` or `∓`."""
     if sign in ("±", "∓"):

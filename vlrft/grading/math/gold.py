@@ -9,6 +9,9 @@ from vlrft.grading.math.forms import MathAnswer
 from vlrft.grading.math.mathematics import read_gold
 from vlrft.schema import DataError, Sample
 
+MAX_BITS = 6_000  # of a whole number: as many digits as an answer may have
+SHOWN = 200
+
 
 def gold_answers(sample: Sample) -> tuple[MathAnswer, ...]:
     """The gold answers, each of which is right; one among several may be unreadable and is then compared as written.
@@ -20,7 +23,7 @@ def gold_answers(sample: Sample) -> tuple[MathAnswer, ...]:
     answers = [answer for text in texts if (answer := read_gold(text)) is not None]
     if not any(answer.forms for answer in answers):
         raise DataError(
-            f"sample {sample.id}: gold answer {sample.answer!r} cannot be read as mathematics; "
+            f"sample {sample.id}: gold answer {_shown(sample.answer)} cannot be read as mathematics; "
             f"write it in LaTeX or plain typing, such as '3\\\\sqrt{{2}}', or leave the sample out"
         )
     return tuple(answers)
@@ -34,7 +37,7 @@ def gold_texts(sample: Sample) -> tuple[str, ...]:
     texts = tuple(text for text in items if text is not None)
     if not texts or len(texts) < len(items):
         raise DataError(
-            f"sample {sample.id}: gold answer {gold!r} is not a text, a number or a list of texts"
+            f"sample {sample.id}: gold answer {_shown(gold)} is not a text, a number or a list of texts"
         )
     return texts
 
@@ -42,6 +45,17 @@ def gold_texts(sample: Sample) -> tuple[str, ...]:
 def _text(item: object) -> str | None:
     if isinstance(item, str):
         return item.strip() or None
-    if isinstance(item, bool) or not isinstance(item, int | float) or not math.isfinite(item):
+    if isinstance(item, bool) or not isinstance(item, int | float):
         return None
-    return repr(item)
+    if isinstance(item, int):
+        return str(item) if item.bit_length() < MAX_BITS else None
+    return repr(item) if math.isfinite(item) else None
+
+
+def _shown(gold: object) -> str:
+    """The gold answer in a message, in at most SHOWN characters."""
+    try:
+        text = repr(gold)
+    except ValueError:  # an integer of more digits than Python prints
+        return f"of type {type(gold).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -9,6 +9,9 @@ without a unit equals the value with any unit, and with a name (`x = 5`). `50%` 
 the gold answer is `50%` or a bare 50, which is above 1 and so no share. For a bare whole gold answer above 1 the
 percent sign is a unit only: 20 equals `20%`, not `2000%`.
 
+An equation equals another one that is proportional to it; but `x = 5` asks for the value: `2x = 10` does not give it.
+Relations without symbols are compared side by side, several writings of one value by all of them (`chains`).
+
 Named values are the coordinates of a point, in the order of the names (`points`).
 """
 
@@ -166,6 +169,9 @@ def _same_share(gold: Quantity, answer: Quantity) -> bool:
 
 
 def _same_relation(gold: Form, answer: Form) -> bool:
+    solved = isinstance(gold, NamedValue) and isinstance(gold.value, Quantity)
+    if solved and isinstance(gold, NamedValue) and not _has_symbols(gold.value):
+        return False  # 2x = 10 is not solved for x
     a, b = as_relation(gold), as_relation(answer)
     return a is not None and b is not None and same(a, b)
 

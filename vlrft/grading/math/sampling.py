@@ -24,7 +24,7 @@ SIGNED = 64  # for several symbols and both signs
 MAX_BREAKS = 24  # constants, and their ratios, between which points are sampled
 _STEPS = ("floor", "ceil")
 _BRANCHED = ("abs", "min", "max", *_STEPS)  # by the sign of something
-_MULTIVALUED = ("ln", "log", "asin", "acos", "asec", "acsc", "acosh", "atanh")
+_MULTIVALUED = ("root", "ln", "log", "asin", "acos", "asec", "acsc", "acosh", "atanh")
 _DISCRETE = ("factorial", "binom")
 _WHOLE_LETTERS = "jklmnKMN"
 Point = dict[str, float]
@@ -38,15 +38,20 @@ def sample_points(gold: Expr, answer: Expr) -> Iterator[list[Point]]:
         return
     both: Expr = ("add", gold, answer)
     random = Random(repr(both))
-    branching = any(map(_has_branches, walk(both)))
-    signed = any(node[:1] == ("fn",) and node[1] in _BRANCHED for node in walk(both))
+    functions = {node[1] for node in walk(both) if node[0] == "fn"}
+    signed = not functions.isdisjoint(_BRANCHED)
+    branching = signed or any(map(_has_branches, walk(both)))
     whole = _whole_symbols(gold)
-    pools = {
-        name: _whole_numbers(random, both, small=whole[name])
-        if name in whole
-        else _real_numbers(random, both, branching=branching, signed=signed)
-        for name in names
-    }
+    breaks = _find_breaks(random, both) if branching or whole else []
+    steps = not functions.isdisjoint(_STEPS)
+    pools: dict[str, list[float]] = {}
+    for name in names:
+        if name in whole:
+            pools[name] = _whole_numbers(random, [] if whole[name] else breaks)
+        elif signed:
+            pools[name] = _signed_numbers(random, breaks, steps=steps)
+        else:
+            pools[name] = _positive_numbers(random, breaks if branching else [])
     yield _combine(random, pools, SIGNED if signed else BRANCHING if branching or whole else SMOOTH)
     if branching and not signed:
         mirrored = {
@@ -63,43 +68,53 @@ def _combine(random: Random, pools: dict[str, list[float]], count: int) -> list[
     return [{name: random.choice(pool) for name, pool in pools.items()} for _ in range(count)]
 
 
-def _real_numbers(random: Random, expr: Expr, *, branching: bool, signed: bool) -> list[float]:
+def _positive_numbers(random: Random, breaks: list[float]) -> list[float]:
+    """Numbers about 1; at several scales, and on each side of the breaks, when there are any."""
     pool = [random.uniform(0.5, 3.0) for _ in range(SMOOTH)]
-    if not branching:
-        return pool
-    pool += [10 ** random.uniform(-2.0, 2.3) for _ in range(SMOOTH)] + _between(random, expr)
-    if not signed:
-        return pool
+    if breaks:
+        pool += [10 ** random.uniform(-2.0, 2.3) for _ in range(SMOOTH)]
+        pool += _between(random, breaks)
+    return pool
+
+
+def _signed_numbers(random: Random, breaks: list[float], *, steps: bool) -> list[float]:
+    """Numbers of both signs; whole ones as well when there are steps."""
+    pool = _positive_numbers(random, breaks)
     pool += [10 ** random.uniform(2.0, 3.0) for _ in range(4)]
     pool = [sign * value for value in pool for sign in (1, -1)]
-    if any(node[:1] == ("fn",) and node[1] in _STEPS for node in walk(expr)):
+    if steps:
         pool += [float(round(value)) for value in pool[::2] if round(value)] + [-1.0, 1.0, 2.0]
     return pool
 
 
-def _whole_numbers(random: Random, expr: Expr, *, small: bool) -> list[float]:
-    """Positive whole numbers; up to 40 when they are small, for factorials."""
+def _whole_numbers(random: Random, breaks: list[float]) -> list[float]:
+    """Positive whole numbers: up to 40, for factorials; larger ones when there are breaks."""
     pool = [*range(1, 9), *(random.randint(9, 40) for _ in range(6))]
-    if not small:
+    if breaks:
         pool += [round(10 ** random.uniform(1.0, 3.0)) for _ in range(6)]
-        pool += [max(1, round(value)) for value in _between(random, expr)]
+        pool += [max(1, round(value)) for value in _between(random, breaks)]
     return [float(value) for value in dict.fromkeys(pool)]
 
 
-def _between(random: Random, expr: Expr) -> list[float]:
-    """Numbers between any two neighbours among the constants that occur and their ratios, and beyond these."""
+def _between(random: Random, breaks: list[float]) -> list[float]:
+    """Numbers between any two neighbours among the breaks, and beyond these."""
+    inside = [low + (high - low) * random.uniform(0.1, 0.9) for low, high in pairwise(breaks)]
+    beyond = [breaks[-1] * random.uniform(1.1, 3.0), breaks[-1] * random.uniform(20.0, 60.0)]
+    return [breaks[0] * random.uniform(0.1, 0.9), *inside, *beyond]
+
+
+def _find_breaks(random: Random, expr: Expr) -> list[float]:
+    """Where the expression may go from one branch to another: the constants that occur, 1, and their ratios."""
     constants = {Fraction(1)} | {abs(value) for node in walk(expr) if (value := _constant(node))}
     near = sorted(constants, key=lambda c: (abs(c.numerator * c.denominator), c))[:8]
     ratios = {a / b for a in near for b in near} | {a * b for a in near[:4] for b in near[:4]}
     breaks = sorted({float(value) for value in constants | ratios if 1e-12 < value < 1e12})
     if len(breaks) > MAX_BREAKS:
-        of_constants = {float(value) for value in near}
+        of_constants = {float(value) for value in near if 1e-12 < value < 1e12}
         others = [value for value in breaks if value not in of_constants]
         random.shuffle(others)
         breaks = sorted([*of_constants, *others][:MAX_BREAKS])
-    inside = [low + (high - low) * random.uniform(0.1, 0.9) for low, high in pairwise(breaks)]
-    beyond = [breaks[-1] * random.uniform(1.1, 3.0), breaks[-1] * random.uniform(20.0, 60.0)]
-    return [breaks[0] * random.uniform(0.1, 0.9), *inside, *beyond]
+    return breaks
 
 
 def _constant(node: Expr) -> Fraction | None:
@@ -111,7 +126,7 @@ def _constant(node: Expr) -> Fraction | None:
 def _has_branches(node: Expr) -> bool:
     """Whether the node's function is not one formula everywhere: a root, a logarithm, | |."""
     if node[0] == "fn":
-        return node[1] in (*_BRANCHED, *_MULTIVALUED)
+        return node[1] in (*_BRANCHED, *_MULTIVALUED) and bool(symbols(node))
     if node[0] != "pow" or not symbols(node[1]):
         return False
     exponent = exact_value(node[2])
