@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.outcome import judge_end, judge_equal, judge_kept, shown_line, snapshot
@@ -52,7 +54,8 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     victim = ours[int(plan["file"] * len(ours))]
     foreign = {name: snapshot(run_folder)[name] for name in FOREIGN}
     _damage(victim, plan)
-    ended = run(_command(plan["command"]), folder)
+    command = _command(plan["command"])
+    ended = run(command, folder)
     findings = judge_end(ended) + judge_kept(run_folder, foreign)
     trained = plan["command"] in ("resume", "overwrite") and ended.code == 0
     if trained:
@@ -63,6 +66,13 @@ def carry_out(plan: Plan, folder: Path) -> Result:
             ("model.safetensors", "trainer/state.safetensors") if told else tuple(expected("plain"))
         )
         findings += judge_equal(run_folder, {name: expected("plain")[name] for name in hashes})
+    if (
+        plan["command"] == "eval"
+        and ended.code == 0
+        and ended.out != evaluation(plan["unfinished"])
+    ):
+        text = "the evaluation's table differs from the intact run's"
+        findings.append(Finding(outcome="wrong", text=text))
     name = f"{plan['damage']} {victim.relative_to(run_folder)}"
     findings = [Finding(outcome=f.outcome, text=f"{name}: {f.text}") for f in findings]
     return Result(findings=tuple(findings), shown=f"{name}: {shown_line(ended)}")
@@ -77,6 +87,16 @@ def _command(name: str) -> list[str]:
         "eval": ["eval", "--model", last, "--config", "run/config.yaml", "--limit", "2"],
         "compare": ["compare", "run/evals.jsonl", "run/evals.jsonl"],
     }[name]
+
+
+@cache
+def evaluation(unfinished: bool) -> str:
+    """What the evaluation of the intact run prints."""
+    with TemporaryDirectory() as folder:
+        shutil.copytree(undisturbed("plain") / "run", Path(folder) / "run", symlinks=True)
+        if unfinished:
+            _forget_last_step(Path(folder) / "run")
+        return run(_command("eval"), Path(folder)).out
 
 
 def _forget_last_step(run_folder: Path) -> None:

@@ -13,12 +13,13 @@ from benchmarks.campaign.case import Finding, Kind, Outcome, Plan, Result
 from benchmarks.campaign.runs import SCRATCH
 from vlrft.testing.hostile_parsing import PARSERS
 
+NAMES = sorted({*PARSERS} - {"chat"})  # a tokenizer is compiled code, which coverage does not see
 SECONDS = 30
-GRACE = 90.0  # seconds to import and to end
+GRACE = 150.0  # seconds to import and to end
 
 
 def draw(random: Random) -> Plan:
-    return {"parser": random.choice(sorted(PARSERS)), "seed": random.randrange(1, 2**31)}
+    return {"parser": random.choice(NAMES), "seed": random.randrange(1, 2**31)}
 
 
 def run(plan: Plan, folder: Path) -> Result:

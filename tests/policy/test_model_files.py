@@ -13,7 +13,9 @@ import pytest
 from tests.conftest import Tiny
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy.load import load_policy
+from vlrft.policy.model_files import refuse_damage
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.file_hashes import MANIFEST, sha256_of
 
 Damage = Callable[[Path], object]
 PROCESSOR, TOKENIZER = "preprocessor_config.json", "tokenizer_config.json"
@@ -143,3 +145,47 @@ def test_image_sizes_that_contradict_each_other_are_refused(good: Path) -> None:
         load_policy(PolicyConfig(model=str(good), max_pixels=1))
     with pytest.raises(ValueError, match="min_pixels 5000, more than max_pixels 3136"):
         PolicyConfig(min_pixels=5000, max_pixels=3136)
+
+
+def write_manifest(folder: Path) -> None:
+    files = {p.name: sha256_of(p) for p in sorted(folder.iterdir())}
+    files |= {"trainer/state.json": "0" * 64}  # what is not the model's does not matter here
+    (folder / MANIFEST).write_text(json.dumps({"step": 1, "score": None, "files": files}))
+
+
+def test_a_checkpoint_as_it_was_written_is_loaded(good: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    write_manifest(folder)
+    assert load_policy(PolicyConfig(model=str(folder))).chat.end_ids
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "generation_config.json"])
+def test_a_checkpoint_with_a_flipped_bit_is_refused(good: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    write_manifest(folder)
+    content = bytearray((folder / name).read_bytes())
+    content[-20] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=f"{name} has changed since it was written; use another"):
+        load_policy(PolicyConfig(model=str(folder)))
+
+
+def test_a_checkpoint_that_lacks_a_file_is_refused(good: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    write_manifest(folder)
+    (folder / TOKENIZER).unlink()
+    with pytest.raises(ConfigError, match=f"{TOKENIZER} is missing"):
+        load_policy(PolicyConfig(model=str(folder)))
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"files": {"a": 3}}', '{"files": 3}', "{"])
+def test_a_manifest_of_something_else_is_nothing_to_a_model(
+    good: Path, tmp_path: Path, content: str
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    (folder / MANIFEST).write_text(content)
+    refuse_damage(str(folder))

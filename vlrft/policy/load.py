@@ -15,7 +15,7 @@ from vlrft.distributed.device import pick_dtype
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names
-from vlrft.policy.model_files import reading, try_chat
+from vlrft.policy.model_files import reading, refuse_damage, try_chat
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
@@ -61,6 +61,7 @@ def load_policy(
     else:
         source = os.path.expanduser(str(config.model))
         trust = config.trust_remote_code
+        refuse_damage(source)
         model = load_model(source, dtype=dtype, attention=attention, trust_remote_code=trust)
         _refuse_nonfinite(model, source)
         tokenizer = load_tokenizer(source, trust_remote_code=trust)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from PIL import Image
 
 from vlrft.policy.chat import Chat
 from vlrft.schema import IMAGE, Message
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.file_hashes import MANIFEST, find_damage, read_manifest
 
 TRIAL_WORD = "Hello"
 TRIAL_SIDE = 224  # pixels
@@ -29,6 +31,20 @@ def reading(source: str, problem: str = "cannot be loaded") -> Iterator[None]:
         raise
     except Exception as e:
         raise ConfigError([f"policy.model={source}: {problem}: {_reason(e)}"]) from e
+
+
+def refuse_damage(source: str) -> None:
+    """Raises ConfigError for a checkpoint of a run of which a file of the model has changed: a flipped bit in its weights
+    would go unnoticed. Any other folder, which has no sha256 of its files, passes."""
+    folder = Path(source)
+    files = read_manifest(folder)
+    damage = files and find_damage(folder, files, lambda name: not name.startswith("trainer/"))
+    if damage:
+        raise ConfigError(
+            [
+                f"policy.model={source}: {damage}; use another checkpoint, or delete its {MANIFEST} if the change is yours"
+            ]
+        )
 
 
 def try_chat(chat: Chat, source: str) -> None:

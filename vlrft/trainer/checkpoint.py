@@ -8,7 +8,6 @@ ROOT/last -> step_N
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -23,9 +22,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from vlrft.reporting.run_folder.names import LAST, MANIFEST, STEP
+from vlrft.reporting.run_folder.names import LAST, STEP
 from vlrft.reporting.run_folder.removal import remove_checkpoint
 from vlrft.schema.errors import CheckpointError, StoredFileError
+from vlrft.schema.file_hashes import MANIFEST, find_damage, read_manifest, sha256_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Checkpoints:
             tensors = {k: v.detach().cpu().contiguous() for k, v in state.tensors.items()}
             save_file(tensors, draft / "trainer" / "state.safetensors")
             (draft / "trainer" / "state.json").write_text(json.dumps(state.values))
-            files = {str(p.relative_to(draft)): _sha256(p) for p in _files(draft)}
+            files = {str(p.relative_to(draft)): sha256_of(p) for p in _files(draft)}
             finite = score is not None and math.isfinite(score)
             manifest = {"step": step, "score": score if finite else None, "files": files}
             (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
@@ -180,29 +180,12 @@ def _score(path: Path) -> float | None:
 
 def _damage(path: Path) -> str | None:
     """A description of the damage to a checkpoint, None where it is intact."""
-    try:
-        files = dict(json.loads((path / MANIFEST).read_text())["files"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return f"no readable {MANIFEST}"
-    for name, digest in files.items():
-        file = path / name
-        if not file.is_file():
-            return f"{name} is missing"
-        if _sha256(file) != digest:
-            return f"{name} has changed since it was written"
-    return None
+    files = read_manifest(path)
+    return f"no readable {MANIFEST}" if files is None else find_damage(path, files)
 
 
 def _files(root: Path) -> list[Path]:
     return sorted(p for p in root.rglob("*") if p.is_file())
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _sync(root: Path) -> None:

@@ -16,12 +16,12 @@ from vlrft.reporting.run_folder.names import (
     CHECKPOINTS,
     CONFIG,
     EVALS,
-    MANIFEST,
     MARK,
     METRICS,
     STEP,
 )
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.file_hashes import MANIFEST
 
 FORMAT = 1
 ABOUT = "A folder of vlrft train. --overwrite removes the files of the run in it, and no others."

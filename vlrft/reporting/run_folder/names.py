@@ -6,12 +6,12 @@ A writer that adds a file to the folder adds its name here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from vlrft.data.atomic import DRAFT
+from vlrft.schema.file_hashes import MANIFEST, read_manifest
 
 MARK = "vlrft-run.json"
 LOCK = "vlrft-run.lock"
@@ -27,7 +27,6 @@ IMAGES = "images"
 TENSORBOARD = "tensorboard"
 CHECKPOINTS = "checkpoints"
 LAST = "last"
-MANIFEST = "manifest.json"
 LOGS: Mapping[str, Mapping[str, type]] = {
     METRICS: {"stage": str, "step": int},
     ROLLOUTS: {"stage": str, "step": int},
@@ -75,8 +74,4 @@ def is_checkpoint_file(name: str, listed: frozenset[str]) -> bool:
 
 def listed_files(checkpoint: Path) -> frozenset[str]:
     """The files in a checkpoint's manifest; empty where the manifest cannot be read."""
-    try:
-        files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return frozenset(str(PurePosixPath(name)) for name in files)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return frozenset()
+    return frozenset(str(PurePosixPath(name)) for name in read_manifest(checkpoint) or {})

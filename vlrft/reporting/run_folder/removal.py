@@ -16,11 +16,11 @@ from vlrft.reporting.run_folder.names import (
     FILES,
     FOLDERS,
     INERT,
-    MANIFEST,
     STEP,
     is_checkpoint_file,
     listed_files,
 )
+from vlrft.schema.file_hashes import MANIFEST
 
 
 @dataclass(frozen=True, kw_only=True)
