@@ -181,3 +181,38 @@ def test_wrong_usage_is_code_2() -> None:
 def test_doctor_prints_versions_and_extras(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     assert "transformers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (
+            "import sys\nsys.exit(5)",
+            "cannot import {file} (SystemExit: 5, line 2)",
+        ),
+        (
+            "from vlrft.schema import Task\nimport sys\n"
+            "task = Task(name='t', doc='', options=dict, splits=('test',), load=lambda *a: sys.exit(4),"
+            " rewards={{}}, graders={{'strict': ('choice',)}}, gold=lambda s: '')",
+            "task t: its `load` of the test split raised SystemExit: 4 (pack.py:3)",
+        ),
+    ],
+)
+def test_the_exit_of_a_plugin_is_an_error_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, line: str
+) -> None:
+    file = tmp_path / "pack.py"
+    file.write_text(source.replace("{{", "{").replace("}}", "}"))
+    assert main(["check", str(file)]) in (1, 2)
+    assert line.format(file=file) in capsys.readouterr().err
+
+
+def test_any_other_exit_of_foreign_code_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(args: object) -> None:
+        sys.exit(0)
+
+    monkeypatch.setattr("vlrft.cli.commands.list.run", run)
+    assert main(["list", "tasks"]) == 1
+    assert "raised SystemExit: 0 (test_main.py:" in capsys.readouterr().err

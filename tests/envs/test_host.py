@@ -37,7 +37,7 @@ def test_an_error_or_an_invalid_result_ends_only_its_own_episode(host: Host, com
     [
         ("nan reward", "gave the reward as nan, not a finite number, in turn 1"),
         ("text reward", "gave the reward as a str, not a number, in turn 1"),
-        ("huge reward", "gave the reward as a number beyond ±1e+15 (int), in turn 1"),
+        ("huge reward", "gave the reward as a number beyond ±1e+30 (int), in turn 1"),
         ("nan score", "gave the score 'won' as nan, not a finite number, in turn 1"),
         ("list score", "gave the score 'won' as a list, not a number, in turn 1"),
         ("list of scores", "gave scores that cannot be read (AttributeError: 'list' object has no"),

@@ -184,3 +184,32 @@ def test_answers_in_pixels_of_another_processor_are_refused(
     with pytest.raises(ConfigError, match=message) as caught:
         task.refuse_other_resize(policy)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (float("nan"), "a value of its metric 'mean' is nan, not a finite number"),
+        ("1", "a value of its metric 'mean' is a str, not a number"),
+    ],
+)
+def test_a_metric_that_is_no_finite_number_names_the_task(value: object, problem: str) -> None:
+    task = replace(TASK, metrics=lambda records, grader: {"mean": Metric(values=(value,))})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=f"task toy: {problem}"):
+        evaluate(loaded(task=task), [sample("s", 1.0)], play)
+
+
+def broken_aggregate(indices: Sequence[int]) -> float:
+    raise KeyError("x")
+
+
+def test_metrics_that_raise_name_the_task_and_the_line() -> None:
+    def broken(records: Sequence[Record], grader: str) -> dict[str, Metric]:
+        raise SystemExit(2)
+
+    values = Metric(values=(1.0,), aggregate=broken_aggregate)
+    for metrics, part in ((broken, "its `metrics`"), (lambda *_: {"m": values}, "the `aggregate`")):
+        with pytest.raises(
+            DataError, match=rf"task toy: {part} .*raised .*\(test_evaluate.py:\d+\)"
+        ):
+            evaluate(loaded(task=replace(TASK, metrics=metrics)), [sample("s", 1.0)], play)

@@ -56,6 +56,9 @@ def leaks(): KEPT.append(bytearray(b"x") * 2**25)
 def child_eats():
     command = "import time; x = bytearray(b'x') * 2**30; time.sleep(600)"
     subprocess.run([sys.executable, "-c", command])
+def leaves_a_child():
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    return subprocess.Popen(command, start_new_session=True).pid
 def exits(): sys.exit(3)
 class Rude(BaseException): pass
 def rude(): raise Rude("no")
@@ -243,6 +246,14 @@ def test_close_leaves_no_process_and_no_zombie(file: str) -> None:
     pid = worker.call(f"{file}:pid", seconds=5)
     del worker
     assert gone(pid)
+
+
+def test_a_child_in_a_session_of_its_own_ends_with_its_worker(file: str, tmp_path: Path) -> None:
+    worker = Worker()
+    child = worker.call(f"{file}:leaves_a_child", seconds=60)
+    assert alive(child)
+    worker.close()
+    assert gone(child)
 
 
 @pytest.mark.parametrize("kill", [False, True])

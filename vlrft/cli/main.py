@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,10 @@ from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.signals import Terminated, handled_signals
 from vlrft.config.shipped import package_version
 from vlrft.output.terminal import guarded_streams
+from vlrft.plugins.attribution import describe_raise
 from vlrft.schema.errors import VlrftError
 
+PACKAGE = Path(__file__).parents[1]
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words
 
 
@@ -82,8 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # the reader of stdout has closed it, as in `vlrft list | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        except (KeyboardInterrupt, Exception) as e:
-            if args is not None and args.debug:
+        except (KeyboardInterrupt, SystemExit, Exception) as e:
+            wrong_usage = args is None and isinstance(e, SystemExit)
+            if wrong_usage or _is_own_exit(e) or (args is not None and args.debug):
                 raise
             code, line = explain(e, words, args)
             print(f"vlrft: {line}", file=sys.stderr)
@@ -101,6 +105,11 @@ def explain(
             return 143, "stopped by SIGTERM"
         case KeyboardInterrupt():
             return 130, "stopped"
+        case SystemExit():
+            return (
+                1,
+                f"code that is not part of vlrft {describe_raise(error)} and so ended the command",
+            )
         case MemoryError():
             return (
                 1,
@@ -117,6 +126,12 @@ def explain(
     except OSError as e:
         return 1, f"{line} (--debug shows the traceback; no crash report: {e.strerror})"
     return 1, f"{line}; a fault of vlrft or of a plugin, please report it with {path}"
+
+
+def _is_own_exit(error: BaseException) -> bool:
+    """Whether vlrft itself ends the command; a plugin's sys.exit would end it without a word."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, SystemExit) and Path(frames[-1].filename).is_relative_to(PACKAGE)
 
 
 def _run_folder(args: argparse.Namespace | None) -> Path | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-
-from vlrft.schema.short_message import short_message
 
 
 @dataclass(frozen=True)
@@ -26,12 +22,6 @@ def env_of(sample: str) -> str:
 def moment_of(turn: int) -> str:
     """The time of a failure, for its message; turn 0 is the start."""
     return f"in turn {turn}" if turn else "as it started"
-
-
-def describe_raise(error: BaseException) -> str:
-    """The error, and the file and line that raised it."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"raised {short_message(error)} ({Path(last.filename).name}:{last.lineno})"
 
 
 def warn_of_failures(closed: Iterable[EnvFailure | None]) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vlrft.envs.failures import EnvFailure, describe_raise, env_of, moment_of, warn_of_failures
+from vlrft.envs.failures import EnvFailure, env_of, moment_of, warn_of_failures
 from vlrft.envs.host import EnvFactory, StartResult, StepResult
 from vlrft.envs.result_check import check_observation, check_step
+from vlrft.plugins.attribution import describe_raise
 from vlrft.plugins.process_state import keeping_process_state
 from vlrft.schema import Env, Observation, Sample, Step
 

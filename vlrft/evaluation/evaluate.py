@@ -9,6 +9,7 @@ from typing import Any
 
 from vlrft.evaluation.bootstrap import Interval, bootstrap
 from vlrft.grading.metrics import accuracy_metrics, reaches_threshold
+from vlrft.plugins.attribution import attributed
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import (
     ENVIRONMENT,
@@ -20,6 +21,7 @@ from vlrft.schema import (
     Sample,
     Task,
 )
+from vlrft.schema.finite_number import read_finite
 from vlrft.scoring.graders import STRICT
 
 EVAL_CHUNK = 128  # samples that are played at a time, which bounds the pixels in memory
@@ -108,13 +110,31 @@ def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
             raise DataError(
                 f"sample {without[0]}: no reward of the {grader} grader applies; check the task's graders and tags"
             )
-        metrics = (task.metrics or accuracy_metrics)(records, grader)
-        graded[grader] = {name: MetricValue.of(m) for name, m in metrics.items() if m.values}
+        metrics = _metrics_of(task, records, grader)
+        with attributed(f"task {task.name}: the `aggregate` of a metric"):
+            graded[grader] = {name: MetricValue.of(m) for name, m in metrics.items() if m.values}
         if not graded[grader]:
             raise DataError(
                 f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
             )
     return Evaluation(graded=graded, records=tuple(records))
+
+
+def _metrics_of(task: Task, records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
+    """The task's metrics. Raises DataError for metrics that raise or have values that are not finite numbers."""
+    if task.metrics is None:
+        return accuracy_metrics(records, grader)
+    with attributed(f"task {task.name}: its `metrics`"):
+        metrics = task.metrics(records, grader)
+    for name, metric in metrics.items():
+        for value in metric.values:
+            try:
+                read_finite(value)
+            except ValueError as e:
+                raise DataError(
+                    f"task {task.name}: a value of its metric {name!r} is {e}"
+                ) from None
+    return metrics
 
 
 def evaluate(
@@ -150,7 +170,9 @@ def grade_samples(
             for sample, group in zip(chunk, play(chunk), strict=True)
             for r in group.rollouts
         ]
-        yield list(loaded.complete_records(chunk, records))
+        with attributed(f"task {loaded.task.name}: its `complete`"):
+            completed = list(loaded.complete_records(chunk, records))
+        yield completed
 
 
 def grade_rollout(loaded: LoadedTask, sample: Sample, rollout: Rollout) -> Record:

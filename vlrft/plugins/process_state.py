@@ -18,19 +18,28 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @contextmanager
 def keeping_process_state() -> Iterator[None]:
     """Runs a plugin's code in this process, and restores what it changed."""
-    folder = None
-    with suppress(OSError):  # it may have been deleted
-        folder = os.getcwd()
+    folder = _current_folder()
     depth = sys.getrecursionlimit()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
+    except KeyboardInterrupt:
+        handlers = {}  # our own handler of SIGTERM has changed them
+        raise
     finally:
         sys.setrecursionlimit(depth)
         with suppress(OSError):
-            if folder is not None and os.getcwd() != folder:
+            if folder is not None and _current_folder() != folder:
                 os.chdir(folder)
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
                 if handler is not None and signal.getsignal(number) is not handler:
                     signal.signal(number, handler)
+
+
+def _current_folder() -> str | None:
+    """None where it has been deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from vlrft.config import EnvConfig, RewardConfig, TaskConfig
 from vlrft.data import LazySamples, RowSamples
 from vlrft.envs import EnvRegistry, Host
+from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
 from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
@@ -124,8 +125,10 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
             [f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
         )
     options = TypeAdapter(task.options).validate_python(dict(config.options))
-    samples = task.load(split, options)
-    if not len(samples):
+    with attributed(f"task {task.name}: its `load` of the {split} split"):
+        samples = task.load(split, options)
+        count = len(samples)
+    if not count:
         raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
     rewards = load_rewards(task.rewards if config.rewards is None else config.rewards)
     return LoadedTask(

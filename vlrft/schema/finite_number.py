@@ -7,13 +7,13 @@ from numbers import Real
 
 from vlrft.schema.short_message import short_message
 
-LARGEST = 1e15  # above it float64 no longer distinguishes every whole number, and squares overflow float32
+LARGEST = 1e30  # sums and squares of such numbers are finite in float64, and the numbers in float32
 
 
 def read_finite(value: object) -> float:
     """The value as a float: a Python number, a bool, or a NumPy or torch scalar.
 
-    Raises ValueError for anything else, for NaN, and for numbers beyond ±1e15; its message is the end of a sentence, such
+    Raises ValueError for anything else, for NaN, and for numbers beyond ±1e30; its message is the end of a sentence, such
     as "a str, not a number".
     """
     if type(value) is float and abs(value) <= LARGEST:  # the most frequent case

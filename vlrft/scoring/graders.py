@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vlrft.grading import read_answer
+from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_grader
-from vlrft.schema import DataError, Record, Reward, Sample, Task
+from vlrft.schema import DataError, Record, Reward, RewardError, Sample, Task
+from vlrft.schema.finite_number import read_finite
 
 STRICT = "strict"  # the grader that every task has
 NO_SCORES: Mapping[str, float | None] = {}
@@ -60,7 +62,7 @@ class Graders:
             id=sample.id,
             output=output,
             grades={name: grade for name, grade in grades.items() if grade is not None},
-            extracted=self.extract(output),
+            extracted=self._extract(sample, output),
             tags=sample.tags,
             answer=sample.answer,
             info=sample.info,
@@ -81,7 +83,16 @@ class Graders:
                     )
                 value: object = scores[reward]
             else:
-                value = reward(output, sample)
-            if isinstance(value, int | float):
-                return float(value)
+                grader = f"sample {sample.id}: a reward of the {name} grader"
+                with attributed(grader, RewardError):
+                    value = reward(output, sample)
+            if value is not None and not isinstance(value, Mapping):
+                try:
+                    return read_finite(value)
+                except ValueError as e:
+                    raise RewardError(f"sample {sample.id}: the {name} grader gave {e}") from None
         return None
+
+    def _extract(self, sample: Sample, output: str) -> str | None:
+        with attributed(f"sample {sample.id}: the task's `extract`"):
+            return self.extract(output)

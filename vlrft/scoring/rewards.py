@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from vlrft.plugins.attribution import attributed
 from vlrft.plugins.process_state import keeping_process_state
 from vlrft.plugins.reward_signature import RewardSignature, signature_of
 from vlrft.schema import DataError, RewardError, Rollout
@@ -181,7 +182,8 @@ def _split_outcome(
     if reward.signature.scope == "rollout":
         return [outcome]
     if hasattr(outcome, "tolist"):
-        outcome = outcome.tolist()
+        with attributed(f"reward {reward.name}: the `tolist` of its scores", RewardError):
+            outcome = outcome.tolist()
     if not isinstance(outcome, list | tuple):
         problem = f"returned a {type(outcome).__name__}, not a list with one score per completion"
         raise _error(reward, inputs, problem)

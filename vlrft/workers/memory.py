@@ -23,7 +23,7 @@ def exceeds(pid: int, limit: int | None) -> int:
     """
     if limit is None:
         return 0
-    pids = [pid, *_descendants(pid)]
+    pids = [pid, *descendants(pid)]
     if sum(map(_resident, pids)) <= limit:
         return 0
     used = sum(map(_proportional, pids))
@@ -31,7 +31,7 @@ def exceeds(pid: int, limit: int | None) -> int:
 
 
 def in_gigabytes(size: int) -> str:
-    return f"{size / 2**30:.3g} GB"
+    return f"{size / 2**30:.2f} GB"
 
 
 @cache
@@ -60,10 +60,11 @@ def _proportional(pid: int) -> int:
         return _resident(pid)
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have started. Linux; none elsewhere."""
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += map(int, file.read().split())
-    return found + [child for parent in found for child in _descendants(parent)]
+    return found + [child for parent in found for child in descendants(parent)]

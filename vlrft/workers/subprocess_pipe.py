@@ -11,6 +11,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
+from vlrft.workers.memory import descendants
+
 START_SECONDS = 120.0  # to start Python and to import the function; not part of a call's time limit
 
 
@@ -59,6 +61,10 @@ def end(process: subprocess.Popen[bytes], pipe: Connection[Any, Any], caller: in
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the process and its children."""
+    """Kills the process and its children, also those in a session of their own."""
+    started = descendants(process.pid)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for pid in started:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
