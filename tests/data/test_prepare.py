@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from vlrft.cli.main import main
 from vlrft.config.load import task_config
 from vlrft.data import Defect, Row, prepare
+from vlrft.data.claim import lock_folder
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError
 from vlrft.testing.small_policies import noise_image
@@ -107,6 +109,95 @@ def test_prepare_lists_every_row_that_is_left_out(
     again = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
     assert main([*again, "--overwrite"]) == 0
     assert "test: 1 rows" in capsys.readouterr().out
+
+
+def test_raw_data_are_never_replaced_by_prepared_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / "raw")
+    Path("raw/test.jsonl").write_text("my rows\n")
+    before = {p: p.read_bytes() for p in Path("raw").rglob("*") if p.is_file()}
+    command = ["data", "prepare", TASK, "--from", "raw", "--out", "raw", "--split", "test"]
+    for flags in ([], ["--overwrite"]):
+        assert main([*command, *flags]) == 2
+        assert (
+            "raw/test.jsonl exists, and manifest.json does not list it" in capsys.readouterr().err
+        )
+    assert {p: p.read_bytes() for p in Path("raw").rglob("*") if p.is_file()} == before
+
+
+def test_a_prepared_split_that_was_edited_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / "raw")
+    command = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
+    assert main(command) == 0
+    Path("ready/test.jsonl").write_text("edited\n")
+    assert main(command) == 2
+    assert "ready/test.jsonl was changed after it was prepared" in capsys.readouterr().err
+    assert Path("ready/test.jsonl").read_text() == "edited\n"
+
+
+def test_two_calls_do_not_prepare_one_folder_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / "raw")
+    command = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
+    with lock_folder(Path("ready")):
+        assert main(command) == 2
+    assert "ready is being written by process" in capsys.readouterr().err
+    assert main(command) == 0
+    assert not list(Path("ready").glob("*lock"))
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
+def test_a_call_killed_at_its_last_changes_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
+) -> None:
+    write_raw(tmp_path / "raw")
+    command = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
+    calls = 0
+
+    def stopping(real: Callable[..., object]) -> Callable[..., object]:
+        def call(source: Path, target: Path) -> object:
+            nonlocal calls
+            calls += "test" in Path(target).name or Path(target).name == "manifest.json"
+            if calls == stop_at + 1:  # the first writes the origin of the rows
+                raise SystemExit("killed")
+            return real(source, target)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", stopping(os.replace))
+        patch.setattr(Path, "replace", stopping(Path.replace))
+        with pytest.raises(SystemExit):
+            main(command)
+    assert main(command) == 0
+    assert len(load_task(task_config(TASK, ["options.data=ready"]), "test").samples) == 6
+
+
+def test_the_beginning_of_other_rows_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / "raw")
+    write_raw(tmp_path / "other")
+    command = ["data", "prepare", TASK, "--out", "ready", "--split", "test", "--from"]
+
+    def killed(*_: object) -> None:
+        raise SystemExit("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(SystemExit):
+            main([*command, "raw"])
+    assert Path("ready/test.jsonl.part").exists()
+    assert main([*command, "other"]) == 2
+    assert "has begun this split with other data or options" in capsys.readouterr().err
+    assert main([*command, "raw"]) == 0
+    assert {p.name for p in Path("ready").iterdir()} == {
+        "images", "manifest.json", "test.jsonl", "test.defects.jsonl"
+    }  # fmt: skip
 
 
 def test_prepared_samples_equal_the_raw_ones(tmp_path: Path) -> None:

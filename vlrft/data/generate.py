@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from vlrft.data.claim import lock_folder
 from vlrft.schema import Task
 from vlrft.schema.errors import ConfigError
 
@@ -25,8 +26,9 @@ def generate(task: Task, count: Sequence[str] | None, seed: int, out: Path | Non
     counts = parse_counts(count, task)
     if out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
-    for split, number in counts.items():
-        yield from task.generate(split, number, seed, out)
+    with lock_folder(out):
+        for split, number in counts.items():
+            yield from task.generate(split, number, seed, out)
 
 
 def parse_counts(texts: Sequence[str], task: Task) -> Mapping[str, int]:

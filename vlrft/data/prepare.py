@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from vlrft.config.shipped import package_version
+from vlrft.data.atomic import write_atomically
+from vlrft.data.claim import lock_folder, refuse_foreign_split
 from vlrft.data.prepared import MANIFEST, read_manifest, store_row
 from vlrft.data.row import Defect, Row
 from vlrft.data.row_checks import find_problem
 from vlrft.schema import DataError
+from vlrft.schema.errors import ConfigError
 from vlrft.schema.short_message import first_line
 
 
@@ -38,14 +42,33 @@ def prepare(
     out: Path,
     check_sample: Callable[[Row], str | None],
     restart: bool = False,
+    options: str = "",
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
     `check_sample` returns what is wrong with the sample of a row as `reason: detail`, or None. An interrupted run resumes
-    after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages. Raises
-    DataError if the folder has another task's data, or if no row can be used.
+    after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages;
+    `options`: what else the rows depend on. Raises DataError if the folder has another task's data, or if no row can be
+    used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
+    another process writes it.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    with lock_folder(out):
+        refuse_foreign_split(out, split)
+        origin = hashlib.sha256(f"{where}\0{options}".encode(errors="replace")).hexdigest()
+        parts = [out / f"{split}{suffix}.part" for suffix in (".jsonl", ".defects.jsonl")]
+        with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
+            return _prepare(rows, task, split, where, out, check_sample, restart)
+
+
+def _prepare(
+    rows: Iterable[Row | Defect],
+    task: str,
+    split: str,
+    where: str,
+    out: Path,
+    check_sample: Callable[[Row], str | None],
+    restart: bool,
+) -> PreparedSplit:
     manifest = _open_manifest(out, task)
     rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
     if restart:
@@ -82,12 +105,33 @@ def prepare(
         "defects": reasons,
         "vlrft": package_version(),
     }
+    # The manifest first: a killed call leaves no rows that are not listed, and its .part files are finished by the next.
+    write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
     rows_file.replace(out / f"{split}.jsonl")
     defects_file.replace(out / f"{split}.defects.jsonl")
-    draft = out / f"{MANIFEST}.part"
-    draft.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    draft.replace(out / MANIFEST)
     return PreparedSplit(split=split, rows=count, defects=reasons, resumed=done)
+
+
+@contextmanager
+def _origin_of_parts(
+    path: Path, origin: str, parts: Sequence[Path], *, restart: bool
+) -> Iterator[None]:
+    """Keeps the origin of a split's .part files (a hash: options may be secret) next to them, for as long as there are any.
+    Raises ConfigError where they are the beginning of other rows."""
+    if path.exists() and any(part.exists() for part in parts) and not restart:
+        if path.read_text(encoding="utf-8", errors="replace").strip() != origin:
+            raise ConfigError(
+                [
+                    f"{path.parent}: an interrupted call has begun this split with other data or options; "
+                    "use --overwrite or another --out"
+                ]
+            )
+    write_atomically(path, f"{origin}\n".encode())
+    try:
+        yield
+    finally:
+        if not any(part.exists() for part in parts):
+            path.unlink()
 
 
 def _validate(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from vlrft.cli.outputs import claim_file
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, prepare
+from vlrft.data.claim import is_prepared
 from vlrft.data.dataset import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.envs import build_host
@@ -46,7 +47,7 @@ def run_prepare(args: argparse.Namespace) -> None:
     options = parse_options(task, task_config(args.task, overrides).options)
     done = 0
     for split in args.split or task.splits:
-        if (args.out / f"{split}.jsonl").exists() and not args.overwrite:
+        if not args.overwrite and is_prepared(args.out, split):
             print(f"{split}: already prepared (--overwrite prepares it again)")
             done += 1
             continue
@@ -61,6 +62,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 out=args.out,
                 check_sample=sample_check(task, options),
                 restart=args.overwrite,
+                options=repr(options),
             )
         except DataError as e:
             if args.split:

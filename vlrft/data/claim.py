@@ -1,0 +1,64 @@
+"""The output folder of `vlrft data prepare`: one writer at a time, and no file in it that was not prepared is replaced."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from vlrft.data.prepared import MANIFEST, read_manifest
+from vlrft.data.writer_lock import WriterLock, lock
+from vlrft.schema import DataError
+from vlrft.schema.errors import ConfigError
+
+LOCK = ".vlrft-prepare.lock"
+
+
+def lock_folder(out: Path) -> WriterLock:
+    """Makes the folder and locks it. Raises FolderInUse, and ConfigError where it cannot be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return lock(out / LOCK, str(out))
+    except OSError as e:
+        raise ConfigError([f"{str(out)[:200]}: cannot be written ({e.strerror})"]) from None
+
+
+def refuse_foreign_split(out: Path, split: str) -> None:
+    """Raises ConfigError where SPLIT.jsonl or SPLIT.defects.jsonl exists and the manifest does not list the split: it may
+    be the raw data."""
+    listed = split in _splits(out)
+    for name in (f"{split}.jsonl", f"{split}.defects.jsonl"):
+        if (out / name).exists() and not listed:
+            raise ConfigError(
+                [
+                    f"{out / name} exists, and {MANIFEST} does not list it: vlrft data prepare did not write it; "
+                    "use another --out"
+                ]
+            )
+
+
+def is_prepared(out: Path, split: str) -> bool:
+    """Whether the folder has the split; False where a call that would have replaced it was interrupted.
+
+    Raises ConfigError where SPLIT.jsonl is not the file that was prepared.
+    """
+    path = out / f"{split}.jsonl"
+    if not path.exists() or (out / f"{path.name}.part").exists():
+        return False
+    refuse_foreign_split(out, split)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != _splits(out)[split].get("sha256"):
+        raise ConfigError(
+            [
+                f"{path} was changed after it was prepared; put it back, or prepare it again with --overwrite"
+            ]
+        )
+    return True
+
+
+def _splits(out: Path) -> dict[str, dict[str, object]]:
+    path = out / MANIFEST
+    if not path.exists():
+        return {}
+    splits = read_manifest(path.read_bytes(), str(path)).get("splits")
+    if not isinstance(splits, dict) or not all(isinstance(s, dict) for s in splits.values()):
+        raise DataError(f"{path}: not a manifest of prepared data; use another --out")
+    return splits
