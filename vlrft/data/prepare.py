@@ -118,14 +118,14 @@ def _origin_of_parts(
 ) -> Iterator[None]:
     """Keeps the origin of a split's .part files (a hash: options may be secret) next to them, for as long as there are any.
     Raises ConfigError where they are the beginning of other rows."""
-    if path.exists() and any(part.exists() for part in parts) and not restart:
-        if path.read_text(encoding="utf-8", errors="replace").strip() != origin:
-            raise ConfigError(
-                [
-                    f"{path.parent}: an interrupted call has begun this split with other data or options; "
-                    "use --overwrite or another --out"
-                ]
-            )
+    begun = path.exists() and any(part.exists() for part in parts) and not restart
+    if begun and path.read_text(encoding="utf-8", errors="replace").strip() != origin:
+        raise ConfigError(
+            [
+                f"{path.parent}: an interrupted call has begun this split with other data or options; use --overwrite "
+                "or another --out"
+            ]
+        )
     write_atomically(path, f"{origin}\n".encode())
     try:
         yield
