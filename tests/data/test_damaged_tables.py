@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 import zipfile
 from pathlib import Path
@@ -13,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.data.test_hostile_rows import lines, png, row
+from tests.vision.test_picture_files import damage
 from vlrft.cli.main import main
 from vlrft.data import Source, open_source
 from vlrft.data.pictures import read_file
+from vlrft.data.tables import SUFFIXES
 from vlrft.schema import DataError
 
 
@@ -171,3 +174,36 @@ def test_a_zip_with_a_broken_directory_is_an_error_of_one_line() -> None:
     for use in (lambda source: source.names(), lambda source: read_file(source, "1.png")):
         with pytest.raises(DataError, match=r"raw\.zip: not a readable zip archive"):
             use(open_source("raw.zip"))
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=4)
+        case ".arrow":
+            write_stream(path, rows)
+        case ".jsonl":
+            path.write_bytes(lines(*rows))
+        case ".json":
+            path.write_text(json.dumps(rows))
+        case _:
+            cells = (",".join(map(str, r.values())) for r in rows)
+            path.write_text("\n".join([",".join(rows[0]), *cells]) + "\n")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_damaged_table_gives_rows_and_names_what_is_lost(here: Path, suffix: str) -> None:
+    draw = random.Random(suffix)
+    path = here / f"train{suffix}"
+    write_table(path, [{"id": f"r{k}", "problem": f"How long is {k}?", "n": k} for k in range(12)])
+    content = path.read_bytes()
+    with_loss = 0
+    for _ in range(60):
+        path.write_bytes(damage(content, draw))
+        source = open_source("raw", unreadable=[])
+        rows = list(source.rows("train"))
+        assert all(isinstance(r, dict) for r in rows)
+        assert all(place.startswith(path.name) for place in unreadable(source))
+        assert rows or unreadable(source)
+        with_loss += bool(unreadable(source))
+    assert with_loss > 5

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from vlrft.cli.main import main
+from vlrft.data import Defect
 
 Write = Callable[[Path], None]
 
@@ -334,3 +335,17 @@ def test_warnings_of_the_decoders_are_not_printed(capsys: pytest.CaptureFixture[
     folder({"train.jsonl": lines(row(0), row(2)), "0.png": file.getvalue()})(Path("raw"))
     assert prepare("raw") == []
     assert "Warning" not in capsys.readouterr().err
+
+
+def test_a_defect_s_texts_are_one_line_that_any_file_and_terminal_takes() -> None:
+    defect = Defect(id="a\nb\ud800", reason="x", detail="\x1b[31m" + "é" * 1000)
+    assert str(defect) == f"a\\nb\\ud800 (x: \\x1b[31m{'é' * 495} … (1,005 characters))"
+
+
+def test_a_row_without_a_gold_answer_names_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [row(k, solution="5" if k else None) for k in range(2)]
+    folder({"train.jsonl": lines(*cells)})(Path("raw"))
+    command = ["data", "prepare", "counting", "--from", "raw", "--out", "out", "--split", "train"]
+    assert main(command) == 0
+    (defect,) = map(json.loads, Path("out/train.defects.jsonl").read_text().splitlines())
+    assert defect["detail"] == "no solution or ground_truth or answer"

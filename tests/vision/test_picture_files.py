@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import random
 import struct
 import zlib
 from collections.abc import Iterator
@@ -166,12 +167,47 @@ def test_a_large_picture_within_the_limit_gives_no_warning(monkeypatch: pytest.M
     assert open_image(encode(noise_image(10, 10), "PNG"), "x").size == (10, 10)
 
 
+def damage(content: bytes, draw: random.Random) -> bytes:
+    """The content with a few bytes changed, left out or added, most of them near its start."""
+    changed = bytearray(content)
+    for _ in range(draw.choice((1, 2, 4))):
+        place = draw.randrange(min(len(changed), draw.choice((32, 200, 10_000))))
+        match draw.randrange(4):
+            case 0:
+                changed[place] ^= 1 << draw.randrange(8)
+            case 1:
+                changed[place : place + 4] = draw.choice((b"\xff" * 4, bytes(4), b"\0\0\xff\xff"))
+            case 2:
+                del changed[place : place + draw.randrange(1, 9)]
+            case _:
+                changed[place:place] = draw.randbytes(draw.randrange(1, 9))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_damaged_picture_is_read_or_refused_by_its_name(kind: str) -> None:
+    draw = random.Random(kind)
+    content = encode(noise_image(24, 16), kind)
+    refusals: list[str] = []
+    for _ in range(80):
+        try:
+            assert open_image(damage(content, draw), "img/1").mode == "RGB"
+        except DataError as e:
+            refusals.append(str(e))
+    assert len(refusals) > 10
+    assert all(line.startswith("img/1 cannot be read: ") for line in refusals)
+    assert not any("\n" in line for line in refusals)
+
+
 def test_no_file_of_the_repository_opens_pictures_by_other_means() -> None:
     readers = {"imread", "read_image", "decode_image", "imdecode", "default_loader"}
     found: list[str] = []
     for folder in ("vlrft", "rewards", "tasks", "benchmarks", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            if not any(word in text for word in ("Image.open", "ImageFile", *readers)):
+                continue
+            for node in ast.walk(ast.parse(text)):
                 if not isinstance(node, ast.Call):
                     continue
                 called = ast.unparse(node.func)

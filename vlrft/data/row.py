@@ -39,8 +39,8 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class Defect:
     """A row that is left out, with the reason. `intended`: left out by the dataset's own rules (a duplicate, a second
-    image), so that loading may continue. The texts may come from broken data: they are shortened, and what is not Unicode
-    in them is written as `\\udcff`."""
+    image), so that loading may continue. The texts may come from broken data: they are shortened, and line breaks, other
+    control characters and what is not Unicode are written as in Python (`\\n`, `\\udcff`)."""
 
     id: str
     reason: str  # the same words for the same kind of defect: reports count them
@@ -102,5 +102,9 @@ def find_text_problem(row: Row) -> str:
 
 
 def _showable(text: str) -> str:
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} … ({len(text):,} characters)"
+    shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} … ({len(text):,} characters)"
+    return shown if shown.isprintable() else "".join(map(_printable, shown))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
