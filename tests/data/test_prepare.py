@@ -69,6 +69,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "signs.py").write_text(PACK)
 
 
+class Killed(BaseException):
+    """Simulates a kill: no code catches it."""
+
+
 TASK = "./signs.py:task"
 BAD = {
     "row1": {"answer": "twice"},
@@ -163,7 +167,7 @@ def test_a_call_killed_at_its_last_changes_is_finished_by_the_next(
             nonlocal calls
             calls += "test" in Path(target).name or Path(target).name == "manifest.json"
             if calls == stop_at + 1:  # the first writes the origin of the rows
-                raise SystemExit("killed")
+                raise Killed
             return real(source, target)
 
         return call
@@ -171,7 +175,7 @@ def test_a_call_killed_at_its_last_changes_is_finished_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", stopping(os.replace))
         patch.setattr(Path, "replace", stopping(Path.replace))
-        with pytest.raises(SystemExit):
+        with pytest.raises(Killed):
             main(command)
     assert main(command) == 0
     assert len(load_task(task_config(TASK, ["options.data=ready"]), "test").samples) == 6
@@ -185,11 +189,11 @@ def test_the_beginning_of_other_rows_is_not_gone_on_with(
     command = ["data", "prepare", TASK, "--out", "ready", "--split", "test", "--from"]
 
     def killed(*_: object) -> None:
-        raise SystemExit("killed")
+        raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
-        with pytest.raises(SystemExit):
+        with pytest.raises(Killed):
             main([*command, "raw"])
     assert Path("ready/test.jsonl.part").exists()
     assert main([*command, "other"]) == 2
