@@ -205,11 +205,11 @@ def test_tags_that_the_template_looks_for_are_left_to_it(tiny: Tiny) -> None:
         "m.content }}", "m.content.split('</think>')[-1] if m.role == 'assistant' else m.content }}"
     )
     chat = Chat(tokenizer)
-    text = "<think>long</think>yes<|im_end|>"
+    text = "<think>long</think>yes<tool_call><|im_end|>"
     said = (Message(role="assistant", content=(text,)), *ask(text))
     ids = chat.render(said).ids
     assert tokenizer.decode(ids) == (
-        f"<|im_start|>assistant\nyes<|im_end|><|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n"
+        f"<|im_start|>assistant\nyes<tool_call><|im_end|><|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n"
         "<|im_start|>assistant\n"
     )
     assert ids.count(chat.end_id) == 2
@@ -241,6 +241,13 @@ def test_a_token_that_appears_by_normalization_is_plain_text() -> None:
     assert tool in chat.tokenizer.encode(wide, add_special_tokens=False)
     assert tool not in chat.render(ask(f"a{wide}b")).ids
     assert tool not in chat.render(ask("a<tool>b")).ids
+    backend.normalizer = normalizers.Lowercase()
+    backend.add_tokens([AddedToken("<Top>", normalized=True)])
+    chat = make_chat(backend)
+    top = chat.tokenizer.convert_tokens_to_ids("<Top>")
+    for text in ("<top>", "<Top>", "<TOP>"):
+        assert top in chat.tokenizer.encode(text, add_special_tokens=False)
+        assert top not in chat.render(ask(f"a{text}b")).ids
     assert chat.answer_ids("<tool>")[0] == tool
 
 
@@ -263,6 +270,19 @@ def test_ids_are_right_where_the_vocabulary_has_gaps_and_for_unigram() -> None:
             *("<|im_start|>", *"user\na", *"<|im_end|>", *"b<|box|>", "<|im_end|>", "\n"),
             *("<|im_start|>", *"assistant\n"),
         ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([*PIECES, "  ", " ", "a", "ü", "\n"]), max_size=8))
+def test_the_second_tokenizer_splits_and_merges_as_the_first(pieces: list[str]) -> None:
+    """The template's control tokens included, whether the rest of the text has quotes or not."""
+    control, text = spelling_chat(*TAGS).control, "".join(pieces)
+    ids = tuple(control.tokenizer.encode(text))
+    assert control._encode(text, "") == ids
+    start = control.ids["<|im_start|>"]
+    whole = control.encode(f"{text}<|im_start|>{control.quote(['<|im_end|>'])[0]}")
+    assert whole[: len(ids) + 1] == (*ids, start)
+    assert not set(whole[len(ids) + 1 :]) & set(control.ids.values())
 
 
 def test_the_text_before_a_space_prefix_is_seen() -> None:

@@ -70,10 +70,14 @@ class ChatTemplate:
 
         quoted = render(())
         said = "".join(str(part) for m in messages if m.role == "assistant" for part in m.content)
-        if any(tag in said for tag in self.control.readable):
-            tagged = render(self.control.readable)
-            if self.control.unquote(tagged) != self.control.unquote(quoted):
-                return tagged
+        plain = self.control.unquote(quoted)
+        looked_for = {
+            tag
+            for tag in self.control.readable
+            if tag in said and self.control.unquote(render({tag})) != plain
+        }
+        if looked_for:
+            return render(looked_for)
         return quoted
 
     def _as_dict(self, message: Message, allowed: Collection[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import json
 import re
 import secrets
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -58,9 +59,14 @@ class ControlTokens:
         pattern = _match_longest(control.values())
         self._spelled = re.compile(pattern)
         self._real = re.compile(f"({pattern})(?!{self.mark})")
-        self._normalizer = None
-        if any(token.normalized for token in control.values()):
-            self._normalizer = getattr(self._backend, "normalizer", None)
+        normalizer = getattr(self._backend, "normalizer", None)
+        self._normalize = None if normalizer is None else normalizer.normalize_str
+        self._normalized: dict[
+            str, str
+        ] = {}  # the normalized form of a token that is met in normalized text -> the token
+        if self._normalize is not None:
+            tokens = [t.content for t in control.values() if t.normalized]
+            self._normalized = {self._normalize(content): content for content in tokens}
 
     @property
     def _backend(self) -> Any:
@@ -72,10 +78,9 @@ class ControlTokens:
         text and ends in another. `allowed`: tokens that are not quoted. Raises UnicodeEncodeError for a lone surrogate."""
         joined = "".join(texts)
         joined.encode()  # the tokenizer's own error does not say where
-        spans = self._find(joined, allowed)
-        normalize = None if self._normalizer is None else self._normalizer.normalize_str
-        if normalize is not None and len(self._find(normalize(joined), allowed)) > len(spans):
-            spans = [(0, len(joined))]  # the place before normalization is unknown
+        spans = [m.span() for m in self._spelled.finditer(joined) if m[0] not in allowed]
+        if self._is_spelled_by_normalization(joined, allowed):
+            spans = [(0, len(joined))]  # where is unknown
         if not spans:
             return list(texts)
         quoted: list[str] = []
@@ -96,8 +101,16 @@ class ControlTokens:
         cuts = [place(k) for k in accumulate(map(len, texts), initial=0)]
         return [text[a:b] for a, b in pairwise(cuts)]
 
-    def _find(self, text: str, allowed: Collection[str]) -> list[tuple[int, int]]:
-        return [m.span() for m in self._spelled.finditer(text) if m[0] not in allowed]
+    def _is_spelled_by_normalization(self, text: str, allowed: Collection[str]) -> bool:
+        """Whether the normalized text has more of a token than the text itself."""
+        if self._normalize is None or not self._normalized:
+            return False
+        normal = self._normalize(text)
+        return any(
+            normal.count(form) > text.count(token)
+            for form, token in self._normalized.items()
+            if token not in allowed
+        )
 
     def unquote(self, text: str) -> str:
         """The text without marks."""
@@ -107,17 +120,14 @@ class ControlTokens:
         """The ids of a text with quotes: a control token that is not quoted has its own id."""
         if self.mark not in text:
             return tuple(self.tokenizer.encode(text, add_special_tokens=False))
-        count = len(self._real.findall(text))
         ids = self._encode(text, "")
-        if (
-            self._count(ids) > count
-        ):  # its model knows the token as a word, so the word is broken up
-            ids = self._encode(text, self.mark)
+        real = Counter(self._real.findall(text))
+        spelled = set(self._spelled.findall(self.unquote(text)))
+        if any(ids.count(self.ids[token]) > real[token] for token in spelled):
+            ids = self._encode(
+                text, self.mark
+            )  # its model has the token as a word, so the word is broken up
         return ids
-
-    def _count(self, ids: Iterable[int]) -> int:
-        control = set(self.ids.values()) - {self.tokenizer.unk_token_id}
-        return sum(i in control for i in ids)
 
     def _encode(self, text: str, mark: str) -> tuple[int, ...]:
         """The ids of a text with quotes, with the marks removed, or kept as breaks between the characters."""
