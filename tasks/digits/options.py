@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from vlrft.schema.ranges import Natural, Positive, Range
 
+Side = Annotated[int, Range(ge=1, le=4096)]  # pixels
 Digit = Annotated[int, Range(ge=0, le=9)]
 Subtask = Literal["classify", "count", "relation", "ground"]
 SUBTASKS: tuple[Subtask, ...] = ("classify", "count", "relation", "ground")
@@ -20,9 +21,9 @@ class Options:
 
     subtasks: tuple[Subtask, ...] = SUBTASKS
     """Scene i is of sub-task i modulo their number; one that is listed twice occurs twice as often."""
-    canvas: tuple[Positive, ...] = (112,)
+    canvas: tuple[Side, ...] = (112,)
     """Pixels: the sides from which the width and the height of a scene are drawn."""
-    sizes: tuple[Positive, Positive] = (44, 56)
+    sizes: tuple[Side, Side] = (44, 56)
     """Pixels: the smallest and the largest side of a digit."""
     grid: Positive = 1
     """Pixels: positions and sides of digits are multiples of it; 1: no restriction."""

@@ -154,6 +154,22 @@ def load(tmp_path: Path) -> Callable[..., list[str]]:
             "stages.1.update.betas.0: 5.0 is out of range; allowed: at least 0 and less than 1",
         ),
         ("stages.1.update.lr=.inf", "stages.1.update.lr: inf is out of range; allowed: at least 0"),
+        (
+            "update.lr=1e31",
+            "update.lr: 1e+31 is out of range; allowed: at least 0, and in size 0 or from 1e-30 to 1e+30",
+        ),
+        (
+            "rollout.temperature=1e-31",
+            "rollout.temperature: 1e-31 is out of range; allowed: greater than 0, and in size 0 or from 1e-30 to 1e+30",
+        ),
+        (
+            "task.options.canvas=[5000]",
+            "task.options.canvas.0: 5000 is out of range; allowed: from 1 to 4096",
+        ),
+        (
+            "policy.build.layers:1=null",
+            "policy.build.layers:1: unknown key; did you mean layers: 1, with a space after the colon?",
+        ),
         ("update.lr=true", "update.lr: expected a number, got True"),
         ("update.lr='1e-3'", "update.lr: expected a number, got '1e-3'"),
         (
@@ -170,8 +186,8 @@ def load(tmp_path: Path) -> Callable[..., list[str]]:
             "seed: -1 is out of range; allowed: from 0 to 9223372036854775807",
         ),
         (
-            "rollout.group_size=3000000000",
-            f"rollout.group_size: 3000000000 is out of range; allowed: from 1 to {MAX_INTEGER}",
+            "rollout.max_rows=3000000000",
+            f"rollout.max_rows: 3000000000 is out of range; allowed: from 1 to {MAX_INTEGER}",
         ),
         (
             "policy.build.vocab_size=1",

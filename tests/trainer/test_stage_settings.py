@@ -8,8 +8,9 @@ import pytest
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.distributed.device import find_device, pick_device
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.stage_settings import resolve_stages
+from vlrft.trainer.stage_settings import count_steps, resolve_stages
 
 PLAIN = """
 task: {name: digits, options: {train: 20, test: 5}}
@@ -30,6 +31,22 @@ def config(tmp_path: Path, *overrides: str) -> Config:
     path = tmp_path / "c.yaml"
     path.write_text(PLAIN)
     return load_config(path, overrides)
+
+
+def test_more_epochs_than_there_are_numbers_for_steps_are_refused(tmp_path: Path) -> None:
+    (stage, _) = config(tmp_path, "stages.0.steps=null", "stages.0.epochs=1e30").stages
+    with pytest.raises(ConfigError, match=r"stages: gpg: 1e\+30 epochs are more than 2147483647"):
+        count_steps(stage, samples=100)
+
+
+def test_a_gpu_that_is_not_here_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"device: cuda, but PyTorch .*; use auto or cpu"):
+        find_device("cuda")
+    assert (find_device("auto"), find_device("cpu")) == ("cpu", "cpu")
+    assert pick_device("cuda") == "cuda"  # to plan for
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
     changes = dict(choice)
     name = changes.pop("name", None)
     if not isinstance(name, str):
-        raise ConfigError(["algorithm: a mapping needs a `name`, such as {name: gpg, …}"])
+        raise ConfigError(
+            [
+                "algorithm: a mapping needs a `name`, such as {name: gpg, …}, with a space after each colon"
+            ]
+        )
     return override(_by_name(name), changes)
 
 

@@ -116,8 +116,11 @@ def _hint(key: str, keys: Sequence[str]) -> str:
     """The nearest key in the same section, else in any section, else all keys of the section."""
     section, _, name = key.rpartition(".")
     pattern = re.sub(r"\.\d+(?=\.|$)", "", section)
+    name, colon, value = name.partition(":")
     siblings = [k.rpartition(".")[2] for k in keys if fnmatchcase(pattern, k.rpartition(".")[0])]
     close = get_close_matches(name, siblings, 1, 0.5)
+    if colon and close:
+        return f"; did you mean {close[0]}: {value}, with a space after the colon?"
     if close:
         return f"; did you mean {'.'.join(filter(None, [section, close[0]]))}?"
     anywhere = get_close_matches(name, [k.rpartition(".")[2] for k in keys], 1)

@@ -54,7 +54,7 @@ class BuildConfig:
 class LoraConfig:
     """Low-rank adapters (LoRA, with peft); the weights of the model itself are frozen."""
 
-    rank: Positive = 16
+    rank: Width = 16
     """Rank of each adapter."""
     alpha: Positive = 32
     """Scale: an adapter's output is multiplied by alpha / rank."""

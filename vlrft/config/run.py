@@ -17,12 +17,15 @@ from vlrft.schema.ranges import (
     Positive,
     PositiveFloat,
     Range,
+    Seconds,
     Seed,
     Share,
     UnitInterval,
 )
 
 Beta = Annotated[float, Range(ge=0, lt=1)]
+Tokens = Annotated[int, Range(ge=1, le=10_000_000)]  # of one prompt or completion
+Count = Annotated[int, Range(ge=1, le=1_000_000)]  # of prompts in a step or completions of a prompt
 Name = Annotated[str, StringConstraints(min_length=1)]
 StopString = Annotated[
     str, StringConstraints(min_length=1)
@@ -36,7 +39,7 @@ class RolloutConfig:
     engine: str | dict[str, Any] = "hf"
     """The rollout engine: `hf`, which samples with the policy's own module, or `{name: …}` with an engine's settings. One
     for the whole run: a stage cannot choose another."""
-    group_size: Positive = 8
+    group_size: Count = 8
     """G, the number of completions sampled for each prompt."""
     temperature: PositiveFloat = 1.0
     """Divides the logits, in sampling and in the log-probs of the update."""
@@ -44,11 +47,11 @@ class RolloutConfig:
     """Sample from the most probable tokens whose probabilities sum up to this; 1: from all."""
     top_k: Natural = 0
     """Sample from this many most probable tokens; 0: from all."""
-    max_tokens: Positive = 256
+    max_tokens: Tokens = 256
     """The most tokens of a completion; in an environment, of each turn. A longer one is truncated."""
     stop: tuple[StopString, ...] = ()
     """Strings that end a completion, in addition to the end of the turn. Rewards get the text before them."""
-    max_prompt_tokens: Positive = 4096
+    max_prompt_tokens: Tokens = 4096
     """The most tokens of a prompt, images included. A longer prompt is an error, it is never cut."""
     max_rows: Positive = 512
     """The most completions that are sampled at once."""
@@ -102,7 +105,7 @@ class StageConfig:
     algorithm: str | dict[str, Any] | None = None
     """Algorithm by name, or `{name: gpg, reduction: token, objective: {…}}` with some of its settings changed; null: the
     run's."""
-    prompts_per_step: Positive = 32
+    prompts_per_step: Count = 32
     """P, the number of prompts, and so of groups, in each step."""
     prompts: str | dict[str, Any] = "uniform"
     """How the next prompts are chosen: `uniform`, `variance_aware`, `history` or `greso`, or with settings
@@ -127,13 +130,13 @@ class EvalConfig:
     """Split of the run's task."""
     limit: Positive | None = None
     """Only the first samples of the split, this many; null: all."""
-    answers: Positive = 1
+    answers: Count = 1
     """k, the number of answers for each sample. With more than one, metrics are avg@k and pass@k."""
     temperature: NonNegativeFloat = 0.0
     """Temperature of the answers; 0: greedy decoding."""
     top_p: Share = 1.0
     """As `rollout.top_p`, for the answers."""
-    max_tokens: Positive | None = None
+    max_tokens: Tokens | None = None
     """The most tokens of an answer; null: as `rollout.max_tokens`."""
     every: Natural = 0
     """Steps between evaluations within a stage; 0: none."""
@@ -171,10 +174,10 @@ class LogConfig:
 class RanksConfig:
     """Time limits for a run of several processes."""
 
-    step_timeout: PositiveFloat = 1800.0
+    step_timeout: Seconds = 1800.0
     """Seconds after which a rank is reported as stuck, and the run ends, if it stays in one phase of a step while the
     others wait for it."""
-    heartbeat_timeout: PositiveFloat = 180.0
+    heartbeat_timeout: Seconds = 180.0
     """Seconds without a heartbeat after which a rank counts as lost, and the run ends. A rank whose process dies is
     noticed at once by its launcher."""
 

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, PlainSerializer
 
 from vlrft.config.strict import strict
-from vlrft.schema.ranges import FiniteFloat, Natural, NonNegativeFloat, Positive, PositiveFloat
+from vlrft.schema.ranges import FiniteFloat, Natural, NonNegativeFloat, Positive, Range, Seconds
+
+Gigabytes = Annotated[float, Range(gt=0, le=1e6)]
 
 
 def _require_workers(limits: RewardConfig | EnvConfig) -> None:
@@ -26,9 +28,9 @@ class RewardConfig:
     """Factor of the reward in the sum over all rewards."""
     workers: Natural = 0
     """Worker processes that compute it; 0: it is computed in the training process."""
-    time_limit: PositiveFloat | None = None
+    time_limit: Seconds | None = None
     """Seconds of a call, after which its worker is killed; null: 10. Needs `workers`."""
-    memory_gb: PositiveFloat | None = None
+    memory_gb: Gigabytes | None = None
     """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "zero"] = "raise"
     """When a call raises, crashes or exceeds a limit: raise stops the run; zero counts 0.0 and logs the error."""
@@ -71,10 +73,10 @@ class EnvConfig:
     """Subtracted from the reward for each turn in which no action could be read."""
     workers: Natural = 0
     """Worker processes in which the environments run; 0: they run in the training process."""
-    time_limit: PositiveFloat | None = None
+    time_limit: Seconds | None = None
     """Seconds of an environment's turn, after which its worker is killed; null: 60. Its start, and the start of a worker,
     may take 120 seconds, or this where it is more. Needs `workers`."""
-    memory_gb: PositiveFloat | None = None
+    memory_gb: Gigabytes | None = None
     """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "keep", "drop", "drop_group"] = "raise"
     """When an environment raises, hangs or dies: raise stops the run; keep ends the episode with the reward it has; drop

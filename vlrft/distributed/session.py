@@ -10,7 +10,7 @@ from typing import Any
 import torch.distributed as dist
 
 from vlrft.config import Config
-from vlrft.distributed.device import pick_device
+from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import Ranks, join_ranks
 from vlrft.distributed.watchdog import Watchdog
 from vlrft.schema import VlrftError
@@ -22,7 +22,7 @@ GRACE = 10.0  # seconds for the launcher or the watchdog to report the lost rank
 def rank_session(config: Config) -> Iterator[Ranks]:
     """The ranks of this run; one rank where nothing started several. When a rank is lost the others exit too."""
     limits = config.ranks
-    ranks = join_ranks(pick_device(config.device), timeout=2 * limits.step_timeout)
+    ranks = join_ranks(find_device(config.device), timeout=2 * limits.step_timeout)
     if ranks.size == 1:
         yield ranks
         return

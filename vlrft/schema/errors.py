@@ -25,7 +25,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × RanksError         (RuntimeError)        the processes of a run cannot work together
       × CheckpointError    (OSError)             a checkpoint cannot be written or read
       × TrainingStopped    (RuntimeError)        a run cannot continue
-      × TrackerError       (ImportError)         a tracker's package is not installed
+      × TrackerError       (ImportError)         a tracker's package is not installed; exit code 2
 """
 
 from __future__ import annotations
@@ -160,3 +160,5 @@ class TrainingStopped(VlrftError, RuntimeError):
 
 class TrackerError(VlrftError, ImportError):
     """A tracker whose package is not installed; names the extra to install."""
+
+    exit_code = 2

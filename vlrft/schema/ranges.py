@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 
 # Of an integer without an upper bound: more overflows in C code, far from its cause.
 MAX_INTEGER = 2**31 - 1
+# Of a float other than 0: beyond, float32 rounds it to 0 or to infinity, or its square does in float64.
+MIN_SIZE, MAX_SIZE = 1e-30, 1e30
 MAX_SEED = 2**63 - 1  # torch's and NumPy's generators take all up to this
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
     """The finite numbers between two bounds, each of which may be missing: at least `ge`, greater than `gt`, at most `le`,
-    less than `lt`."""
+    less than `lt`.
+
+    A setting has further limits where it has no bound: MAX_INTEGER for an integer, MIN_SIZE and MAX_SIZE for the size of a
+    float other than 0.
+    """
 
     ge: float | None = None
     gt: float | None = None
@@ -65,12 +71,16 @@ class Range:
         integer = schema["type"] == "int"
 
         def check(value: float) -> float:
-            allowed = self
-            if integer and self.le is None and self.lt is None and value > MAX_INTEGER:
-                allowed = Range(ge=self.ge, gt=self.gt, le=MAX_INTEGER)
-            if value not in allowed:
+            allowed = ""
+            if value not in self:
+                allowed = str(self)
+            elif integer and self.le is None and self.lt is None and value > MAX_INTEGER:
+                allowed = str(Range(ge=self.ge, gt=self.gt, le=MAX_INTEGER))
+            elif not integer and value and not MIN_SIZE <= abs(value) <= MAX_SIZE:
+                allowed = f"{self}, and in size 0 or from {MIN_SIZE} to {MAX_SIZE}"
+            if allowed:
                 text = "out of range; allowed: {allowed}"
-                raise PydanticCustomError("out_of_range", text, {"allowed": str(allowed)})
+                raise PydanticCustomError("out_of_range", text, {"allowed": allowed})
             return value
 
         return core_schema.no_info_after_validator_function(check, {**schema, "strict": True})
@@ -81,6 +91,7 @@ Natural = Annotated[int, Range(ge=0)]
 Seed = Annotated[int, Range(ge=0, le=MAX_SEED)]
 FiniteFloat = Annotated[float, Range()]
 NonNegativeFloat = Annotated[float, Range(ge=0)]
+Seconds = Annotated[float, Range(gt=0, le=1e8)]  # three years; threads wait for no longer than 300
 PositiveFloat = Annotated[float, Range(gt=0)]
 UnitInterval = Annotated[float, Range(ge=0, le=1)]
 Share = Annotated[float, Range(gt=0, le=1)]

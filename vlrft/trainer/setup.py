@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from vlrft.config import Config
-from vlrft.distributed.device import pick_device
+from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import find_engine
 from vlrft.envs import EnvRegistry
@@ -75,7 +75,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         config.policy,
         corpus=settings[0].loaded.text(),
         seed=config.seed,
-        device=pick_device(config.device),
+        device=find_device(config.device),
     )
     for stage in settings:
         engine.check(stage.config.update, policy)

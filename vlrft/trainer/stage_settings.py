@@ -10,6 +10,7 @@ from vlrft.config import Config, StageConfig
 from vlrft.objectives import Advising
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.ranges import MAX_INTEGER
 from vlrft.selection.prompt_sampler import find_prompt_strategy
 from vlrft.selection.prompt_strategies import PromptStrategy
 
@@ -123,11 +124,16 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
 
 
 def count_steps(stage: StageConfig, samples: int) -> int:
-    """The number of the stage's steps, computed from its epochs where it sets those."""
+    """The number of the stage's steps, computed from its epochs where it sets those. Raises ConfigError for too many."""
     if stage.steps is not None:
         return stage.steps
     assert stage.epochs is not None
-    return max(1, round(stage.epochs * samples / stage.prompts_per_step))
+    steps = max(1, round(stage.epochs * samples / stage.prompts_per_step))
+    if steps > MAX_INTEGER:
+        raise ConfigError(
+            [f"stages: {stage.name}: {stage.epochs:g} epochs are more than {MAX_INTEGER} steps"]
+        )
+    return steps
 
 
 def advice(stages: Sequence[StageSettings]) -> list[str]:

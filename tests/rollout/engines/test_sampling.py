@@ -33,6 +33,12 @@ def test_a_low_temperature_sharpens_the_distribution() -> None:
     assert frequencies(temperature=0.5) == pytest.approx(shares / shares.sum(), abs=0.01)
 
 
+def test_a_top_p_that_float32_rounds_to_0_leaves_the_likeliest_token() -> None:
+    logits = torch.tensor([[0.0, 2.0, 1.0]])
+    left = truncate(logits, top_p=1e-300)
+    assert left.tolist() == [[-torch.inf, 2.0, -torch.inf]]
+
+
 def test_top_k_and_top_p_leave_the_likeliest() -> None:
     assert frequencies(top_k=2) == pytest.approx([0, 4 / 7, 0, 3 / 7], abs=0.01)
     assert frequencies(top_p=0.71) == pytest.approx([0, 4 / 9, 2 / 9, 3 / 9], abs=0.01)

@@ -67,5 +67,6 @@ def truncate(
         ordered, order = logits.sort(stable=True, dim=1, descending=True)
         probabilities = ordered.softmax(1)
         before = probabilities.cumsum(1) - probabilities  # of the likelier tokens
+        top_p = max(top_p, torch.finfo(before.dtype).tiny)  # 0 would remove every token
         logits = logits.masked_fill((before >= top_p).gather(1, order.argsort(1)), -torch.inf)
     return logits
