@@ -199,7 +199,7 @@ def read_game(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise DataError(f"{path}: cannot be read ({e.strerror})") from None
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise DataError(f"{path}: damaged, not JSON ({_first_line(e)})") from None
     if not isinstance(data, dict) or not all(isinstance(data.get(k), str) for k in KEYS):
         raise DataError(f"{path}: not a game; expected texts for {', '.join(KEYS)}")

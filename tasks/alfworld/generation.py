@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vlrft.data import read_manifest
 from vlrft.schema import DataError
 
 from .engine import Game
@@ -137,7 +138,7 @@ def _open_manifest(folder: Path, seed: int) -> dict[str, Any]:
     path = folder / MANIFEST
     origin = {"recipe": RECIPE, "seed": seed, "versions": versions()}
     if path.exists():
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_manifest(path.read_bytes(), str(path))
         for key, value in origin.items():
             if manifest.get(key) != value:
                 raise DataError(

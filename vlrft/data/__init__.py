@@ -15,6 +15,7 @@ from vlrft.data.generate import generate
 from vlrft.data.lazy_samples import LazySamples
 from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.prepare import PreparedSplit, prepare
+from vlrft.data.prepared import read_manifest
 from vlrft.data.prompt import fill_prompt, read_prompt, split_at_images, user_sample
 from vlrft.data.qa_rows import read_qa_rows, row_name, strip_answer_tag
 from vlrft.data.row import Defect, Picture, Row, read_row
@@ -42,6 +43,7 @@ __all__ = [
     "parse_picture",
     "prepare",
     "read_file",
+    "read_manifest",
     "read_prompt",
     "read_qa_rows",
     "read_row",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -103,8 +104,9 @@ def find_text_problem(row: Row) -> str:
 
 def _showable(text: str) -> str:
     shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} … ({len(text):,} characters)"
-    return shown if shown.isprintable() else "".join(map(_printable, shown))
+    return shown if shown.isprintable() else "".join(map(_visible, shown))
 
 
-def _printable(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
+def _visible(character: str) -> str:
+    controls = unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+    return repr(character)[1:-1] if controls else character

@@ -107,6 +107,7 @@ def test_nothing_is_created_in_the_home_directory(files: list[Path], tmp_path: P
     ("content", "message"),
     [
         ("", "damaged, not JSON"),
+        ("[" * 100_000, "damaged, not JSON"),
         ('{"grammar": "', "damaged, not JSON"),
         ("[]", "not a game; expected texts for pddl_domain, grammar, pddl_problem"),
         ('{"pddl_domain": "", "grammar": "", "pddl_problem": ""}', "the engine cannot read it"),

@@ -82,6 +82,12 @@ def test_the_manifest_has_seed_recipe_and_versions(data: Path) -> None:
     assert manifest["versions"]["alfworld"] == "0.4.2"
 
 
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"recipe": ')
+    with pytest.raises(DataError, match=r"manifest.json: not JSON"):
+        generate_games(tmp_path, "train", 1, seed=0)
+
+
 def test_a_folder_with_games_of_another_seed_or_origin_is_refused(
     data: Path, tmp_path: Path
 ) -> None:
