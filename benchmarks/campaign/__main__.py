@@ -132,7 +132,7 @@ def replay(kind: Kind, seed: int) -> int:
     plan = plan_of(kind, seed)
     print(json.dumps(plan, indent=1))
     result = carry_out(kind, plan, folder)
-    for path in sorted(folder.glob("log/*")):
+    for path in sorted(p for p in folder.glob("log/**/*") if p.suffix in (".out", ".err")):
         print(f"--- {path.name}\n{path.read_text(errors='backslashreplace')[-3000:]}")
     print(
         f"{result.outcome} ({folder})",

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from vlrft.schema.errors import RanksError
+from vlrft.schema.short_message import short_message
 from vlrft.tracing.phases import phase
 
 T = TypeVar("T")
@@ -118,5 +119,12 @@ def join_ranks(device: str, timeout: float) -> Ranks:
             )
         torch.cuda.set_device(local)
         backend = "cpu:gloo,cuda:nccl"
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    except (dist.DistError, ValueError) as e:
+        place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise RanksError(
+            f"rank {rank_from_environment()}: the other ranks cannot be met at {place} ({short_message(e)}); they must be "
+            "started together, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE"
+        ) from e
     return Ranks.current()

@@ -12,8 +12,9 @@ import torch.distributed as dist
 from vlrft.config import Config
 from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import Ranks, join_ranks
-from vlrft.distributed.watchdog import Watchdog
+from vlrft.distributed.watchdog import HOW_TO_RESUME, Watchdog
 from vlrft.schema import VlrftError
+from vlrft.schema.errors import RanksError
 
 GRACE = 10.0  # seconds for the launcher or the watchdog to report the lost rank and end this one
 
@@ -36,10 +37,20 @@ def rank_session(config: Config) -> Iterator[Ranks]:
         try:
             yield ranks
         except Exception as e:
-            if _is_lost_rank(e):  # the launcher or the watchdog names the rank that is gone
-                time.sleep(GRACE)
-            raise
+            if not _is_lost_rank(e):
+                raise
+            time.sleep(GRACE)  # the launcher or the watchdog names the rank that is gone
+            raise lost_rank(ranks) from e
     dist.destroy_process_group()
+
+
+def lost_rank(ranks: Ranks) -> RanksError:
+    """The error of a rank whose connection to another one broke, where nobody else reports which: ranks that were not
+    started by `vlrft launch`."""
+    return RanksError(
+        f"rank {ranks.rank} of {ranks.size}: the connection to another rank broke, so that rank has ended or was killed; its own "
+        f"output says why; {HOW_TO_RESUME}"
+    )
 
 
 def _store() -> Any:
