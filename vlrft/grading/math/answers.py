@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from vlrft.grading.boxed import strip_box
 from vlrft.grading.math.brackets import closes_early, is_balanced, split_top_level
+from vlrft.grading.math.exact import exact_value
 from vlrft.grading.math.expression import BELOW, INFINITY
 from vlrft.grading.math.forms import Collection, Form, MathAnswer, NamedValue, Quantity, Words
 from vlrft.grading.math.names import is_name, name_of
@@ -22,6 +24,7 @@ from vlrft.grading.reading import MAX_ANSWER
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _BOLD = re.compile(r"\A\s*\*\*([^*]+)\*\*\s*\Z")  # Markdown
 _MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array", "smallmatrix")
+_WHOLE = [("sym", f"mathbb {letter}") for letter in "ZN"]
 _REALS = [r"\mathbb", "{", "R", "}"]
 MAX_NESTING = 12  # forms in forms; a list of points named by their coordinates has four
 
@@ -66,17 +69,33 @@ def _form(tokens: list[str], nesting: int = 0) -> Form | None:
     """The tokens' form. Each level of nesting scans its tokens a few times, so their number is what bounds the work."""
     if not tokens or nesting > MAX_NESTING:
         return None
-    if tokens == _REALS:
-        return Collection((Quantity(BELOW), Quantity(INFINITY)), "(", ")")
 
     def read(part: list[str]) -> Form | None:
         return _form(part, nesting + 1)
 
+    if tokens[: len(_REALS)] == _REALS:
+        return _reals(tokens[len(_REALS) :], read)
     for reader in (_union, _list, read_relation, _ratio, _matrix, _brackets):
         applies, form = reader(tokens, read)
         if applies:
             return form
     return read_quantity(tokens)
+
+
+def _reals(rest: list[str], read: Read) -> Form | None:
+    """The real numbers, or those without a set of numbers: `\\mathbb{R} \\setminus \\{1, 2\\}`."""
+    removed = read(rest[1:]) if rest[:1] == [r"\setminus"] else Collection(())
+    if (rest and rest[0] != r"\setminus") or not isinstance(removed, Collection) or removed.left:
+        return None
+    points = [
+        (exact_value(item.expr), item) for item in removed.items if isinstance(item, Quantity)
+    ]
+    known = sorted((value, item.expr) for value, item in points if value is not None)
+    if len(known) < len(removed.items):
+        return None
+    ends = [Quantity(BELOW), *(Quantity(expr) for _, expr in known), Quantity(INFINITY)]
+    intervals = tuple(Collection((low, high), "(", ")") for low, high in pairwise(ends))
+    return intervals[0] if len(intervals) == 1 else Collection(intervals)
 
 
 def _union(tokens: list[str], read: Read) -> Match:
@@ -95,11 +114,20 @@ def _list(tokens: list[str], read: Read) -> Match:
     if len(parts) == 1:
         return False, None
     forms = [read(part) for part in parts]
+    stated = [form for form in forms if form is None or not _is_domain(form)]
+    if len(stated) == 1:
+        return True, stated[0]  # π/6 + 2kπ, k ∈ ℤ
     if len(parts) == 2 and tokens[len(parts[0])] == AND:
         both = intersect(*forms)  # x ≥ 2 and x < 5
         if both is not None:
             return True, both
     return True, _flat(forms)
+
+
+def _is_domain(form: Form) -> bool:
+    """Whether the form only says where a symbol is from: `k \\in \\mathbb{Z}`."""
+    value = form.value if isinstance(form, NamedValue) else None
+    return isinstance(value, Quantity) and value.expr in _WHOLE
 
 
 def _flat(items: list[Form | None]) -> Form | None:

@@ -21,7 +21,7 @@ _SAME = {
     "cdotp": r"\cdot", "bullet": r"\cdot", "div": "/", "le": "≤", "leq": "≤", "leqslant": "≤", "leqq": "≤", "ge": "≥",
     "geq": "≥", "geqslant": "≥", "geqq": "≥", "lt": "<", "gt": ">", "approx": "≈", "approxeq": "≈", "simeq": "≈", "ne": "≠",
     "neq": "≠", "pm": "±", "mp": "∓", "dbinom": r"\binom", "tbinom": r"\binom", "lvert": "|", "rvert": "|", "vert": "|",
-    "mid": "|", "colon": ":", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")",
+    "mid": "|", "colon": ":", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "langle": "(", "rangle": ")", "backslash": r"\setminus",
     "prime": "'", "varepsilon": r"\epsilon", "varnothing": r"\emptyset", "lg": r"\log",
     "arcsin": r"\asin", "arccos": r"\acos", "arctan": r"\atan", "arccot": r"\acot", "arcsec": r"\asec", "arccsc": r"\acsc",
     "operatorname": r"\mathrm", "mathbf": r"\mathrm", "mathit": r"\mathrm", "mathsf": r"\mathrm", "mathtt": r"\mathrm",

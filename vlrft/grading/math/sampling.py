@@ -70,7 +70,8 @@ def _combine(random: Random, pools: dict[str, list[float]], count: int) -> list[
 
 def _positive_numbers(random: Random, breaks: list[float]) -> list[float]:
     """Numbers about 1; at several scales, and on each side of the breaks, when there are any."""
-    pool = [random.uniform(0.5, 3.0) for _ in range(SMOOTH)]
+    pool = [random.uniform(0.7, 1.3) for _ in range(SMOOTH // 2)]  # their 2000th powers are small
+    pool += [random.uniform(0.5, 3.0) for _ in range(SMOOTH // 2)]
     if breaks:
         pool += [10 ** random.uniform(-2.0, 2.3) for _ in range(SMOOTH)]
         pool += _between(random, breaks)

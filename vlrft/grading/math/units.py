@@ -50,7 +50,7 @@ def split_unit(tokens: list[str]) -> tuple[list[str], str]:
         if factors and body[start - 1][0] not in "^_\\}":
             return body[:start], _name(factors)
     for start in range(max(1, len(body) - MAX_TOKENS), len(body)):
-        if body[start][0] == '"' or body[start] == r"\frac":
+        if body[start][0] == '"' or body[start] in (r"\frac", r"\mu"):
             factors = _read_product(body[start:])
             if factors:
                 return body[:start], _name(factors)
@@ -88,6 +88,9 @@ def _read_product(tokens: list[str]) -> Factors | None:
             sign = -1 if token == "/" else 1
             continue
         read: Factors | None
+        micro = token == r"\mu" and tokens[place : place + 1] != [] and tokens[place][0] == '"'
+        if micro:
+            token, place = tokens[place], place + 1
         if token == r"\frac":
             read, place = _read_fraction(tokens, place)
         else:
@@ -98,6 +101,8 @@ def _read_product(tokens: list[str]) -> Factors | None:
             read = _read_text(text)
         if not read:
             return None
+        if micro:
+            read[0] = ("μ" + read[0][0], read[0][1])
         power, place = _exponent(tokens, place)
         *others, (name, last) = read  # m/s² is m/(s²)
         factors += [(of, sign * count) for of, count in [*others, (name, last * power)]]
