@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DRAFT = re.compile(r"\.vlrft-[0-9a-f]{16}\.draft")
@@ -23,13 +24,27 @@ def write_atomically(path: Path, content: bytes) -> None:
     A symbolic link at `path` is replaced by a file; the file that it points to stays as it is.
     """
     draft = draft_path(path.parent)
+    with naming(path):
+        try:
+            with draft.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the operating system within the block that name no file, as that of a full disk, or a draft, name this
+    path."""
     try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink()
+        yield
+    except OSError as e:
+        named = Path(os.fsdecode(e.filename)).name if isinstance(e.filename, str | bytes) else ""
+        if e.errno is not None and (not named or DRAFT.fullmatch(named)):
+            e.filename = str(path)
         raise

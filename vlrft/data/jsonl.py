@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from vlrft.data.atomic import naming
 from vlrft.schema.errors import StoredFileError
 
 ENCODING = "utf-8"
@@ -21,7 +22,7 @@ ERRORS = "backslashreplace"
 def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends one JSON object a line. NaN and infinity become null, so that any JSON reader accepts the file; a value
     without a form in JSON, such as a gold answer of some class, is written as its `str`."""
-    with path.open("a", encoding=ENCODING, errors=ERRORS) as file:
+    with naming(path), path.open("a", encoding=ENCODING, errors=ERRORS) as file:
         for row in rows:
             file.write(json.dumps(to_json(row), ensure_ascii=False, default=str) + "\n")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config.shipped import package_version
-from vlrft.data.atomic import write_atomically
+from vlrft.data.atomic import naming, write_atomically
 from vlrft.data.claim import lock_folder, refuse_foreign_split
 from vlrft.data.prepared import MANIFEST, read_manifest, store_row
 from vlrft.data.row import Defect, Row
@@ -77,6 +77,7 @@ def _prepare(
     done = _count_whole_lines(rows_file) + _count_whole_lines(defects_file)
     stored_ids = {row["id"] for row in _read_part(rows_file)}
     with (
+        naming(out),
         rows_file.open("a", encoding="utf-8") as good,
         defects_file.open("a", encoding="utf-8") as bad,
     ):

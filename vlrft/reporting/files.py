@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vlrft.config.renamed import migrate_metrics
-from vlrft.data.atomic import write_atomically
+from vlrft.data.atomic import naming, write_atomically
 from vlrft.data.jsonl import ENCODING, ERRORS, read_lines, to_json
 from vlrft.reporting.run_folder.names import LOGS, METRICS, SUMMARY
 from vlrft.schema.errors import StoredFileError
@@ -110,6 +110,7 @@ class ImageStore:
             draft = (
                 self.folder / f".{os.getpid()}_{name}"
             )  # another rank may save it at the same time
-            image.save(draft, format="PNG")
-            os.replace(draft, self.folder / name)
+            with naming(self.folder / name):
+                image.save(draft, format="PNG")
+                os.replace(draft, self.folder / name)
         return f"{self.folder.name}/{name}"
