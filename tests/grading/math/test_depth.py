@@ -98,5 +98,7 @@ def test_a_nested_answer_earns_nothing_and_a_nested_gold_answer_is_a_defect_of_i
     nested = nest("(1,", "1", ")", 331)
     assert math_answer(f"<answer>{nested}</answer>", sample("nested", "5")) == 0.0
     assert math_answer(rf"\boxed{{{nested}}}", sample("nested", "5")) == 0.0
+    units = "/".join(["m"] * 900)
+    assert math_answer(rf"<answer>5\text{{ {units}}}</answer>", sample("units", "5")) == 0.0
     with pytest.raises(DataError, match="sample nested: gold answer"):
         math_answer("<answer>5</answer>", sample("nested", nested))

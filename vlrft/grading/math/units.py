@@ -157,6 +157,8 @@ def _read_text(text: str) -> Factors | None:
     """The factors of `square cm`, `cm^2`, `miles per hour`, `m s`; None for a text that is no unit."""
     factors: Factors = []
     words = _WORD.findall(text.strip(" .").replace(" per ", "/"))
+    if len(words) > MAX_TOKENS:
+        return None
     power, sign = 1, 1
     for before, word in zip(["", *words], words, strict=False):
         raised = _POWERS_AFTER.get(word, int(word) if re.fullmatch("-?[1-9]", word) else 0)
