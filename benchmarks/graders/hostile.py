@@ -172,7 +172,8 @@ def page(work: Path, names: Sequence[str], arguments: argparse.Namespace) -> lis
         "",
         "Times in milliseconds, median / 99th percentile / longest: processor time of the answers graded in the process,"
         " whole time of those for which a worker was asked. Answers have up to 10 MB. Undue: points for an answer that"
-        " cannot be right; in brackets, what a released grader pays for by its own defects.",
+        " cannot be right; in brackets, what a released grader pays for by its own defects. Where fewer answers are given"
+        " than the command asks for, it was stopped; with the same `--work` it goes on.",
         "",
         "| grader | answers | exceptions | undue | in process | asked a worker | with it | ended at the limit |",
         "| --- " * 8 + "|",
@@ -193,6 +194,7 @@ def main() -> None:
     arguments = parser.parse_args()
     check_targets(arguments.graders)
     run(arguments.graders, arguments.answers, arguments.seed, arguments.limit, arguments.work)
+    arguments.out.mkdir(parents=True, exist_ok=True)
     text = "\n".join(page(arguments.work, arguments.graders, arguments)) + "\n"
     (arguments.out / "hostile.md").write_text(text, encoding="utf-8")
     print(text)
