@@ -109,7 +109,7 @@ def test_errors_name_the_sample(tiny: Tiny) -> None:
     chat = tiny("qwen2_vl").chat
     with pytest.raises(DataError, match="s/1: 1 image slots in the messages, but 0 images"):
         chat.render(ask(IMAGE, "?"), name="s/1")
-    with pytest.raises(DataError, match=r"s/3: image 0 \(9000 x 28 pixels\): .*aspect ratio"):
+    with pytest.raises(DataError, match=r"s/3: image 0 cannot be read: .*9000 x 28 pixels"):
         chat.render(ask(IMAGE), [noise_image(9000, 28)], name="s/3")
     with pytest.raises(DataError, match="this policy takes text only"):
         tiny("qwen2").chat.render(ask(IMAGE), [noise_image(56, 56)])
