@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
 import signal
@@ -11,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vlrft.data.writer_lock import STALE, Writer, WriterLock, lock
+from vlrft.data.writer import Writer
+from vlrft.data.writer_lock import STALE, WriterLock, lock
 from vlrft.schema.errors import FolderInUse
 
 HOLDER = """
@@ -42,7 +42,7 @@ def other_machine(path: Path) -> Callable[[float], Writer]:
 
     def write(age: float) -> Writer:
         writer = replace(Writer.this(), host="node7", machine="another boot", pid=4242)
-        path.write_text(json.dumps(asdict(writer)))
+        path.write_bytes(writer.to_bytes())
         then = time.time() - age
         os.utime(path, (then, then))
         return writer

@@ -12,21 +12,17 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
-import secrets
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from weakref import WeakSet
 
 from vlrft.data.atomic import draft_path
+from vlrft.data.writer import Writer
 from vlrft.schema.errors import FolderInUse
 
 HEARTBEAT = 10.0
@@ -37,35 +33,6 @@ POLL = 5.0
 """Seconds between looks at the lock of another machine."""
 UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 MAX_BYTES = 4096  # read of a lock file, which anyone may have written
-
-
-@dataclass(frozen=True, kw_only=True)
-class Writer:
-    """The process that holds a lock."""
-
-    host: str
-    machine: (
-        str  # the same for all processes of one kernel, also in containers with other host names
-    )
-    pid: int
-    started: str  # when it took the lock, UTC
-    token: str  # of this lock alone
-
-    @staticmethod
-    def this() -> Writer:
-        """This process, with a new token."""
-        return Writer(
-            host=socket.gethostname(),
-            machine=_machine(),
-            pid=os.getpid(),
-            started=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
-            token=secrets.token_hex(8),
-        )
-
-    def __str__(self) -> str:
-        return (
-            f"process {self.pid} on host {_printable(self.host)} since {_printable(self.started)}"
-        )
 
 
 class WriterLock:
@@ -196,7 +163,7 @@ def _try(path: Path, subject: str) -> WriterLock | None:
             if age < STALE:
                 raise _OtherMachineError(old, beat, age)
         os.ftruncate(handle, 0)
-        os.pwrite(handle, (json.dumps(asdict(me)) + "\n").encode(), 0)
+        os.pwrite(handle, me.to_bytes(), 0)
         os.fsync(handle)
         taken, handle = WriterLock(path, handle, me, subject), -1
         return taken
@@ -256,20 +223,4 @@ def _read_path(path: Path) -> Writer | None:
 
 
 def _read(handle: int) -> Writer | None:
-    try:
-        fields = json.loads(os.pread(handle, MAX_BYTES, 0))
-        texts = {key: str(fields[key]) for key in ("host", "machine", "started", "token")}
-        return Writer(pid=int(fields["pid"]), **texts)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _machine() -> str:
-    """The boot id of the kernel; the host name where there is none."""
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return socket.gethostname()
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:64])
+    return Writer.parse(os.pread(handle, MAX_BYTES, 0))

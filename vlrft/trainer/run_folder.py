@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from vlrft.config import Config
 from vlrft.config.load import dump_config, load_config, stored_sections
@@ -24,6 +23,7 @@ from vlrft.reporting.run_folder.mark import (
 from vlrft.reporting.run_folder.names import CONFIG, LOCK, MARK
 from vlrft.reporting.run_folder.removal import Contents, read_run_folder, remove
 from vlrft.schema.errors import ConfigError
+from vlrft.trainer.needed_files import refuse_needed_files
 
 SHOWN = 5  # names in a message
 MAY_CHANGE = (
@@ -76,7 +76,7 @@ class RunFolder:
                 self._refuse(config)
             contents = read_run_folder(self.path)
             if self.overwrite:
-                remove(self.path, _removable(contents))
+                remove(self.path, contents.removable())
                 if contents.foreign:
                     print(
                         f"vlrft: {self.path}: kept, as no run writes them: {_list(contents.foreign)}",
@@ -167,44 +167,6 @@ class RunFolder:
         if not has_run_logs(self.path):
             return ""
         return f"; if a run made it, mark it with: {how_to_mark(self.path)}"
-
-
-def refuse_needed_files(config: Config, folder: Path, contents: Contents) -> None:
-    """Raises ConfigError where the config reads a file of the run that `overwrite` removes, such as its checkpoint."""
-    removed = _removable(contents)
-    root = folder.resolve()
-    mistakes = []
-    for key, text in _texts(stored_sections(config), ""):
-        path = Path(text)
-        if not text or len(text) > 4096 or "\0" in text or not os.path.exists(path):
-            continue
-        path = path.resolve()
-        if path.is_relative_to(root) and path != root:
-            name = path.relative_to(root).as_posix()
-            if any(file == name or file.startswith(f"{name}/") for file in removed):
-                mistakes.append(
-                    f"{key}: {text} is part of the run that --overwrite removes; use another --out"
-                )
-    if mistakes:
-        raise ConfigError(mistakes)
-
-
-def _texts(node: Any, key: str) -> Iterator[tuple[str, str]]:
-    """The texts in a tree with their dotted keys."""
-    if isinstance(node, dict):
-        for name, child in node.items():
-            yield from _texts(child, f"{key}.{name}" if key else str(name))
-    elif isinstance(node, list):
-        for k, child in enumerate(node):
-            yield from _texts(child, f"{key}.{k}")
-    elif isinstance(node, str):
-        yield key, node
-
-
-def _removable(contents: Contents) -> list[str]:
-    """The files that `overwrite` removes. The mark, the lock and the config stay: the first two say whose folder it is
-    if the removal is interrupted, and the config is replaced."""
-    return [name for name in contents.own if name not in (MARK, LOCK, CONFIG)]
 
 
 def _holds_run(contents: Contents) -> bool:

@@ -12,10 +12,13 @@ from pathlib import Path
 from vlrft.data.atomic import DRAFT
 from vlrft.reporting.run_folder.names import (
     CHECKPOINTS,
+    CONFIG,
     DRAFT_FOLDERS,
     FILES,
     FOLDERS,
     INERT,
+    LOCK,
+    MARK,
     STEP,
     is_checkpoint_file,
     listed_files,
@@ -32,6 +35,11 @@ class Contents:
     """Files that runs write; a draft of a checkpoint is one entry."""
     foreign: tuple[str, ...]
     """Everything else, without the names of INERT."""
+
+    def removable(self) -> list[str]:
+        """The files that `--overwrite` removes. The mark, the lock and the config stay: the first two say whose folder it
+        is if the removal is interrupted, and the config is replaced."""
+        return [name for name in self.own if name not in (MARK, LOCK, CONFIG)]
 
     def foreign_in_checkpoints(self) -> tuple[str, ...]:
         """The foreign entries inside checkpoints."""
