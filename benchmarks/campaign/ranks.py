@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.kills import PHASES, trap
 from benchmarks.campaign.outcome import judge_end, shown_line
-from benchmarks.campaign.process import MARK, Ended, Setting, left_processes, start
+from benchmarks.campaign.process import LIMIT, MARK, Ended, Setting, left_processes, start
 from benchmarks.campaign.runs import CONFIG, SCRATCH
 
 SIZE = 2
@@ -50,7 +51,11 @@ SIGNALS = ("KILL", "KILL", "TERM", "INT", "STOP", "HUP", "QUIT")
 
 
 def draw(random: Random) -> Plan:
-    if random.random() < 0.35:
+    chance = random.random()
+    if chance < 0.1:
+        signals = ("TERM", "INT", "KILL", "HUP")
+        return {"launcher": random.choice(signals), "steps": random.randrange(7)}
+    if chance < 0.4:
         return {"differs": random.choice(DIFFERENCES), "rank": random.randrange(SIZE)}
     return {
         "rank": random.randrange(SIZE),
@@ -64,8 +69,9 @@ def draw(random: Random) -> Plan:
 
 
 def carry_out(plan: Plan, folder: Path) -> Result:
-    ends = run_ranks(folder, plan)
+    ends = launch(folder, plan) if "launcher" in plan else run_ranks(folder, plan)
     findings = [finding for end in ends for finding in judge_end(end)]
+    findings += _judge_left(folder, 30.0)  # ranks whose launcher was killed notice it by themselves
     shown = " / ".join(f"{end.code} {shown_line(end)}" for end in ends)
     if "differs" in plan:
         if any(end.code == 0 for end in ends):
@@ -83,9 +89,27 @@ def carry_out(plan: Plan, folder: Path) -> Result:
             findings.append(Finding(outcome="lost", text=text))
         else:
             findings += _compare(folder)
-    if left := left_processes(folder.name):
-        findings.append(Finding(outcome="unclear", text=f"leaves {len(left)} processes"))
+    findings += _judge_left(folder, 8.0)
     return Result(findings=tuple(findings), shown=shown)
+
+
+def _judge_left(folder: Path, patience: float) -> list[Finding]:
+    left = left_processes(folder.name, patience)
+    return [Finding(outcome="unclear", text=f"leaves {len(left)} processes")] if left else []
+
+
+def launch(folder: Path, plan: Plan) -> list[Ended]:
+    """`vlrft launch`, which gets a signal after some steps; its ranks are new processes and end with it."""
+    arguments = ["launch", "--ranks", str(SIZE), str(CONFIG), *LIMITS, "--out", "run"]
+    child = start(arguments, folder, setting=Setting(env={MARK: folder.name}))
+    metrics = folder / "run/metrics.jsonl"
+    while child.running() and child.elapsed() < LIMIT:
+        if metrics.exists() and metrics.read_text().count("\n") >= plan["steps"]:
+            break
+        time.sleep(0.05)
+    child.send(getattr(signal, f"SIG{plan['launcher']}"))
+    ended = child.wait()
+    return [ended]
 
 
 def run_ranks(folder: Path, plan: Plan, *flags: str) -> list[Ended]:

@@ -45,7 +45,7 @@ def test_texts_are_nested_deeper_than_python_recurses() -> None:
 
 
 # The chat's reader is tried by tests of its own, with every special token.
-@pytest.mark.parametrize("name", sorted({*PARSERS} - {"chat", "tables"}))
+@pytest.mark.parametrize("name", sorted({*PARSERS} - {"chat"}))
 def test_a_reader_of_text_raises_only_documented_errors(name: str) -> None:
     random, parser = Random(5), PARSERS[name]
     good = [mutated(random, random.choice(parser.examples)) for _ in range(40)]
