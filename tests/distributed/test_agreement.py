@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from vlrft.distributed.agreement import ADVICE, MAX_LINES, disagreements, require_agreement
-from vlrft.distributed.ranks import Ranks
-from vlrft.schema.errors import ConfigError
+from vlrft.distributed.ranks import Ranks, join_ranks
+from vlrft.schema.errors import ConfigError, RanksError
 
 
 class Other(Ranks):
@@ -71,3 +72,14 @@ def test_secrets_are_compared_but_not_shown(name: str, value: str) -> None:
     assert "abcdefgh" not in line
     assert line.startswith(f"{name} differs between ranks: ")
     assert line.count("<redacted>") == 2
+
+
+def test_a_rank_that_is_alone_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(name, value)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    monkeypatch.setattr("vlrft.distributed.ranks.JOIN_SECONDS", 0.2)
+    with pytest.raises(RanksError, match="rank 0: the other ranks cannot be met at localhost:"):
+        join_ranks("cpu", timeout=3600)

@@ -11,12 +11,14 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from vlrft.schema.errors import RanksError
 from vlrft.schema.short_message import short_message
 from vlrft.tracing.phases import phase
 
 T = TypeVar("T")
+JOIN_SECONDS = 600.0  # for all ranks to connect, which they do before they load data or a model
 WAIT = "wait"  # the phase of a collective: this rank waits for the others
 
 
@@ -120,7 +122,16 @@ def join_ranks(device: str, timeout: float) -> Ranks:
         torch.cuda.set_device(local)
         backend = "cpu:gloo,cuda:nccl"
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        # A rank that fails before it connects must not be waited for as long as a slow step.
+        limit = timedelta(seconds=min(JOIN_SECONDS, timeout))
+        store, rank, size = next(iter(rendezvous("env://", timeout=limit)))
+        dist.init_process_group(
+            backend,
+            store=PrefixStore("default_pg", store),
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=timeout),
+        )
     except (dist.DistError, ValueError) as e:
         place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise RanksError(
