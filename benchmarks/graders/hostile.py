@@ -25,9 +25,9 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.graders import by_hand
-from benchmarks.graders.hostile_targets import PAYS_AS_RELEASED, TARGETS, Target
 from vlrft.plugins.find import find_grader, reward_names
 from vlrft.schema.errors import WorkerDied, WorkerTimeout
+from vlrft.testing.hostile_targets import PAYS_AS_RELEASED, TARGETS, Target
 from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutated
 from vlrft.workers.worker import Worker
 

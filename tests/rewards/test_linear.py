@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.graders.hostile_targets import TARGETS
 from tests.rewards.counted_work import count_work
 from vlrft.grading import SandboxedWorker
 from vlrft.plugins.find import find_reward, reward_names
+from vlrft.testing.hostile_targets import TARGETS
 
 close_tags = import_module("vlrft.rewards._easyr1").close_tags
 latex_to_text = import_module("vlrft.rewards._latex_text").latex_to_text

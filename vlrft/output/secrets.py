@@ -33,7 +33,7 @@ _PATTERNS = (
     re.compile(r"(\b(?:bearer|basic)\s{1,8})[\w.~+/-]{8,}=*", re.IGNORECASE),
     re.compile(  # known services, JSON web tokens
         r"()\b(?:(?:hf_|gh[opsur]_|github_pat_|sk-|xox[abprs]-|AKIA|glpat-)[\w-]{12,}"
-        r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"
+        r"|eyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]{8,})"
     ),
 )
 _ASSIGNED = re.compile(  # a header or a setting, as text
