@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="write the table to this file")
     parser.add_argument("--replay", nargs=2, metavar=("KIND", "SEED"), help="run one case again")
     args = parser.parse_args()
+    begin = time.monotonic()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if args.replay:
         warm_up()
@@ -54,7 +55,7 @@ def main() -> int:
     if any(KINDS[name].trains for name in args.kinds):
         warm_up()
     args.records.parent.mkdir(parents=True, exist_ok=True)
-    carry_on(args.records, args.kinds, args.seed, args.hours * 3600, args.cases)
+    carry_on(args.records, args.kinds, args.seed, args.hours * 3600, args.cases, begin)
     rows = read_records(args.records)
     text = render(rows)
     print(text)
@@ -64,11 +65,12 @@ def main() -> int:
 
 
 def carry_on(
-    records: Path, kinds: Sequence[str], seed: int, seconds: float, cases: int | None
+    records: Path, kinds: Sequence[str], seed: int, seconds: float, cases: int | None, begin: float
 ) -> None:
     """Adds cases until the records' cases have taken so many seconds: next is the kind that is furthest behind its share.
 
     Each kind begins with the cases that found a fault, which have negative seeds, and goes on with random ones from `seed`.
+    `begin`: when this start began; its first case counts the imports.
     """
     spent, seen = dict.fromkeys(kinds, 0.0), {name: set[int]() for name in kinds}
     for row in read_records(records):
@@ -81,7 +83,10 @@ def carry_on(
         if sum(spent.values()) >= seconds:
             return
         kind = KINDS[min(kinds, key=lambda name: spent[name] / KINDS[name].share)]
-        row = make_record(kind, next(seeds[kind.name])) | {"commit": commit, "versions": versions}
+        row = make_record(kind, next(seeds[kind.name]))
+        now = time.monotonic()
+        row |= {"seconds": round(now - begin, 2), "commit": commit, "versions": versions}
+        begin = now
         with records.open("a") as file:
             file.write(json.dumps(row) + "\n")
         spent[kind.name] += row["seconds"]
@@ -100,7 +105,6 @@ def unseen_seeds(name: str, seed: int, seen: Collection[int]) -> Iterator[int]:
 def make_record(kind: Kind, seed: int) -> dict[str, Any]:
     """Carries out one case in a folder of its own, which is removed."""
     folder = SCRATCH / f"{kind.name}_{seed}_{os.getpid()}"
-    begin = time.monotonic()
     plan = plan_of(kind, seed)
     result = carry_out(kind, plan, folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -112,7 +116,6 @@ def make_record(kind: Kind, seed: int) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in result.findings],
         "shown": result.shown[:500],
         "trials": result.trials,
-        "seconds": round(time.monotonic() - begin, 2),
     }
 
 
