@@ -1,6 +1,7 @@
 """A campaign of faults: random cases of every kind, from seeds, each outcome classified into one table.
 
     python -m benchmarks.campaign --hours 2 [--seed 0] [--kinds kills damage …] [--records FILE.jsonl] [--out FILE.md]
+    python -m benchmarks.campaign --again --cases 20       # first those that did not survive: are they fixed?
     python -m benchmarks.campaign --replay kills 17        # one case again, with everything that it printed
 
 survived: it ended well or with one clear line, and lost nothing; unclear: a traceback, a raw exception, a hang, no line;
@@ -19,18 +20,18 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign.case import Finding, Kind, Result
+from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.kinds import KINDS, first_seed, plan_of
 from benchmarks.campaign.process import warm_up
 from benchmarks.campaign.runs import SCRATCH
-from benchmarks.campaign.table import read_records, render
+from benchmarks.campaign.table import Row, failures, read_records, render
 
 PACKAGES = ("torch", "transformers", "pydantic", "numpy")
 
@@ -45,6 +46,9 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=sorted(KINDS))
     parser.add_argument("--records", type=Path, default=Path("runs/campaign.jsonl"))
     parser.add_argument("--out", type=Path, help="write the table to this file")
+    parser.add_argument(
+        "--again", action="store_true", help="first, once more, each case that did not survive"
+    )
     parser.add_argument("--replay", nargs=2, metavar=("KIND", "SEED"), help="run one case again")
     args = parser.parse_args()
     begin = time.monotonic()
@@ -55,7 +59,9 @@ def main() -> int:
     if any(KINDS[name].trains for name in args.kinds):
         warm_up()
     args.records.parent.mkdir(parents=True, exist_ok=True)
-    carry_on(args.records, args.kinds, args.seed, args.hours * 3600, args.cases, begin)
+    rows = [row for row in read_records(args.records) if row["kind"] in args.kinds]
+    again = failures(rows) if args.again else []
+    carry_on(args, rows, again, begin)
     rows = read_records(args.records)
     text = render(rows)
     print(text)
@@ -65,29 +71,36 @@ def main() -> int:
 
 
 def carry_on(
-    records: Path, kinds: Sequence[str], seed: int, seconds: float, cases: int | None, begin: float
+    args: argparse.Namespace, rows: Sequence[Row], again: Sequence[Row], begin: float
 ) -> None:
-    """Adds cases until the records' cases have taken so many seconds: next is the kind that is furthest behind its share.
+    """Adds cases until those of the records have taken the hours: first those to be done again, then one of the kind that is
+    furthest behind its share.
 
-    Each kind begins with the cases that found a fault, which have negative seeds, and goes on with random ones from `seed`.
+    Each kind begins with the cases that found a fault, which have negative seeds, and goes on with random ones.
     `begin`: when this start began; its first case counts the imports.
     """
-    spent, seen = dict.fromkeys(kinds, 0.0), {name: set[int]() for name in kinds}
-    for row in read_records(records):
-        if row["kind"] in spent:
-            spent[row["kind"]] += row["seconds"]
-            seen[row["kind"]].add(row["seed"])
-    seeds = {name: unseen_seeds(name, seed, seen[name]) for name in kinds}
+    spent, seen = dict.fromkeys(args.kinds, 0.0), {name: set[int]() for name in args.kinds}
+    for row in rows:
+        spent[row["kind"]] += row["seconds"]
+        seen[row["kind"]].add(row["seed"])
+    seeds = {name: unseen_seeds(name, args.seed, seen[name]) for name in args.kinds}
     commit, versions = find_commit(), {name: version(name) for name in PACKAGES}
-    for _ in count() if cases is None else range(cases):
-        if sum(spent.values()) >= seconds:
+    waiting = list(again)
+    for _ in count() if args.cases is None else range(args.cases):
+        if sum(spent.values()) >= args.hours * 3600:
             return
-        kind = KINDS[min(kinds, key=lambda name: spent[name] / KINDS[name].share)]
-        row = make_record(kind, next(seeds[kind.name]))
+        if waiting:
+            old = waiting.pop(0)
+            kind, seed, plan = KINDS[old["kind"]], old["seed"], old["plan"]
+        else:
+            kind = KINDS[min(args.kinds, key=lambda name: spent[name] / KINDS[name].share)]
+            seed = next(seeds[kind.name])
+            plan = plan_of(kind, seed)
+        row = make_record(kind, seed, plan)
         now = time.monotonic()
         row |= {"seconds": round(now - begin, 2), "commit": commit, "versions": versions}
         begin = now
-        with records.open("a") as file:
+        with args.records.open("a") as file:
             file.write(json.dumps(row) + "\n")
         spent[kind.name] += row["seconds"]
         if row["outcome"] != "survived":
@@ -102,10 +115,9 @@ def unseen_seeds(name: str, seed: int, seen: Collection[int]) -> Iterator[int]:
             yield number
 
 
-def make_record(kind: Kind, seed: int) -> dict[str, Any]:
+def make_record(kind: Kind, seed: int, plan: Plan) -> dict[str, Any]:
     """Carries out one case in a folder of its own, which is removed."""
     folder = SCRATCH / f"{kind.name}_{seed}_{os.getpid()}"
-    plan = plan_of(kind, seed)
     result = carry_out(kind, plan, folder)
     shutil.rmtree(folder, ignore_errors=True)
     return {
@@ -119,7 +131,7 @@ def make_record(kind: Kind, seed: int) -> dict[str, Any]:
     }
 
 
-def carry_out(kind: Kind, plan: Mapping[str, Any], folder: Path) -> Result:
+def carry_out(kind: Kind, plan: Plan, folder: Path) -> Result:
     """The case's result; a failure of the campaign itself is a finding too, so that it is looked at."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

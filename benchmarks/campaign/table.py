@@ -29,6 +29,16 @@ def read_records(path: Path) -> list[Row]:
     return rows
 
 
+def failures(rows: Sequence[Row]) -> list[Row]:
+    """The last record of each case that did not survive then."""
+    last = {_case_of(row): row for row in rows}
+    return [row for row in last.values() if row["outcome"] != "survived"]
+
+
+def _case_of(row: Row) -> str:
+    return json.dumps([row["kind"], row["seed"], row["plan"]], sort_keys=True)
+
+
 def render(rows: Sequence[Row]) -> str:
     """The table as Markdown: a row for each kind, and below it every finding once."""
     kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
@@ -68,6 +78,7 @@ def describe(rows: Sequence[Row]) -> str:
 
 def _findings(rows: Sequence[Row]) -> list[str]:
     """Each kind of finding once, with the cases that had it first and last."""
+    failing = {_case_of(row) for row in failures(rows)}
     alike: dict[tuple[str, str, str], list[tuple[Row, str]]] = defaultdict(list)
     for row in rows:
         for finding in row["findings"]:
@@ -76,16 +87,21 @@ def _findings(rows: Sequence[Row]) -> list[str]:
     if not alike:
         return ["No findings."]
     lines = [
-        "| kind | outcome | cases | first | last | example |",
-        "| --- | --- | ---: | --- | --- | --- |",
+        "| kind | outcome | cases | first | last | now | example |",
+        "| --- | --- | ---: | --- | --- | --- | --- |",
     ]
     for (kind, outcome, _), own in sorted(alike.items()):
         first, last = (f"{row['seed']} at {row['commit']}" for row in (own[0][0], own[-1][0]))
         example = own[0][1].replace("|", "\\|").replace("`", "'").replace("\n", " ")[:240]
         example = "".join(c if c.isprintable() else "?" for c in example)
-        lines.append(f"| {kind} | {outcome} | {len(own)} | {first} | {last} | `{example}` |")
+        still = sum(_case_of(row) in failing for row, _ in own)
+        now = f"{still} of {len(own)} not" if still else "survive"
+        lines.append(
+            f"| {kind} | {outcome} | {len(own)} | {first} | {last} | {now} | `{example}` |"
+        )
     return [
-        "Findings, each fault once: the first and the last seed that met it, and the commits.",
+        "Findings, each fault once: the first and the last seed that met it, with the commits, and whether the same cases "
+        "survive when they are done again.",
         "",
         *lines,
     ]
