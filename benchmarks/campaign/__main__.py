@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.kinds import KINDS, first_seed, plan_of
-from benchmarks.campaign.process import warm_up
+from benchmarks.campaign.process import end_all, warm_up
 from benchmarks.campaign.runs import SCRATCH
 from benchmarks.campaign.table import Row, failures, read_records, render
 
@@ -61,7 +61,10 @@ def main() -> int:
     args.records.parent.mkdir(parents=True, exist_ok=True)
     rows = [row for row in read_records(args.records) if row["kind"] in args.kinds]
     again = failures(rows) if args.again else []
-    carry_on(args, rows, again, begin)
+    try:
+        carry_on(args, rows, again, begin)
+    finally:
+        end_all()
     rows = read_records(args.records)
     text = render(rows)
     print(text)

@@ -56,6 +56,16 @@ def warm_up() -> None:
     import vlrft.trainer.train  # noqa: F401
 
 
+RUNNING: set[int] = set()  # process ids of copies that were started and not waited for
+
+
+def end_all() -> None:
+    """Kills the copies that still run, as the campaign itself ends."""
+    while RUNNING:
+        with suppress(ProcessLookupError):
+            os.killpg(RUNNING.pop(), signal.SIGKILL)
+
+
 class Child:
     """A forked copy that runs a function, usually a command of vlrft."""
 
@@ -80,6 +90,7 @@ class Child:
         self.pid = os.fork()
         if self.pid == 0:
             _become(folder, run, setting, self._out, self._err)
+        RUNNING.add(self.pid)
 
     def send(self, number: int, pid: int | None = None) -> None:
         """Sends a signal to the process, or to another one on its behalf."""
@@ -103,6 +114,7 @@ class Child:
         if hung:
             os.killpg(self.pid, signal.SIGKILL)
         status = os.waitpid(self.pid, 0)[1]
+        RUNNING.discard(self.pid)
         code = None if hung else os.waitstatus_to_exitcode(status)
         texts = [path.read_text(errors="replace") for path in (self._out, self._err)]
         return Ended(
