@@ -51,7 +51,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
         (run_folder / name).write_text("mine")
     files = sorted(p for p in run_folder.rglob("*") if p.is_file() and p.parent.name != "images")
     ours = [p for p in files if str(p.relative_to(run_folder)) not in FOREIGN]
-    victim = ours[int(plan["file"] * len(ours))]
+    victim = run_folder / plan["name"] if "name" in plan else ours[int(plan["file"] * len(ours))]
     foreign = {name: snapshot(run_folder)[name] for name in FOREIGN}
     _damage(victim, plan)
     command = _command(plan["command"])

@@ -12,6 +12,10 @@ FOUND: Mapping[str, tuple[tuple[str, Plan], ...]] = {
             "a line of something else in a log",
             {"file": 0.94, "damage": "append", "place": 0.6, "bit": 0, "unfinished": True, "command": "resume"},
         ),
+        (
+            "a flipped bit in the weights of a checkpoint was evaluated",
+            {"file": 0.5, "name": "checkpoints/step_7/model.safetensors", "damage": "flip", "place": 0.5, "bit": 6, "unfinished": False, "command": "eval"},
+        ),
     ),
     "folders": (
         ("--overwrite took the files of others", {"place": "run with foreign files", "flags": ["--overwrite"]}),
@@ -37,6 +41,12 @@ FOUND: Mapping[str, tuple[tuple[str, Plan], ...]] = {
     "rows": (
         ("a zip member whose checksum does not fit", {"form": "zip", "bad": [], "hostile": None, "flips": [[0.03, 2]], "cut": None}),
         ("a parquet page with flipped bits", {"form": "parquet", "bad": [], "hostile": None, "flips": [[0.9, 1], [0.95, 5], [0.97, 0]], "cut": None}),
+    ),
+    "disks": (
+        ("the line of a full disk named no file", {"variant": "plain", "means": "size", "size": 674179, "inodes": 35}),
+    ),
+    "models": (
+        ("a cut generation_config.json was passed over", {"kind": "cut", "name": "generation_config.json", "file": 0.3, "key": 0.5, "value": 0, "template": "", "fill": 1.0, "train": False}),
     ),
     "ranks": (
         ("a setting of one rank alone", {"differs": "rollout.group_size=3", "rank": 0}),

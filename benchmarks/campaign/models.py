@@ -65,6 +65,8 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     findings = judge_end(ended)
     if list(folder.rglob("EXECUTED")):
         findings.append(Finding(outcome="lost", text="code of the model folder was executed"))
+    if plan["kind"] in ("cut", "junk") and ended.code == 0 and "generation_config" in label:
+        findings.append(Finding(outcome="wrong", text="a damaged file is passed over"))
     if plan["kind"] == "weights" and ended.code == 0 and plan["fill"] != 1e38:
         findings.append(Finding(outcome="wrong", text=f"weights of {plan['fill']} are evaluated"))
     findings = [Finding(outcome=f.outcome, text=f"{label}: {f.text}") for f in findings]
@@ -72,6 +74,8 @@ def carry_out(plan: Plan, folder: Path) -> Result:
 
 
 def _choose(model: Path, plan: Plan, pattern: str = "*") -> Path:
+    if "name" in plan:
+        return model / str(plan["name"])
     files = sorted(model.glob(pattern))
     return files[int(plan["file"] * len(files))]
 

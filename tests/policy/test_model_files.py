@@ -75,6 +75,10 @@ CASES: dict[str, tuple[Damage, str]] = {
         keys("config.json", image_token_id=10**9),
         "0 image placeholders in the rendered prompt for 1 images",
     ),
+    "a generation config that is cut": (
+        text("generation_config.json", '{"eos_token_id": [1'),
+        "generation_config.json is not JSON; it names the tokens that end an answer",
+    ),
     "weights that are none": (text("model.safetensors", b"junk" * 99), "cannot be loaded"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from vlrft.schema import IMAGE, Message
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.file_hashes import MANIFEST, find_damage, read_manifest
 
+GENERATION = "generation_config.json"
 TRIAL_WORD = "Hello"
 TRIAL_SIDE = 224  # pixels
 MAX_ENLARGED = 2**24  # pixels of a small image after its enlargement
@@ -35,7 +37,8 @@ def reading(source: str, problem: str = "cannot be loaded") -> Iterator[None]:
 
 def refuse_damage(source: str) -> None:
     """Raises ConfigError for a checkpoint of a run of which a file of the model has changed: a flipped bit in its weights
-    would go unnoticed. Any other folder, which has no sha256 of its files, passes."""
+    would go unnoticed. Any other folder has no sha256 of its files; only its generation_config.json has to be JSON, as
+    transformers passes over one that is none, and so over the tokens that end an answer."""
     folder = Path(source)
     files = read_manifest(folder)
     damage = files and find_damage(folder, files, lambda name: not name.startswith("trainer/"))
@@ -45,6 +48,16 @@ def refuse_damage(source: str) -> None:
                 f"policy.model={source}: {damage}; use another checkpoint, or delete its {MANIFEST} if the change is yours"
             ]
         )
+    generation = folder / GENERATION
+    if generation.is_file():
+        try:
+            json.loads(generation.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            raise ConfigError(
+                [
+                    f"policy.model={source}: {GENERATION} is not JSON; it names the tokens that end an answer"
+                ]
+            ) from None
 
 
 def try_chat(chat: Chat, source: str) -> None:
