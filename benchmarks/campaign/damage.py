@@ -7,12 +7,11 @@ import shutil
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.outcome import judge_end, judge_equal, judge_kept, shown_line, snapshot
 from benchmarks.campaign.process import run
-from benchmarks.campaign.runs import arguments, expected, undisturbed
+from benchmarks.campaign.runs import SCRATCH, arguments, expected, undisturbed
 
 DAMAGES = (
     "cut",
@@ -92,11 +91,11 @@ def _command(name: str) -> list[str]:
 @cache
 def evaluation(unfinished: bool) -> str:
     """What the evaluation of the intact run prints."""
-    with TemporaryDirectory() as folder:
-        shutil.copytree(undisturbed("plain") / "run", Path(folder) / "run", symlinks=True)
-        if unfinished:
-            _forget_last_step(Path(folder) / "run")
-        return run(_command("eval"), Path(folder)).out
+    folder = SCRATCH / f"evaluated_{unfinished}_{os.getpid()}"
+    shutil.copytree(undisturbed("plain") / "run", folder / "run", symlinks=True)
+    if unfinished:
+        _forget_last_step(folder / "run")
+    return run(_command("eval"), folder).out
 
 
 def _forget_last_step(run_folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,8 @@ def render(rows: Sequence[Row]) -> str:
     lines = [
         "# Campaign of faults",
         "",
+        "`python -m benchmarks.campaign --hours 2`, in several starts ([what is tried](../../docs/explanation/campaign.md)).",
+        "",
         describe(rows),
         "",
         f"| kind | cases | inputs | {' | '.join(names)} | hours |",
@@ -79,6 +82,7 @@ def describe(rows: Sequence[Row]) -> str:
 def _findings(rows: Sequence[Row]) -> list[str]:
     """Each kind of finding once, with the cases that had it first and last."""
     failing = {_case_of(row) for row in failures(rows)}
+    tries = Counter(map(_case_of, rows))
     alike: dict[tuple[str, str, str], list[tuple[Row, str]]] = defaultdict(list)
     for row in rows:
         for finding in row["findings"]:
@@ -92,19 +96,26 @@ def _findings(rows: Sequence[Row]) -> list[str]:
     ]
     for (kind, outcome, _), own in sorted(alike.items()):
         first, last = (f"{row['seed']} at {row['commit']}" for row in (own[0][0], own[-1][0]))
-        example = own[0][1].replace("|", "\\|").replace("`", "'").replace("\n", " ")[:240]
-        example = "".join(c if c.isprintable() else "?" for c in example)
-        still = sum(_case_of(row) in failing for row, _ in own)
-        now = f"{still} of {len(own)} not" if still else "survive"
+        example = _shorten(own[0][1])
+        still = [_case_of(row) for row, _ in own if _case_of(row) in failing]
+        tried = any(tries[case] > 1 for case in still)
+        now = ("fails" if tried else "not tried yet") if still else "survives"
         lines.append(
             f"| {kind} | {outcome} | {len(own)} | {first} | {last} | {now} | `{example}` |"
         )
     return [
-        "Findings, each fault once: the first and the last seed that met it, with the commits, and whether the same cases "
-        "survive when they are done again.",
+        "Findings, each fault once: the first and the last seed that met it, with the commits, and whether the same case "
+        "survives when it is done again.",
         "",
         *lines,
     ]
+
+
+def _shorten(text: str) -> str:
+    """A finding as a cell of a table: without the command, folders of the machine and what cannot be printed."""
+    text = re.sub(r"/\S+/", "…/", text.partition(" (vlrft ")[0])
+    text = text.replace("|", "\\|").replace("`", "'").replace("\n", " ")[:200]
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def main() -> None:
