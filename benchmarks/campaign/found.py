@@ -17,6 +17,12 @@ FOUND: Mapping[str, tuple[tuple[str, Plan], ...]] = {
             {"file": 0.5, "name": "checkpoints/step_7/model.safetensors", "damage": "flip", "place": 0.5, "bit": 6, "unfinished": False, "command": "eval"},
         ),
     ),
+    "environments": (
+        (
+            "half a surrogate pair in an observation: the report failed after the last step",
+            {"place": "step", "workers": 0, "on_error": "drop_group", "call": 0, "follows": False, "misdeed": "shown", "VALUE": "0", "TEXT": "'\\ud800'"},
+        ),
+    ),
     "folders": (
         ("--overwrite took the files of others", {"place": "run with foreign files", "flags": ["--overwrite"]}),
         ("a name that is not UTF-8 failed after the training", {"place": "surrogate", "flags": []}),

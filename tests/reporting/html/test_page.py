@@ -165,3 +165,9 @@ def test_a_config_that_is_none_is_named(run: Path, text: bytes) -> None:
     (run / "config.yaml").write_bytes(text)
     with pytest.raises(ConfigError, match=r"config\.yaml: "):
         read_run(run)
+
+
+def test_half_a_surrogate_pair_in_a_text_is_shown_as_its_escape(run: Path) -> None:
+    """A report that fails on it would end a run after its last step."""
+    write(run / "rollouts.jsonl", [rollout(1, 1.0, completion="a \ud800 b")])
+    assert "a \\ud800 b" in write_report(run).read_text()

@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vlrft.data.atomic import write_atomically
+from vlrft.data.jsonl import ENCODING, ERRORS
 from vlrft.evaluation.evaluate import mean_score
 from vlrft.reporting.html.cards import make_card, pick_rollouts
 from vlrft.reporting.html.charts import Chart, draw
@@ -63,7 +64,7 @@ def write_report(run: Path) -> Path:
         worst_episodes=[make_episode(run, row) for row in worst_episodes],
         best_episodes=[make_episode(run, row) for row in best_episodes],
     )
-    write_atomically(path, html.encode("utf-8"))
+    write_atomically(path, html.encode(ENCODING, ERRORS))
     return path
 
 
