@@ -228,20 +228,26 @@ def test_steps_that_are_not_finite_are_skipped_and_stop_the_run(
 
 
 @pytest.mark.parametrize(
-    ("setting", "step", "reason"),
+    ("lr", "weight_decay", "step", "reason"),
     [
-        ("lr=1e9", 4, "log-probs are NaN or infinite, even on a short prompt"),
-        ("weight_decay=1e45", 3, "weights are NaN or infinite after the optimiser step"),
+        (1e9, 0.0, 4, "log-probs are NaN or infinite, even on a short prompt"),
+        (1e12, 1e30, 3, "weights are NaN or infinite after the optimiser step"),
     ],
 )
 def test_a_policy_that_diverges_is_not_saved_and_the_run_says_what_to_lower(
-    config: Callable[..., Config], tmp_path: Path, setting: str, step: int, reason: str
+    config: Callable[..., Config],
+    tmp_path: Path,
+    lr: float,
+    weight_decay: float,
+    step: int,
+    reason: str,
 ) -> None:
-    run, diverging = tmp_path / "run", config(f"stages.1.update.{setting}")
+    run = tmp_path / "run"
+    diverging = config(f"stages.1.update.lr={lr}", f"stages.1.update.weight_decay={weight_decay}")
     with pytest.raises(TrainingStopped, match=f"stops after step {step}: .*{reason}") as stopped:
         train(diverging, out=run)
     assert f"last good checkpoint: {run}/checkpoints/step_3; --resume" in str(stopped.value)
-    assert f"lower update.lr ({1e9 if 'lr' in setting else 1e-3:g})" in str(stopped.value)
+    assert f"lower update.lr ({lr:g})" in str(stopped.value)
     assert "of stage gpg" in str(stopped.value)
     assert (run / "checkpoints" / "last").resolve().name == "step_3"
     assert not (run / "checkpoints" / "step_4").exists()

@@ -93,8 +93,8 @@ def test_the_error_without_games_says_how_to_generate_them(
     [
         ({"families": []}, "families is empty"),
         ({"families": ["pick"]}, "pick_and_place_simple"),
-        ({"history": -1}, "history -1"),
-        ({"max_steps": 0}, "max_steps 0"),
+        ({"history": -1}, "history\n.*at least 0"),
+        ({"max_steps": 0}, "max_steps\n.*at least 1"),
         ({"prompt": "long"}, "released"),
         ({"step": 1}, "step"),
     ],
