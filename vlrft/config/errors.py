@@ -74,7 +74,7 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
             names = re.findall(r"'([^']*)'", mistake.get("ctx", {})["expected"])
             lines.append(f"{full}: {unknown_name(key.rpartition('.')[2], mistake['input'], names)}")
         else:
-            text = EXPECTED.get(mistake["type"], mistake["msg"].removeprefix("Value error, "))
+            text = EXPECTED.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
             for words, shorter in SHORTER.items():
                 text = text.replace(words, shorter)
             text = text[:1].lower() + text[1:]

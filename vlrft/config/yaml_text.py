@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import yaml
+from yaml.composer import ComposerError
 
 MAX_CHARACTERS = 200_000  # a config has a few thousand
 MAX_DEPTH = 50  # a config has about ten levels
@@ -86,7 +87,7 @@ def _measure(node: Any, measured: dict[int, tuple[int, int]], level: int) -> tup
 
 
 def _error(problem: str, mark: Any) -> yaml.YAMLError:
-    return yaml.composer.ComposerError(None, None, problem, mark)
+    return ComposerError(None, None, problem, mark)
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:

@@ -83,7 +83,8 @@ class Range:
                 raise PydanticCustomError("out_of_range", text, {"allowed": allowed})
             return value
 
-        return core_schema.no_info_after_validator_function(check, {**schema, "strict": True})
+        strict: Any = {**schema, "strict": True}
+        return core_schema.no_info_after_validator_function(check, strict)
 
 
 Positive = Annotated[int, Range(ge=1)]

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
             f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
         )
     print("\n".join(table(evaluation, graders)))
-    if stored is not None:
+    if args.json is not None and stored is not None:
         draft = draft_path(stored.parent)
         write_records(draft, records)
         draft.replace(stored)
