@@ -126,3 +126,18 @@ def raise_always(error: BaseException) -> Callable[..., Path]:
         raise error
 
     return write
+
+
+def test_the_traceback_of_debug_has_no_secrets_and_no_control_sequences(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRADER_TOKEN", "canary-5f2c81")
+    error = ValueError("401 for https://me:canary@host\x1b[2J")
+    error.__cause__ = RuntimeError("Authorization: Bearer canary-5f2c81")
+    monkeypatch.setattr("vlrft.cli.commands.show.run", raise_error(error))
+    assert main(["--debug", "show", "digits"]) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback (most recent call last):" in shown
+    assert "ValueError: 401 for https://<redacted>@host\\x1b[2J" in shown
+    assert "canary" not in shown
+    assert "\x1b" not in shown

@@ -88,6 +88,16 @@ def defects(folder: str) -> dict[str, str]:
     return {row["id"]: row["reason"] for row in map(json.loads, lines)}
 
 
+@pytest.mark.parametrize("folder", ["null", "123", "a: b", "[x]"])
+def test_the_folder_of_raw_data_is_a_text_whatever_its_name_looks_like(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / folder, **BAD)
+    prepare = ["data", "prepare", TASK, "--from", folder, "--out", "ready", "--split", "test"]
+    assert main(prepare) == 0
+    assert "test: 1 rows" in capsys.readouterr().out
+
+
 def test_prepare_lists_every_row_that_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,10 @@ CASES: dict[str, tuple[Damage, str]] = {
         text("generation_config.json", '{"eos_token_id": [1'),
         "generation_config.json is not JSON; it names the tokens that end an answer",
     ),
+    "an end that is no id": (
+        text("generation_config.json", '{"eos_token_id": [2, null]}'),
+        "generation_config.json: eos_token_id is [2, None]; expected ids of tokens",
+    ),
     "weights that are none": (text("model.safetensors", b"junk" * 99), "cannot be loaded"),
 }
 

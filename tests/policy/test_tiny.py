@@ -53,6 +53,12 @@ def test_the_tokenizer_is_the_same_in_another_process() -> None:
     )
 
 
+def test_half_a_surrogate_pair_in_the_corpus_is_left_to_the_check_of_its_sample() -> None:
+    config, texts = BuildConfig(vocab_size=300), ["the cat sat ", "on the mat"]
+    broken = build_tokenizer(config, [*texts, "\ud800"])
+    assert broken.get_vocab() == build_tokenizer(config, [*texts, "?"]).get_vocab()
+
+
 def test_the_tokenizer_is_bounded_and_lossless_and_ends_with_the_special_tokens() -> None:
     tokenizer = build_tokenizer(BuildConfig(vocab_size=290), ["the cat sat on the mat " * 9])
     assert len(tokenizer) == 290

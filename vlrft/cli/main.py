@@ -87,8 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         except (KeyboardInterrupt, SystemExit, Exception) as e:
             wrong_usage = args is None and isinstance(e, SystemExit)
-            if wrong_usage or _is_own_exit(e) or (args is not None and args.debug):
+            if wrong_usage or _is_own_exit(e):
                 raise
+            if (
+                args is not None and args.debug
+            ):  # here, where secrets and control sequences are left out
+                traceback.print_exception(e)
             code, line = explain(e, words, args)
             print(f"vlrft: {line}", file=sys.stderr)
             return code

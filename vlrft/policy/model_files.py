@@ -50,14 +50,26 @@ def refuse_damage(source: str) -> None:
         )
     generation = folder / GENERATION
     if generation.is_file():
-        try:
-            json.loads(generation.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
-            raise ConfigError(
-                [
-                    f"policy.model={source}: {GENERATION} is not JSON; it names the tokens that end an answer"
-                ]
-            ) from None
+        _refuse_bad_ends(source, generation)
+
+
+def _refuse_bad_ends(source: str, generation: Path) -> None:
+    """Raises ConfigError for a generation_config.json without readable ids of the tokens that end an answer."""
+    try:
+        ends = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id")
+    except (ValueError, RecursionError, AttributeError):
+        raise ConfigError(
+            [
+                f"policy.model={source}: {GENERATION} is not JSON; it names the tokens that end an answer"
+            ]
+        ) from None
+    ids = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    if any(type(i) is not int or i < 0 for i in ids):
+        raise ConfigError(
+            [
+                f"policy.model={source}: {GENERATION}: eos_token_id is {str(ends)[:100]}; expected ids of tokens, such as 2"
+            ]
+        )
 
 
 def try_chat(chat: Chat, source: str) -> None:

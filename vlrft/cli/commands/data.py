@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 
@@ -43,7 +44,10 @@ def run_prepare(args: argparse.Namespace) -> None:
         raise ConfigError([f"task {task.name} makes its own samples: there is nothing to prepare"])
     if args.out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
-    overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
+    place = (
+        [f"options.data={json.dumps(str(args.where))}"] if args.where else []
+    )  # a text, whatever it looks like
+    overrides = [*args.overrides, *place]
     options = parse_options(task, task_config(args.task, overrides).options)
     done = 0
     for split in args.split or task.splits:
@@ -120,7 +124,10 @@ def parse_options(task: Task, options: dict[str, object]) -> object:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    overrides = list(args.overrides) + ([f"options.data={args.where}"] if args.where else [])
+    place = (
+        [f"options.data={json.dumps(str(args.where))}"] if args.where else []
+    )  # a text, whatever it looks like
+    overrides = [*args.overrides, *place]
     config = task_config(args.task, overrides)
     claim_file(args.html, "--html", overwrite=args.overwrite)
     sheets = []

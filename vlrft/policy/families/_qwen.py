@@ -38,7 +38,10 @@ def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
         initial_alphabet=_byte_alphabet(),
         show_progress=False,
     )
-    learned.train_from_iterator([TEMPLATE_WORDS, *corpus], trainer)
+    texts = (
+        text.encode(errors="replace").decode() for text in corpus
+    )  # half a surrogate pair is refused later
+    learned.train_from_iterator([TEMPLATE_WORDS, *texts], trainer)
     return make_tokenizer(*_vocab_and_merges(learned))
 
 
