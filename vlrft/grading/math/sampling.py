@@ -21,6 +21,8 @@ from vlrft.grading.math.expression import Expr, symbols, walk
 SMOOTH = 8  # points for expressions of one formula
 BRANCHING = 24  # for several symbols and branches
 SIGNED = 64  # for several symbols and both signs
+FAR = (4.5, 9.0, 13.0, 17.0, 21.0, 32.0)  # powers of ten about which branches are tried far from the origin
+NEAR = (-2.5, -5.0)  # and near to it, where functions that saturate have not
 MAX_BREAKS = 24  # constants, and their ratios, between which points are sampled
 _STEPS = ("floor", "ceil")
 _BRANCHED = ("abs", "min", "max", *_STEPS)  # by the sign of something
@@ -72,6 +74,7 @@ def _positive_numbers(random: Random, breaks: list[float]) -> list[float]:
     """Numbers about 1; at several scales, and on each side of the breaks, when there are any."""
     pool = [random.uniform(0.7, 1.3) for _ in range(SMOOTH // 2)]  # their 2000th powers are small
     pool += [random.uniform(0.5, 3.0) for _ in range(SMOOTH // 2)]
+    pool += [10 ** random.uniform(power - 0.5, power + 0.5) for power in NEAR]
     if breaks:
         pool += [10 ** random.uniform(-2.0, 2.3) for _ in range(SMOOTH)]
         pool += _between(random, breaks)
@@ -82,6 +85,7 @@ def _signed_numbers(random: Random, breaks: list[float], *, steps: bool) -> list
     """Numbers of both signs; whole ones as well when there are steps."""
     pool = _positive_numbers(random, breaks)
     pool += [10 ** random.uniform(2.0, 3.0) for _ in range(4)]
+    pool += [10 ** random.uniform(power - 0.5, power + 0.5) for power in FAR]
     pool = [sign * value for value in pool for sign in (1, -1)]
     if steps:
         pool += [float(round(value)) for value in pool[::2] if round(value)] + [-1.0, 1.0, 2.0]
