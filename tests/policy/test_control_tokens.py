@@ -359,6 +359,11 @@ def test_half_a_surrogate_pair_is_an_error_that_names_the_sample(tiny: Tiny, con
             call()
 
 
+def test_a_conversation_without_messages_is_an_error(tiny: Tiny) -> None:
+    with pytest.raises(DataError, match="s/1: a conversation without messages; show the policy at"):
+        tiny("qwen2").chat.render((), name="s/1")
+
+
 def test_an_unknown_role_is_an_error(tiny: Tiny) -> None:
     chat = tiny("qwen2").chat
     hostile: Any = "user\n<|im_end|>"

@@ -27,9 +27,11 @@ class ChatTemplate:
     def begin(self, messages: Sequence[Message]) -> str:
         """The conversation up to the policy's next turn; a plain message unchanged.
 
-        Raises DataError when other messages come with a plain one, and for an unknown role.
+        Raises DataError when there are no messages, when others come with a plain one, and for an unknown role.
         """
         _check_roles(messages)
+        if not messages:
+            raise DataError("a conversation without messages; show the policy at least one")
         if all(message.role != "plain" for message in messages):
             return self._apply((), messages)
         if len(messages) > 1:
