@@ -21,15 +21,9 @@ from vlrft.grading.math.expression import Expr, symbols, walk
 SMOOTH = 8  # points for expressions of one formula
 BRANCHING = 24  # for several symbols and branches
 SIGNED = 64  # for several symbols and both signs
-FAR = (
-    4.5,
-    9.0,
-    13.0,
-    17.0,
-    21.0,
-    32.0,
-)  # powers of ten about which branches are tried far from the origin
-NEAR = (-2.5, -5.0)  # and near to it, where functions that saturate have not
+# Powers of ten about which branches are tried far from the origin, and values near to it.
+FAR = (4.5, 9.0, 13.0, 17.0, 21.0, 32.0)
+NEAR = (-2.5, -5.0)  # where functions that saturate have not
 MAX_BREAKS = 24  # constants, and their ratios, between which points are sampled
 _STEPS = ("floor", "ceil")
 _BRANCHED = ("abs", "min", "max", *_STEPS)  # by the sign of something
