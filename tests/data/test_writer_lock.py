@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import select
 import signal
@@ -127,14 +128,19 @@ def test_a_lock_of_another_machine_is_taken_over_when_its_heartbeat_is_old(
     patience: list[Callable[[], object]],
 ) -> None:
     other_machine(STALE + 1)
-    lock(path, "runs/a").release()
+    taken = lock(path, "runs/a")
+    assert json.loads(path.read_text())["pid"] == os.getpid()
+    taken.release()
     other_machine(0.0)
     ages = iter([60.0, STALE + 1])
     monkeypatch.setattr(
         "vlrft.data.writer_lock._heartbeat", lambda handle, folder: (1.0, next(ages))
     )
     patience += [lambda: None]
-    lock(path, "runs/a", lambda text: None).release()
+    taken = lock(path, "runs/a", lambda text: None)
+    assert json.loads(path.read_text())["token"] == taken.writer.token
+    taken.release()
+    assert not path.exists()
 
 
 def test_a_file_system_without_flock_goes_by_the_heartbeat_alone(
@@ -176,7 +182,9 @@ def test_a_writer_whose_lock_was_taken_over_or_removed_stops(
 @pytest.mark.parametrize("content", [b"", b"junk", b"[1]", b'{"pid": "x"}', b"[" * 4000])
 def test_a_lock_file_that_says_nothing_is_taken(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    lock(path, "runs/a").release()
+    taken = lock(path, "runs/a")
+    assert json.loads(path.read_text())["token"] == taken.writer.token
+    taken.release()
 
 
 def test_a_lock_file_of_another_brings_no_control_characters_to_the_terminal(path: Path) -> None:

@@ -28,9 +28,18 @@ def with_other(**facts: str) -> Ranks:
     return other
 
 
-def test_equal_facts_pass_and_one_rank_is_not_asked() -> None:
+def test_equal_facts_pass_and_one_rank_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+
+    def agree(facts: list[object]) -> list[str]:
+        compared.append(facts)
+        return []
+
+    monkeypatch.setattr("vlrft.distributed.agreement.disagreements", agree)
     require_agreement(with_other(lr="1"), {"lr": "1"})
+    assert compared == [[{"lr": "1"}, {"lr": "1"}]]
     require_agreement(Ranks(), {"lr": "1"})
+    assert len(compared) == 1
 
 
 def test_each_difference_is_named_with_the_values_and_their_ranks() -> None:

@@ -197,3 +197,4 @@ def test_a_manifest_of_something_else_is_nothing_to_a_model(
     shutil.copytree(good, folder)
     (folder / MANIFEST).write_text(content)
     refuse_damage(str(folder))
+    assert load_policy(PolicyConfig(model=str(folder))).chat.tokenizer is not None

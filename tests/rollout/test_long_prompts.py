@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -75,8 +76,18 @@ def test_few_texts_become_ids(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> No
     assert counted == ["train/1"]
 
 
-def test_other_tasks_are_not_looked_at(tiny: Tiny) -> None:
+def test_other_tasks_are_not_looked_at(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     chat, task = tiny("qwen2").chat, loaded("7" * 300)
     made = LazySamples(lambda k: sample("7" * 300), range(3))
+    counted: list[str] = []
+
+    def counting(self: Chat, messages: Sequence[Message], name: str = "") -> int:
+        counted.append(name)
+        return 11
+
+    monkeypatch.setattr(Chat, "count_text_tokens", counting)
     refuse_long_prompts(replace(task, samples=made), chat, 10)
     refuse_long_prompts(replace(task, task=TASK), chat, 10)
+    assert counted == []
+    with pytest.raises(DataError, match="with 11 tokens"):
+        refuse_long_prompts(task, chat, 10)

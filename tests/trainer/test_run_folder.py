@@ -174,6 +174,8 @@ def test_a_folder_that_a_file_system_makes_is_empty(config: Config, out: Path) -
     fill(out, _gitkeep="", _nfs0012ab="")
     (out / "lost+found").mkdir()
     start(config, out)
+    assert (out / "config.yaml").is_file()
+    assert (out / "lost+found").is_dir()
 
 
 def test_a_run_in_the_meantime_is_seen(config: Config, out: Path) -> None:

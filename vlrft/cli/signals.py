@@ -20,7 +20,7 @@ def handled_signals() -> Iterator[None]:
     """Handles signals within a `with` block, in the main thread of a process of its own.
 
     A rank is left alone, as the launcher ends it, and a rank that waits for others would not answer. A process that a
-    script has started in the background, or that was told to, ignores SIGINT; it prints how to end it.
+    script has started in the background ignores SIGINT; it prints how to end it.
     """
     if "RANK" in os.environ or threading.current_thread() is not threading.main_thread():
         yield

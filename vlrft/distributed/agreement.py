@@ -1,4 +1,4 @@
-"""What must be equal on all ranks is compared where they meet: ranks that disagree train something that nobody asked for, or
+"""Compares, where ranks meet, the facts that must be equal on all of them: ranks that disagree train something that nobody asked for, or
 wait for each other for ever."""
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What may leave vlrft as text: no secrets, and no control sequences to a terminal."""
+"""Text on its way out of vlrft: without secrets, and without control sequences for a terminal."""

@@ -35,8 +35,8 @@ class Parser:
 
 
 def try_parser(parser: Parser, content: bytes) -> str | None:
-    """What goes wrong with a content, or None: an undocumented exception, or a result that breaks the
-    reader's promise."""
+    """The fault that a content shows, or None: an undocumented exception, or a result that breaks the reader's
+    promise."""
     try:
         return parser.read(content)
     except parser.errors as e:

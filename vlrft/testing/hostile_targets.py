@@ -1,4 +1,4 @@
-"""What each grader is asked in the trial with hostile answers: a gold answer, and texts that alone can be right."""
+"""The question of each grader in the trial with hostile answers: a gold answer, and texts that alone can be right."""
 
 from __future__ import annotations
 

@@ -67,9 +67,9 @@ def hostile_text(random: Random, limit: int = 2000) -> str:
     elif kind == 1:
         text = random.choice((*TAGS, *PIECES)) * size
     elif kind == 2:
-        text = joined(random, TAGS, size)
+        text = join_random(random, TAGS, size)
     elif kind == 3:
-        text = joined(random, PIECES, min(size, 60))
+        text = join_random(random, PIECES, min(size, 60))
     elif kind == 4:
         characters = (
             chr(random.choice((random.randrange(128), random.randrange(0x2FFF))))
@@ -77,7 +77,7 @@ def hostile_text(random: Random, limit: int = 2000) -> str:
         )
         text = "".join(characters)
     else:
-        text = joined(random, (*TAGS, *PIECES), min(size, 200))
+        text = join_random(random, (*TAGS, *PIECES), min(size, 200))
     return text[:limit]
 
 
@@ -115,5 +115,5 @@ def nested(random: Random, size: int) -> str:
     return opener * depth + inner + closer * (depth if random.random() < 0.7 else depth // 2)
 
 
-def joined(random: Random, parts: Sequence[str], count: int) -> str:
+def join_random(random: Random, parts: Sequence[str], count: int) -> str:
     return "".join(random.choice(parts) for _ in range(count))

@@ -1,4 +1,4 @@
-"""What the ranks of a run compare before they work together: settings, code, data and weights."""
+"""The facts that the ranks of a run compare before they work together: settings, code, data and weights."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _checksum(tensor: Tensor) -> str:
 
 
 def _text_of(sample: Sample) -> bytes:
-    """What is the same text in every process: values of unusual types count by their type."""
+    """The sample as a text that is the same in every process: values of unusual types count by their type."""
     messages = [[m.role, [str(part) for part in m.content]] for m in sample.messages]
     parts = [sample.id, messages, sample.answer, dict(sample.tags)]
     try:

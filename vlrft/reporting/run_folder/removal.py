@@ -1,4 +1,4 @@
-"""Removing a run's files from its folder, and nothing else: no foreign file, nothing behind a link, never the folder."""
+"""Removing a run's files from its folder, and nothing else: no foreign file, not the target of a link, never the folder."""
 
 from __future__ import annotations
 
