@@ -27,7 +27,6 @@ LAYERS = (
     {"config", "workers"},
     {"plugins"},
     {"tracing", "memory", "schema"},
-    {"output"},
 )
 HEIGHT = {folder: -k for k, layer in enumerate(LAYERS) for folder in layer}
 WITHOUT_TORCH = (
@@ -45,7 +44,6 @@ WITHOUT_TORCH = (
     "vlrft.evaluation.result_files",
     "vlrft.grading",
     "vlrft.memory",
-    "vlrft.output",
     "vlrft.plugins",
     "vlrft.reporting.html",
     "vlrft.reporting.run_folder",
@@ -62,7 +60,7 @@ PLUGINS_MAY = {
     "rewards": ("vlrft.schema", "vlrft.grading", "vlrft.vision"),
     "tasks": ("vlrft.schema", "vlrft.grading", "vlrft.vision", "vlrft.data", "vlrft.envs"),
 }
-MAX_ENTRIES = 28  # of vlrft/
+MAX_ENTRIES = 27  # of vlrft/
 MAX_LINES = 400
 
 

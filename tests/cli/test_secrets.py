@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vlrft.cli.main import main
-from vlrft.output.secrets import REDACTED
+from vlrft.schema.secrets import REDACTED
 
 CANARY = "canary-5f2c81"
 TASK = """

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from vlrft.output.secrets import redact
-from vlrft.output.terminal import show_controls
 from vlrft.reporting.run_folder.mark import is_run
 from vlrft.schema.errors import VlrftError
+from vlrft.schema.secrets import redact
+from vlrft.schema.terminal import show_controls
 
 PACKAGES = (
     "vlrft",

@@ -19,9 +19,9 @@ from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.signals import Terminated, handled_signals
 from vlrft.config.shipped import package_version
-from vlrft.output.terminal import guarded_streams
 from vlrft.plugins.attribution import describe_raise
 from vlrft.schema.errors import VlrftError
+from vlrft.schema.terminal import guarded_streams
 
 PACKAGE = Path(__file__).parents[1]
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words

@@ -15,9 +15,9 @@ from vlrft.config.errors import INHERITED, explain
 from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
 from vlrft.config.yaml_tree import Tree, apply_override, merge, read_tree
-from vlrft.output.secrets import REDACTED, redact_settings, redacted_keys
 from vlrft.plugins.find import find_task
 from vlrft.schema.errors import ConfigError, PluginError
+from vlrft.schema.secrets import REDACTED, redact_settings, redacted_keys
 
 LEFT_OUT = f"is {REDACTED}: a run's config.yaml keeps no secrets; give it again, as KEY=VALUE"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.output.secrets import redact_settings
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.secrets import redact_settings
 
 Facts = Mapping[str, str]
 """Name of a setting, a file or a weight -> its value or a hash of it."""

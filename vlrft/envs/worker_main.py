@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, TextIO
 from vlrft.envs.failures import EnvFailure, env_of, moment_of
 from vlrft.envs.host import env_factory
 from vlrft.envs.in_process import LocalEnvs
-from vlrft.output.terminal import guard_streams
 from vlrft.plugins.find import find_task
 from vlrft.schema import Observation, Sample, Step
 from vlrft.schema.short_message import short_message
+from vlrft.schema.terminal import guard_streams
 from vlrft.workers.subprocess_pipe import START_SECONDS
 from vlrft.workers.worker_main import GRACE_SECONDS, messages
 

@@ -17,8 +17,8 @@ from rich.progress import (
 )
 
 from vlrft.evaluation.evaluate import Evaluation
-from vlrft.output.secrets import redact
-from vlrft.output.terminal import guard_streams, raw_stream, show_controls
+from vlrft.schema.secrets import redact
+from vlrft.schema.terminal import guard_streams, raw_stream, show_controls
 
 PLAIN_EVERY_SECONDS = 10.0
 COLUMNS = {

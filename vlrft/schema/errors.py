@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from vlrft.output.secrets import redact
+from vlrft.schema.secrets import redact
 
 
 class VlrftError(Exception):

@@ -13,10 +13,10 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from vlrft.output.terminal import guard_streams
 from vlrft.plugins.references import load_attribute
 from vlrft.schema.errors import UnsendableError, WorkerError
 from vlrft.schema.short_message import first_line, short_message
+from vlrft.schema.terminal import guard_streams
 
 GRACE_SECONDS = 2.0  # after a call's time limit, a process whose caller is gone exits
 IDLE_SECONDS = 1.0  # between checks of an idle worker that its caller is alive

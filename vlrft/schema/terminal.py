@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from vlrft.output.secrets import redact
+from vlrft.schema.secrets import redact
 
 _CONTROLS = re.compile(  # C0 without tab and newline, DEL and C1, bidirectional controls, surrogates, separators
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlrft.output.secrets import REDACTED, redact, redact_settings
+from vlrft.schema.secrets import REDACTED, redact, redact_settings
 
 KEPT = [
     "max_tokens=1024000000",

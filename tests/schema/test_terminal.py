@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vlrft.output.terminal import SafeStream, guarded_streams, raw_stream, show_controls
+from vlrft.schema.terminal import SafeStream, guarded_streams, raw_stream, show_controls
 
 HOSTILE = [
     ("\x1b[2J\x1b]0;title\x07", "\\x1b[2J\\x1b]0;title\\x07"),

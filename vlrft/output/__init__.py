@@ -1,1 +1,0 @@
-"""Text on its way out of vlrft: without secrets, and without control sequences for a terminal."""
