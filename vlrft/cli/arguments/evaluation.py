@@ -1,0 +1,90 @@
+"""Arguments of eval, score and compare."""
+
+from __future__ import annotations
+
+from vlrft.cli.arguments.common import (
+    COUNT,
+    GRADERS,
+    OPTIONS,
+    TASK,
+    AddCommand,
+    number,
+    path_argument,
+)
+from vlrft.schema.ranges import Range
+
+
+def add_evaluation(add: AddCommand) -> None:
+    """Adds eval, score and compare."""
+    evaluate = add("eval", "evaluate a model on a task with all graders of the task")
+    evaluate.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="options of the task and settings: options.canvas=[112], rollout.max_tokens=64, "
+        "eval.answers=8, eval.temperature=0.6, policy.dtype=float32",
+    )
+    evaluate.add_argument(
+        "--model", required=True, help="a model on the Hugging Face hub, or a folder with one"
+    )
+    source = evaluate.add_mutually_exclusive_group(required=True)
+    source.add_argument("--task", help=TASK)
+    source.add_argument(
+        "--config", help="take task, rollout and eval from this config, in place of --task"
+    )
+    evaluate.add_argument("--split", help="a split (default: the config's, or test)")
+    evaluate.add_argument(
+        "--limit", type=number(int, COUNT), metavar="N", help="only the first N samples"
+    )
+    evaluate.add_argument(
+        "--json",
+        type=path_argument,
+        metavar="FILE",
+        help="write the metrics, and every answer next to them; an interrupted evaluation continues",
+    )
+    evaluate.add_argument("--overwrite", action="store_true", help="replace FILE")
+
+    score = add("score", "grade stored outputs of any model, without running a model")
+    score.add_argument("task", help=TASK)
+    score.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
+    score.add_argument(
+        "--predictions",
+        type=path_argument,
+        required=True,
+        metavar="ROWS",
+        help='outputs, one row each: {"id", "output"}, with "answer" when the data are not here',
+    )
+    score.add_argument("--data", metavar="PATH", help="the task's data, as options.data")
+    score.add_argument("--split", default="test", help="split of the samples (default: test)")
+    score.add_argument(
+        "--grader", choices=GRADERS, default="both", help="graders to apply (default: both)"
+    )
+    score.add_argument(
+        "--json", type=path_argument, metavar="FILE", help="write metrics and records"
+    )
+    score.add_argument("--overwrite", action="store_true", help="replace FILE")
+
+    compare = add("compare", "compare two evaluations of the same samples, paired by sample")
+    compare.add_argument(
+        "before",
+        type=path_argument,
+        help="a file that `vlrft eval` or `vlrft score` wrote with --json",
+    )
+    compare.add_argument("after", type=path_argument, help="another one, of the same samples")
+    compare.add_argument(
+        "--grader", choices=GRADERS, default="both", help="grades to compare (default: both)"
+    )
+    compare.add_argument(
+        "--by",
+        default="kind",
+        metavar="TAG",
+        help="tag of the samples; one row for each of its values (default: kind)",
+    )
+    compare.add_argument(
+        "--threshold",
+        type=number(float, Range()),
+        metavar="X",
+        help="count a grade of at least X as correct (default: as in the metric)",
+    )
+    compare.add_argument("--json", type=path_argument, metavar="FILE", help="write the comparison")
+    compare.add_argument("--overwrite", action="store_true", help="replace FILE")

@@ -1,0 +1,42 @@
+"""Arguments of list, show and doctor."""
+
+from __future__ import annotations
+
+from vlrft.cli.arguments.common import CONFIG, COUNT, OVERRIDES, AddCommand, number
+
+
+def add_inspection(add: AddCommand) -> None:
+    """Adds list, show and doctor."""
+    listing = add(
+        "list", "list tasks, rewards, algorithms, configs, engines or model families by name"
+    )
+    listing.add_argument(
+        "kind",
+        nargs="?",
+        choices=["tasks", "rewards", "algorithms", "configs", "engines", "families"],
+        help="only this kind (default: tasks and rewards)",
+    )
+    listing.add_argument("--json", action="store_true", help="print JSON")
+
+    show = add(
+        "show", "print a config with all its keys, or describe a task, reward, algorithm or engine"
+    )
+    show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
+    show.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+
+    doctor = add("doctor", "check versions and devices; plan the peak memory of a config's run")
+    doctor.add_argument("config", nargs="?", help=CONFIG)
+    doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+    doctor.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="memory of the device, such as 80GiB; with device=cuda it plans for a GPU that is not here "
+        "(default: the device's own)",
+    )
+    doctor.add_argument(
+        "--ranks",
+        type=number(int, COUNT),
+        default=1,
+        metavar="N",
+        help="plan for one of N ranks (default: 1)",
+    )
