@@ -3,6 +3,7 @@
 Source       files and tables at one place           open_source("~/data/geo.zip"), a hub id
 Row          one question, its images still encoded
 Defect       a row that cannot be used, and why
+Layout       a form in which a data set is published: name, test, reader; `Layouts`: those of a pack
 Dataset      a pack's `load`: reads rows, makes samples
 LazySamples  samples that a function makes, for a pack without rows
 prepare      raw form -> a folder of validated rows
@@ -12,6 +13,7 @@ generate     the data of a task that generates its own
 from vlrft.data.cells import Cells, number_rows
 from vlrft.data.dataset import Dataset, RowSamples
 from vlrft.data.generate import generate
+from vlrft.data.layouts import Layout, Layouts, describe_files
 from vlrft.data.lazy_samples import LazySamples
 from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.prepare import PreparedSplit, prepare
@@ -27,6 +29,8 @@ __all__ = [
     "Cells",
     "Dataset",
     "Defect",
+    "Layout",
+    "Layouts",
     "LazySamples",
     "Picture",
     "PreparedSplit",
@@ -34,6 +38,7 @@ __all__ = [
     "RowSamples",
     "Source",
     "Subfolder",
+    "describe_files",
     "fill_prompt",
     "generate",
     "number_rows",

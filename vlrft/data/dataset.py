@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, overload, runtime_checkable
 
+from vlrft.data.layouts import Layouts, describe_files
 from vlrft.data.pictures import open_picture
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
@@ -30,8 +31,8 @@ class DataOptions(Protocol):
 class Dataset:
     """The source of a pack's rows, and the samples they become.
 
-    `read` yields the rows of a split in the dataset's own order, and a defect for each that cannot be used. `sample` makes
-    the sample of a row, without its images. `sources`: split -> where its rows are if the options set no `data`, or a
+    `read` yields the rows of a split in the dataset's own order, and a defect for each that cannot be used: a function, or
+    the `Layouts` of a data set that is published in several forms. `sample` makes the sample of a row, without its images. `sources`: split -> where its rows are if the options set no `data`, or a
     function of the options that returns this mapping. `select`: chooses the rows of a prepared split that the options ask
     for; all unless given.
     """
@@ -66,6 +67,10 @@ class Dataset:
                 f"the first is {defects[0]}; vlrft data prepare lists them and leaves them out",
                 defects=[str(defect) for defect in defects],
             )
+        if not rows and PreparedFolder.at(source) is None:
+            raise DataError(
+                f"{source.label}: no row of the {split} split; {self.explain(source, split)}"
+            )
         for reason, count in left_out.items():
             print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
         return RowSamples(rows, self.sample, options)
@@ -75,6 +80,12 @@ class Dataset:
         if options.data is None and split not in sources:
             raise DataError(f"the {split} split is not on the hub; give its place with data=PATH")
         return open_source(options.data or sources[split], unreadable=[])
+
+    def explain(self, source: Source, split: str) -> str:
+        """What was looked for and what is there, for the message of a split of which no row can be used."""
+        if isinstance(self.read, Layouts):
+            return self.read.explain(source, split)
+        return f"found {describe_files(source)}"
 
     def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
         """The rows of a prepared folder, or of the raw form, with a defect for each row of a table that could not be read.

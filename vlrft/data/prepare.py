@@ -43,12 +43,14 @@ def prepare(
     check_sample: Callable[[Row], str | None],
     restart: bool = False,
     options: str = "",
+    explain: Callable[[], str] = str,
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
     `check_sample` returns what is wrong with the sample of a row as `reason: detail`, or None. An interrupted run resumes
     after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages;
-    `options`: what else the rows depend on. Raises DataError if the folder has another task's data, or if no row can be
+    `options`: what else the rows depend on; `explain`: what was looked for at the source, for the message of a split without
+    a row. Raises DataError if the folder has another task's data, or if no row can be
     used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
     another process writes it.
     """
@@ -57,7 +59,7 @@ def prepare(
         origin = hashlib.sha256(f"{where}\0{options}".encode(errors="replace")).hexdigest()
         parts = [out / f"{split}{suffix}.part" for suffix in (".jsonl", ".defects.jsonl")]
         with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
-            return _prepare(rows, task, split, where, out, check_sample, restart)
+            return _prepare(rows, task, split, where, out, check_sample, restart, explain)
 
 
 def _prepare(
@@ -68,6 +70,7 @@ def _prepare(
     out: Path,
     check_sample: Callable[[Row], str | None],
     restart: bool,
+    explain: Callable[[], str],
 ) -> PreparedSplit:
     manifest = _open_manifest(out, task)
     rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
@@ -76,28 +79,34 @@ def _prepare(
         defects_file.unlink(missing_ok=True)
     done = _count_whole_lines(rows_file) + _count_whole_lines(defects_file)
     stored_ids = {row["id"] for row in _read_part(rows_file)}
-    with (
-        naming(out),
-        rows_file.open("a", encoding="utf-8") as good,
-        defects_file.open("a", encoding="utf-8") as bad,
-    ):
-        for item in islice(_validate(rows, check_sample, stored_ids), done, None):
-            if isinstance(item, Row):
-                good.write(store_row(item, out) + "\n")
-                good.flush()
-                continue
-            cells = {"id": item.id, "reason": item.reason, "detail": item.detail}
-            bad.write(json.dumps(cells | {"intended": item.intended}, ensure_ascii=False) + "\n")
-            bad.flush()
+    try:
+        with (
+            naming(out),
+            rows_file.open("a", encoding="utf-8") as good,
+            defects_file.open("a", encoding="utf-8") as bad,
+        ):
+            for item in islice(_validate(rows, check_sample, stored_ids), done, None):
+                if isinstance(item, Row):
+                    good.write(store_row(item, out) + "\n")
+                    good.flush()
+                    continue
+                bad.write(_defect_json(item) + "\n")
+                bad.flush()
+    finally:
+        if not any(p.stat().st_size for p in (rows_file, defects_file) if p.exists()):
+            rows_file.unlink(missing_ok=True)  # nothing to resume
+            defects_file.unlink(missing_ok=True)
     defects = _read_part(defects_file)
     count = len(_lines(rows_file))
     if not count:
-        rows_file.unlink()
-        defects_file.unlink()
-        first = f", the first: {_words(defects[0])}" if defects else ""
-        raise DataError(
-            f"{where}: no row of the {split} split can be used, {len(defects)} cannot{first}"
+        rows_file.unlink(missing_ok=True)
+        defects_file.unlink(missing_ok=True)
+        problem = (
+            f"no row of the {split} split can be used, {len(defects)} cannot, the first: {_words(defects[0])}"
+            if defects
+            else f"no row of the {split} split: there is none"
         )
+        raise DataError("; ".join(filter(None, (f"{where}: {problem}", explain()))))
     reasons = dict(Counter(str(d["reason"]) for d in defects))
     manifest["splits"][split] = {
         "rows": count,
@@ -174,6 +183,11 @@ def _read_part(path: Path) -> list[dict[str, Any]]:
     except (ValueError, AttributeError, RecursionError) as e:
         damage = first_line(e)
     raise DataError(f"{path}: damaged ({damage}); prepare it again with --overwrite")
+
+
+def _defect_json(defect: Defect) -> str:
+    cells = {"id": defect.id, "reason": defect.reason, "detail": defect.detail}
+    return json.dumps(cells | {"intended": defect.intended}, ensure_ascii=False)
 
 
 def _words(defect: dict[str, Any]) -> str:

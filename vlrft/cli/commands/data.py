@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from vlrft.cli.outputs import claim_file
 from vlrft.config.load import task_config
@@ -67,6 +68,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 check_sample=sample_check(task, options),
                 restart=args.overwrite,
                 options=repr(options),
+                explain=partial(task.load.explain, source, split),
             )
         except DataError as e:
             if args.split:

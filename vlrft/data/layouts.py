@@ -1,0 +1,75 @@
+"""Layouts: the forms in which a data set is published, each with a name, a test that recognises it, and its reader."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from vlrft.data.row import Defect, Row
+from vlrft.data.source import Source
+from vlrft.schema import DataError
+
+MAX_ENTRIES = 8  # of a folder, in messages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """One form in which a data set is published."""
+
+    name: str
+    """Files and origin, as messages list them: `SPLIT/*.jpg + *.json (ReasonSeg)`."""
+    found: Callable[[Source, str, Any], bool]
+    """Whether a split of this form is at the source, seen from the names of its files; arguments as of `read`. A source
+    without names is a hub id."""
+    read: Callable[[Source, str, Any], Iterable[Row | Defect]]
+    """The rows of the split, given the source, the split and the pack's options."""
+    splits: tuple[str, ...] = ()
+    """The splits that are published in this form; all unless given."""
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """The layouts of a pack, in the order in which they are tried: the `read` of its `Dataset`."""
+
+    layouts: Sequence[Layout]
+
+    def __call__(self, source: Source, split: str, options: Any) -> Iterable[Row | Defect]:
+        """The rows as the first layout that is found reads them. Raises DataError, with what was looked for and what was
+        found, where there is none."""
+        for layout in self._of(split):
+            if layout.found(source, split, options):
+                return layout.read(source, split, options)
+        raise DataError(f"{source.label}: no {split} split; {self.explain(source, split)}")
+
+    def explain(self, source: Source, split: str) -> str:
+        """The layouts that are looked for, and the files that are there, for the message of a split without rows."""
+        forms = "; ".join(f"({k}) {layout.name}" for k, layout in enumerate(self._of(split), 1))
+        return f"looked for {forms}; found {describe_files(source)}"
+
+    def _of(self, split: str) -> list[Layout]:
+        return [layout for layout in self.layouts if not layout.splits or split in layout.splits]
+
+
+def describe_files(source: Source) -> str:
+    """The entries of the source's top folder with their numbers of files: `images/ (300 files), README.md`. Of a folder
+    that holds a single folder, the entries of that one."""
+    names = [PurePosixPath(name) for name in source.names()]
+    if not names:
+        return "no files"
+    depth = 0
+    while all(len(name.parts) > depth + 1 for name in names) and (
+        len({name.parts[: depth + 1] for name in names}) == 1
+    ):
+        depth += 1
+    entries = Counter(
+        "/".join(n.parts[: depth + 1]) + "/" * (len(n.parts) > depth + 1) for n in names
+    )
+    shown = [
+        f"{entry} ({count} {'file' if count == 1 else 'files'})" if entry.endswith("/") else entry
+        for entry, count in list(entries.items())[:MAX_ENTRIES]
+    ]
+    more = len(entries) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
