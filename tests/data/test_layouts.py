@@ -137,4 +137,6 @@ def test_a_split_that_fails_before_its_first_row_leaves_no_files(tmp_path: Path)
                 check_sample=lambda row: None,
             )
         assert sorted(p.name for p in (tmp_path / "out").glob("*.part")) == parts
-    assert [json.loads(x)["id"] for x in (tmp_path / "out/t.jsonl.part").open()] == ["0", "1"]
+    assert [
+        json.loads(x)["id"] for x in (tmp_path / "out/t.jsonl.part").read_text().splitlines()
+    ] == ["0", "1"]

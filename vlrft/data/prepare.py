@@ -92,10 +92,11 @@ def _prepare(
                     continue
                 bad.write(_defect_json(item) + "\n")
                 bad.flush()
-    finally:
+    except Exception:
         if not any(p.stat().st_size for p in (rows_file, defects_file) if p.exists()):
             rows_file.unlink(missing_ok=True)  # nothing to resume
             defects_file.unlink(missing_ok=True)
+        raise
     defects = _read_part(defects_file)
     count = len(_lines(rows_file))
     if not count:
