@@ -41,6 +41,7 @@ WITHOUT_TORCH = (
     "vlrft.evaluation.bootstrap",
     "vlrft.evaluation.compare",
     "vlrft.evaluation.evaluate",
+    "vlrft.evaluation.intervals",
     "vlrft.evaluation.result_files",
     "vlrft.grading",
     "vlrft.memory",

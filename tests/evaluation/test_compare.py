@@ -68,3 +68,13 @@ def test_the_command_prints_and_writes_one_row_for_each_kind(
     assert main([*command, "--json", str(tmp_path / "out.json")]) == 2
     assert main(["compare", str(tmp_path / "a.jsonl"), str(tmp_path / "c.jsonl")]) == 1
     assert "no such file" in capsys.readouterr().err
+
+
+def test_a_tag_that_no_sample_has_is_an_error_that_lists_the_tags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_records(tmp_path / "a.jsonl", records({"p": 0.0, "q": 1.0}))
+    command = ["compare", str(tmp_path / "a.jsonl"), str(tmp_path / "a.jsonl")]
+    assert main([*command, "--by", "class"]) == 2
+    assert "--by class: no sample has this tag; tags: kind" in capsys.readouterr().err
+    assert main([*command, "--by", "kind"]) == 0

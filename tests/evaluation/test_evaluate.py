@@ -67,7 +67,7 @@ def test_metrics_by_hand() -> None:
     low, high = scores["mean"].ci
     assert 0.0 <= low < 0.4375 < high <= 1.0
     assert evaluation().mean == pytest.approx(0.4375 / 2)
-    assert set(evaluation().to_json()["mean"]) == {"correct", "n", "score", "ci"}
+    assert set(evaluation().to_json()["mean"]) == {"correct", "n", "score", "ci", "ci_method"}
 
 
 def test_every_record_is_kept_in_order() -> None:

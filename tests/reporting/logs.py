@@ -27,7 +27,9 @@ def lines(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def evaluation(score: float) -> Evaluation:
-    value = MetricValue(correct=1, n=2, score=score, ci=(0.0, 1.0), values=(score, score))
+    value = MetricValue(
+        correct=1, n=2, score=score, ci=(0.0, 1.0), ci_method="wilson", values=(score, score)
+    )
     record = Record(id="a", output="7", scores={"choice": 1.0}, tags={"kind": "classify"})
     return Evaluation(graded={"strict": {"classify": value}}, records=(record,))
 

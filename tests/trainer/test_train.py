@@ -108,7 +108,13 @@ def test_a_run_leaves_its_files(config: Callable[..., Config], tmp_path: Path) -
         ("sft", 3),
         ("gpg", 6),
     ]
-    assert set(summary["evals"][0]["scores"]["classify"]) == {"correct", "n", "score", "ci"}
+    assert set(summary["evals"][0]["scores"]["classify"]) == {
+        "correct",
+        "n",
+        "score",
+        "ci",
+        "ci_method",
+    }
     assert (summary["task"], summary["algorithm"], summary["seed"]) == ("digits", "gpg", 0)
     metrics = lines(run / "metrics.jsonl")
     assert [m["step"] for m in metrics] == [1, 2, 3, 4, 5, 6]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from statistics import fmean
 
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import DataError, Record
+from vlrft.schema.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,17 @@ class Comparison:
 
 
 def compare(
-    before: Sequence[Record], after: Sequence[Record], grader: str, threshold: float, tag: str
+    before: Sequence[Record],
+    after: Sequence[Record],
+    grader: str,
+    threshold: float,
+    tag: str | None = None,
 ) -> list[Comparison]:
-    """Compares all samples, then those with each value of the tag. A sample is right when its mean grade reaches the
-    threshold.
+    """Compares all samples, then those with each value of the tag; without a tag, those of each kind where samples have
+    kinds. A sample is right when its mean grade reaches the threshold.
 
-    Raises DataError where the samples differ, or where a record has no grade of this grader.
+    Raises DataError where the samples differ, or where a record has no grade of this grader; ConfigError for a tag that
+    no sample has.
     """
     old, new = _by_id(before, grader), _by_id(after, grader)
     if old.keys() != new.keys():
@@ -41,7 +46,10 @@ def compare(
         raise DataError(
             f"{len(unmatched)} samples are in only one of the two evaluations, such as {unmatched[0]!r}; compare evaluations of the same samples"
         )
-    values = {r.id: r.tags.get(tag, "") for r in before}
+    if tag is not None and not any(tag in r.tags for r in before):
+        tags = ", ".join(sorted({name for r in before for name in r.tags}))
+        raise ConfigError([f"--by {tag}: no sample has this tag; tags: {tags or 'none'}"])
+    values = {r.id: r.tags.get(tag or "kind", "") for r in before}
     rows = [_row("all", list(old), old, new, threshold)]
     names = [name for name in dict.fromkeys(values.values()) if name]
     if len(names) > 1:
@@ -53,11 +61,9 @@ def compare(
 def mcnemar(gained: int, lost: int) -> float:
     """McNemar's exact two-sided p-value (1947): the probability of a split of the changed samples that is at least as uneven,
     if gains and losses are equally likely."""
-    n, fewer = gained + lost, min(gained, lost)
-    if n == 0:
-        return 1.0
-    tail = sum(comb(n, k) for k in range(fewer + 1))
-    return min(1.0, 2 * (tail / (1 << n)))
+    from scipy.stats import binomtest
+
+    return float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
 
 
 def _row(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from vlrft.evaluation.bootstrap import Interval, bootstrap
+from vlrft.evaluation.bootstrap import Interval
+from vlrft.evaluation.intervals import metric_interval
 from vlrft.grading.metrics import accuracy_metrics, reaches_threshold
 from vlrft.plugins.attribution import attributed
 from vlrft.rollout.task import LoadedTask
@@ -35,6 +36,7 @@ class MetricValue:
     n: int
     score: float
     ci: Interval
+    ci_method: str  # "wilson" or "bootstrap"
     values: tuple[float, ...]  # one per item, in the order of the samples
     threshold: float = 1.0
     share: bool = True
@@ -47,18 +49,26 @@ class MetricValue:
         else:
             correct = round(sum(values) * trials)
         everything = range(len(values))
+        ci, ci_method = metric_interval(values, metric.aggregate)
         return MetricValue(
             correct=correct,
             n=len(values) * trials,
             score=float(metric.aggregate(everything) if metric.aggregate else fmean(values)),
-            ci=bootstrap(values, metric.aggregate),
+            ci=ci,
+            ci_method=ci_method,
             values=values,
             threshold=metric.threshold,
             share=metric.share,
         )
 
     def to_json(self) -> dict[str, Any]:
-        content = {"correct": self.correct, "n": self.n, "score": self.score, "ci": list(self.ci)}
+        content = {
+            "correct": self.correct,
+            "n": self.n,
+            "score": self.score,
+            "ci": list(self.ci),
+            "ci_method": self.ci_method,
+        }
         return content if self.share else {**content, "share": False}
 
     def __str__(self) -> str:

@@ -76,9 +76,8 @@ def add_evaluation(add: AddCommand) -> None:
     )
     compare.add_argument(
         "--by",
-        default="kind",
         metavar="TAG",
-        help="tag of the samples; one row for each of its values (default: kind)",
+        help="tag of the samples; one row for each of its values (default: kind, where there is one)",
     )
     compare.add_argument(
         "--threshold",
