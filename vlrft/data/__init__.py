@@ -15,6 +15,7 @@ from vlrft.data.dataset import Dataset, RowSamples
 from vlrft.data.generate import generate
 from vlrft.data.layouts import Layout, Layouts, describe_files
 from vlrft.data.lazy_samples import LazySamples
+from vlrft.data.picture_cells import PictureFinder
 from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.prepare import PreparedSplit, prepare
 from vlrft.data.prepared import read_manifest
@@ -33,6 +34,7 @@ __all__ = [
     "Layouts",
     "LazySamples",
     "Picture",
+    "PictureFinder",
     "PreparedSplit",
     "Row",
     "RowSamples",

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
-from pathlib import PurePosixPath
 from typing import Any
 
 from vlrft.data.cells import Cells, number_rows
-from vlrft.data.pictures import parse_picture, read_file
-from vlrft.data.row import Defect, Picture, Row, read_row
+from vlrft.data.picture_cells import PictureFinder
+from vlrft.data.row import Defect, Row, read_row
 from vlrft.data.source import Source
-from vlrft.schema import DataError
 
 QUESTION_COLUMNS = ("problem", "question", "prompt")
 ANSWER_COLUMNS = ("solution", "ground_truth", "answer")
@@ -39,12 +36,12 @@ def read_qa_rows(
     row's cells. A row's id is that of `label` for its index; without it its `id` cell, else the split and the index.
     Defects: a missing question or gold answer, and with `images_required` a row without an image.
     """
-    files = _files_by_name(source)
+    finder = PictureFinder(source, split)
 
     def read(cells: Cells, name: str) -> Row:
         text = question(cells) if question else str(_first(cells, QUESTION_COLUMNS))
         gold = answer(cells) if answer else strip_answer_tag(_first(cells, ANSWER_COLUMNS))
-        pictures = _pictures(cells, source, split, files, name)
+        pictures = finder.find_all(_picture_cell(cells), name)
         if images_required and not pictures:
             raise KeyError(" or ".join(IMAGE_COLUMNS))
         return Row(
@@ -82,50 +79,5 @@ def _first(cells: Mapping[str, Any], names: Sequence[str]) -> Any:
     raise KeyError(" or ".join(names))
 
 
-def _pictures(
-    cells: Mapping[str, Any], source: Source, split: str, files: Mapping[str, list[str]], name: str
-) -> tuple[Picture, ...]:
-    """The row's images; a path may omit leading folders of the source."""
-    cell = next((cells[n] for n in IMAGE_COLUMNS if cells.get(n) is not None), ())
-    image_cells = cell if isinstance(cell, list | tuple) else [cell]
-    return tuple(_picture(image, source, split, files, name) for image in image_cells)
-
-
-def _picture(
-    cell: Any, source: Source, split: str, files: Mapping[str, list[str]], name: str
-) -> Picture:
-    if not isinstance(cell, str):
-        return parse_picture(cell, source, name)
-    path = _best_match(cell, split, files.get(PurePosixPath(cell).name, []))
-    return Picture(name=path, read=lambda: read_file(source, path))
-
-
-def _best_match(path: str, split: str, candidates: Sequence[str]) -> str:
-    """The candidate that shares the most trailing folders with the path; of several, the one in a folder of the split.
-
-    `candidates`: the source's files of that name. Without any, the path itself. Raises DataError if several match.
-    """
-    shared = {name: _shared_parts(path, name) for name in candidates}
-    best = [name for name in candidates if shared[name] == max(shared.values())]
-    if len(best) > 1:
-        of_split = [name for name in best if split in PurePosixPath(name).parts]
-        if len(of_split) != 1:
-            raise DataError(f"{path} may be {best[0]} or {best[1]}")
-        return of_split[0]
-    return best[0] if best else path
-
-
-def _shared_parts(one: str, other: str) -> int:
-    """The number of equal parts at the end of two paths."""
-    pairs = zip(
-        reversed(PurePosixPath(one).parts), reversed(PurePosixPath(other).parts), strict=False
-    )
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _files_by_name(source: Source) -> dict[str, list[str]]:
-    """File name without folders -> the paths of the files with that name."""
-    paths: dict[str, list[str]] = {}
-    for path in source.names():
-        paths.setdefault(PurePosixPath(path).name, []).append(path)
-    return paths
+def _picture_cell(cells: Cells) -> Any:
+    return next((cells[n] for n in IMAGE_COLUMNS if cells.get(n) is not None), ())

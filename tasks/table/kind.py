@@ -1,0 +1,57 @@
+"""A kind of gold answers: how a cell is read, what a policy is asked for, and which rewards and metrics judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vlrft.schema import Metric, Record, Sample
+
+from .entry import BoxForm, Entry
+
+if TYPE_CHECKING:
+    from .options import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of all rows when one of them is read."""
+
+    options: Options
+    boxes: BoxForm | None = None
+    classes: tuple[str, ...] = ()
+    first_choice: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gold:
+    """A gold answer as the rewards read it. All fields can be written as JSON."""
+
+    answer: Any
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerKind:
+    """An entry of the table of kinds."""
+
+    name: str
+    doc: str
+    """One line: the forms of a gold cell that are read."""
+    rewards: Mapping[str, float]
+    strict: tuple[str, ...]
+    """The rewards of the strict grader."""
+    read: Callable[[Entry, Facts], Gold]
+    """The gold answer of an entry. Raises ValueError, which says what was found and what is expected."""
+    prompt: str
+    """Name of its template in prompts/."""
+    write: Callable[[Sample], str] = lambda sample: str(sample.answer)
+    """The gold answer as a policy has to write it."""
+    metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None
+    columns: tuple[str, ...] = ()
+    """Names of answer columns that only this kind has, such as bbox."""
+    question: str = ""
+    """The question where the table has none; empty: it must have one."""
+    needs_picture: bool = False

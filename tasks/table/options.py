@@ -1,0 +1,99 @@
+"""Options of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from vlrft.schema.ranges import MAX_SEED, Positive, Range
+
+from .entry import BoxCorners, BoxForm, BoxUnit
+
+Share = Annotated[float, Range(gt=0, lt=1)]
+Seed = Annotated[int, Range(ge=0, le=MAX_SEED)]
+Thousandths = Annotated[float, Range(gt=0, le=500)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The table, its columns, what its answers are, and the prompt."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    data: str | None = None
+    """A table (jsonl, json, csv, tsv, parquet, arrow), a folder or zip with tables, a `datasets` folder, or a hub id."""
+    answer: str | None = None
+    """The kind of the gold answers, which chooses rewards, graders and metrics: math, choice, count, box, boxes, point, class,
+    text, span or custom. A format that has only one kind needs none."""
+    format: str | None = None
+    """The layout of the rows: columns, or that of a known tool; found by itself where only one fits."""
+    question: str | None = None
+    """Column of the question, or of a conversation; `a.b` is column b of a nested column a. Here and below null: the column of
+    a usual name, where only one fits."""
+    answer_column: str | None = None
+    """Column of the gold answer."""
+    image: str | tuple[str, ...] | None = None
+    """Column of the picture or pictures, or several columns: [image_1, image_2]."""
+    choices: str | tuple[str, ...] | None = None
+    """Column with the list of choices of `answer: choice`, or one column for each choice: [A, B, C, D]."""
+    id: str | None = None
+    """Column of the row's name; null: `id` where its values differ, otherwise split and number."""
+    images: str | None = None
+    """Folder or zip of the pictures that the table names; null: paths are relative to the table."""
+    urls: bool = False
+    """Download pictures whose cell is a URL."""
+    prompt: str | None = None
+    """Template of the user message, or a text file with one: {question}, {choices}, {classes} and {column} of any column are
+    replaced. null: a prompt that asks for the answer in the form that the reward reads."""
+    system: str | None = None
+    """A system message, or a text file with one."""
+    splits: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Split of the run -> its name in the data: {test: testA}. Tables and folders named train, validation (val, dev) and test
+    need none."""
+    split_column: str | None = None
+    """Column with the split of each row."""
+    test_share: Share | None = None
+    """Share of the train rows that are the test split instead; rows with the same picture stay together."""
+    seed: Seed = 0
+    """Of the drawing of `test_share`."""
+    classes: str | tuple[str, ...] | None = None
+    """Names of the classes of `answer: class` in the order of their numbers, or a text file with one a line."""
+    first_choice: Literal[0, 1] | None = None
+    """The number of the first choice, where gold answers are numbers of choices."""
+    box_unit: BoxUnit | None = None
+    """Unit of the table's boxes and points: pixels of the picture, pixels of the picture as the processor resizes it, thousandths of
+    its sides, or shares of 1."""
+    box_corners: BoxCorners | None = None
+    """Numbers of the table's boxes: two corners, or a corner, width and height."""
+    boxes: Literal["thousandths", "resized"] = "thousandths"
+    """What the policy is asked for. thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it,
+    as Qwen2.5-VL writes them; the two bounds below must be the policy's."""
+    min_pixels: Positive = 3136
+    max_pixels: Positive = 401408
+    radius: Thousandths | None = None
+    """How far from a gold point an answer is right, in thousandths of the picture's sides; for `answer: point` with gold points."""
+
+    def __post_init__(self) -> None:
+        from .answers import kinds
+        from .formats import formats
+
+        mistakes = [
+            f"{key}: unknown name {value!r}; known: {', '.join(table)}"
+            for key, value, table in (
+                ("answer", self.answer, kinds()),
+                ("format", self.format, formats()),
+            )
+            if value is not None and value not in table
+        ]
+        if self.min_pixels > self.max_pixels:
+            mistakes.append(f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
+    @property
+    def box_form(self) -> BoxForm | None:
+        """How the table's boxes are written, where both options say so."""
+        if self.box_unit is None or self.box_corners is None:
+            return None
+        return BoxForm(unit=self.box_unit, corners=self.box_corners)

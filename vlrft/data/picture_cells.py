@@ -1,0 +1,81 @@
+"""Pictures that the cells of a table give: bytes, `{"bytes", "path"}`, a data URL, or a path, which may omit leading folders."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import Any
+
+from vlrft.data.pictures import parse_picture, read_file
+from vlrft.data.row import Picture
+from vlrft.data.source import Source
+from vlrft.schema import DataError
+
+DATA_URL = "data:image/"
+
+
+@dataclass(frozen=True)
+class PictureFinder:
+    """Finds the pictures of the cells of a split among the files of a source."""
+
+    source: Source
+    split: str
+    """Of several files of a name, the one in a folder of this name is meant."""
+
+    def find_all(self, cell: Any, name: str) -> tuple[Picture, ...]:
+        """The pictures of a cell that has one, or a list of them. Raises DataError; `name`: of the row."""
+        cells = cell if isinstance(cell, list | tuple) else [cell]
+        return tuple(self.find(item, name) for item in cells)
+
+    def find(self, cell: Any, name: str) -> Picture:
+        """The picture of a cell. Raises DataError for a cell without one, and for a path that may be several files; a file
+        that is not there is missed when the picture is read."""
+        if isinstance(cell, str) and cell.startswith(DATA_URL):
+            return parse_picture(_decode(cell.partition(",")[2], name), self.source, name)
+        if not isinstance(cell, str) or not cell:
+            return parse_picture(cell, self.source, name)
+        path = _best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
+        return Picture(name=path, read=lambda: read_file(self.source, path))
+
+    @cached_property
+    def files(self) -> dict[str, list[str]]:
+        """File name without folders -> the paths of the files with that name."""
+        paths: dict[str, list[str]] = {}
+        for path in self.source.names():
+            paths.setdefault(PurePosixPath(path).name, []).append(path)
+        return paths
+
+
+def _decode(text: str, name: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as e:
+        raise DataError(f"{name}: its picture is not base64 ({e})") from e
+
+
+def _best_match(path: str, split: str, candidates: Sequence[str]) -> str:
+    """The candidate that shares the most trailing folders with the path; of several, the one in a folder of the split.
+
+    `candidates`: the source's files of that name. Without any, the path itself. Raises DataError if several match.
+    """
+    shared = {name: _shared_parts(path, name) for name in candidates}
+    best = [name for name in candidates if shared[name] == max(shared.values())]
+    if len(best) > 1:
+        of_split = [name for name in best if split in PurePosixPath(name).parts]
+        if len(of_split) != 1:
+            raise DataError(f"{path} may be {best[0]} or {best[1]}")
+        return of_split[0]
+    return best[0] if best else path
+
+
+def _shared_parts(one: str, other: str) -> int:
+    """The number of equal parts at the end of two paths."""
+    pairs = zip(
+        reversed(PurePosixPath(one).parts), reversed(PurePosixPath(other).parts), strict=False
+    )
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
