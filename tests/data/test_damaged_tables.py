@@ -72,16 +72,19 @@ def test_a_damaged_row_group_of_parquet_is_listed_and_the_others_are_read(
 def test_rows_after_damage_keep_their_numbers(here: Path) -> None:
     """Rows without an id are named by their numbers: stored outputs of the whole file must find their questions."""
     table = pa.Table.from_pylist(parquet_rows(6)).drop_columns(["id"])
-    pq.write_table(table, here / "train-0.parquet", row_group_size=2, use_dictionary=False)
-    flip_page(here / "train-0.parquet", 0)
-    plain = {"problem": "q", "solution": "5", "image": "x"}
-    (here / "train-1.jsonl").write_bytes(lines(plain, "{", plain))
+    for name, page in (("train-0.parquet", 0), ("train-1.parquet", 1)):
+        pq.write_table(table, here / name, row_group_size=2, use_dictionary=False)
+        flip_page(here / name, page)
     with pytest.raises(DataError, match=r"train-0.parquet, rows 0 to 1: row group 0 is damaged"):
         list(open_source("raw").rows("train"))
     source = open_source("raw", unreadable=[])
     numbers = [r.number for r in source.rows("train")]  # type: ignore[attr-defined]
-    assert numbers == [2, 3, 4, 5, 6, 8]
-    assert unreadable(source) == ["train-0.parquet, rows 0 to 1", "train-1.jsonl, line 2"]
+    assert numbers == [2, 3, 4, 5, 6, 7, 10, 11]
+    assert unreadable(source) == ["train-0.parquet, rows 0 to 1", "train-1.parquet, rows 2 to 3"]
+    plain = {"problem": "q", "solution": "5", "image": "x"}
+    (here / "test.jsonl").write_bytes(lines(plain, "{", plain))
+    source = open_source("raw", unreadable=[])
+    assert [r.number for r in source.rows("test")] == [0, 2]  # type: ignore[attr-defined]
 
 
 def write_stream(path: Path, rows: list[dict[str, Any]]) -> None:

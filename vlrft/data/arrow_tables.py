@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from vlrft.data.cells import Cells, UnreadableRows
+from vlrft.data.class_names import class_names, name_classes
 from vlrft.data.hub import require_datasets
 from vlrft.schema import DataError
 from vlrft.schema.short_message import first_line
@@ -67,7 +68,9 @@ def _batch_rows(batch: Any, name: str, start: int) -> Iterator[Cells | Unreadabl
         rows = [
             _one_row(batch.slice(k, 1), f"{name}, row {start + k}") for k in range(batch.num_rows)
         ]
-    yield from rows
+    classes = class_names(batch.schema.metadata)
+    for row in rows:
+        yield name_classes(row, classes) if isinstance(row, dict) else row
 
 
 def _one_row(batch: Any, where: str) -> Cells | UnreadableRows:

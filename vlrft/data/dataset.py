@@ -13,7 +13,7 @@ from vlrft.data.layouts import Layouts, describe_files
 from vlrft.data.pictures import open_picture
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
-from vlrft.data.source import Source, open_source
+from vlrft.data.source import Source, notes_of, open_source
 from vlrft.schema import IMAGE, DataError, Sample
 from vlrft.schema.errors import VlrftError
 from vlrft.schema.short_message import short_message
@@ -73,7 +73,7 @@ class Dataset:
             )
         for reason, count in left_out.items():
             print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
-        return RowSamples(rows, self.sample, options)
+        return RowSamples(rows, self.sample, options, tuple(dict.fromkeys(notes_of(source))))
 
     def source(self, split: str, options: Any) -> Source:
         sources = self.sources(options) if callable(self.sources) else self.sources
@@ -128,9 +128,14 @@ class RowSamples(Sequence[Sample]):
     """Samples made of rows on access; their images are loaded each time and not kept."""
 
     def __init__(
-        self, rows: Sequence[Row], make: Callable[[Row, Any], Sample], options: Any
+        self,
+        rows: Sequence[Row],
+        make: Callable[[Row, Any], Sample],
+        options: Any,
+        notes: Sequence[str] = (),
     ) -> None:
-        self.rows, self.make, self.options = rows, make, options
+        """`notes`: lines on what was chosen or guessed when the rows were read."""
+        self.rows, self.make, self.options, self.notes = rows, make, options, notes
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -141,7 +146,7 @@ class RowSamples(Sequence[Sample]):
     def __getitem__(self, index: slice) -> RowSamples: ...
     def __getitem__(self, index: int | slice) -> Sample | RowSamples:
         if isinstance(index, slice):
-            return RowSamples(self.rows[index], self.make, self.options)
+            return RowSamples(self.rows[index], self.make, self.options, self.notes)
         row = self.rows[index]
         images = tuple(open_picture(p, f"sample {row.id}: ") for p in row.pictures)
         return replace(self._make(row), images=images)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from vlrft.data.cells import Cells
+from vlrft.data.class_names import name_classes
 from vlrft.schema import DataError
 from vlrft.schema.short_message import first_line
 
@@ -33,7 +34,13 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
         raise DataError(
             f"{name}: cannot load the {split} split from the hub ({first_line(e)}); give a local copy with data=PATH"
         ) from e
-    yield from dataset
+    classes = {
+        column: feature.names
+        for column, feature in dataset.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
+    for row in dataset:
+        yield name_classes(row, classes)
 
 
 def require_datasets(name: str) -> None:

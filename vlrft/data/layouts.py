@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vlrft.data.row import Defect, Row
-from vlrft.data.source import Source
+from vlrft.data.source import Folder, Source
+from vlrft.data.split_rows import find_tables
 from vlrft.schema import DataError
 
 MAX_ENTRIES = 8  # of a folder, in messages
@@ -23,7 +24,7 @@ class Layout:
     """Files and origin, as messages list them: `SPLIT/*.jpg + *.json (ReasonSeg)`."""
     found: Callable[[Source, str, Any], bool]
     """Whether a split of this form is at the source, seen from the names of its files; arguments as of `read`. A source
-    without names is a hub id."""
+    without names is a hub id. For tables there is `has_tables`."""
     read: Callable[[Source, str, Any], Iterable[Row | Defect]]
     """The rows of the split, given the source, the split and the pack's options."""
     splits: tuple[str, ...] = ()
@@ -51,6 +52,12 @@ class Layouts:
 
     def _of(self, split: str) -> list[Layout]:
         return [layout for layout in self.layouts if not layout.splits or split in layout.splits]
+
+
+def has_tables(source: Source, split: str, options: object = None) -> bool:
+    """Whether there is a table of the split. A hub id has no names: what it has is known when it is read."""
+    single = isinstance(source, Folder) and source.path.is_file()
+    return not source.names() or bool(find_tables(source, split, single=single))
 
 
 def describe_files(source: Source) -> str:

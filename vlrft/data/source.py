@@ -45,6 +45,7 @@ class Folder:
 
     path: Path
     unreadable: Unreadable | None = field(default=None, compare=False)
+    notes: list[str] = field(default_factory=list[str], compare=False)
 
     @property
     def label(self) -> str:
@@ -84,7 +85,7 @@ class Folder:
             raise DataError(f"{self.label}: cannot read {short_name(name)} ({e})") from e
 
     def rows(self, split: str) -> Iterator[Cells]:
-        return split_rows(self, split, self.unreadable, single=self.path.is_file())
+        return split_rows(self, split, self.unreadable, self.notes, single=self.path.is_file())
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Zip:
 
     path: Path
     unreadable: Unreadable | None = field(default=None, compare=False)
+    notes: list[str] = field(default_factory=list[str], compare=False)
 
     @property
     def label(self) -> str:
@@ -119,7 +121,7 @@ class Zip:
             ) from e
 
     def rows(self, split: str) -> Iterator[Cells]:
-        return split_rows(self, split, self.unreadable, single=False)
+        return split_rows(self, split, self.unreadable, self.notes, single=False)
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,10 @@ class Subfolder:
     def unreadable(self) -> Unreadable | None:
         return getattr(self.source, "unreadable", None)
 
+    @property
+    def notes(self) -> list[str]:
+        return notes_of(self.source)
+
     def names(self) -> tuple[str, ...]:
         start = f"{self.folder}/"
         return tuple(n.removeprefix(start) for n in self.source.names() if n.startswith(start))
@@ -145,7 +151,7 @@ class Subfolder:
         return self.source.open(f"{self.folder}/{name}")
 
     def rows(self, split: str) -> Iterator[Cells]:
-        return split_rows(self, split, self.unreadable, single=False)
+        return split_rows(self, split, self.unreadable, self.notes, single=False)
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ class Hub:
 
     label: str
     config: str | None = None
+    notes: list[str] = field(default_factory=list[str], compare=False)
 
     def names(self) -> tuple[str, ...]:
         return ()
@@ -165,6 +172,13 @@ class Hub:
 
     def rows(self, split: str) -> Iterator[Cells]:
         return hub_rows(self.label, self.config, split)
+
+
+def notes_of(source: Source) -> list[str]:
+    """The notes of a source, one line each: what was chosen or guessed while its rows were read. Readers append to it, and
+    `vlrft check` and `vlrft data prepare` print it."""
+    notes: list[str] = getattr(source, "notes", [])
+    return notes
 
 
 def open_source(where: str | Path, unreadable: Unreadable | None = None) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO, Protocol
 
@@ -13,6 +13,8 @@ from vlrft.data.tables import SUFFIXES, read_table
 from vlrft.schema import DataError
 from vlrft.schema.short_message import short_message
 
+METADATA = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
+SHOWN = 5  # files in messages
 MAX_NAME = 200  # characters of a file's name in messages
 Unreadable = list[Defect]
 """The rows of tables that could not be read so far, as a source collects them. A source without the list raises DataError
@@ -31,11 +33,12 @@ class Files(Protocol):
 
 
 def split_rows(
-    files: Files, split: str, unreadable: Unreadable | None, *, single: bool
+    files: Files, split: str, unreadable: Unreadable | None, notes: list[str], *, single: bool
 ) -> Iterator[Cells]:
-    """The rows of the split's tables, numbered over all of them. Rows that cannot be read are collected."""
+    """The rows of the split's tables, numbered over all of them. Rows that cannot be read are collected; `notes` receives
+    what a user should know of the choice of tables."""
     number = 0
-    for name in _tables(files, split, single=single):
+    for name in _tables(files, split, notes, single=single):
         for item in _read(files, name):
             if not isinstance(item, UnreadableRows):
                 row = TableRow(item)
@@ -66,18 +69,48 @@ def _read(files: Files, name: str) -> Iterator[Cells | UnreadableRows]:
         yield UnreadableRows(place=place, why=short_message(e), rows=0)
 
 
-def _tables(files: Files, split: str, *, single: bool) -> list[str]:
+def find_tables(files: Files, split: str, *, single: bool) -> list[str]:
     """The split's tables: a file given alone, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; if there are none
-    of these, `pets37_test.jsonl`, `test_2d.parquet`."""
-    tables = [n for n in files.names() if PurePosixPath(n).suffix.lower() in SUFFIXES]
+    of these, `pets37_test.jsonl`, `test_2d.parquet`. Of several formats all are found; see `one_format`."""
+    tables = table_names(files)
     matches = tables if single else [n for n in tables if _is_of_split(n, split)]
-    matches = matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
+    return matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
+
+
+def table_names(files: Files) -> list[str]:
+    """Every table, without the descriptions that `datasets` writes next to its tables."""
+    paths = map(PurePosixPath, files.names())
+    return [p.as_posix() for p in paths if p.suffix.lower() in SUFFIXES and p.name not in METADATA]
+
+
+def one_format(tables: Sequence[str]) -> list[str]:
+    """The tables of the first of `SUFFIXES` that one of them has: repositories of data sets have a split in several formats,
+    with the pictures in its parquet files alone."""
+    formats = [PurePosixPath(name).suffix.lower() for name in tables]
+    first = min(formats, key=SUFFIXES.index, default="")
+    return [name for name, suffix in zip(tables, formats, strict=True) if suffix == first]
+
+
+def _tables(files: Files, split: str, notes: list[str], *, single: bool) -> list[str]:
+    """The split's tables, of one format. Raises DataError if there is none."""
+    matches = find_tables(files, split, single=single)
     if not matches:
+        tables = table_names(files)
         raise DataError(
             f"{files.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
             f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
         )
-    return matches
+    chosen = one_format(matches)
+    if others := [name for name in matches if name not in chosen]:
+        notes.append(
+            f"the {split} split is read from {_list(chosen)}; the same split in another format is not read: "
+            f"{_list(others)}"
+        )
+    return chosen
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
 
 
 def _is_of_split(name: str, split: str) -> bool:
