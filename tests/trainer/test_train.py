@@ -348,7 +348,7 @@ def test_a_moving_reference_needs_its_own_weights(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     wanted = config("algorithm={name: grpo, reference: {update: ema}}", "policy.lora={rank: 2}")
-    with pytest.raises(ConfigError, match=r"reference.update: ema, but with policy.lora"):
+    with pytest.raises(ConfigError, match=r"reference.update: ema, but with LoRA adapters"):
         train(wanted, out=tmp_path / "run")
 
 

@@ -82,7 +82,11 @@ class PolicyConfig:
     freeze: tuple[str, ...] = ()
     """Parameters that are not trained: `vision`, `projector`, `language`, or patterns of names such as `*.layers.0.*`."""
     lora: LoraConfig | None = None
-    """Train low-rank adapters instead of the weights."""
+    """Train new low-rank adapters instead of the weights."""
+    adapter: str | None = None
+    """A LoRA adapter whose training continues: a folder that peft wrote, the `adapter/` of a checkpoint, or a hub id. Its own
+    settings give rank, alpha and modules. `model` may be left out where they name it. The reference policy is the model
+    without the adapter."""
     min_pixels: Pixels | None = None
     """Smallest area of an image; smaller ones are enlarged. null: as the model's image processor has it."""
     max_pixels: Positive | None = None
@@ -94,3 +98,12 @@ class PolicyConfig:
         low, high = self.min_pixels, self.max_pixels
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_pixels {low}, more than max_pixels {high}")
+        if self.lora is not None and self.adapter is not None:
+            raise ValueError(
+                "give either lora, for new adapters, or adapter, which has rank, alpha and modules of its own"
+            )
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether low-rank adapters are trained, new ones or those of `adapter`."""
+        return self.lora is not None or self.adapter is not None

@@ -12,6 +12,7 @@ from torch import nn
 
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
+from vlrft.policy.adapters import base_of, load_adapter
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names
@@ -19,7 +20,7 @@ from vlrft.policy.model_files import reading, refuse_damage, try_chat
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
-from vlrft.policy.trainable import add_lora, freeze
+from vlrft.policy.trainable import add_lora, freeze, without_adapters
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor, prepare_torchvision
 
@@ -44,9 +45,10 @@ def load_policy(
 
     Raises ConfigError for a model that is missing, incomplete or not supported, and for unknown names to freeze.
     """
+    prepare_torchvision()
+    config, adapter = base_of(config)
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: set either model (a hub id or a folder) or build"])
-    prepare_torchvision()
     dtype = pick_dtype(config.dtype, device)
     attention = _attention(config, device)
     if config.build is not None:
@@ -60,16 +62,21 @@ def load_policy(
         processor = None if vision is None else vision.build_processor()
     else:
         source = os.path.expanduser(str(config.model))
-        trust = config.trust_remote_code
+        trust, revision = config.trust_remote_code, None if adapter is None else adapter.revision
         refuse_damage(source)
-        model = load_model(source, dtype=dtype, attention=attention, trust_remote_code=trust)
+        model = load_model(
+            source, dtype=dtype, attention=attention, trust_remote_code=trust, revision=revision
+        )
         _refuse_nonfinite(model, source)
-        tokenizer = load_tokenizer(source, trust_remote_code=trust)
+        if adapter is not None and adapter.has_tokenizer:
+            tokenizer = load_tokenizer(adapter.source, trust_remote_code=trust)
+        else:
+            tokenizer = load_tokenizer(source, trust_remote_code=trust, revision=revision)
         vision = vision_family(model)
         processor = None
         if vision is not None:
             with reading(source, "its image processor cannot be loaded"):
-                processor = load_image_processor(source, trust_remote_code=trust)
+                processor = load_image_processor(source, trust_remote_code=trust, revision=revision)
     problem = "its tokenizer or its image processor cannot be used"
     with nullcontext() if config.model is None else reading(config.model, problem):
         if vision is not None:
@@ -82,9 +89,11 @@ def load_policy(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = add_lora(model, config.lora)
+    if adapter is not None:
+        model = load_adapter(model, adapter)
     freeze(model, config.freeze)
     if config.activation_checkpointing:
-        checkpoint_activations(model.get_base_model() if config.lora else model)
+        checkpoint_activations(without_adapters(model))
     model.train()
     return Policy(model, chat)
 

@@ -21,7 +21,9 @@ MAX_ENLARGED = 2**24  # pixels of a small image after its enlargement
 
 
 @contextmanager
-def reading(source: str, problem: str = "cannot be loaded") -> Iterator[None]:
+def reading(
+    source: str, problem: str = "cannot be loaded", *, key: str = "policy.model"
+) -> Iterator[None]:
     """Turns every exception of libraries that read the files of a model into a ConfigError.
 
     Of every kind, as there is no list of what they raise: KeyError for an unknown activation, ZeroDivisionError for a model
@@ -32,7 +34,7 @@ def reading(source: str, problem: str = "cannot be loaded") -> Iterator[None]:
     except (ConfigError, MemoryError):
         raise
     except Exception as e:
-        raise ConfigError([f"policy.model={source}: {problem}: {_reason(e)}"]) from e
+        raise ConfigError([f"{key}={source}: {problem}: {_reason(e)}"]) from e
 
 
 def refuse_damage(source: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,12 +15,13 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from vlrft.policy.adapters import FOLDER, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import vision_family
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer
-from vlrft.policy.trainable import merge_adapters, without_adapters
+from vlrft.policy.trainable import kept_share, merge_adapters, without_adapters
 from vlrft.schema.errors import ConfigError
 
 
@@ -141,7 +143,8 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Writes a folder that AutoModelForImageTextToText and AutoProcessor load (text only: AutoModelForCausalLM and
-        AutoTokenizer). LoRA is merged in; the adapters are also written, to `path/adapter`."""
+        AutoTokenizer). LoRA is merged in, in the model's dtype; `path/adapter` has the adapters, exact, and `merge.json`: the share
+        of their update that the merged weights hold."""
         path.mkdir(parents=True, exist_ok=True)
         # transformers imports DeepSpeed, which prints messages about missing GPUs.
         if self.device.type == "cpu":
@@ -150,4 +153,9 @@ class Policy:
         model.save_pretrained(path)
         self.chat.save(path)
         if self.has_lora:
-            self.model.save_pretrained(path / "adapter", save_embedding_layers=False)
+            self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
+            kept = {
+                "dtype": str(self.dtype).removeprefix("torch."),
+                "kept": kept_share(self.model, model),
+            }
+            (path / FOLDER / MERGE).write_text(json.dumps(kept))

@@ -14,7 +14,12 @@ from vlrft.vision.processor import prepare_torchvision
 
 
 def load_model(
-    source: str, *, dtype: torch.dtype, attention: Any, trust_remote_code: bool = False
+    source: str,
+    *,
+    dtype: torch.dtype,
+    attention: Any,
+    trust_remote_code: bool = False,
+    revision: str | None = None,
 ) -> Any:
     """A causal language model, multimodal or text-only, from safetensors (pickled weights are refused).
 
@@ -26,7 +31,7 @@ def load_model(
     _check_folder(source)
     with reading(source):
         config = transformers.AutoConfig.from_pretrained(
-            source, trust_remote_code=trust_remote_code
+            source, trust_remote_code=trust_remote_code, revision=revision
         )
         auto = _auto_class(config, trust_remote_code)
         if auto is None:
@@ -38,6 +43,7 @@ def load_model(
             dtype=dtype,
             attn_implementation=attention,
             trust_remote_code=trust_remote_code,
+            revision=revision,
             use_safetensors=True,
             output_loading_info=True,
         )
@@ -82,12 +88,16 @@ def _auto_class(config: Any, trust_remote_code: bool) -> Any:
     return None
 
 
-def load_tokenizer(source: str, *, trust_remote_code: bool = False) -> Any:
+def load_tokenizer(
+    source: str, *, trust_remote_code: bool = False, revision: str | None = None
+) -> Any:
     """The tokenizer with its chat template. Raises ConfigError when either is missing."""
     from transformers import AutoTokenizer
 
     with reading(source, "its tokenizer cannot be loaded"):
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(
+            source, trust_remote_code=trust_remote_code, revision=revision
+        )
     if tokenizer.chat_template is None:
         raise ConfigError(
             [f"policy.model={source}: its tokenizer has no chat template; add chat_template.jinja"]

@@ -115,9 +115,9 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
             f"{at}.rollout.max_tokens: {stage.rollout.max_tokens}, but {algorithm.name} penalises the last {least} "
             f"tokens of a completion: use at least {least}, or a smaller buffer"
         )
-    if algorithm.reference.update != "never" and config.policy.lora is not None:
+    if algorithm.reference.update != "never" and config.policy.has_adapters:
         mistakes.append(
-            f"{at}.algorithm.reference.update: {algorithm.reference.update}, but with policy.lora the "
+            f"{at}.algorithm.reference.update: {algorithm.reference.update}, but with LoRA adapters the "
             "reference is the model without its adapters: use never"
         )
     return mistakes

@@ -60,9 +60,13 @@ def _loads(library: Path) -> bool:
     return True
 
 
-def load_image_processor(source: str, *, trust_remote_code: bool = False) -> Any:
+def load_image_processor(
+    source: str, *, trust_remote_code: bool = False, revision: str | None = None
+) -> Any:
     """The image processor of a hub id or a folder, in any state of torchvision."""
     prepare_torchvision()
     from transformers import AutoImageProcessor
 
-    return AutoImageProcessor.from_pretrained(source, trust_remote_code=trust_remote_code)
+    return AutoImageProcessor.from_pretrained(
+        source, trust_remote_code=trust_remote_code, revision=revision
+    )

@@ -45,6 +45,7 @@ def evaluate(
 
     from vlrft.distributed.device import pick_device
     from vlrft.evaluation.rollouts import play_evaluation
+    from vlrft.policy.adapters import exact_policy
     from vlrft.policy.load import load_policy
     from vlrft.rollout.engines import build_rollout_engine
     from vlrft.rollout.long_prompts import refuse_long_prompts
@@ -57,7 +58,10 @@ def evaluate(
         raise DataError(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
-    policy = load_policy(model, device=pick_device("auto"))
+    chosen, line = exact_policy(model)
+    if line:
+        print(f"vlrft: {line}", file=sys.stderr)
+    policy = load_policy(chosen, device=pick_device("auto"))
     loaded.refuse_other_resize(policy.chat.resize)
     refuse_long_prompts(loaded, policy.chat, rollout.max_prompt_tokens, decoding.limit)
     engine = build_rollout_engine(rollout, policy)
@@ -93,7 +97,9 @@ def settings(
         task, model, rollout, decoding = eval_config(args.task, args.model, args.overrides)
     else:
         config = load_config(args.config, args.overrides)
-        model = replace(config.policy, model=args.model, build=None, lora=None, freeze=())
+        model = replace(
+            config.policy, model=args.model, build=None, lora=None, adapter=None, freeze=()
+        )
         task, rollout, decoding = config.task, config.rollout, config.eval
     split = args.split or decoding.split
     limit = decoding.limit if args.limit is None else args.limit

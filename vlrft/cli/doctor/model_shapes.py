@@ -21,6 +21,7 @@ from vlrft.memory.shapes import (
     VisionShape,
     WeightBytes,
 )
+from vlrft.policy.adapters import add_adapter_shapes, base_of
 from vlrft.policy.families import VisionFamily, vision_family
 from vlrft.policy.tiny import build_model
 from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
@@ -47,6 +48,7 @@ def load_model_shape(config: PolicyConfig, *, tokenizer: Any, device: str) -> Mo
 def make_meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
     """The transformers model without storage. `tokenizer`: of a built policy. Raises ConfigError as `load_model_shape`."""
     prepare_torchvision()
+    config, _ = base_of(config)
     with torch.device("meta"):
         if config.build is not None:
             return build_model(config.build, tokenizer, 0, "sdpa")
@@ -60,6 +62,9 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
     vision = vision_family(causal)
     if config.lora is not None:
         model = add_lora(model, config.lora)
+    adapter = base_of(config)[1]
+    if adapter is not None:
+        model = add_adapter_shapes(model, adapter)
     freeze(model, config.freeze)
     element = next(model.parameters()).element_size()
     named = [(n.removeprefix(PEFT_PREFIX), p) for n, p in model.named_parameters()]

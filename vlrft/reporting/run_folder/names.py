@@ -60,7 +60,7 @@ MODEL_FILES = re.compile(
     r"|model(-\d+-of-\d+)?\.safetensors|model\.safetensors\.index\.json"
     r"|(tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|merges\.txt|tokenizer\.model"
     r"|chat_template\.(jinja|json)|((video_)?preprocessor|processor)_config\.json"
-    r"|adapter/(README\.md|adapter_config\.json|adapter_model\.safetensors)"
+    r"|adapter/(README\.md|(adapter_config|merge)\.json|adapter_model\.safetensors)"
 )
 """Files of a checkpoint whose manifest is lost, relative to it."""
 INERT = re.compile(r"lost\+found|\.DS_Store|Thumbs\.db|\.nfs[0-9A-Fa-f]+|\.git(keep|ignore)")

@@ -1,0 +1,209 @@
+"""LoRA adapters that exist already: folders that peft wrote, the `adapter/` of a checkpoint, adapters of the hub.
+
+read_adapter   the adapter at a place, with the model that it was trained on
+base_of        the config with the model that an adapter changes
+load_adapter   a model with the adapter, which training continues; add_adapter_shapes: without its weights
+exact_policy   the config of a checkpoint's adapter on its base, in place of the checkpoint's merged weights
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from vlrft.config import PolicyConfig
+from vlrft.policy.model_files import reading, refuse_damage
+from vlrft.schema.errors import ConfigError
+
+SETTINGS = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+FOLDER = "adapter"  # in a checkpoint
+MERGE = "merge.json"  # in FOLDER: {"dtype": of the merged weights, "kept": the share of the update that they hold}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """A LoRA adapter. `source`: its folder or hub id. `base`: the folder or hub id of the model that it changes, at
+    `revision`; None where its settings do not say."""
+
+    source: str
+    weights: Path
+    base: str | None
+    revision: str | None
+    has_tokenizer: bool
+
+
+def is_adapter(source: str, *, local: bool = False) -> bool:
+    """Whether a folder or a repository of the hub holds an adapter and no whole model. `local`: the hub is not asked, only its
+    cache."""
+    whole = _file(source, "config.json", local=local) is not None
+    return not whole and _file(source, SETTINGS, local=local) is not None
+
+
+def read_adapter(source: str) -> Adapter:
+    """The adapter in a folder or a repository of the hub.
+
+    Raises ConfigError for adapters of another kind than LoRA, with whole modules beside the low-rank matrices, or without
+    safetensors, and for a place without an adapter.
+    """
+    path = _file(source, SETTINGS)
+    if path is None:
+        inside = Path(source) / FOLDER
+        hint = f"; the adapter is {inside}" if (inside / SETTINGS).is_file() else ""
+        raise ConfigError([f"policy.adapter={source}: no {SETTINGS} here{hint}"])
+    settings = _read_settings(path, source)
+    weights = _file(source, WEIGHTS)
+    if weights is None:
+        raise ConfigError(
+            [f"policy.adapter={source}: an adapter without {WEIGHTS}; pickled weights are not read"]
+        )
+    return Adapter(
+        source=source,
+        weights=weights,
+        base=settings.get("base_model_name_or_path") or None,
+        revision=settings.get("revision") or None,
+        has_tokenizer=_file(source, "tokenizer_config.json") is not None,
+    )
+
+
+def base_of(config: PolicyConfig) -> tuple[PolicyConfig, Adapter | None]:
+    """The config with the model that its `adapter` changes, and the adapter; the config as it is where it has none.
+
+    Raises ConfigError for a place without an adapter, and where neither the config nor the adapter names the model.
+    """
+    if config.adapter is None:
+        model = "" if config.model is None else str(Path(config.model).expanduser())
+        if model and is_adapter(model, local=True):
+            raise ConfigError(
+                [
+                    f"policy.model={config.model}: a LoRA adapter; policy.adapter={config.model} trains it further, and "
+                    f"vlrft export {config.model} --out DIR merges it into its model"
+                ]
+            )
+        return config, None
+    source = str(Path(config.adapter).expanduser())
+    adapter = read_adapter(source)
+    if config.model is not None or config.build is not None:
+        return config, replace(adapter, revision=None)
+    if adapter.base is None:
+        raise ConfigError(
+            [
+                f"policy.adapter={config.adapter}: its {SETTINGS} names no model; set policy.model to the one that it was "
+                "trained on"
+            ]
+        )
+    return replace(config, model=adapter.base), adapter
+
+
+def load_adapter(model: Any, adapter: Adapter) -> Any:
+    """The model with the adapter's weights, the only parameters that are trained. Changes `model`.
+
+    Raises ConfigError where a weight has no place in the model, or the model has adapted modules without a weight.
+    """
+    from peft import PeftModel
+
+    with reading_adapter(adapter), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        adapted = PeftModel.from_pretrained(model, adapter.source, is_trainable=True)
+        with safe_open(adapter.weights, "pt") as file:
+            stored = len(file.keys())
+    placed = sum(".lora_" in name for name, _ in adapted.named_parameters())
+    lost = [str(w.message) for w in caught if "missing adapter keys" in str(w.message)]
+    if lost or placed != stored:
+        raise ConfigError(
+            [
+                f"policy.adapter={adapter.source}: {stored} weights for {placed} places in this model; it belongs to "
+                f"{adapter.base or 'another model'}"
+            ]
+        )
+    return adapted
+
+
+def add_adapter_shapes(model: Any, adapter: Adapter) -> Any:
+    """The model with adapters of the same shapes, whose weights are not read. Changes `model`."""
+    from peft import PeftConfig, get_peft_model
+
+    with reading_adapter(adapter):
+        settings = PeftConfig.from_pretrained(adapter.source)
+        settings.inference_mode = False
+        return get_peft_model(model, settings)
+
+
+def reading_adapter(adapter: Adapter) -> Any:
+    """Turns exceptions of peft into a ConfigError that names the adapter; one of another model has other shapes."""
+    return reading(adapter.source, "cannot be applied to this model", key="policy.adapter")
+
+
+def exact_policy(config: PolicyConfig) -> tuple[PolicyConfig, str]:
+    """The config with a checkpoint's adapter on its base, which is exact, in place of the weights that are merged in the
+    model's dtype; and a line on what was chosen. The config as it is, and no line, for any other model.
+    """
+    if config.model is None or config.adapter is not None:
+        return config, ""
+    source = str(Path(config.model).expanduser())
+    if is_adapter(source):
+        chosen = replace(config, model=None, adapter=source)
+        return chosen, f"model: {read_adapter(source).base} with the adapter {source}"
+    beside = Path(source) / FOLDER
+    if not (beside / SETTINGS).is_file():
+        return config, ""
+    refuse_damage(source)
+    adapter = read_adapter(str(beside))
+    if adapter.base is None:  # of a policy that was built
+        return config, ""
+    if _file(adapter.base, "config.json", adapter.revision) is None:
+        return config, (
+            f"model: the merged weights of {source}; {adapter.base}, the model of its exact adapter, is not here"
+        )
+    chosen = replace(config, model=None, adapter=str(beside))
+    return chosen, f"model: {adapter.base} with the adapter {beside}"
+
+
+def _read_settings(path: Path, source: str) -> Mapping[str, Any]:
+    try:
+        settings: Any = json.loads(path.read_text(encoding="utf-8"))
+        kind, whole = settings.get("peft_type"), settings.get("modules_to_save")
+    except (ValueError, RecursionError, AttributeError) as e:
+        raise ConfigError([f"policy.adapter={source}: {SETTINGS} is not as peft writes it"]) from e
+    if kind != "LORA":
+        raise ConfigError(
+            [f"policy.adapter={source}: an adapter of the kind {kind}; vlrft reads LORA"]
+        )
+    if whole:
+        raise ConfigError(
+            [
+                f"policy.adapter={source}: an adapter that also replaces the modules {', '.join(map(str, whole))}; merge it into its model "
+                "with peft, and give the merged folder as policy.model"
+            ]
+        )
+    content: Mapping[str, Any] = settings
+    return content
+
+
+def _file(
+    source: str, name: str, revision: str | None = None, *, local: bool = False
+) -> Path | None:
+    """The path of a file of a folder or of a repository of the hub; None where there is none."""
+    folder = Path(source)
+    if folder.is_dir():
+        return folder / name if (folder / name).is_file() else None
+    if source.startswith((".", "/", "~")) or source.count("/") != 1:
+        return None
+    from transformers.utils import cached_file
+
+    found = cached_file(
+        source,
+        name,
+        revision=revision,
+        local_files_only=local,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return None if found is None else Path(found)
