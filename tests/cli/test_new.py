@@ -50,7 +50,7 @@ def test_a_new_task_passes_its_check_and_trains_with_the_config_it_names(
     for stage in config["stages"]:
         stage["steps"] = 1
     (here / "colours.yaml").write_text(yaml.safe_dump(config))
-    run = train(load_config("colours.yaml"), out=here / "run")
+    run = train(load_config("colours.yaml"), out=here / "run").folder
     assert "reward/choice" in (run / "metrics.jsonl").read_text()
 
 

@@ -84,7 +84,7 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 def test_steps_without_an_episode_left_are_no_error(
     config: Make, tmp_path: Path, on_error: str
 ) -> None:
-    run = train(config("True", f"task.env.on_error={on_error}"), out=tmp_path / "run")
+    run = train(config("True", f"task.env.on_error={on_error}"), out=tmp_path / "run").folder
     for row in metrics(run):
         assert (row["loss"], row["groups/valid_share"], row["env/errors"]) == (0.0, 0.0, 16.0 * 20)
         assert "reward/mean" not in row
@@ -94,7 +94,9 @@ def test_dropped_episodes_are_counted(config: Make, tmp_path: Path) -> None:
     fails = "len(text) % 2"
     algorithm = "algorithm={name: grpo, regularize: {kl: 0}}"
     kept, dropped = (
-        metrics(train(config(fails, f"task.env.on_error={rule}", algorithm), out=tmp_path / rule))
+        metrics(
+            train(config(fails, f"task.env.on_error={rule}", algorithm), out=tmp_path / rule).folder
+        )
         for rule in ("keep", "drop")
     )
     assert kept[0]["env/errors"] == dropped[0]["env/errors"] > 0
@@ -107,7 +109,7 @@ def test_groups_with_too_few_rollouts_left_are_dropped(
     made = config(
         "len(text) % 2", "task.env.on_error=drop", f"algorithm={algorithm}", "rollout.group_size=2"
     )
-    run = train(made, out=tmp_path / "run")
+    run = train(made, out=tmp_path / "run").folder
     assert all(row["env/errors"] > 0 for row in metrics(run))
 
 

@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     for name, value in (("plain", "false"), ("profiled", "true")):
         overrides = (f"task.rewards={{{folder / 'even.py'}:even: 1.0}}", "stages.1.steps=4", "rollout.max_tokens=6")  # fmt: skip
         config = load_config(str(folder / "tiny.yaml"), (*overrides, f"profile={value}"))
-        folders.append(train(config, out=folder / name))
+        folders.append(train(config, out=folder / name).folder)
     return folders[0], folders[1]
 
 

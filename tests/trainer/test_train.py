@@ -97,11 +97,11 @@ def killed_and_resumed(config: Config, out: Path, at: int, monkeypatch: pytest.M
     with pytest.raises(Killed):
         train(config, out=out)
     monkeypatch.setattr(RunLog, "step", real)
-    return train(config, out=out, resume=True)
+    return train(config, out=out, resume=True).folder
 
 
 def test_a_run_leaves_its_files(config: Callable[..., Config], tmp_path: Path) -> None:
-    run = train(config(), out=tmp_path / "run")
+    run = train(config(), out=tmp_path / "run").folder
     summary = json.loads((run / "summary.json").read_text())
     assert [(e["stage"], e["step"]) for e in summary["evals"]] == [
         ("init", 0),
@@ -140,7 +140,7 @@ def test_a_killed_and_resumed_run_is_bit_identical(
     algorithm: str,
 ) -> None:
     settings = config(f"algorithm={algorithm}")
-    whole = train(settings, out=tmp_path / "whole")
+    whole = train(settings, out=tmp_path / "whole").folder
     log = RunLog.step
 
     def step(self: RunLog, stage: str, number: int, *rest: Any) -> None:
@@ -157,18 +157,18 @@ def test_a_killed_and_resumed_run_is_bit_identical(
 
 
 def test_another_seed_is_another_run(config: Callable[..., Config], tmp_path: Path) -> None:
-    one = train(config(), out=tmp_path / "one")
-    other = train(config("seed=1"), out=tmp_path / "other")
+    one = train(config(), out=tmp_path / "one").folder
+    other = train(config("seed=1"), out=tmp_path / "other").folder
     assert lines(one / "metrics.jsonl") != lines(other / "metrics.jsonl")
 
 
 def test_a_run_is_never_overwritten_unasked(config: Callable[..., Config], tmp_path: Path) -> None:
-    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
+    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run").folder
     before = (run / "metrics.jsonl").read_bytes()
     with pytest.raises(ConfigError, match="--resume, --overwrite"):
         train(config(), out=run)
     assert (run / "metrics.jsonl").read_bytes() == before
-    again = train(config("stages=[{algorithm: sft, steps: 2}]"), out=run, overwrite=True)
+    again = train(config("stages=[{algorithm: sft, steps: 2}]"), out=run, overwrite=True).folder
     assert len(lines(again / "metrics.jsonl")) == 2
 
 
@@ -176,7 +176,7 @@ def test_a_finished_run_that_is_resumed_has_its_last_link_mended_and_loses_nothi
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     one_step = config("stages=[{algorithm: sft, steps: 1}]")
-    run = train(one_step, out=tmp_path / "run")
+    run = train(one_step, out=tmp_path / "run").folder
     last = run / "checkpoints" / "last"
     last.unlink()
     last.symlink_to("step_99")
@@ -201,7 +201,7 @@ def test_a_finished_run_that_is_resumed_has_its_last_link_mended_and_loses_nothi
 def test_a_run_resumes_only_with_the_settings_that_it_began_with(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
-    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run")
+    run = train(config("stages=[{algorithm: sft, steps: 1}]"), out=tmp_path / "run").folder
     with pytest.raises(ConfigError, match="--resume: stages, seed differ"):
         train(config("stages=[{algorithm: sft, steps: 2}]", "seed=3"), out=run, resume=True)
 
@@ -263,7 +263,7 @@ def test_a_resumed_run_passes_over_a_checkpoint_of_a_policy_that_diverged(
     config: Callable[..., Config], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As earlier versions wrote them: its hashes are right and its weights are finite."""
-    whole = train(config(), out=tmp_path / "whole")
+    whole = train(config(), out=tmp_path / "whole").folder
     run = tmp_path / "run"
     shutil.copytree(whole, run, symlinks=True)
     last = run / "checkpoints" / "step_6"
@@ -300,7 +300,7 @@ def test_the_rewards_of_greedy_answers_are_the_baseline_where_an_estimator_needs
     monkeypatch.setattr(Stage, "greedy_rewards", record)
     remax = "stages.1.algorithm={name: grpo, advantage: remax, regularize: {kl: 0}}"
     alone = "stages.1.rollout.group_size=1"
-    run = train(config(remax, alone, "log.groups_per_step=9"), out=tmp_path / "run")
+    run = train(config(remax, alone, "log.groups_per_step=9"), out=tmp_path / "run").folder
     rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"]
     assert [r["reward"] - r["advantage"] for r in rows] == pytest.approx(greedy)
     assert len(greedy) == 12
@@ -330,10 +330,10 @@ def test_a_moving_reference_moves_and_resumes_bit_for_bit(
     moving = config(
         "algorithm={name: grpo, reference: " + rule + "}", "stages.1.update={lr: 1.0e-2}"
     )
-    whole = train(moving, out=tmp_path / "whole")
+    whole = train(moving, out=tmp_path / "whole").folder
     still = train(
         config("algorithm={name: grpo}", "stages.1.update={lr: 1.0e-2}"), out=tmp_path / "still"
-    )
+    ).folder
     rows = [
         [r["kl/reference"] for r in lines(run / "metrics.jsonl") if "kl/reference" in r]
         for run in (whole, still)
@@ -368,7 +368,7 @@ def test_selection_and_replay_train_and_resume_bit_for_bit(
 ) -> None:
     train_size = "task.options.train=6"  # prompts are drawn again, and with them stored rollouts
     wanted = config(f"algorithm={method}", "stages.1.prompts=greso", train_size)
-    whole = train(wanted, out=tmp_path / "whole")
+    whole = train(wanted, out=tmp_path / "whole").folder
     rows = [r for r in lines(whole / "metrics.jsonl") if r["stage"] != "sft"]
     assert len(rows) == 3
 
@@ -379,7 +379,7 @@ def test_replayed_rollouts_are_logged_as_such(
     config: Callable[..., Config], tmp_path: Path
 ) -> None:
     method = "algorithm={name: grpo, replay: {name: fifo, add: 2}}"
-    run = train(config(method, "task.options.train=4"), out=tmp_path / "run")
+    run = train(config(method, "task.options.train=4"), out=tmp_path / "run").folder
     origins = {r["origin"] for r in lines(run / "rollouts.jsonl") if r["stage"] == "grpo"}
     assert origins == {"fresh", "replay"}
 
@@ -391,7 +391,7 @@ def test_a_step_without_a_kept_group_is_no_error(
     flat = f"task.rewards={{{tmp_path / 'flat.py'}:flat: 1.0}}"
     run = train(
         config("algorithm={name: grpo, keep: dynamic_sampling}", flat), out=tmp_path / "run"
-    )
+    ).folder
     last = lines(run / "metrics.jsonl")[-1]
     assert (last["loss"], last["groups/valid_share"]) == (0.0, 0.0)
 
@@ -426,7 +426,7 @@ def test_a_reward_that_fails_in_its_worker_counts_zero_and_is_reported(
     section = "{weight: 0.5, workers: 1, time_limit: 5, on_error: zero}"
     rewards = f"task.rewards={{{tmp_path / 'fragile.py'}:fragile: {section}}}"
     others = set(filter(is_worker, Path("/proc").glob("[0-9]*/stat")))  # of graders, in other tests
-    run = train(config(rewards, "stages.1.steps=1", "eval.limit=2"), out=tmp_path / "run")
+    run = train(config(rewards, "stages.1.steps=1", "eval.limit=2"), out=tmp_path / "run").folder
     (metrics,) = [m for m in lines(run / "metrics.jsonl") if m["stage"] == "gpg"]
     rows = [r for r in lines(run / "rollouts.jsonl") if r["stage"] == "gpg"]
     assert metrics["reward/fragile/errors"] >= sum("errors" in r for r in rows) > 0

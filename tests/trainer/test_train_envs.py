@@ -290,7 +290,7 @@ def test_demonstrations_are_played_once_while_the_cache_has_room(
     monkeypatch.setattr("vlrft.rollout.demonstrations.play_demonstrations", count)
     if room == "none":
         monkeypatch.setattr(ByteCache, "put", lambda *args: None)
-    run = train(sft_only(tmp_path), out=tmp_path / "run")
+    run = train(sft_only(tmp_path), out=tmp_path / "run").folder
     again = {"all": 0, "one": 3, "none": 4}[room]
     assert [len(ids) for ids in played] == [4, again, again]
     assert all(size > 1000 for size in sizes)
@@ -376,7 +376,7 @@ def test_the_control_permutes_the_rewards_of_episodes(tmp_path: Path) -> None:
         "eval.limit=1",
         "save.every=0",
     )
-    run = train(chosen, out=tmp_path / "run")
+    run = train(chosen, out=tmp_path / "run").folder
     rows = lines(run / "rollouts.jsonl")
     for row in rows:
         rewards = [turn["reward"] for turn in row["turns"]]

@@ -1,6 +1,6 @@
 """The `vlrft` command. Results on stdout, progress on stderr.
 
-Exit code 0; 1: it failed; 2: wrong usage or config; 130, 143: interrupted by SIGINT (ctrl-C), SIGTERM. An error is one
+Exit code 0; 1: it failed; 2: wrong usage or config; 130, 143, 129: interrupted by SIGINT (ctrl-C), SIGTERM, SIGHUP. An error is one
 line on stderr, without control sequences and secrets; an exception without a line of ours also leaves a crash report.
 """
 
@@ -14,11 +14,13 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from signal import Signals
 
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
-from vlrft.cli.signals import Terminated, handled_signals
+from vlrft.cli.signals import handled_signals
 from vlrft.config.shipped import package_version
+from vlrft.distributed.interrupts import Interrupted
 from vlrft.plugins.attribution import describe_raise
 from vlrft.schema.errors import VlrftError
 from vlrft.schema.terminal import guarded_streams
@@ -105,8 +107,8 @@ def explain(
     match error:
         case VlrftError():
             return error.exit_code, str(error)
-        case Terminated():
-            return 143, "stopped by SIGTERM"
+        case Interrupted():
+            return error.exit_code, str(error) or f"stopped by {Signals(error.number).name}"
         case KeyboardInterrupt():
             return 130, "stopped"
         case SystemExit():

@@ -1,4 +1,4 @@
-"""Signals of a command: SIGTERM ends it as ctrl-C does, with a line; a SIGINT that is ignored says so."""
+"""Signals of a command: SIGTERM and SIGHUP end it as ctrl-C does, with a line; a SIGINT that is ignored says so."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, raised where the command is; everything that a ctrl-C ends properly is ended properly."""
+from vlrft.distributed.interrupts import interrupt
 
 
 @contextmanager
@@ -20,12 +18,15 @@ def handled_signals() -> Iterator[None]:
     """Handles signals within a `with` block, in the main thread of a process of its own.
 
     A rank is left alone, as the launcher ends it, and a rank that waits for others would not answer. A process that a
-    script has started in the background ignores SIGINT; it prints how to end it.
+    script has started in the background ignores SIGINT; it prints how to end it. A SIGHUP that `nohup` ignores stays
+    ignored.
     """
     if "RANK" in os.environ or threading.current_thread() is not threading.main_thread():
         yield
         return
-    old = {signal.SIGTERM: signal.signal(signal.SIGTERM, _terminate)}
+    old = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        old[signal.SIGHUP] = signal.signal(signal.SIGHUP, interrupt)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         old[signal.SIGINT] = signal.signal(signal.SIGINT, _advise)
     try:
@@ -33,11 +34,6 @@ def handled_signals() -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
-    raise Terminated
 
 
 def _advise(number: int, frame: FrameType | None) -> None:

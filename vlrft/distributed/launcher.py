@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from vlrft.distributed.interrupts import ENDED_BY_SIGNAL, StopRequest, deferred_signals
 from vlrft.distributed.watchdog import HOW_TO_RESUME, START, STOP_KEY, describe, read_status
 
 POLL = 0.1  # seconds between checks of the processes
@@ -25,15 +26,16 @@ TAIL = 20  # lines shown of a failed rank's output
 def launch(arguments: Sequence[str], ranks: int) -> int:
     """Runs `vlrft ARGUMENTS` in `ranks` processes; returns 0 or the exit code of the first that failed.
 
-    Rank 0 writes to this terminal; the output of another rank is shown when it fails.
+    Rank 0 writes to this terminal; the output of another rank is shown when it fails. A first signal is passed on to the
+    ranks, which save a checkpoint after their current step; a second one ends them.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` ends the ranks
     store = _store()
     with tempfile.TemporaryDirectory(prefix="vlrft-ranks-") as folder:
         outputs = [Path(folder) / f"{rank}.txt" for rank in range(ranks)]
         running = [_start(arguments, r, ranks, store.port, outputs[r]) for r in range(ranks)]
         try:
-            return _wait(running, outputs, store)
+            with deferred_signals(str) as request:  # rank 0 says it
+                return _wait(running, outputs, store, request)
         finally:
             _end(running)
 
@@ -70,9 +72,16 @@ def _start(
         )
 
 
-def _wait(running: Sequence[subprocess.Popen[bytes]], outputs: Sequence[Path], store: Any) -> int:
+def _wait(
+    running: Sequence[subprocess.Popen[bytes]],
+    outputs: Sequence[Path],
+    store: Any,
+    request: StopRequest,
+) -> int:
     while True:
         time.sleep(POLL)
+        if request.number:
+            return _stop(running, request.number)
         codes = [process.poll() for process in running]
         if any(codes):
             time.sleep(SETTLE)
@@ -80,6 +89,19 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], outputs: Sequence[Path], s
             return report_failure(codes, outputs, store)
         if None not in codes:
             return 0
+
+
+def _stop(running: Sequence[subprocess.Popen[bytes]], number: int) -> int:
+    """Passes a signal on to all ranks, and waits for them: they agree on the step after which they stop. Returns the exit
+    code of a command that the signal has ended."""
+    for process in running:
+        process.send_signal(number)
+    while all(process.poll() is None for process in running):
+        time.sleep(POLL)
+    end = time.monotonic() + EXIT_TIMEOUT
+    while any(process.poll() is None for process in running) and time.monotonic() < end:
+        time.sleep(POLL)
+    return ENDED_BY_SIGNAL + number
 
 
 def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: Any) -> int:
@@ -110,8 +132,9 @@ def report_failure(codes: Sequence[int | None], outputs: Sequence[Path], store: 
 
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ends the remaining ranks and the processes that they started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    """Ends the remaining ranks and the processes that they started. The first signal is none on which a rank would save its
+    state, for which it would wait for ranks that are gone."""
+    for number in (signal.SIGUSR1, signal.SIGKILL):
         alive = [process for process in running if process.poll() is None]
         for process in alive:
             os.killpg(process.pid, number)

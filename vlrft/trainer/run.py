@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from vlrft.config import Config
+from vlrft.distributed.interrupts import StopRequest
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine
 from vlrft.evaluation.evaluate import evaluate
@@ -22,6 +23,7 @@ from vlrft.schema.errors import DivergedError
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
+from vlrft.trainer.callbacks import Callbacks
 from vlrft.trainer.checkpoint import Checkpoints, TrainerState
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
@@ -47,6 +49,9 @@ class Run:
     resumed: TrainerState | None = None
     checkpoint: Path | None = None  # the latest that was written or restored
     score: float | None = None  # mean of the latest evaluation
+    callbacks: Callbacks = field(default_factory=Callbacks)
+    signals: StopRequest = field(default_factory=StopRequest)
+    saved_step: int = 0  # of the latest checkpoint
 
     def due(self, every: int) -> bool:
         """Whether an event with a period of `every` steps is due after the current step; 0: never."""
@@ -56,6 +61,11 @@ class Run:
         """The state that the run resumed from, if that was in the middle of this stage."""
         inside = stage.settings.first < self.step < stage.settings.last
         return self.resumed if inside else None
+
+    @property
+    def last_step(self) -> int:
+        """The last step of the last stage."""
+        return self.stages[-1].settings.last
 
     @property
     def out(self) -> Path:
@@ -81,6 +91,8 @@ class Run:
             self.log.message(line)
         self.score = evaluation.mean
         self.log.evaluation(stage, self.step, config.eval.split, evaluation, samples)
+        values = {name: value.score for name, value in evaluation.scores.items()}
+        self.callbacks.evaluation(self.step, values)
 
     @phase("save")
     def save(self, engine: TrainEngine, reference: Policy | None) -> Path:
@@ -108,6 +120,8 @@ class Run:
 
         with engine.unsharded_on_first_rank():
             self.checkpoint = self.ranks.run_on_first(write)
+        self.saved_step = self.step
+        self.callbacks.checkpoint(self.step, self.checkpoint)
         return self.checkpoint
 
     def restore(self, path: Path) -> None:
@@ -118,6 +132,7 @@ class Run:
             int(state.values["step"]),
             state.values["score"],
         )
+        self.saved_step = self.step
         restore_state(
             state,
             policy=self.policy,

@@ -2,45 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from torch import Tensor
 
 from vlrft.advantages.rows import rollout_means, turn_means
 from vlrft.config import Config
+from vlrft.distributed.interrupts import deferred_signals
 from vlrft.distributed.session import rank_session
 from vlrft.engine import TrainEngine
 from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
+from vlrft.reporting.run_result import RunResult, read_result
 from vlrft.schema.errors import TrainingStopped
 from vlrft.tracing.phases import work_on
+from vlrft.trainer.callbacks import Callback, Callbacks, StopTraining
 from vlrft.trainer.divergence import stopping_at_divergence
 from vlrft.trainer.rank_facts import compare_settings
 from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.step_metrics import Timer, step_metrics
+from vlrft.trainer.stopping import agree_to_stop, interrupted, leave
 from vlrft.trainer.update import Skipped, update
 
 
-def train(config: Config, *, out: Path, resume: bool = False, overwrite: bool = False) -> Path:
-    """Trains all stages and writes report.html; returns the run's folder."""
+def train(
+    config: Config,
+    *,
+    out: Path,
+    resume: bool = False,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    announce: Callable[[Run], object] = id,
+) -> RunResult:
+    """Trains all stages and writes report.html. `announce` is called on every rank before the first step.
+
+    A first SIGINT, SIGTERM or SIGHUP lets the current step end, saves a checkpoint and raises Interrupted; a second one
+    raises it at once. Raises the exception of a callback, after a checkpoint is saved.
+    """
     with rank_session(config) as ranks:
         compare_settings(ranks, config, out=out, resume=resume, overwrite=overwrite)
+        called = Callbacks(callbacks, first=ranks.first)
         run = open_run(config, out, ranks, resume=resume, overwrite=overwrite)
+        run.callbacks = called
+        stopped = None
         with run.folder:
             try:
-                if run.step == 0:
-                    run.evaluate("init")
-                for stage in run.stages:
-                    if run.step < stage.settings.last:
-                        with stopping_at_divergence(run, stage.settings):
-                            train_stage(run, stage)
+                announce(run)
+                train_stages(run)
+            except StopTraining as e:
+                stopped = str(e)
+                run.log.message(f"a callback stopped the run after step {run.step}: {stopped}")
+            except KeyboardInterrupt as e:
+                raise interrupted(run, e) from None
             finally:
                 run.close()
             ranks.run_on_first(lambda: write_report(out))
-    return out
+        result = read_result(out, stopped=stopped)
+        called.end(result)
+    return result
+
+
+def train_stages(run: Run) -> None:
+    """Evaluates a new run's policy, and trains the stages that are not done yet."""
+    if run.step == 0:
+        run.evaluate("init")
+        if stop := agree_to_stop(run):
+            leave(run, stop)
+    with deferred_signals(run.log.message) as run.signals:
+        for stage in run.stages:
+            if run.step < stage.settings.last:
+                with stopping_at_divergence(run, stage.settings):
+                    train_stage(run, stage)
 
 
 def train_stage(run: Run, stage: Stage) -> None:
@@ -72,6 +107,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         metrics |= stage.prompt_metrics()
         means, by_turn = rollout_means(advantages), turn_means(groups, advantages)
         run.log.step(settings.name, step, metrics, groups, means, by_turn)
+        run.callbacks.step(step, metrics)
         skips = count_skips(run, skipped, skips, settings.config.update.max_nonfinite_steps)
         last = step == settings.last
         if last or run.due(run.config.eval.every):
@@ -79,6 +115,11 @@ def train_stage(run: Run, stage: Stage) -> None:
                 run.evaluate(settings.name)
         if last or run.due(run.config.save.every):
             run.save(engine, reference)
+        if step < run.last_step and (stop := agree_to_stop(run)):
+            if run.saved_step < step:
+                run.save(engine, reference)
+            engine.close()
+            leave(run, stop)
     engine.close()
 
 

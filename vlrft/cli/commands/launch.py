@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
+from pathlib import Path
 
 from vlrft.config.load import load_config
+from vlrft.distributed.interrupts import Interrupted
+from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 
 
 def run(args: argparse.Namespace) -> int:
@@ -16,4 +20,10 @@ def run(args: argparse.Namespace) -> int:
     command = ["train", args.config, *args.overrides]
     command += ["--out", str(args.out)] if args.out else []
     command += [f"--{name}" for name in ("resume", "overwrite", "debug") if getattr(args, name)]
-    return launch(command, args.ranks)
+    try:
+        return launch(command, args.ranks)
+    except KeyboardInterrupt as e:  # a second signal: the ranks could not say it
+        number = e.number if isinstance(e, Interrupted) else signal.SIGINT
+        last = (args.out or Path("runs") / Path(args.config).stem) / CHECKPOINTS / LAST
+        checkpoint = last.resolve().name if last.is_dir() else "none"
+        raise Interrupted(number, f"stopped at once; last checkpoint: {checkpoint}") from None
