@@ -101,7 +101,7 @@ def test_all_mistakes_come_at_once_with_hints(tmp_path: Path) -> None:
         ("self_check=maybe", "c.yaml: self_check: expected true or false, got 'maybe'"),
         ("task=5", "c.yaml: task: expected a section of keys, got 5"),
         ("stages=sft", "c.yaml: stages: expected a list, got 'sft'"),
-        ("stages.².steps=1", "stages.²: expected a number from 0 to 2"),
+        ("stages.².steps=1", "stages.²: no such stage; there are 0 or sft, 1 or gpg, 2 or gpg_2"),
         ("update..lr=1", "update..lr=1: expected key.path=value"),
         (
             "seed=2026-13-45",

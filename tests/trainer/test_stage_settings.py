@@ -92,3 +92,15 @@ def test_mistakes_of_all_stages_come_at_once_before_any_data(
     with pytest.raises(ConfigError) as caught:
         resolve_stages(config(tmp_path, *overrides))
     assert caught.value.mistakes == lines
+
+
+@pytest.mark.parametrize("rewards", ["{}", "{format: 0.0}"])
+def test_a_run_without_a_reward_is_refused_unless_it_only_imitates(
+    tmp_path: Path, rewards: str
+) -> None:
+    with pytest.raises(
+        ConfigError, match=r"stages.1.task.rewards: no reward with a weight is left"
+    ):
+        resolve_stages(config(tmp_path, f"task.rewards={rewards}"))
+    imitation = config(tmp_path, f"task.rewards={rewards}", "algorithm=sft")
+    assert len(resolve_stages(imitation)) == 2

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +10,43 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
-from vlrft.config.errors import INHERITED, explain
+from vlrft.config.errors import explain
+from vlrft.config.overrides import apply_overrides, overruled_by_stages
 from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
-from vlrft.config.yaml_tree import Tree, apply_override, merge, read_tree
-from vlrft.plugins.find import find_task
+from vlrft.config.stages import complete_stages
+from vlrft.config.yaml_tree import Tree, read_tree
+from vlrft.plugins.find import find_task, reward_reference
 from vlrft.schema.errors import ConfigError, PluginError
 from vlrft.schema.secrets import REDACTED, redact_settings, redacted_keys
 
 LEFT_OUT = f"is {REDACTED}: a run's config.yaml keeps no secrets; give it again, as KEY=VALUE"
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = (), *, secrets: bool = True) -> Config:
-    """The config of a YAML file, or the shipped config of that name, with overrides such as `stages.1.steps=50`.
+def load_config(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    secrets: bool = True,
+    to_train: bool = True,
+) -> Config:
+    """The config of a YAML file, or the shipped config of that name, with overrides such as `stages.1.steps=50` or
+    `stages.gpg.steps=50`.
 
     A file with `extends: other.yaml` (a path relative to this file) contains only what differs from the other file; lists
     and rewards are replaced as a whole. Each stage starts from the run's `task`, `rollout` and `update`, and gets the
-    run's `algorithm` and a unique name unless it has its own. `secrets`: a secret that was left out when the file was
-    written is a mistake.
+    run's `algorithm` and a unique name unless it has its own. The override `task.rewards.NAME=w` changes one reward and
+    keeps the others. `secrets`: a secret that was left out when the file was written is a mistake. `to_train`: an
+    override that stages overrule is a mistake; an evaluation reads no stages.
 
     Raises ConfigError with all mistakes, each with the file and the key.
     """
     tree = read_tree(find_config(path))
-    mistakes: list[str] = []
-    for item in overrides:
-        try:
-            apply_override(tree, item)
-        except ConfigError as e:
-            mistakes += e.mistakes
+    applied, mistakes = apply_overrides(tree, overrides)
     if secrets:
         mistakes += [f"{path}: {key}: {LEFT_OUT}" for key in redacted_keys(tree)]
-    tree = _complete_stages(tree)
+    overruled = overruled_by_stages(tree, applied) if to_train else []
+    tree = complete_stages(tree)
     config = None
     try:
         config = TypeAdapter(Config).validate_python(tree)
@@ -49,6 +54,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = (), *, secrets: boo
         in_file = explain(e, Config)
     else:
         in_file = _cross_key_mistakes(config)
+        mistakes += overruled
     mistakes += [f"{path}: {mistake}" for mistake in [*in_file, *_task_mistakes(tree)]]
     if mistakes or config is None:
         raise ConfigError(mistakes)
@@ -75,10 +81,9 @@ def eval_config(
 def _read_sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type]) -> list[Any]:
     """The task's config, then the section of each kind."""
     tree: Tree = {"name": name}
-    for item in overrides:
-        apply_override(tree, item)
+    _, mistakes = apply_overrides(tree, overrides)
     parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]
-    mistakes = [mistake.removeprefix("name: ") for mistake in _option_mistakes(tree)]
+    mistakes += [mistake.removeprefix("name: ") for mistake in _option_mistakes(tree)]
     sections: list[Any] = []
     for kind, section, at in [(TaskConfig, tree, ""), *parts]:
         try:
@@ -119,44 +124,6 @@ def equals_sections(text: str, **sections: object) -> bool:
     return dump_sections(**stored) == dump_sections(**sections)
 
 
-def _complete_stages(tree: Tree) -> Tree:
-    """A copy in which each stage has its inherited sections, an algorithm and a name."""
-    tree = deepcopy(tree)
-    if isinstance(tree.get("task"), str):
-        tree["task"] = {"name": tree["task"]}
-    stages = tree.get("stages")
-    if not isinstance(stages, list):
-        return tree
-    names: list[str] = []
-    for stage in stages:
-        if not isinstance(stage, dict):
-            continue
-        for key in INHERITED:
-            if key in tree or key in stage:
-                stage[key] = merge(tree.get(key, {}), stage.get(key) or {})
-        if stage.get("algorithm") is None:
-            stage["algorithm"] = tree.get("algorithm", Config.algorithm)
-        if stage.get("name") is None:
-            stage["name"] = _number(_algorithm_label(stage["algorithm"]), names)
-        names.append(stage["name"])
-    return tree
-
-
-def _algorithm_label(algorithm: Any) -> str:
-    """The name of an algorithm's choice; of a reference, its attribute."""
-    name = algorithm.get("name", "stage") if isinstance(algorithm, Mapping) else str(algorithm)
-    return str(name).rpartition(":")[2]
-
-
-def _number(name: str, taken: Sequence[str]) -> str:
-    """The name, or `name_2`, `name_3`, … where it is taken."""
-    number = 2
-    candidate = name
-    while candidate in taken:
-        candidate, number = f"{name}_{number}", number + 1
-    return candidate
-
-
 def _cross_key_mistakes(config: Config) -> list[str]:
     """Mistakes in how keys go together."""
     mistakes: list[str] = []
@@ -192,7 +159,7 @@ def _task_mistakes(tree: Tree) -> list[str]:
 
 
 def _option_mistakes(section: Any) -> list[str]:
-    """Mistakes in a task's name and options; none for a section that Config itself refuses."""
+    """Mistakes in a task's name, rewards and options; none for a section that Config itself refuses."""
     try:
         task = TypeAdapter(TaskConfig).validate_python(section)
         options = find_task(task.name).options
@@ -200,8 +167,21 @@ def _option_mistakes(section: Any) -> list[str]:
         return []
     except PluginError as e:
         return [f"name: {e}"]
+    lines = _unknown_rewards(task.rewards or {})
     try:
         TypeAdapter(options).validate_python(dict(task.options))
     except ValidationError as e:
-        return explain(e, options, "options")
-    return []
+        lines += explain(e, options, "options")
+    return lines
+
+
+def _unknown_rewards(names: Iterable[str]) -> list[str]:
+    """A line for each name that no reward has. Files and modules are looked up when a run starts."""
+    lines: list[str] = []
+    for name in names:
+        if ":" not in name and not name.endswith(".py"):
+            try:
+                reward_reference(name)
+            except PluginError as e:
+                lines.append(f"rewards: {e}")
+    return lines

@@ -96,6 +96,7 @@ class TaskConfig:
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     """The pack's own options; `vlrft show TASK` lists them."""
     rewards: dict[str, RewardEntry] | None = None
-    """Name of a reward -> its weight, or a section; replaces the rewards of the pack. null: the pack's own."""
+    """Name of a reward -> its weight, or a section; replaces the rewards of the pack. null: the pack's own. On the command
+    line `task.rewards.NAME=w` changes one and keeps the others, and `task.rewards.NAME=null` removes it."""
     env: EnvConfig = EnvConfig()
     """Settings of the environment, for a task that has one."""

@@ -33,6 +33,12 @@ def parse_yaml(text: str) -> Any:
         raise ValueError("a value does not fit its tag") from None
 
 
+def flow_text(value: Any) -> str:
+    """The value as YAML on one line, as it is written on a command line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6)
+    return text.removesuffix("...\n").strip()
+
+
 class _Loader(yaml.SafeLoader):
     """Safe YAML with limits, in which a repeated key is an error and 1e-6 is a number."""
 

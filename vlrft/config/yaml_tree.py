@@ -1,4 +1,4 @@
-"""YAML files and `key=value` overrides as nested dicts that are not validated yet (`load` validates them)."""
+"""YAML files as nested dicts that are not validated yet (`load` validates them)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
-from vlrft.config.errors import MAX_SHOWN, show
+from vlrft.config.errors import show
 from vlrft.config.renamed import in_run_folder, migrate_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.config.yaml_text import MAX_CHARACTERS, parse_yaml
@@ -16,7 +16,6 @@ from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
 MAX_CHAIN = 10  # files that extend one another
-MAX_PATH = 20  # keys in the path of an override
 REPLACED = ("rewards", "published")  # sections that are replaced as a whole, not merged
 
 
@@ -47,35 +46,6 @@ def read_tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     return cast(Tree, merge(read_tree(other, chain), tree))
 
 
-def apply_override(tree: Tree, item: str) -> None:
-    """Applies an override `a.b.0.c=value`. Setting policy.model removes policy.build, and the reverse.
-
-    Raises ConfigError for an item that is no override, or a path that does not exist.
-    """
-    path, equals, text = item.partition("=")
-    if not equals or not all(path.split(".")):
-        raise ConfigError([f"{_shorten(item)}: expected key.path=value"])
-    *parents, last = path.split(".")
-    if len(parents) >= MAX_PATH:
-        raise ConfigError([f"{_shorten(item)}: a path of more than {MAX_PATH} keys"])
-    try:
-        value = parse_yaml(text)
-    except ValueError as e:
-        raise ConfigError([f"{_shorten(item)}: the value is not valid YAML: {e}"]) from None
-    node: Any = tree
-    for k, part in enumerate(parents):
-        node = _child(node, part, ".".join(parents[: k + 1]))
-    if isinstance(node, list):
-        node[_index(node, last, path)] = value
-    elif isinstance(node, dict):
-        node[last] = value
-    else:
-        raise ConfigError([f"{item}: {'.'.join(parents)} is not a section"])
-    for one, other in (("model", "build"), ("build", "model")):
-        if path.split(".")[:2] == ["policy", one] and value is not None:
-            tree["policy"].pop(other, None)
-
-
 def merge(base: Any, changes: Any) -> Any:
     """The base with the changes applied key by key; a value that is not a section is replaced as a whole."""
     if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
@@ -88,10 +58,6 @@ def merge(base: Any, changes: Any) -> Any:
         else:
             out[k] = merge(None if k in REPLACED else base.get(k), changes[k])
     return out
-
-
-def _shorten(item: str) -> str:
-    return item if len(item) <= MAX_SHOWN else f"{item[:MAX_SHOWN]}…"
 
 
 def _read(path: Path) -> Tree:
@@ -111,23 +77,3 @@ def _read(path: Path) -> Tree:
         kind = "is empty" if tree is None else f"contains a {type(tree).__name__}"
         raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
     return tree
-
-
-def _child(node: Any, part: str, path: str) -> Any:
-    if isinstance(node, list):
-        return node[_index(node, part, path)]
-    if not isinstance(node, dict):
-        raise ConfigError([f"{path}: is not a section, so no key of it can be set"])
-    if node.get(part) is None:
-        node[part] = {}
-    if isinstance(node[part], str):  # such as `task: digits`, which is short for {name: digits}
-        node[part] = {"name": node[part]}
-    return node[part]
-
-
-def _index(node: list[Any], part: str, path: str) -> int:
-    if not node:
-        raise ConfigError([f"{path}: the list is empty"])
-    if not part.isdecimal() or int(part) >= len(node):
-        raise ConfigError([f"{path}: expected a number from 0 to {len(node) - 1}"])
-    return int(part)

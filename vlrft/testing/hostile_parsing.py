@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vlrft.config.yaml_tree import apply_override, read_tree
+from vlrft.config.overrides import apply_override
+from vlrft.config.yaml_tree import read_tree
 from vlrft.data.cells import UnreadableRows
 from vlrft.data.tables import SUFFIXES, read_table
 from vlrft.grading import read_answer, read_box, read_boxed, read_math, same_math, strip_box

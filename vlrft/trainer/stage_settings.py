@@ -60,6 +60,12 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
                 f"stages.{i}.algorithm.replay: rollouts of an environment cannot be replayed, and task "
                 f"{loaded.task.name} has one; remove replay"
             )
+        rewarded = loaded.task.env is not None or any(r.weight for r in loaded.rewards)
+        if algorithm.answers == "sampled" and not rewarded:
+            mistakes.append(
+                f"stages.{i}.task.rewards: no reward with a weight is left, and {algorithm.name} learns from nothing "
+                "else; give one, such as task.rewards.format=1.0"
+            )
         steps = count_steps(stage, len(loaded.samples))
         stages.append(
             StageSettings(

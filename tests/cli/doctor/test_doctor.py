@@ -31,7 +31,8 @@ from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import CORPUS, tiny_config
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
-QUICK = ["task.options={subtasks: [classify], train: 40}", "rollout.max_tokens=4"]
+OPTIONS = "task.options={subtasks: [classify], train: 40}"
+QUICK = [OPTIONS, *(f"stages.{name}.{OPTIONS}" for name in ("sft", "gpg")), "rollout.max_tokens=4"]
 
 
 @pytest.fixture

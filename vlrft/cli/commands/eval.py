@@ -21,6 +21,9 @@ from vlrft.evaluation.result_files import (
 )
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Group, Sample
+from vlrft.schema.errors import ConfigError
+
+READ = ("task", "policy", "rollout", "eval")  # the sections of a config that an evaluation reads
 
 
 def run(args: argparse.Namespace) -> None:
@@ -92,11 +95,13 @@ def evaluate(
 def settings(
     args: argparse.Namespace,
 ) -> tuple[TaskConfig, PolicyConfig, RolloutConfig, EvalConfig]:
-    """The settings of a task by name or of a config; options of the command line take precedence. Raises ConfigError."""
+    """The settings of a task by name or of a config; options of the command line take precedence. Raises ConfigError, also
+    for an override that no evaluation reads."""
+    refuse_unread(args.overrides, from_config=args.config is not None)
     if args.task is not None:
         task, model, rollout, decoding = eval_config(args.task, args.model, args.overrides)
     else:
-        config = load_config(args.config, args.overrides)
+        config = load_config(args.config, args.overrides, to_train=False)
         model = replace(
             config.policy, model=args.model, build=None, lora=None, adapter=None, freeze=()
         )
@@ -104,3 +109,20 @@ def settings(
     split = args.split or decoding.split
     limit = decoding.limit if args.limit is None else args.limit
     return task, model, rollout, replace(decoding, split=split, limit=limit)
+
+
+def refuse_unread(overrides: Sequence[str], *, from_config: bool) -> None:
+    """Raises ConfigError for overrides that an evaluation would ignore: the model is that of --model, as it is."""
+    mistakes = [
+        f"{item}: give --model, which names the model that is evaluated"
+        for item in overrides
+        if item.startswith(("policy.model=", "policy.build", "policy={"))
+    ]
+    for item in overrides:
+        section = item.partition("=")[0].partition(".")[0]
+        if from_config and section not in READ:
+            mistakes.append(
+                f"{item}: has no effect on an evaluation, which reads {', '.join(READ)} of a config"
+            )
+    if mistakes:
+        raise ConfigError(mistakes)

@@ -3,7 +3,7 @@
 Check it, then train with it:
 
     vlrft check reward ./my_reward.py --task digits
-    vlrft train configs/quickstart.yaml 'task.rewards={choice: 1.0, count: 1.0, ./my_reward.py: 0.1}'
+    vlrft train quickstart task.rewards../my_reward.py=0.1
 """
 
 from __future__ import annotations

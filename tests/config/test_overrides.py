@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vlrft.config import Config
+from vlrft.config.load import dump_config, load_config, task_config
+from vlrft.schema.errors import ConfigError
+
+PLAIN = """
+task: digits
+policy: {build: {family: qwen2_vl}}
+stages:
+  - {algorithm: sft, steps: 5, update: {lr: 1e-3}}
+  - {steps: 7, update: {lr: 4e-4}}
+"""
+PACK = {"choice": 1.0, "count": 1.0, "boxes": 1.0, "format": 0.1}
+
+
+def load(tmp_path: Path, *overrides: str, text: str = PLAIN, to_train: bool = True) -> Config:
+    path = tmp_path / "c.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_config(path, overrides, to_train=to_train)
+
+
+def mistakes(tmp_path: Path, *overrides: str, text: str = PLAIN) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, *overrides, text=text)
+    return [m.replace(f"{tmp_path}/", "") for m in caught.value.mistakes]
+
+
+def weights(section: Config | object) -> dict[str, float]:
+    return {name: r.weight for name, r in (section.task.rewards or {}).items()}  # type: ignore[attr-defined]
+
+
+def test_a_value_that_stages_overrule_is_refused_and_the_stages_are_named(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "update.lr=9e-9") == [
+        "update.lr=9e-9: has no effect on stages sft (0.001) and gpg (0.0004), which set their own; "
+        "set stages.sft.update.lr=9e-9 stages.gpg.update.lr=9e-9"
+    ]
+    assert mistakes(tmp_path, "update={lr: 1e-5, eps: 1e-7}", "stages.0.update.lr=1e-5") == [
+        "update.lr=1.0e-05: has no effect on stage gpg (0.0004), which sets its own; "
+        "set stages.gpg.update.lr=1.0e-05"
+    ]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("update.eps=1e-7",),
+        ("update.lr=1e-5", "stages.sft.update.lr=1e-3", "stages.gpg.update.lr=1e-4"),
+        ("update.lr=1e-5", "stages=[{steps: 1, update: {lr: 1}}]"),
+        ("algorithm=grpo",),  # the warm-up keeps its own
+        ("task.name=digits",),
+        ("task=digits",),
+    ],
+)
+def test_a_value_that_stages_inherit_or_that_is_given_for_them_too_is_kept(
+    tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    assert load(tmp_path, *overrides).stages
+
+
+def test_the_config_of_a_run_writes_out_its_stages_so_a_value_of_the_run_alone_is_refused(
+    tmp_path: Path,
+) -> None:
+    written = dump_config(load(tmp_path))
+    (line,) = mistakes(tmp_path, "rollout.top_k=5", text=written)
+    assert "stages.sft.rollout.top_k=5 stages.gpg.rollout.top_k=5" in line
+    (line,) = mistakes(tmp_path, "algorithm=grpo", text=written)
+    assert "sft ('sft') and gpg ('gpg')" in line
+
+
+def test_an_evaluation_reads_no_stages(tmp_path: Path) -> None:
+    assert load(tmp_path, "update.lr=9e-9", to_train=False).update.lr == 9e-9
+
+
+def test_a_stage_is_addressed_by_its_name_as_it_was_and_as_it_is(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        "stages.gpg.algorithm=grpo",
+        "stages.gpg.steps=3",
+        "stages.grpo.prompts_per_step=2",
+    )
+    assert (config.stages[1].name, config.stages[1].steps) == ("grpo", 3)
+    assert config.stages[1].prompts_per_step == 2
+    assert mistakes(tmp_path, "stages.gpgg.steps=1") == [
+        "stages.gpgg: no such stage; did you mean gpg? there are 0 or sft, 1 or gpg"
+    ]
+
+
+def test_one_weight_is_changed_and_the_others_are_kept(tmp_path: Path) -> None:
+    config = load(tmp_path, "task.rewards.format=0.5")
+    assert weights(config) == {**PACK, "format": 0.5}
+    assert [weights(stage) for stage in config.stages] == [weights(config)] * 2
+
+
+def test_a_reward_is_added_and_another_removed(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        "task.rewards../mine.py=0.3",
+        "task.rewards.math_answer.r1v=2",
+        "task.rewards.boxes=null",
+    )
+    assert weights(config) == {
+        "choice": 1.0, "count": 1.0, "format": 0.1, "./mine.py": 0.3, "math_answer.r1v": 2.0,
+    }  # fmt: skip
+
+
+def test_one_setting_of_a_reward_is_changed_and_its_weight_is_kept(tmp_path: Path) -> None:
+    config = load(tmp_path, "task.rewards.format.workers=2")
+    format_ = (config.task.rewards or {})["format"]
+    assert (format_.weight, format_.workers) == (0.1, 2)
+
+
+def test_a_stage_changes_a_reward_of_its_own(tmp_path: Path) -> None:
+    config = load(tmp_path, "stages.gpg.task.rewards.format=0")
+    assert config.task.rewards is None
+    assert config.stages[0].task.rewards is None
+    assert weights(config.stages[1]) == {**PACK, "format": 0.0}
+
+
+def test_rewards_of_the_command_line_start_from_those_of_the_file(tmp_path: Path) -> None:
+    text = PLAIN.replace("task: digits", "task: {name: digits, rewards: {choice: 3, count: 1}}")
+    assert weights(load(tmp_path, "task.rewards.count=2", text=text)) == {
+        "choice": 3.0,
+        "count": 2.0,
+    }
+    assert weights(load(tmp_path, "task.rewards={format: 1}", text=text)) == {"format": 1.0}
+
+
+def test_a_stage_with_rewards_of_its_own_or_another_pack_is_not_silently_left_out(
+    tmp_path: Path,
+) -> None:
+    own = PLAIN.replace("{steps: 7,", "{steps: 7, task: {rewards: {choice: 1}},")
+    assert mistakes(tmp_path, "task.rewards.choice=2", text=own) == [
+        "task.rewards.choice=2: has no effect on stage gpg (1), which sets its own; "
+        "set stages.gpg.task.rewards.choice=2"
+    ]
+    other = PLAIN.replace("{steps: 7,", "{steps: 7, task: {name: counting},")
+    (line,) = mistakes(tmp_path, "task.rewards.format=0.5", text=other)
+    assert "no effect on stage gpg (1.0)" in line
+
+
+def test_a_reward_that_is_not_there_cannot_be_removed_and_an_unknown_one_not_added(
+    tmp_path: Path,
+) -> None:
+    assert mistakes(tmp_path, "task.rewards.formt=null") == [
+        "task.rewards.formt: no such reward to remove; did you mean format? there are choice, count, boxes, format"
+    ]
+    (line,) = mistakes(tmp_path, "task.rewards.formt=0.5")
+    assert line.startswith("c.yaml: task.rewards: unknown reward 'formt'; did you mean format?")
+
+
+def test_an_override_does_not_undo_an_earlier_one(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "task.rewards.format=0.5", "task={name: digits}") == [
+        "task={name: digits}: replaces all of task, task.rewards.format=0.5 too; give it first"
+    ]
+    assert load(tmp_path, "seed=1", "seed=2").seed == 2  # the last one counts
+
+
+def test_a_task_by_name_has_its_rewards_changed_in_the_same_way() -> None:
+    task = task_config("digits", ["rewards.format=0.5"])
+    assert {k: r.weight for k, r in (task.rewards or {}).items()} == {**PACK, "format": 0.5}
