@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vlrft.config import Config
+from vlrft.config import Config, StageConfig
 from vlrft.config.load import dump_config, load_config, task_config
 from vlrft.schema.errors import ConfigError
 
@@ -30,8 +30,8 @@ def mistakes(tmp_path: Path, *overrides: str, text: str = PLAIN) -> list[str]:
     return [m.replace(f"{tmp_path}/", "") for m in caught.value.mistakes]
 
 
-def weights(section: Config | object) -> dict[str, float]:
-    return {name: r.weight for name, r in (section.task.rewards or {}).items()}  # type: ignore[attr-defined]
+def weights(section: Config | StageConfig) -> dict[str, float]:
+    return {name: r.weight for name, r in (section.task.rewards or {}).items()}
 
 
 def test_a_value_that_stages_overrule_is_refused_and_the_stages_are_named(tmp_path: Path) -> None:

@@ -95,12 +95,13 @@ def test_mistakes_of_all_stages_come_at_once_before_any_data(
 
 
 @pytest.mark.parametrize("rewards", ["{}", "{format: 0.0}"])
-def test_a_run_without_a_reward_is_refused_unless_it_only_imitates(
+def test_a_run_without_a_reward_is_refused_before_any_data_unless_it_only_imitates(
     tmp_path: Path, rewards: str
 ) -> None:
-    with pytest.raises(
-        ConfigError, match=r"stages.1.task.rewards: no reward with a weight is left"
-    ):
+    with pytest.raises(ConfigError) as caught:
         resolve_stages(config(tmp_path, f"task.rewards={rewards}"))
-    imitation = config(tmp_path, f"task.rewards={rewards}", "algorithm=sft")
-    assert len(resolve_stages(imitation)) == 2
+    assert [line.partition(",")[0] for line in caught.value.mistakes] == [
+        f"stages.{stage}.task.rewards: no reward with a weight is left" for stage in (0, 1)
+    ]
+    with pytest.raises(AssertionError, match="a task was loaded"):  # nothing is refused
+        resolve_stages(config(tmp_path, f"task.rewards={rewards}", "algorithm=sft"))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vlrft.algorithms import Algorithm, find_algorithm
-from vlrft.config import Config, StageConfig
+from vlrft.config import Config, StageConfig, TaskConfig
 from vlrft.objectives import Advising
+from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.ranges import MAX_INTEGER
@@ -59,12 +60,6 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
             mistakes.append(
                 f"stages.{i}.algorithm.replay: rollouts of an environment cannot be replayed, and task "
                 f"{loaded.task.name} has one; remove replay"
-            )
-        rewarded = loaded.task.env is not None or any(r.weight for r in loaded.rewards)
-        if algorithm.answers == "sampled" and not rewarded:
-            mistakes.append(
-                f"stages.{i}.task.rewards: no reward with a weight is left, and {algorithm.name} learns from nothing "
-                "else; give one, such as task.rewards.format=1.0"
             )
         steps = count_steps(stage, len(loaded.samples))
         stages.append(
@@ -121,12 +116,27 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
             f"{at}.rollout.max_tokens: {stage.rollout.max_tokens}, but {algorithm.name} penalises the last {least} "
             f"tokens of a completion: use at least {least}, or a smaller buffer"
         )
+    if algorithm.answers == "sampled" and not _is_rewarded(stage.task):
+        mistakes.append(
+            f"{at}.task.rewards: no reward with a weight is left, and {algorithm.name} learns from nothing else; give "
+            "one, such as task.rewards.format=1.0"
+        )
     if algorithm.reference.update != "never" and config.policy.has_adapters:
         mistakes.append(
             f"{at}.algorithm.reference.update: {algorithm.reference.update}, but with LoRA adapters the "
             "reference is the model without its adapters: use never"
         )
     return mistakes
+
+
+def _is_rewarded(config: TaskConfig) -> bool:
+    """Whether the task has an environment or a reward with a weight."""
+    task = find_task(config.name)
+    if task.env is not None:
+        return True
+    if config.rewards is None:
+        return any(task.rewards.values())
+    return any(reward.weight for reward in config.rewards.values())
 
 
 def count_steps(stage: StageConfig, samples: int) -> int:
