@@ -28,7 +28,8 @@ def visual_rft_iou(completion: str, sample: Sample) -> float | None:
     Defects: math-verify reads the gold list as one number, y1 of its first box, and a completion from which it reads
     the same number earns 1.0, whatever the boxes. The greedy matching may miss a match. A list over several lines
     earns 0.0; a truncated list is completed, one without an answer tag is read; a box out of range is not refused.
-    Raises DataError for a gold answer that is not a list of boxes, and where answers are in pixels of a `frame`.
+    Where there is no object (an empty gold list, and `none` in the sample's info), every answer earns 0.0, the right one
+    too. Raises DataError for a gold answer that is not a list of boxes, and where answers are in pixels of a `frame`.
     """
     return _part(completion, sample, 0)
 
@@ -48,6 +49,8 @@ def _part(completion: str, sample: Sample, part: int) -> float | None:
     if not expects(sample, "boxes"):
         return None
     refuse_frame(sample)
+    if "none" in sample.info and isinstance(sample.answer, list | tuple) and not sample.answer:
+        return 0.0
     gold_boxes = _gold_boxes(sample)
     if math_agrees(completion, _solution(gold_boxes)):
         return 1.0

@@ -7,24 +7,31 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.grading import expects, read_answer, read_box
+from vlrft.grading import expects, normalise_text, read_answer, read_box
 from vlrft.schema import DataError, Sample
 from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescale, round_box
 from vlrft.vision.boxes import giou as generalised
 
 from ._detections import read_detections
+from ._json_boxes import read_json_box
 from ._released_boxes import visual_rft, visual_rft_eval
 from ._released_detection import visual_rft_confidence, visual_rft_iou
+from ._released_references import qwen_vl_eval, vlm_r1, vlm_r1_eval
 
 __all__ = [
+    "bbox_2d",
     "boxes",
     "detected",
+    "detected_iou",
     "giou",
     "matched",
+    "qwen_vl_eval",
     "visual_rft",
     "visual_rft_confidence",
     "visual_rft_eval",
     "visual_rft_iou",
+    "vlm_r1",
+    "vlm_r1_eval",
 ]
 
 Framed = tuple[Box, tuple[float, float]]  # a box and the width and height of its frame
@@ -44,6 +51,16 @@ def boxes(completion: str, sample: Sample) -> float | None:
         return None
     gold, (width, height) = _gold(sample, sample.answer)
     box = _answer_box(completion)
+    return 0.0 if box is None else iou(box, gold, width, height)
+
+
+def bbox_2d(completion: str, sample: Sample) -> float | None:
+    """As `boxes`, for an answer in JSON: `{"bbox_2d": [x1, y1, x2, y2]}`, the four numbers alone, or a list of one such
+    object, with or without a fence around it (tag `answer`: bbox_2d)."""
+    if not expects(sample, "bbox_2d"):
+        return None
+    gold, (width, height) = _gold(sample, sample.answer)
+    box = read_json_box(read_answer(completion) or "")
     return 0.0 if box is None else iou(box, gold, width, height)
 
 
@@ -91,12 +108,17 @@ def detected(completion: str, sample: Sample) -> Mapping[str, float] | None:
         confidence = max(0, Σ (2·c·h − c²)) / max(n, m)
 
     whose mean is highest where c is the probability that the box is right; it is 0 for a wrong box with c = 0, and 1
-    when every box is right with c = 1. 0.0 for a list that cannot be read or is empty. Gold answers and errors are
-    those of `matched`. Source: after Visual-RFT (arXiv 2503.01785), whose confidence reward pays for wrong boxes:
-    `visual_rft_confidence`.
+    when every box is right with c = 1. 0.0 for a list that cannot be read or is empty. Where the sample's info has a text
+    `none`, the gold list may be empty: that text then scores 1.0 twice, and any other answer 0.0. Otherwise gold answers
+    and errors are those of `matched`. Source: after Visual-RFT (arXiv 2503.01785), whose confidence reward pays for wrong
+    boxes: `visual_rft_confidence`.
     """
     if not expects(sample, "boxes"):
         return None
+    if _has_none(sample):
+        text = normalise_text(read_answer(completion) or "")
+        right = float(text == normalise_text(str(sample.info["none"])))
+        return {"iou": right, "confidence": right}
     gold_boxes = _gold_boxes(sample)
     detections = read_detections(read_answer(completion) or "")
     if not detections:
@@ -105,6 +127,17 @@ def detected(completion: str, sample: Sample) -> Mapping[str, float] | None:
     count = max(len(detections), len(gold_boxes))
     confidence = sum(2 * c * (v > _HIT) - c * c for v, (_, c) in zip(ious, detections, strict=True))
     return {"iou": sum(ious) / count, "confidence": max(0.0, confidence) / count}
+
+
+def detected_iou(completion: str, sample: Sample) -> float | None:
+    """The score `iou` of `detected` alone, for a grader, which is one number."""
+    scores = detected(completion, sample)
+    return None if scores is None else scores["iou"]
+
+
+def _has_none(sample: Sample) -> bool:
+    """Whether the gold answer is that there is no box."""
+    return "none" in sample.info and isinstance(sample.answer, list | tuple) and not sample.answer
 
 
 def _overlaps(answer_boxes: Sequence[Box], gold_boxes: Sequence[Framed]) -> list[float]:

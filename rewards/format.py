@@ -9,10 +9,11 @@ from vlrft.schema import Sample
 
 from ._easyr1 import close_tags
 
-__all__ = ["easyr1", "format", "open_rs", "r1"]
+__all__ = ["easyr1", "format", "open_rs", "r1", "vlm_r1"]
 
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 _JUNCTION = re.compile(r"</think>\s*<answer>")
+_NUMBERS = re.compile(r"\[\d+,\s*\d+,\s*\d+,\s*\d+\]")
 
 
 def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like its file)
@@ -73,6 +74,25 @@ def open_rs(completion: str, sample: Sample) -> float:
     Defects: does not ask for an answer.
     """
     return float(completion.count("\n</think>\n") == 1)
+
+
+def vlm_r1(completion: str, sample: Sample) -> float:
+    """VLM-R1's format reward for referring expressions: `<think>`, later `</think>`, white space and `<answer>`, and in what
+    follows a `{`, four whole numbers in brackets, a `}` and `</answer>`, in this order.
+
+    Defects: anything may stand around and between these parts. Source: VLM-R1, `qwen_module.py`, `format_reward_rec`.
+    """
+    text = _whole(completion, sample)
+    start = text.find("<think>")
+    junction = _JUNCTION.search(text, start + len("<think>")) if start >= 0 else None
+    if junction is None:
+        return 0.0
+    end = text.rfind("</answer>")
+    closed = text.rfind("}", 0, max(end, 0))
+    opened = text.find("{", junction.end())
+    if min(end, closed, opened) < 0 or opened > closed:
+        return 0.0
+    return float(_NUMBERS.search(text, opened, closed) is not None)
 
 
 def _whole(completion: str, sample: Sample) -> str:
