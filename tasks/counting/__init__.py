@@ -66,7 +66,9 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     metrics = accuracy_metrics(records, grader)
     answers = [(read_answer(r.output), r.answer) for r in records]
     errors = [
-        abs(n - gold) for text, gold in answers if text and (n := read_integer(text)) is not None
+        abs(n - int(gold))  # a gold answer of stored outputs may be a text
+        for text, gold in answers
+        if text and (n := read_integer(text)) is not None
     ]
     if grader == "strict" and errors:
         metrics["mean absolute error"] = Metric(values=tuple(map(float, errors)), share=False)

@@ -366,11 +366,11 @@ def test_stored_outputs_may_bring_their_gold_answers(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": "test/0"}', 'p.jsonl, row 1: expected {"id": …, "output": text}'),
-        ('{"id": "test/0", "output": 3}', "row 1: expected"),
+        ('{"id": "test/0"}', "name it with --output-key; columns: id"),
+        ('{"id": "test/0", "output": {}}', "row 1: 'output' is no text, but '{}'"),
         ('{"id": "test/99", "output": ""}', "row 1: no sample 'test/99' in the data"),
         ('{"id": "test/0", "output": "", "answer": ""}', "gold answer '' is not an option"),
-        ("nothing", "p.jsonl, line 1: not JSON"),
+        ("nothing", "line 1: not JSON"),
     ],
 )
 def test_the_error_names_a_prediction_that_cannot_be_graded(
@@ -379,7 +379,9 @@ def test_the_error_names_a_prediction_that_cannot_be_graded(
     write_raw(tmp_path / "raw")
     (tmp_path / "p.jsonl").write_text(line + "\n")
     data = [] if "answer" in line else ["--data", "raw"]
-    assert main(["score", TASK, "--predictions", "p.jsonl", *data]) == 1
+    assert main(["score", TASK, "--predictions", "p.jsonl", *data]) == (
+        1 if "option" in message else 2
+    )
     assert message in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Rows of tables: parquet, arrow, jsonl, json and csv. A row that cannot be read is yielded as such; the next one follows."""
+"""Rows of tables: parquet, arrow, jsonl, json, csv, tsv and xlsx. A row that cannot be read is yielded as such; the next one follows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any, BinaryIO
 
 from vlrft.data.arrow_tables import read_arrow, read_parquet
 from vlrft.data.cells import Cells, UnreadableRows
+from vlrft.data.excel_tables import read_excel
 from vlrft.schema import DataError
 
-SUFFIXES = (".parquet", ".arrow", ".jsonl", ".json", ".csv")
+SUFFIXES = (".parquet", ".arrow", ".jsonl", ".json", ".csv", ".tsv", ".xlsx")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 MAX_LINE = 64 << 20  # bytes of a line of jsonl
 MAX_CELL = 10_000_000  # characters of a cell of csv
 MAX_TABLE = 2 << 30  # bytes of a csv or json table, which is read whole
@@ -29,8 +31,10 @@ def read_table(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
         yield from (read_parquet if suffix == ".parquet" else read_arrow)(file, name)
     elif suffix == ".jsonl":
         yield from _jsonl_rows(file, name)
-    elif suffix == ".csv":
-        yield from _csv_rows(read_limited(file, name, MAX_TABLE), name)
+    elif suffix == ".xlsx":
+        yield from read_excel(file, name)
+    elif suffix in DELIMITERS:
+        yield from _csv_rows(read_limited(file, name, MAX_TABLE), name, DELIMITERS[suffix])
     elif suffix == ".json":
         yield from _json_rows(read_limited(file, name, MAX_TABLE), name)
     else:
@@ -106,13 +110,13 @@ def _json_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
             yield UnreadableRows(place=f"{name}, item {k}", why=why)
 
 
-def _csv_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
-    """A row may have fewer cells than there are columns, but not more: its text has a comma that is not quoted."""
+def _csv_rows(content: bytes, name: str, delimiter: str = ",") -> Iterator[Cells | UnreadableRows]:
+    """A row may have fewer cells than there are columns, but not more: its text has a delimiter that is not quoted."""
     csv.field_size_limit(
         MAX_TABLE
     )  # of the process; a reader that stops within a cell would misread all further rows
     text = content.decode("utf-8-sig", "surrogateescape")
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     columns = next(reader, [])
     if not _is_unicode(columns):
         raise DataError(f"{name}: not UTF-8")
@@ -126,22 +130,24 @@ def _csv_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
         except StopIteration:
             return
         except csv.Error as e:
-            yield UnreadableRows(place=where, why=f"not csv ({e})")
+            yield UnreadableRows(place=where, why=f"not {PurePosixPath(name).suffix[1:]} ({e})")
             continue
         if not cells:
             continue
-        if why := _csv_problem(cells, columns):
+        if why := _csv_problem(cells, columns, delimiter):
             yield UnreadableRows(place=where, why=why)
             continue
         missing = [None] * (len(columns) - len(cells))
         yield dict(zip(columns, [*cells, *missing], strict=False))
 
 
-def _csv_problem(cells: list[str], columns: list[str]) -> str:
+def _csv_problem(cells: list[str], columns: list[str], delimiter: str) -> str:
     if any(len(cell) > MAX_CELL for cell in cells):
         return f"a cell of more than {MAX_CELL:,} characters"
     if any(cells[len(columns) :]):
-        return f"{len(cells)} cells for {len(columns)} columns; quote texts that contain commas"
+        return (
+            f"{len(cells)} cells for {len(columns)} columns; quote texts that contain {delimiter!r}"
+        )
     return "" if _is_unicode(cells) else "not UTF-8"
 
 

@@ -9,6 +9,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × PluginError        (LookupError)         a task, reward or reference cannot be found or loaded; exit code 2
       × DataError          (ValueError)          a row, an image, a gold answer or a stored file cannot be used
         + StoredFileError                        a file that vlrft wrote has been changed; exit code 2
+        + OutputsError                           stored outputs have rows that cannot be read; exit code 2
       × RewardError        (ValueError)          a reward function raised or returned no finite number
       × EnvError           (RuntimeError)        an environment raised, hung or died
       × WorkerError        (RuntimeError)        a call in a worker process gave no result
@@ -82,6 +83,12 @@ class DataError(VlrftError, ValueError):
 class StoredFileError(DataError):
     """A file of a run or of an evaluation that is not as vlrft wrote it; names the file and the line, and says what to
     do."""
+
+    exit_code = 2
+
+
+class OutputsError(DataError):
+    """A file of stored outputs with rows that cannot be read; lists them, a line each."""
 
     exit_code = 2
 

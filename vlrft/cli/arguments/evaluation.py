@@ -52,7 +52,17 @@ def add_evaluation(add: AddCommand) -> None:
         type=path_argument,
         required=True,
         metavar="ROWS",
-        help='outputs, one row each: {"id", "output"}, with "answer" when the data are not here',
+        help='outputs: rows {"id", "output"}, with "answer" when the data are not here; lmms-eval\'s samples, '
+        "VLMEvalKit's tables, R1-V's results; jsonl, json, csv, tsv, parquet, xlsx",
+    )
+    for part in ("id", "output", "answer"):
+        score.add_argument(
+            f"--{part}-key", metavar="COLUMN", help=f"column of the {part} (default: found by name)"
+        )
+    score.add_argument(
+        "--untagged",
+        action="store_true",
+        help="the whole output, thinking aside, is the answer: models that were not asked for <answer> tags",
     )
     score.add_argument("--data", metavar="PATH", help="the task's data, as options.data")
     score.add_argument("--split", default="test", help="split of the samples (default: test)")

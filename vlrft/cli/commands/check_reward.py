@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vlrft.cli.commands.score import read_predictions
 from vlrft.config import RewardConfig
 from vlrft.config.load import task_config
+from vlrft.evaluation.outputs.read import read_outputs
 from vlrft.grading import read_answer
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     (reward,) = load_rewards({args.reward: RewardConfig(completions=args.completions)})
     outputs: list[tuple[int, str]] = []
     if args.predictions is not None:
-        samples, outputs = read_outputs(args.predictions, loaded, samples)
+        samples, outputs = match_outputs(args.predictions, loaded, samples)
     prober = Prober(reward, gold_completions(loaded, samples), args.time_limit)
     verdict = Verdict(prober.run(outputs))
     if args.json:
@@ -50,14 +50,14 @@ def gold_completions(loaded: LoadedTask, samples: Sequence[Sample]) -> GoldCompl
     return GoldCompletions(samples=samples, texts=texts, answers=answers)
 
 
-def read_outputs(
+def match_outputs(
     path: Path, loaded: LoadedTask, samples: list[Sample]
 ) -> tuple[list[Sample], list[tuple[int, str]]]:
     """The samples, with those that the stored outputs answer appended, and each output with the index of its sample.
 
     Raises DataError when no output is of a sample of this split.
     """
-    rows = [(str(row["id"]), str(row["output"])) for row in read_predictions(path)]
+    rows = [(row.id, row.output) for row in read_outputs(path).rows]
     missing = {name for name, _ in rows} - {sample.id for sample in samples}
     others = (loaded.samples[k] for k in range(len(samples), len(loaded.samples)) if missing)
     samples = [*samples, *(sample for sample in others if sample.id in missing)]

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from vlrft.cli.outputs import claim_file, refuse_foreign_records
 from vlrft.config.load import task_config
-from vlrft.data import RowSamples, open_source
 from vlrft.data.atomic import draft_path
-from vlrft.evaluation.evaluate import EVAL_CHUNK, compute_metrics
+from vlrft.evaluation.evaluate import compute_metrics
+from vlrft.evaluation.outputs.columns import Keys, OutputRow
+from vlrft.evaluation.outputs.read import read_outputs
 from vlrft.evaluation.result_files import (
     missing_metrics,
     table,
     write_records,
     write_results,
 )
+from vlrft.evaluation.score import complete, grade_outputs, match_samples
 from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
-from vlrft.schema import DataError, Record, Sample, Task
+from vlrft.schema import DataError, Record
 from vlrft.schema.errors import ConfigError
-from vlrft.scoring.graders import Graders
 
 
 def run(args: argparse.Namespace) -> None:
@@ -37,10 +36,18 @@ def run(args: argparse.Namespace) -> None:
     claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
     stored = None if args.json is None else refuse_foreign_records(args.json)
     claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)
-    rows = list(read_predictions(args.predictions))
-    loaded = load_if_needed(args, rows)
-    samples = select_samples(loaded, rows) if loaded is not None else {}
-    records: Sequence[Record] = tuple(grade(task, rows, samples, args.predictions))
+    keys = Keys(id=args.id_key, output=args.output_key, answer=args.answer_key)
+    outputs = read_outputs(args.predictions, keys)
+    print(
+        f"vlrft: {args.predictions}: {len(outputs.rows)} outputs, {outputs.form}", file=sys.stderr
+    )
+    loaded = load_if_needed(args, outputs.rows)
+    matched = match_samples(outputs.rows, loaded, args.split, str(args.predictions))
+    for note in matched.notes:
+        print(f"vlrft: {note}", file=sys.stderr)
+    records: Sequence[Record] = tuple(
+        grade_outputs(task, outputs.rows, matched.samples, untagged=args.untagged)
+    )
     if loaded is not None:
         records = complete(loaded, records)
     evaluation = compute_metrics(task, records)
@@ -60,80 +67,11 @@ def run(args: argparse.Namespace) -> None:
         write_results(args.json, evaluation, graders, **about)
 
 
-def read_predictions(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows `{"id", "output"}`; for samples that are not loaded also `answer` (or `ground_truth`) and `tags`.
-
-    Raises DataError.
-    """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    for number, row in enumerate(open_source(path).rows("predictions"), 1):
-        wrong = [k for k in ("id", "output") if not isinstance(row.get(k), str | int)]
-        if wrong or not isinstance(row["output"], str):
-            raise DataError(
-                f'{path}, row {number}: expected {{"id": …, "output": text}}, got {str(dict(row))[:80]}'
-            )
-        gold = {"answer": row["ground_truth"]} if "ground_truth" in row else {}
-        yield {**gold, **row}
-
-
-def load_if_needed(args: argparse.Namespace, rows: list[Mapping[str, Any]]) -> LoadedTask | None:
+def load_if_needed(args: argparse.Namespace, rows: Sequence[OutputRow]) -> LoadedTask | None:
     """The task with its samples; None when every row has its own gold answer and --data is not given."""
     overrides = list(args.overrides)
     if args.data is not None:
         overrides.append(f"options.data={args.data}")
-    elif rows and all("answer" in row for row in rows):
+    elif all(row.answer is not None for row in rows):
         return None
     return load_task(task_config(args.task, overrides), args.split)
-
-
-def select_samples(loaded: LoadedTask, rows: list[Mapping[str, Any]]) -> Mapping[str, Sample]:
-    """The samples that the rows answer, by id."""
-    ids = {str(row["id"]) for row in rows}
-    samples = {sample.id: sample for sample in without_images(loaded) if sample.id in ids}
-    if absent := len(loaded.samples) - len(samples):
-        print(f"vlrft: {absent} of {len(loaded.samples)} samples have no output", file=sys.stderr)
-    return samples
-
-
-def without_images(loaded: LoadedTask) -> Iterable[Sample]:
-    """The samples, without opening their images where that is possible."""
-    samples = loaded.samples
-    return samples.without_images() if isinstance(samples, RowSamples) else samples
-
-
-def complete(loaded: LoadedTask, records: Sequence[Record]) -> Sequence[Record]:
-    """The records completed as in `vlrft eval`, some samples at a time, so that few images are open at once."""
-    if loaded.complete is None:
-        return records
-    records_of: dict[str, list[int]] = {}  # sample id -> indices of its records
-    for k, record in enumerate(records):
-        records_of.setdefault(record.id, []).append(k)
-    completed = list(records)
-    answered = [k for k, sample in enumerate(without_images(loaded)) if sample.id in records_of]
-    for start in range(0, len(answered), EVAL_CHUNK):
-        chunk = [loaded.samples[k] for k in answered[start : start + EVAL_CHUNK]]
-        indices = [k for sample in chunk for k in records_of[sample.id]]
-        parts = loaded.complete_records(chunk, [records[k] for k in indices])
-        for k, record in zip(indices, parts, strict=True):
-            completed[k] = record
-    return completed
-
-
-def grade(
-    task: Task, rows: list[Mapping[str, Any]], samples: Mapping[str, Sample], path: Path
-) -> Iterator[Record]:
-    """A record for each row. `path`: of the rows. Raises DataError for a row without sample and gold answer."""
-    graders = Graders.of(task)
-    for number, row in enumerate(rows, 1):
-        name = str(row["id"])
-        sample = samples.get(name)
-        if sample is None:
-            if "answer" not in row:
-                raise DataError(
-                    f'{path}, row {number}: no sample {name!r} in the data; give its gold answer as "answer"'
-                )
-            tags: Mapping[str, str] = row.get("tags") or {}
-            info: Mapping[str, Any] = row.get("info") or {}
-            sample = Sample(id=name, messages=(), answer=row["answer"], tags=tags, info=info)
-        yield graders.record(sample, row["output"])
