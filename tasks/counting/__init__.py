@@ -13,8 +13,11 @@ from typing import Any, ClassVar, Literal
 from vlrft.data import (
     Dataset,
     Defect,
+    Layout,
+    Layouts,
     Row,
     Source,
+    has_tables,
     read_prompt,
     read_qa_rows,
     split_at_images,
@@ -37,10 +40,16 @@ class Options:
     prompt: Literal["clean", "released"] = "clean"
 
 
-def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    released = any("test200" in name for name in source.names())
-    table = "test200" if split == "test" and released else None
-    return read_qa_rows(source, split, table=table, answer=read_number, images_required=True)
+def _read_test200(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    return read_qa_rows(source, split, table="test200", answer=read_number, images_required=True)
+
+
+def _has_test200(source: Source, split: str, options: Options) -> bool:
+    return any("test200" in name for name in source.names())
+
+
+def _read_table(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    return read_qa_rows(source, split, answer=read_number, images_required=True)
 
 
 def read_number(cells: Mapping[str, Any]) -> int:
@@ -53,6 +62,24 @@ def read_number(cells: Mapping[str, Any]) -> int:
     if number is None:
         raise ValueError(f"gold answer {cell!r} is not a whole number")
     return number
+
+
+LAYOUTS = Layouts(
+    (
+        Layout(
+            name="superclevr_test200_counting_problems.jsonl of R1-V's repository (src/eval/prompts/) next to SuperCLEVR's "
+            "images/*.png",
+            found=_has_test200,
+            read=_read_test200,
+            splits=("test",),
+        ),
+        Layout(
+            name="tables with image, problem and solution (the hub's leonardPKU/clevr_cogen_a_train: data/train-*.parquet)",
+            found=has_tables,
+            read=_read_table,
+        ),
+    )
+)
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -80,7 +107,7 @@ task = Task(
     doc="Counting: how many things a picture shows (CLEVR train, 200 SuperCLEVR questions test).",
     options=Options,
     splits=("train", "test"),
-    load=Dataset(read=read, sample=sample, sources={"train": "leonardPKU/clevr_cogen_a_train"}),
+    load=Dataset(read=LAYOUTS, sample=sample, sources={"train": "leonardPKU/clevr_cogen_a_train"}),
     rewards={"count": 1.0, "format": 1.0},
     graders={"strict": ("count",), "official": ("count.r1v_eval",)},
     metrics=metrics,

@@ -1,7 +1,8 @@
 """Geometry3K: plane geometry with a diagram, numbers and surds as answers (2,101 train, 601 test).
 
-Raw forms: the hub's `hiyouga/geometry3k` (images, problem with `<image>`, answer), and InterGPS' folders `SPLIT/NUMBER/`
-with data.json and img_diagram.png, whose gold answer is the value of the right choice.
+Raw forms: the hub's `hiyouga/geometry3k` (images, problem with `<image>`, answer; since 2025 also id, choices and
+ground_truth, the letter of the right choice), and InterGPS' folders `SPLIT/NUMBER/` with data.json and img_diagram.png. The
+gold answer is always the value of the right choice: the prompt lists no choices.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from typing import Any, ClassVar, Literal
 from vlrft.data import (
     Dataset,
     Defect,
+    Layout,
+    Layouts,
     Row,
     Source,
+    has_tables,
     parse_json,
     parse_picture,
     read_file,
@@ -24,6 +28,7 @@ from vlrft.data import (
     read_qa_rows,
     read_row,
     split_at_images,
+    strip_answer_tag,
     user_sample,
 )
 from vlrft.schema import Sample, Task
@@ -43,22 +48,36 @@ class Options:
     """released: asks for a box (EasyR1, GMPO); clean: for an answer tag."""
 
 
-def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    """The rows of InterGPS' folders if the source has them, else of a table."""
-    folders = [n for n in source.names() if n.endswith("/data.json") and _is_of_split(n, split)]
-    return (
-        _read_folders(source, split, folders)
-        if folders
-        else read_qa_rows(source, split, images_required=True)
-    )
+def _has_folders(source: Source, split: str, options: Options) -> bool:
+    return bool(_folders(source, split))
 
 
-def _is_of_split(name: str, split: str) -> bool:
-    folders = {"validation", "val"} if split == "validation" else {split}
-    return PurePosixPath(name).parent.parent.name in folders
+def _folders(source: Source, split: str) -> list[str]:
+    names = {"validation", "val"} if split == "validation" else {split}
+    paths = [PurePosixPath(n) for n in source.names() if n.endswith("/data.json")]
+    return [path.as_posix() for path in paths if path.parent.parent.name in names]
 
 
-def _read_folders(source: Source, split: str, names: list[str]) -> Iterator[Row | Defect]:
+def _read_table(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    return read_qa_rows(source, split, answer=_gold_value, images_required=True)
+
+
+def _gold_value(cells: Mapping[str, Any]) -> Any:
+    """The value that is asked for: the column `answer`; `ground_truth` has the letter of the right choice. Raises KeyError
+    without either."""
+    if cells.get("answer") is not None:
+        return strip_answer_tag(cells["answer"])
+    if cells.get("ground_truth") is not None and cells.get("choices"):
+        return right_choice({"answer": cells["ground_truth"], "choices": cells["choices"]})
+    for column in ("solution", "ground_truth"):
+        if cells.get(column) is not None:
+            return strip_answer_tag(cells[column])
+    raise KeyError("answer")
+
+
+def _read_folders(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
+    names = _folders(source, split)
+
     def read(name: str, folder: PurePosixPath, number: str) -> Row:
         cells = parse_json(read_file(source, name).decode("utf-8"), name)
         return Row(
@@ -83,6 +102,22 @@ def right_choice(cells: Mapping[str, Any]) -> str:
     return str(choices["ABCDEFGH".index(letter)])
 
 
+LAYOUTS = Layouts(
+    (
+        Layout(
+            name="SPLIT/NUMBER/data.json and img_diagram.png (InterGPS' data/geometry3k)",
+            found=_has_folders,
+            read=_read_folders,
+        ),
+        Layout(
+            name="tables with images, problem and answer (the hub's hiyouga/geometry3k: data/SPLIT-*.parquet)",
+            found=has_tables,
+            read=_read_table,
+        ),
+    )
+)
+
+
 def sample(row: Row, options: Options) -> Sample:
     question = row.question if MARK in row.question else MARK * len(row.pictures) + row.question
     text = read_prompt(__file__, options.prompt).replace("{question}", question)
@@ -102,7 +137,7 @@ task = Task(
     options=Options,
     splits=("train", "validation", "test"),
     load=Dataset(
-        read=read,
+        read=LAYOUTS,
         sample=sample,
         sources=dict.fromkeys(("train", "validation", "test"), "hiyouga/geometry3k"),
     ),

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import ClassVar, Literal
 
 from vlrft.data import (
     Dataset,
     Defect,
+    Layout,
+    Layouts,
     Row,
     Source,
+    has_tables,
     read_prompt,
     read_qa_rows,
     split_at_images,
@@ -35,8 +39,31 @@ class Options:
     prompt: Literal["clean", "released"] = "clean"
 
 
-def read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    return read_qa_rows(source, split, images_required=True)
+def _read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    columns = ("solution", "ground_truth", "answer")
+    table = "geoqa_test_prompts" if _has_prompts(source, split, options) else None
+    return read_qa_rows(source, split, table=table, gold=columns, images_required=True)
+
+
+def _has_prompts(source: Source, split: str, options: Options) -> bool:
+    return any(PurePosixPath(name).name == "geoqa_test_prompts.jsonl" for name in source.names())
+
+
+LAYOUTS = Layouts(
+    (
+        Layout(
+            name="geoqa_test_prompts.jsonl of R1-V's repository (src/eval/prompts/) next to Geo170K's images/test/*.png",
+            found=_has_prompts,
+            read=_read,
+            splits=("test",),
+        ),
+        Layout(
+            name="tables with image, problem and solution (the hub's leonardPKU/GEOQA_R1V_Train_8K: data/train-*.parquet)",
+            found=has_tables,
+            read=_read,
+        ),
+    )
+)
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -50,7 +77,7 @@ task = Task(
     doc="GeoQA: plane geometry with a diagram, free-form answers (8K train, 754 test).",
     options=Options,
     splits=("train", "test"),
-    load=Dataset(read=read, sample=sample, sources={"train": "leonardPKU/GEOQA_R1V_Train_8K"}),
+    load=Dataset(read=LAYOUTS, sample=sample, sources={"train": "leonardPKU/GEOQA_R1V_Train_8K"}),
     rewards={"math_answer": 1.0, "format": 1.0},
     graders={"strict": ("math_answer",), "official": ("math_answer.r1v_eval",)},
     gold=lambda s: f"<think></think><answer>{s.answer}</answer>",

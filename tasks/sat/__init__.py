@@ -2,11 +2,14 @@
 
 Raw forms: SAT's `SAT_train.parquet` (image_bytes, question, answers, correct_answer), of which the first 15,000 rows are
 used, without those that have more than one image; and CV-Bench's `test_2d` and `test_3d` parquet (idx, task, image,
-question, choices, answer, prompt, source). The released training question asks for the words of the option, CV-Bench's for
-its letter; the clean prompt always asks for the letter. `form: base` is plain text for a model without chat training, and
-ends with the opened thinking tag. The released base prompts and the released chat prompt of training have a literal
-`<image>` after the image, as the original does. SAT's options are shuffled with `seed`; the original shuffles without a
-seed. Prepare SAT before training: reading its parquet keeps every image in memory.
+question, choices, answer, prompt, source), of which the jsonl files with the same names are copies without images. SAT's own
+test (`SAT_test.parquet`: 150 questions about photographs, most of them about two) is evaluated with `options.data` at SAT.
+
+The released training question asks for the words of the option, CV-Bench's for its letter; the clean prompt always asks for
+the letter. `form: base` is plain text for a model without chat training, and ends with the opened thinking tag. The released
+base prompts and the released chat prompt of training have a literal `<image>` after the image, as the original does. SAT's
+options are shuffled with `seed`; the original shuffles without a seed. Prepare SAT before training: reading its parquet
+keeps every image in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from vlrft.grading.metrics import accuracy, accuracy_by_tag, macro_accuracy
 from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
 
 from .metrics import cvbench
-from .rows import KINDS, Options, read
+from .rows import KINDS, LAYOUTS, Options
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -39,7 +42,9 @@ def sample(row: Row, options: Options) -> Sample:
     lettered = "\n".join(f"({a}) {text}" for a, text in zip(ascii_uppercase, choices, strict=False))
     text = fill_prompt(read_prompt(__file__, name), options=lettered, question=question)
     literal = "<image>" if base and released else ""
-    message = Message(role="plain" if base else "user", content=(IMAGE, literal + text))
+    message = Message(
+        role="plain" if base else "user", content=(*[IMAGE] * len(row.pictures), literal + text)
+    )
     return Sample(
         id=row.id,
         messages=(message,),
@@ -68,6 +73,7 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
         metrics |= {name: kinds[name] for name in KINDS if name in kinds}
         metrics["task_macro"] = macro_accuracy(records, grader, "kind")
         metrics["cvbench"] = cvbench(records, grader)
+    metrics |= accuracy_by_tag(records, grader, "question type")  # of SAT's own test
     return metrics
 
 
@@ -84,7 +90,7 @@ task = Task(
     options=Options,
     splits=("train", "test"),
     load=Dataset(
-        read=read, sample=sample, sources={"train": "array/SAT", "test": "nyu-visionx/CV-Bench"}
+        read=LAYOUTS, sample=sample, sources={"train": "array/SAT", "test": "nyu-visionx/CV-Bench"}
     ),
     rewards={"choice": 1.0, "format": 1.0},
     graders={"strict": ("choice",), "official": ("choice.cvbench",)},

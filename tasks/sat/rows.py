@@ -1,4 +1,4 @@
-"""The rows of SAT and of CV-Bench."""
+"""The rows of SAT and of CV-Bench, and the layouts in which both are published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Cells, Defect, Row, Source, number_rows, parse_picture, read_row, row_name
+from vlrft.data import (
+    Cells,
+    Defect,
+    Layout,
+    Layouts,
+    PictureFinder,
+    Row,
+    Source,
+    has_tables,
+    number_rows,
+    parse_picture,
+    read_row,
+    row_name,
+)
 from vlrft.schema import DataError
 from vlrft.schema.ranges import Positive, Seed
 
@@ -31,57 +44,85 @@ class Options:
     rows: Positive | None = 15_000
     """The number of SAT's first rows, including those with two images; None: all. Used when the data are prepared: a
     prepared folder keeps its rows, whatever is set here later."""
+    images: Literal["one", "any"] = "one"
+    """one: rows of SAT with two images are left out, as published; any: they are used. SAT's own test is always whole."""
     seed: Seed = 0
     """Shuffles SAT's options, of which the right one comes first in the raw data. Used when the data are prepared: a
     prepared folder keeps its order, whatever is set here later."""
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """The rows of a split, in the file's order."""
+    """The rows of a split, in the file's order. A row of SAT is told by its column `correct_answer`."""
     limit = options.rows if split == "train" else None
+    finder = PictureFinder(source, split)
+    names: set[str] = set()
     for number, cells in number_rows(source.rows(split)):
         if limit is not None and number >= limit:
             return
         name = row_name(cells, "idx", f"{split}/{number}")
-        yield read_row(name, partial(_read_row, cells, source, split, name, options.seed))
+        if split == "train" or "correct_answer" in cells:
+            yield read_row(name, partial(_read_sat, cells, source, split, name, options))
+            continue
+        if name in names:  # the index may begin again in the second of two tables
+            name = f"{row_name(cells, 'type', 'again')}/{name}"
+        names.add(name)
+        yield read_row(name, partial(_read_cvbench, cells, finder, f"cvbench/{name}"))
 
 
-def _read_row(cells: Cells, source: Source, split: str, name: str, seed: int) -> Row | Defect:
-    if split == "test":
-        return _read_cvbench(cells, source, f"cvbench/{name}")
-    return _read_sat(cells, source, name, seed)
+LAYOUTS = Layouts(
+    (
+        Layout(
+            name="test_2d and test_3d tables with idx, task, image, question, choices and answer, or test.parquet (the hub's "
+            "nyu-visionx/CV-Bench; with jsonl alone also img/, which its build_img.py makes), or SAT_test.parquet",
+            found=has_tables,
+            read=read,
+            splits=("test",),
+        ),
+        Layout(
+            name="SAT_train.parquet with image_bytes, question, answers and correct_answer (the hub's array/SAT)",
+            found=has_tables,
+            read=read,
+            splits=("train",),
+        ),
+    )
+)
 
 
-def _read_sat(cells: Cells, source: Source, name: str, seed: int) -> Row | Defect:
+def _read_sat(
+    cells: Cells, source: Source, split: str, name: str, options: Options
+) -> Row | Defect:
     images = cells["image_bytes"]
     images = list(images) if isinstance(images, list | tuple) else [images]
-    if len(images) > 1:
+    if len(images) > 1 and split == "train" and options.images == "one":
         return Defect(id=name, reason="more than one image", intended=True)
     choices = _parse_list(cells["answers"])
     answer = _one_line(cells["correct_answer"])
-    random.Random(f"sat {seed} {name}").shuffle(choices)
+    random.Random(f"sat {options.seed} {name}").shuffle(choices)
     _check_options(choices, answer)
+    kind = cells.get("question_type") if split == "test" else None
     return Row(
         id=name,
         question=_one_line(cells["question"]),
         answer=answer,
-        pictures=(parse_picture(images[0] if images else None, source, name),),
-        info={"split": "train", "choices": choices},
+        pictures=tuple(parse_picture(image, source, name) for image in images or [None]),
+        tags={} if kind is None else {"question type": _one_line(kind)},
+        info={"split": "train", "choices": choices},  # its own test is asked as its training
     )
 
 
-def _read_cvbench(cells: Cells, source: Source, name: str) -> Row:
+def _read_cvbench(cells: Cells, finder: PictureFinder, name: str) -> Row:
     choices = _parse_list(cells["choices"])
     letter = str(cells["answer"]).strip().strip("()")
     if letter not in LETTERS[: len(choices)] or len(letter) != 1:
         raise DataError(f"answer {cells['answer']!r} is none of {len(choices)} options")
     answer = choices[LETTERS.index(letter)]
     _check_options(choices, answer)
+    image = cells["image"] if cells.get("image") is not None else cells["filename"]
     return Row(
         id=name,
         question=_one_line(cells["question"]),
         answer=answer,
-        pictures=(parse_picture(cells["image"], source, name),),
+        pictures=(finder.find(image, name),),
         tags={"kind": str(cells["task"]), "source": str(cells["source"])},
         info={"split": "test", "choices": choices, "prompt": str(cells["prompt"])},
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from vlrft.tasks.sat.metrics import cvbench
+from vlrft.tasks.sat.metrics import cvbench as cvbench_score
 
-from tests.fixtures.makers.sat import BENCH, make
+from tests.fixtures.makers._pictures import encode, things
+from tests.fixtures.makers._tables import write_bytes, write_jsonl, write_parquet
+from tests.fixtures.makers.sat import BENCH, cvbench, make, sat_row
 from tests.fixtures.qwen_tokenizer import ASSISTANT, PICTURE, SYSTEM, USER, needs_qwen, render
 from tests.tasks.loaded import (
     assert_gold_earns_all,
@@ -18,7 +20,7 @@ from tests.tasks.loaded import (
 )
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
-from vlrft.schema import Record
+from vlrft.schema import IMAGE, Record
 from vlrft.scoring.graders import Graders
 
 BASE = (
@@ -177,8 +179,60 @@ def test_the_cvbench_score_weights_sources_not_items() -> None:
         Record(id=str(k), output="", grades={"strict": grade}, tags={"source": source})
         for k, (source, grade) in enumerate(rows)
     ]
-    metrics = cvbench(records, "strict")
+    metrics = cvbench_score(records, "strict")
     assert metrics.aggregate is not None
     assert metrics.aggregate(range(6)) == 0.5
     assert metrics.aggregate([0, 1]) == 1.0
     assert len(BENCH) == 4
+
+
+def test_an_index_that_begins_again_in_the_second_table_keeps_every_question(
+    data: Path, tmp_path: Path
+) -> None:
+    rows = [cvbench(k) for k in range(4)]
+    for row in rows[2:]:
+        row["idx"] -= 2
+    for part, some in (("2d", rows[:2]), ("3d", rows[2:])):
+        write_parquet(tmp_path / f"raw/test_{part}.parquet", some)
+        twins = [{k: v for k, v in row.items() if k != "image"} for row in some]
+        write_jsonl(tmp_path / f"raw/test_{part}.jsonl", twins)
+    prepare("sat", tmp_path / "raw", tmp_path / "out", "--split", "test")
+    samples = load_samples("sat", "test", tmp_path / "out")
+    assert [s.id for s in samples] == ["cvbench/0", "cvbench/1", "cvbench/3D/0", "cvbench/3D/1"]
+    raw = load_samples("sat", "test", data / "raw")
+    assert [s.messages for s in samples] == [s.messages for s in raw]
+
+
+def test_jsonl_alone_takes_its_pictures_from_the_folder_of_build_img(tmp_path: Path) -> None:
+    """`filename` is a name below img/2D/TASK or img/3D/TASK."""
+    row = cvbench(0)
+    picture = row.pop("image")["bytes"]
+    write_jsonl(tmp_path / "test_2d.jsonl", [row | {"filename": "img/2D/count/ade20k_10.png"}])
+    write_bytes(tmp_path / "img/2D/count/ade20k_10.png", picture)
+    (sample,) = load_samples("sat", "test", tmp_path)
+    assert sample.images[0].size == (160, 120)
+
+
+def test_the_own_test_of_sat_asks_about_both_pictures(tmp_path: Path) -> None:
+    pictures = [encode(things(k + 2, k), "JPEG") for k in range(2)]
+    rows = [
+        sat_row(pictures[0], "Which is closer?", ["chair", "lamp"]) | {"question_type": "other"},
+        sat_row(pictures[0], "How did the camera move?", ["left", "right"])
+        | {"image_bytes": pictures, "question_type": "ego_movement"},
+    ]
+    for name in ("train", "test"):
+        write_parquet(tmp_path / f"SAT_{name}.parquet", rows)
+    one, two = load_samples("sat", "test", tmp_path)
+    assert (len(one.images), len(two.images)) == (1, 2)
+    assert two.messages[0].content.count(IMAGE) == 2
+    assert_gold_earns_all("sat", [one, two])
+    assert len(load_samples("sat", "train", tmp_path)) == 1
+    assert len(load_samples("sat", "train", tmp_path, images="any")) == 2
+    graders = Graders.of(find_task("sat"))
+    records = [graders.record(s, "<answer>chair</answer>") for s in (one, two)]
+    scores = compute_metrics(find_task("sat"), records).graded["strict"]
+    assert {name: metric.score for name, metric in scores.items()} == {
+        "total": 0.5,
+        "other": 1.0,
+        "ego_movement": 0.0,
+    }

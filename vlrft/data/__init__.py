@@ -13,16 +13,17 @@ generate     the data of a task that generates its own
 from vlrft.data.cells import Cells, number_rows
 from vlrft.data.dataset import Dataset, RowSamples
 from vlrft.data.generate import generate
-from vlrft.data.layouts import Layout, Layouts, describe_files
+from vlrft.data.gold_columns import strip_answer_tag
+from vlrft.data.layouts import Layout, Layouts, describe_files, has_tables
 from vlrft.data.lazy_samples import LazySamples
 from vlrft.data.picture_cells import PictureFinder
 from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.prepare import PreparedSplit, prepare
 from vlrft.data.prepared import read_manifest
 from vlrft.data.prompt import fill_prompt, read_prompt, split_at_images, user_sample
-from vlrft.data.qa_rows import read_qa_rows, row_name, strip_answer_tag
+from vlrft.data.qa_rows import read_qa_rows, row_name
 from vlrft.data.row import Defect, Picture, Row, read_row
-from vlrft.data.source import Source, Subfolder, open_source
+from vlrft.data.source import Source, Subfolder, notes_of, open_source
 from vlrft.data.tables import parse_json
 from vlrft.vision.images import open_image
 
@@ -43,6 +44,8 @@ __all__ = [
     "describe_files",
     "fill_prompt",
     "generate",
+    "has_tables",
+    "notes_of",
     "number_rows",
     "open_image",
     "open_source",

@@ -15,7 +15,7 @@ from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
 from vlrft.data.source import Source, notes_of, open_source
 from vlrft.schema import IMAGE, DataError, Sample
-from vlrft.schema.errors import VlrftError
+from vlrft.schema.errors import MissingSplit, VlrftError
 from vlrft.schema.short_message import short_message
 
 
@@ -78,8 +78,13 @@ class Dataset:
     def source(self, split: str, options: Any) -> Source:
         sources = self.sources(options) if callable(self.sources) else self.sources
         if options.data is None and split not in sources:
-            raise DataError(f"the {split} split is not on the hub; give its place with data=PATH")
+            raise MissingSplit(
+                f"the {split} split is not on the hub; give its place with data=PATH{self._forms(split)}"
+            )
         return open_source(options.data or sources[split], unreadable=[])
+
+    def _forms(self, split: str) -> str:
+        return f": {self.read.forms(split)}" if isinstance(self.read, Layouts) else ""
 
     def explain(self, source: Source, split: str) -> str:
         """What was looked for and what is there, for the message of a split of which no row can be used."""

@@ -11,7 +11,7 @@ from typing import Any
 from vlrft.data.row import Defect, Row
 from vlrft.data.source import Folder, Source
 from vlrft.data.split_rows import find_tables
-from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
 
 MAX_ENTRIES = 8  # of a folder, in messages
 
@@ -38,17 +38,20 @@ class Layouts:
     layouts: Sequence[Layout]
 
     def __call__(self, source: Source, split: str, options: Any) -> Iterable[Row | Defect]:
-        """The rows as the first layout that is found reads them. Raises DataError, with what was looked for and what was
+        """The rows as the first layout that is found reads them. Raises MissingSplit, with what was looked for and what was
         found, where there is none."""
         for layout in self._of(split):
             if layout.found(source, split, options):
                 return layout.read(source, split, options)
-        raise DataError(f"{source.label}: no {split} split; {self.explain(source, split)}")
+        raise MissingSplit(f"{source.label}: no {split} split; {self.explain(source, split)}")
 
     def explain(self, source: Source, split: str) -> str:
         """The layouts that are looked for, and the files that are there, for the message of a split without rows."""
-        forms = "; ".join(f"({k}) {layout.name}" for k, layout in enumerate(self._of(split), 1))
-        return f"looked for {forms}; found {describe_files(source)}"
+        return f"looked for {self.forms(split)}; found {describe_files(source)}"
+
+    def forms(self, split: str) -> str:
+        """The names of the split's layouts, numbered."""
+        return "; ".join(f"({k}) {layout.name}" for k, layout in enumerate(self._of(split), 1))
 
     def _of(self, split: str) -> list[Layout]:
         return [layout for layout in self.layouts if not layout.splits or split in layout.splits]

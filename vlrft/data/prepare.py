@@ -44,13 +44,14 @@ def prepare(
     restart: bool = False,
     options: str = "",
     explain: Callable[[], str] = str,
+    notes: Sequence[str] = (),
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
     `check_sample` returns what is wrong with the sample of a row as `reason: detail`, or None. An interrupted run resumes
     after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages;
     `options`: what else the rows depend on; `explain`: what was looked for at the source, for the message of a split without
-    a row. Raises DataError if the folder has another task's data, or if no row can be
+    a row; `notes`: a list that has been filled once the rows are read, stored in the manifest. Raises DataError if the folder has another task's data, or if no row can be
     used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
     another process writes it.
     """
@@ -59,7 +60,7 @@ def prepare(
         origin = hashlib.sha256(f"{where}\0{options}".encode(errors="replace")).hexdigest()
         parts = [out / f"{split}{suffix}.part" for suffix in (".jsonl", ".defects.jsonl")]
         with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
-            return _prepare(rows, task, split, where, out, check_sample, restart, explain)
+            return _prepare(rows, task, split, where, out, check_sample, restart, explain, notes)
 
 
 def _prepare(
@@ -71,6 +72,7 @@ def _prepare(
     check_sample: Callable[[Row], str | None],
     restart: bool,
     explain: Callable[[], str],
+    notes: Sequence[str],
 ) -> PreparedSplit:
     manifest = _open_manifest(out, task)
     rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
@@ -115,6 +117,7 @@ def _prepare(
         "from": where,
         "defects": reasons,
         "vlrft": package_version(),
+        **({"notes": list(dict.fromkeys(notes))} if notes else {}),
     }
     # The manifest first: a killed call leaves no rows that are not listed, and its .part files are finished by the next.
     write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())

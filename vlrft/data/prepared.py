@@ -11,8 +11,9 @@ from typing import Any
 
 from vlrft.data.pictures import read_file
 from vlrft.data.row import Picture, Row
-from vlrft.data.source import Source
+from vlrft.data.source import Source, notes_of
 from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
 from vlrft.schema.short_message import first_line, short_message
 
 MANIFEST = "manifest.json"
@@ -38,7 +39,7 @@ class PreparedFolder:
         splits = self.manifest["splits"]
         if not isinstance(splits, Mapping) or split not in splits:
             prepared = ", ".join(splits) if isinstance(splits, Mapping) else ""
-            raise DataError(
+            raise MissingSplit(
                 f"{self.source.label}: the {split} split is not prepared; prepared are {prepared or 'none'}"
             )
         entry, table = splits[split], f"{split}.jsonl"
@@ -50,6 +51,7 @@ class PreparedFolder:
                 f"{self.source.label}: {table} is not the file that {MANIFEST} describes; prepare it again "
                 "with --overwrite"
             )
+        notes_of(self.source).extend(map(str, entry.get("notes", ())))
         for number, line in enumerate(self._lines(table), 1):
             if line.strip(b"\n"):
                 yield self._row(line, f"{self.source.label}: {table}, line {number}")

@@ -11,6 +11,7 @@ from vlrft.data.cells import Cells, TableRow, UnreadableRows
 from vlrft.data.row import Defect
 from vlrft.data.tables import SUFFIXES, read_table
 from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
 from vlrft.schema.short_message import short_message
 
 METADATA = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
@@ -96,7 +97,7 @@ def _tables(files: Files, split: str, notes: list[str], *, single: bool) -> list
     matches = find_tables(files, split, single=single)
     if not matches:
         tables = table_names(files)
-        raise DataError(
+        raise MissingSplit(
             f"{files.label}: no table of the {split} split; expected {split}.jsonl, {split}.parquet or "
             f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
         )

@@ -8,6 +8,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
         + FolderInUse                            another process writes the folder or the file
       × PluginError        (LookupError)         a task, reward or reference cannot be found or loaded; exit code 2
       × DataError          (ValueError)          a row, an image, a gold answer or a stored file cannot be used
+        + MissingSplit                           the data do not have a split
         + StoredFileError                        a file that vlrft wrote has been changed; exit code 2
         + OutputsError                           stored outputs have rows that cannot be read; exit code 2
       × RewardError        (ValueError)          a reward function raised or returned no finite number
@@ -78,6 +79,10 @@ class DataError(VlrftError, ValueError):
         """`defects`: a line for each of several rows, where the message counts them."""
         super().__init__(message)
         self.defects = tuple(defects)
+
+
+class MissingSplit(DataError):
+    """A split that the data do not have, or that is not prepared; names what was looked for and what is there."""
 
 
 class StoredFileError(DataError):

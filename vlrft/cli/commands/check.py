@@ -17,21 +17,32 @@ from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text, gold_turns, grade_gold_answer, walk
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, TrainingRow
+from vlrft.schema.errors import MissingSplit
 from vlrft.scoring.rewards import score
 from vlrft.vision.images import upright_rgb
 
+FEW = 4  # gold answers of which no two differ are odd
+MAX_ANSWER = 100  # characters
 SHOWN = 10  # lines of mistakes of a split
 
 
 def run(args: argparse.Namespace) -> int:
     config = task_config(args.task, args.overrides)
-    failures = 0
-    for number, split in enumerate(args.split or find_task(config.name).splits):
+    failures = checked = 0
+    missing: MissingSplit | None = None
+    for split in args.split or find_task(config.name).splits:
         try:
             loaded = load_task(config, split)
+        except MissingSplit as e:
+            missing = e
+            if args.split:
+                raise
+            print(f"{split}: not checked: {e}", file=sys.stderr)
+            continue
         except DataError as e:
             if not e.defects:
                 raise
+            checked += 1
             failures += len(e.defects)
             print(f"{split}: {e}", file=sys.stderr)
             print_some(e.defects)
@@ -43,15 +54,30 @@ def run(args: argparse.Namespace) -> int:
             f"{split}: {len(samples) - len(wrong)} of {len(samples)} gold answers earn full marks"
         )
         print_some(wrong)
+        for warning in find_warnings(loaded, args.limit):
+            print(f"warning: {split}: {warning}", file=sys.stderr)
         if note := note_spelled_tokens(loaded, args.limit):
             print(f"  {note}")
-        if number == 0:
+        checked += 1
+        if checked == 1:
             try:
                 show_prompt(loaded)
             except DataError:
                 if not wrong:
                     raise
+    if missing is not None and not checked:
+        raise missing
     return 1 if failures else 0
+
+
+def find_warnings(loaded: LoadedTask, limit: int | None) -> Iterator[str]:
+    """What was chosen or guessed when rows were read, and gold answers that are all alike."""
+    if not isinstance(loaded.samples, RowSamples):
+        return
+    yield from loaded.samples.notes
+    answers = [str(row.answer) for row in loaded.samples.rows[:limit]]
+    if loaded.task.env is None and len(answers) >= FEW and len(set(answers)) == 1:
+        yield f"all {len(answers)} gold answers are {answers[0][:MAX_ANSWER]!r}"
 
 
 def note_spelled_tokens(loaded: LoadedTask, limit: int | None) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 
 from vlrft.cli.outputs import claim_file
 from vlrft.config.load import task_config
-from vlrft.data import Dataset, Row, generate, prepare
+from vlrft.data import Dataset, Row, generate, notes_of, prepare
 from vlrft.data.claim import is_prepared
 from vlrft.data.dataset import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
@@ -69,6 +69,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 restart=args.overwrite,
                 options=repr(options),
                 explain=partial(task.load.explain, source, split),
+                notes=notes_of(source),
             )
         except DataError as e:
             if args.split:
@@ -80,8 +81,8 @@ def run_prepare(args: argparse.Namespace) -> None:
         print(f"{split}: {prepared.rows} rows{again}")
         for reason, count in prepared.defects.items():
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
-        if spelled.note:
-            print(f"  {spelled.note}")
+        for note in (*dict.fromkeys(notes_of(source)), *filter(None, (spelled.note,))):
+            print(f"  {note}")
     if not done:
         raise DataError(f"task {task.name}: no split could be prepared")
 
