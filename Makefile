@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DEMO := .venv/.demo
 # Two busy threads on a loaded machine spin on each other; passive waiting costs nothing when it is not.
 export OMP_WAIT_POLICY = PASSIVE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -10,7 +11,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -W error -m mkdocs build --strict --
 
 .PHONY: demo test check gpu docs build format clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/vlrft train configs/quickstart.yaml --out runs/demo --overwrite
 
 test: $(STAMP)
@@ -47,11 +48,16 @@ format: $(STAMP)
 clean:
 	rm -rf .venv dist runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+# The package and the one extra that the demo needs.
 # torch first and pinned: asked for together with the rest, a resolver may take another build of it.
-$(STAMP): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt torch
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,data,digits,docs,math,peft,tensorboard,text,trl]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[digits]"
+	touch $(DEMO)
+
+$(STAMP): $(DEMO)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,detection,digits,docs,excel,math,peft,tensorboard,text,trl]"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[deepspeed]" || echo "no deepspeed here: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[alfworld]" || echo "no alfworld here, which g++, cmake and make build: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt --no-deps dashscope  # carries the real Qwen tokenizer, for tests

@@ -21,7 +21,7 @@ NOT_LOCKED = {"all", "trackio", "wandb"}  # `all` names others; the trackers are
 HEADER = f"""\
 # The tested set with hashes, for Python {PYTHON} or later of 3.11. Made by .ci/lock.py; do not edit.
 # torch and torchvision are left out: their builds differ by accelerator and by index. Install with
-#   pip install -c constraints.txt torch && pip install --require-hashes --no-deps -r .ci/requirements.lock && pip install --no-deps -e .
+#   pip install -c constraints.txt torch torchvision && pip install --require-hashes --no-deps -r .ci/requirements.lock && pip install --no-deps -e .
 """
 
 

@@ -10,6 +10,9 @@ import pytest
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.testing.small_policies import CORPUS, Family, tiny_config
+from vlrft.vision.processor import prepare_torchvision
+
+prepare_torchvision()  # before a test imports peft, TRL or transformers' models by itself
 
 Tiny = Callable[[Family], Policy]
 

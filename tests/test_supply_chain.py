@@ -13,9 +13,10 @@ from packaging.utils import canonicalize_name
 tomllib = pytest.importorskip("tomllib", reason="in the standard library from Python 3.11 on")
 ROOT = Path(__file__).parent.parent
 NOT_IN_THE_LOCK = {
-    "torch",
-    "dashscope",
-}  # by build; only its tokenizer's file is used, without its dependencies
+    "torch",  # builds differ by accelerator and by index
+    "torchvision",
+    "dashscope",  # only its tokenizer's file is used, without its dependencies
+}
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 REQUIREMENTS = [

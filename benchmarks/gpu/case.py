@@ -15,6 +15,7 @@ from vlrft.policy.families.qwen2_vl import QWEN_VISION
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Message
+from vlrft.vision.processor import prepare_torchvision
 
 GROUP = 8
 CORPUS = ("Which class is this? Think first, then answer.",) * 8
@@ -51,6 +52,7 @@ SHAPES: dict[str, dict[str, dict[str, Any]]] = {
 
 def make_policy(shape: str, device: str, dtype: torch.dtype) -> Policy:
     """A policy of random weights of the shape, with a tokenizer of a few hundred tokens."""
+    prepare_torchvision()
     from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
     tokenizer = build_tokenizer(CORPUS, 400)

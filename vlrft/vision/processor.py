@@ -1,9 +1,12 @@
 """Imports of torchvision and of image processors, which work in each of torchvision's three states.
 
-- healthy: transformers uses it;
-- repaired: a CUDA build next to a CPU-only torch, whose import would fail and with it that of transformers' model classes;
-- absent: transformers falls back to the PIL image processor. There is no video processor then, so
-  `AutoProcessor` fails for these models; vlrft loads the image processor and the tokenizer only.
+- healthy: transformers chooses the image processor, which is torchvision's where the model has one;
+- repaired: a CUDA build next to a CPU-only torch, whose import would fail and with it that of transformers' model classes,
+  peft and TRL. It can be imported then, but its compiled operators are missing: images go through the PIL processor;
+- absent: images go through the PIL processor. There is no video processor then, so `AutoProcessor` fails for these
+  models; vlrft loads the image processor and the tokenizer only.
+
+The two processors' pixels differ by at most one of 256 levels.
 """
 
 from __future__ import annotations
@@ -21,13 +24,20 @@ import torch
 # would be taken for broken, and its operators declared twice, which ends the process.
 LIBRARIES = ("_C.so", "_C_stable.so")
 
+State = Literal["healthy", "repaired", "absent"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Torchvision:
     """The state of torchvision. `declared` holds the operators of a repair, which exist as long as it does."""
 
-    state: Literal["healthy", "repaired", "absent"]
+    state: State
     declared: torch.library.Library | None = None
+
+    @property
+    def backend(self) -> Literal["pil"] | None:
+        """The image processors' backend by transformers' name; None leaves the choice to transformers."""
+        return None if self.state == "healthy" else "pil"
 
 
 @cache
@@ -64,9 +74,9 @@ def load_image_processor(
     source: str, *, trust_remote_code: bool = False, revision: str | None = None
 ) -> Any:
     """The image processor of a hub id or a folder, in any state of torchvision."""
-    prepare_torchvision()
+    backend = prepare_torchvision().backend
     from transformers import AutoImageProcessor
 
     return AutoImageProcessor.from_pretrained(
-        source, trust_remote_code=trust_remote_code, revision=revision
+        source, trust_remote_code=trust_remote_code, revision=revision, backend=backend
     )

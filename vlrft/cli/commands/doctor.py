@@ -8,21 +8,43 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-CORE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pillow", "pydantic", "rich")
+CORE = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "pillow",
+    "pydantic",
+    "rich",
+)
+# Of the base install too. A machine without them trains on rows in jsonl or json all the same.
+PARTS = {  # package -> its use
+    "datasets": "data sets on the hub, parquet and arrow files",
+    "qwen-vl-utils": "messages in Qwen's own form",
+    "shtab": "completion in the shell",
+}
 EXTRAS = {  # extra -> its package and its use
     "digits": ("scikit-learn", "the pack that needs no download"),
-    "data": ("datasets", "data sets on the hub, parquet files"),
     "math": ("math-verify", "formulas as answers"),
     "text": ("sacrebleu", "BLEU"),
     "peft": ("peft", "LoRA"),
     "trl": ("trl", "vlrft's algorithms in TRL's GRPOTrainer"),
+    "detection": ("pycocotools", "mean average precision of boxes"),
+    "excel": ("openpyxl", "predictions in xlsx files"),
     "deepspeed": ("deepspeed", "weights and optimiser sharded over ranks"),
     "alfworld": ("alfworld", "agents in ALFWorld's games"),
     "tensorboard": ("tensorboard", "curves in TensorBoard"),
     "wandb": ("wandb", "Weights & Biases"),
     "trackio": ("trackio", "trackio"),
 }
-TORCHVISION = "faster image processing"  # not an extra, as its build has to match that of torch
+IMAGES = {  # state of torchvision -> what it means for images
+    "healthy": "fits torch: transformers chooses the image processor",
+    "repaired": "its compiled operators do not load beside this torch (its build is for other CUDA libraries): made importable"
+    " for vlrft, PIL image processors in use. A pair that fits comes from one index, in one command:"
+    " pip install torch torchvision",
+    "absent": "not installed (pip install torchvision): PIL image processors in use",
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,12 +52,15 @@ def run(args: argparse.Namespace) -> int:
     missing = [name for name in CORE if _version(name) is None]
     for name in CORE:
         print(f"{name:13s} {_version(name) or 'MISSING: pip install ' + name}")
+    for package, use in PARTS.items():
+        print(
+            f"{package:13s} {_version(package) or f'not installed (pip install {package})'}   {use}"
+        )
     for extra, (package, use) in EXTRAS.items():
         line = _version(package) or f"not installed (pip install vlrft[{extra}])"
         print(f"{package:13s} {line}   {use}")
-    line = _version("torchvision") or "not installed (pip install torchvision)"
-    print(f"torchvision   {line}   {TORCHVISION}")
     if find_spec("torch") is not None:
+        _torchvision()
         _devices()
     if args.config is not None:
         from vlrft.cli.doctor.page import print_plan
@@ -50,6 +75,14 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _torchvision() -> None:
+    from vlrft.vision.processor import prepare_torchvision
+
+    state = prepare_torchvision().state
+    number = "" if state == "absent" else f"{_version('torchvision')}   {state}: "
+    print(f"torchvision   {number}{IMAGES[state]}")
 
 
 def _devices() -> None:

@@ -54,7 +54,7 @@ class QwenVision:
 
     def build_processor(self) -> Any:
         """Patches of 14 pixels, merged 2 by 2."""
-        if prepare_torchvision().state == "absent":
+        if prepare_torchvision().backend == "pil":
             from transformers import Qwen2VLImageProcessorPil
 
             return Qwen2VLImageProcessorPil()
