@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.grading import expects, normalise_text, read_answer, read_box
-from vlrft.schema import DataError, Sample
+from vlrft.grading import expects, normalise_text, read_answer, read_box, why_no_answer
+from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescale, round_box
 from vlrft.vision.boxes import giou as generalised
 
+from ._box_conventions import why_no_box
 from ._detections import read_detections
 from ._json_boxes import read_json_box
 from ._released_boxes import visual_rft, visual_rft_eval
@@ -40,6 +41,14 @@ _BETWEEN = re.compile(r"[;\n]")
 _HIT = 0.5  # a box is right above this IoU with its partner, as in Visual-RFT
 
 
+def _why_no_json_box(completion: str, sample: Sample) -> Unreadable | None:
+    answer = read_answer(completion)
+    if answer is None:
+        return why_no_answer(completion)
+    return None if read_json_box(answer) is not None else Unreadable(why="no box in JSON")
+
+
+@explain_unreadable(why_no_box)
 def boxes(completion: str, sample: Sample) -> float | None:
     """Intersection over union in [0, 1] of `(x1,y1),(x2,y2)` in thousandths; None when the gold answer is not a box.
 
@@ -54,6 +63,7 @@ def boxes(completion: str, sample: Sample) -> float | None:
     return 0.0 if box is None else iou(box, gold, width, height)
 
 
+@explain_unreadable(_why_no_json_box)
 def bbox_2d(completion: str, sample: Sample) -> float | None:
     """As `boxes`, for an answer in JSON: `{"bbox_2d": [x1, y1, x2, y2]}`, the four numbers alone, or a list of one such
     object, with or without a fence around it (tag `answer`: bbox_2d)."""
@@ -64,6 +74,7 @@ def bbox_2d(completion: str, sample: Sample) -> float | None:
     return 0.0 if box is None else iou(box, gold, width, height)
 
 
+@explain_unreadable(why_no_box)
 def giou(completion: str, sample: Sample) -> float | None:
     """(GIoU + 1) / 2 in [0, 1]: as `boxes`, but a box without overlap earns more the closer it is to the gold box.
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from string import ascii_uppercase
 
-from vlrft.grading import expects, normalise_text, read_answer, read_letter
-from vlrft.schema import DataError, Sample
+from vlrft.grading import expects, normalise_text, read_answer, read_letter, why_no_answer
+from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 
 from ._released_choice import cvbench, visualthinker
 
 __all__ = ["choice", "cvbench", "visualthinker"]
 
 
+def _why(completion: str, sample: Sample) -> Unreadable | None:
+    """An answer is unreadable, too, where it is none of the options that the sample lists."""
+    answer, options = read_answer(completion), sample.tags.get("options")
+    if answer is None or options is None:
+        return why_no_answer(completion)
+    texts = {normalise_text(option) for option in options.splitlines()}
+    letters = ascii_uppercase[: len(texts)]
+    first = read_letter(answer.split()[0])
+    known = normalise_text(answer) in texts or (first is not None and first in letters)
+    return None if known else Unreadable(why="none of the options")
+
+
+@explain_unreadable(_why)
 def choice(completion: str, sample: Sample) -> float | None:
     """1.0 for the right option, 0.0 for another or none; None when the gold answer is not a choice.
 

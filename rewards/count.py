@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading import expects, read_answer, read_integer
-from vlrft.schema import DataError, Sample, best_score
+from vlrft.grading import expects, read_answer, read_integer, why_no_answer
+from vlrft.schema import DataError, Sample, Unreadable, best_score, explain_unreadable
 
 from ._released_math import r1v_count as r1v
 
@@ -14,6 +14,14 @@ __all__ = ["count", "fuzzy", "r1v", "r1v_eval"]
 _RELEASED = re.compile(r"<answer>\s*(\d{1,18})\s*</answer>")
 
 
+def _why(completion: str, sample: Sample) -> Unreadable | None:
+    answer = read_answer(completion)
+    if answer is not None and read_integer(answer) is None:
+        return Unreadable(why="no whole number in ASCII digits")
+    return why_no_answer(completion)
+
+
+@explain_unreadable(_why)
 def count(completion: str, sample: Sample) -> float | None:
     """1.0 for the right number in ASCII digits, 0.0 otherwise; None when the gold answer is not a count.
 
@@ -27,6 +35,7 @@ def count(completion: str, sample: Sample) -> float | None:
 
 
 @best_score(1.5)
+@explain_unreadable(_why)
 def fuzzy(completion: str, sample: Sample) -> float | None:
     """1.5 − e for an answer whose relative error e = |gold − answer| / gold is below one half (so 1.5 for the right
     number), else 0.0; None when the gold answer is not a count.

@@ -9,8 +9,9 @@ from vlrft.grading import (
     read_boxed,
     read_math,
     same_math,
+    why_no_answer,
 )
-from vlrft.schema import Sample
+from vlrft.schema import Sample, Unreadable, explain_unreadable
 
 from ._released_math import dr_grpo, lighteval, mathruler, open_r1, r1v, r1v_eval
 
@@ -25,6 +26,19 @@ __all__ = [  # noqa: RUF022 (the strict one first)
 ]
 
 
+def _why(completion: str, sample: Sample) -> Unreadable | None:
+    text = answer_text(completion)
+    if text is not None:
+        return (
+            None if read_math(text) is not None else Unreadable(why="no mathematics in the answer")
+        )
+    reason = why_no_answer(completion)
+    if reason is not None and "<answer>" not in completion and completion.strip():
+        return Unreadable(why="neither an <answer> tag nor a \\boxed{} answer")
+    return reason
+
+
+@explain_unreadable(_why)
 def math_answer(completion: str, sample: Sample) -> float | None:
     """1.0 for an answer equal to a gold answer, 0.0 for another or none; None when the gold answer is not mathematics.
 

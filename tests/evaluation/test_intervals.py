@@ -31,6 +31,7 @@ def test_only_a_mean_of_zeros_and_ones_is_a_share_of_successes() -> None:
     ious = [0.0, 0.25, 1.0]
     assert metric_interval(ious) == (bootstrap(ious), "bootstrap")
     assert metric_interval([0.0, 1.0], lambda items: float(max(items)))[1] == "bootstrap"
+    assert metric_interval([0.0, 1.0], share=False)[1] == "bootstrap"  # an error of 0 or 1
 
 
 def test_the_result_of_an_evaluation_names_the_method_of_each_interval(

@@ -49,7 +49,7 @@ class MetricValue:
         else:
             correct = round(sum(values) * trials)
         everything = range(len(values))
-        ci, ci_method = metric_interval(values, metric.aggregate)
+        ci, ci_method = metric_interval(values, metric.aggregate, share=metric.share)
         return MetricValue(
             correct=correct,
             n=len(values) * trials,

@@ -10,14 +10,18 @@ WILSON, BOOTSTRAP = "wilson", "bootstrap"
 
 
 def metric_interval(
-    values: Sequence[float], aggregate: Callable[[Sequence[int]], float] | None = None
+    values: Sequence[float],
+    aggregate: Callable[[Sequence[int]], float] | None = None,
+    *,
+    share: bool = True,
 ) -> tuple[Interval, str]:
-    """The interval of the mean of the items, or of another aggregate of them, and the method that it is by.
+    """The interval of the mean of the items, or of another aggregate of them, and the method that it is by. `share`: whether
+    items are shares of 1, not numbers with a unit.
 
     Items that all succeed or all fail say little about the next item. Resampling them cannot show that, so the share of
     successes among items that are each 0 or 1 gets Wilson's interval.
     """
-    if aggregate is None and all(value in (0.0, 1.0) for value in values):
+    if share and aggregate is None and all(value in (0.0, 1.0) for value in values):
         return wilson(sum(value == 1.0 for value in values), len(values)), WILSON
     return bootstrap(values, aggregate), BOOTSTRAP
 

@@ -1,7 +1,8 @@
 """The files of an evaluation or of offline scoring: metrics by grader, and one line for every graded answer.
 
-OUT            {"task", "n", "strict": {correct, n, score, ci, threshold, metrics}, "official": …, "records": PATH}
-records        {"id", "output", "extracted", "answer", "strict", "official", "tags", "scores", "truncated"} per line
+OUT            {"task", "n", "unreadable": {why: n}, "cut": n, "strict": {metric, correct, n, score, ci, ci_method, threshold,
+               metrics}, "official": …, "records": PATH}; n is the number of answers, that of `strict` the one of its metric
+records        {"id", "output", "extracted", "answer", "strict", "official", "tags", "scores", "truncated", "unreadable"} per line
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from vlrft.data.atomic import write_atomically
 from vlrft.data.jsonl import append_rows, read_lines
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
+from vlrft.evaluation.unreadable import count_cut, count_unreadable
 from vlrft.schema import DataError, Record, Task, Turn
 
 
@@ -37,6 +39,7 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
                 "info": dict(r.info),
                 "scores": dict(r.scores),
                 "truncated": r.truncated,
+                **({"unreadable": r.unreadable} if r.unreadable else {}),
                 **({"errors": dict(r.errors)} if r.errors else {}),
                 **(
                     {"turns": [_turn_to_json(text, turn) for text, turn in r.turns]}
@@ -69,6 +72,7 @@ def read_records(path: Path) -> list[Record]:
                     answer=row["answer"],
                     info=row.get("info", {}),
                     truncated=row.get("truncated", False),
+                    unreadable=row.get("unreadable", ""),
                     errors=row.get("errors", {}),
                     turns=tuple(_turn_from_json(turn) for turn in row.get("turns", ())),
                 )
@@ -108,7 +112,12 @@ def write_results(
     out: Path, evaluation: Evaluation, graders: Sequence[str], **about: object
 ) -> None:
     """Writes the metrics of these graders. `about`: describes the evaluation; its entries come first."""
-    content: dict[str, Any] = {**about, "n": len(evaluation.records)}
+    content: dict[str, Any] = {
+        **about,
+        "n": len(evaluation.records),
+        "unreadable": dict(count_unreadable(evaluation.records)),
+        "cut": count_cut(evaluation.records),
+    }
     for grader in graders:
         content[grader] = headline(evaluation.graded[grader])
     content["records"] = str(records_path(out))
@@ -116,10 +125,11 @@ def write_results(
 
 
 def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:
-    """The first metric as JSON, and all metrics under `metrics`."""
-    first = next(iter(metrics.values()))
+    """The first metric, with its name, as JSON, and all metrics under `metrics`: the first may be that of a part of the
+    records."""
+    name, first = next(iter(metrics.items()))
     values = {name: value.to_json() for name, value in metrics.items()}
-    return {**first.to_json(), "threshold": first.threshold, "metrics": values}
+    return {"metric": name, **first.to_json(), "threshold": first.threshold, "metrics": values}
 
 
 def table(evaluation: Evaluation, graders: Sequence[str]) -> list[str]:

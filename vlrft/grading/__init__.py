@@ -16,6 +16,7 @@ from vlrft.grading.reading import (
     read_integer,
     read_letter,
     search_box,
+    why_no_answer,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "sandboxed_worker",
     "search_box",
     "strip_box",
+    "why_no_answer",
 ]

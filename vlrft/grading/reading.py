@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from vlrft.schema import Sample
+from vlrft.schema import Sample, Unreadable
 from vlrft.vision.boxes import Box
 
 MAX_ANSWER = 2000  # characters; a longer text is no answer
@@ -33,6 +33,29 @@ def read_answer(completion: str) -> str | None:
     if not closed or len(answer) > MAX_ANSWER:
         return None
     return answer.strip() or None
+
+
+def why_no_answer(completion: str) -> Unreadable | None:
+    """Why `read_answer` reads nothing; None where it reads an answer."""
+    if read_answer(completion) is not None:
+        return None
+    if not completion.strip():
+        return Unreadable(why="empty output")
+    response = completion.rpartition("</think>")[2]
+    opened, closed = response.count("<answer>"), response.count("</answer>")
+    if opened > 1 or closed > 1:
+        return Unreadable(why="several <answer> tags")
+    if opened == closed == 1:
+        _, _, answer = response.partition("<answer>")
+        if "</answer>" in answer:
+            empty = not answer.partition("</answer>")[0].strip()
+            long = f"an answer of more than {MAX_ANSWER:,} characters"
+            return Unreadable(why="empty <answer> tag" if empty else long)
+    if opened or closed:
+        return Unreadable(why="<answer> tag not closed" if opened else "<answer> tag not opened")
+    if "<answer>" in completion:
+        return Unreadable(why="<answer> tag only in the thinking")
+    return Unreadable(why="no <answer> tag")
 
 
 def read_letter(text: str) -> str | None:

@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from vlrft.evaluation.evaluate import Evaluation
+from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.schema.secrets import redact
 from vlrft.schema.terminal import guard_streams, raw_stream, show_controls
 
@@ -80,6 +81,8 @@ class Console:
             for k, v in result.scores.items()
         )
         self.say(f"evaluation after {stage} (step {step}): {scores}")
+        for line in unreadable_lines(result.records):
+            self.say(f"  {line}")
 
     def say(self, text: str) -> None:
         """Prints a message as it is, above the bar where there is one."""

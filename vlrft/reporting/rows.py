@@ -58,6 +58,7 @@ def record_rows(
                 "grades": dict(record.grades),
                 "scores": dict(record.scores),
                 "truncated": record.truncated,
+                **({"unreadable": record.unreadable} if record.unreadable else {}),
                 **_episode_fields(record, store),
             }
         )

@@ -23,6 +23,7 @@ from vlrft.schema.rollout import (
 )
 from vlrft.schema.sample import IMAGE, Message, Sample, Slot
 from vlrft.schema.task import (
+    Detail,
     Metric,
     Record,
     RecordCompleter,
@@ -30,13 +31,16 @@ from vlrft.schema.task import (
     Reward,
     Score,
     Task,
+    Unreadable,
     best_score,
+    explain_unreadable,
 )
 
 __all__ = [
     "ENVIRONMENT",
     "IMAGE",
     "DataError",
+    "Detail",
     "EndReason",
     "Env",
     "Group",
@@ -60,6 +64,8 @@ __all__ = [
     "Task",
     "TrainingRow",
     "Turn",
+    "Unreadable",
     "VlrftError",
     "best_score",
+    "explain_unreadable",
 ]

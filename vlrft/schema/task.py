@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from vlrft.schema.env import Env
 from vlrft.schema.rollout import Turn
@@ -43,6 +43,31 @@ def best_score(value: float) -> Callable[[Function], Function]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unreadable:
+    """Why a reward could read no answer in a completion."""
+
+    why: str
+    """Said alike of alike completions, so that they can be counted: `no <answer> tag`."""
+    option: tuple[str, str] | None = None
+    """Name and value of an option with which a task asks for what the completion has, where a task has such an option."""
+
+
+WhyUnreadable = Callable[[str, Sample], Unreadable | None]
+"""Completion, sample -> why the reward reads no answer in it; None where it reads one. Called where the reward is 0."""
+
+
+def explain_unreadable(why: WhyUnreadable) -> Callable[[Function], Function]:
+    """Decorator that gives a reward function its reasons for an unreadable answer, which evaluations count. A reward
+    without it is explained by its task's `extract`: a completion without an answer is unreadable."""
+
+    def mark(function: Function) -> Function:
+        function.why_unreadable = why  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """One graded answer, as it is written to a file and as metrics read it. Each answer to a sample is one record."""
 
@@ -57,6 +82,12 @@ class Record:
     answer: Any = None
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     truncated: bool = False
+    unreadable: str = ""  # why the strict grader could read no answer; "" where it read one
+
+
+Detail = Literal["class", "box"]
+"""A table of an evaluation beside its metrics. class: accuracy of each class, and confusions. box: IoU curve and accuracy
+by the size of the gold box, of records whose strict grade is the IoU with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +147,8 @@ class Task:
     """Sample -> a completion with full marks; with `env`, a sequence of texts, one a turn."""
     metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None
     """Records, grader -> metrics by name; None: the grader's accuracy."""
+    detail: Callable[[Record], Detail | None] | None = None
+    """Record -> the table of an evaluation that it is part of; None: of none."""
     extract: Callable[[str], str | None] | None = None
     """Completion -> its answer; None: the text of the answer tag."""
     env: Callable[[Sample], Env] | None = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vlrft.grading import read_answer
+from vlrft.grading import read_answer, why_no_answer
 from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_grader
-from vlrft.schema import DataError, Record, Reward, RewardError, Sample, Task
+from vlrft.schema import DataError, Record, Reward, RewardError, Sample, Task, Unreadable
 from vlrft.schema.finite_number import read_finite
 
 STRICT = "strict"  # the grader that every task has
@@ -22,6 +22,7 @@ class Graders:
     rewards: Mapping[str, tuple[Reward | str, ...]]
     """Grader -> its rewards, of which the first that applies counts; a string is the name of an environment's score."""
     extract: Callable[[str], str | None]
+    options: frozenset[str] = frozenset()  # names of the task's options
 
     @staticmethod
     def of(task: Task) -> Graders:
@@ -29,7 +30,8 @@ class Graders:
             grader: tuple(n if n in task.env_scores else find_grader(n) for n in names)
             for grader, names in task.graders.items()
         }
-        return Graders(rewards=rewards, extract=task.extract or read_answer)
+        options = frozenset(getattr(task.options, "__dataclass_fields__", ()))
+        return Graders(rewards=rewards, extract=task.extract or read_answer, options=options)
 
     def grade(
         self, name: str, output: str, sample: Sample, scores: Mapping[str, float | None] = NO_SCORES
@@ -41,39 +43,61 @@ class Graders:
             raise DataError(
                 f"sample {sample.id}: no reward of the {name} grader applies; check the task's graders and tags"
             )
-        return grade
+        return grade[0]
 
     def record(
         self,
         sample: Sample,
         output: str,
         scores: Mapping[str, float | None] = NO_SCORES,
-        **fields: object,
+        **others: object,
     ) -> Record:
-        """A record of the output with the grade of the strict grader and of each other that applies; `fields`: other
+        """A record of the output with the grade of the strict grader and of each other that applies; `others`: other
         fields of the record (errors, turns, truncated)."""
-        grades = {
-            name: (self.grade if name == STRICT else self._first_grade)(
-                name, output, sample, scores
+        grades = {name: self._first_grade(name, output, sample, scores) for name in self.rewards}
+        strict = grades[STRICT]
+        if strict is None:
+            raise DataError(
+                f"sample {sample.id}: no reward of the {STRICT} grader applies; check the task's graders and tags"
             )
-            for name in self.rewards
-        }
+        extracted = self._extract(sample, output)
+        unreadable = ""
+        if strict[0] == 0.0 and not others.get("turns"):
+            unreadable = self._why_unreadable(strict[1], output, sample, extracted)
         return Record(
             id=sample.id,
             output=output,
-            grades={name: grade for name, grade in grades.items() if grade is not None},
-            extracted=self._extract(sample, output),
+            grades={name: grade[0] for name, grade in grades.items() if grade is not None},
+            extracted=extracted,
+            unreadable=unreadable,
             tags=sample.tags,
             answer=sample.answer,
             info=sample.info,
             scores=scores,
-            **fields,  # type: ignore[arg-type]
+            **others,  # type: ignore[arg-type]
         )
+
+    def _why_unreadable(
+        self, reward: Reward | str, output: str, sample: Sample, extracted: str | None
+    ) -> str:
+        """Why this strict reward reads no answer in an output to which it gave 0; "" where it reads one."""
+        reason: Unreadable | None = None
+        explain = getattr(reward, "why_unreadable", None)
+        if explain is not None:
+            with attributed(f"sample {sample.id}: the reasons of a strict reward", RewardError):
+                reason = explain(output, sample)
+        elif not isinstance(reward, str) and extracted is None:
+            reason = why_no_answer(output) or Unreadable(why="no answer found")
+        if reason is None:
+            return ""
+        if reason.option is not None and reason.option[0] in self.options:
+            return f"{reason.why}: try options.{'='.join(reason.option)}"
+        return reason.why
 
     def _first_grade(
         self, name: str, output: str, sample: Sample, scores: Mapping[str, float | None]
-    ) -> float | None:
-        """The value of the grader's first reward that applies; None if none does."""
+    ) -> tuple[float, Reward | str] | None:
+        """The value of the grader's first reward that applies, and that reward; None if none does."""
         for reward in self.rewards[name]:
             if isinstance(reward, str):
                 if reward not in scores:
@@ -88,7 +112,7 @@ class Graders:
                     value = reward(output, sample)
             if value is not None and not isinstance(value, Mapping):
                 try:
-                    return read_finite(value)
+                    return read_finite(value), reward
                 except ValueError as e:
                     raise RewardError(f"sample {sample.id}: the {name} grader gave {e}") from None
         return None

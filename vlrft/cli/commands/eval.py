@@ -19,6 +19,7 @@ from vlrft.evaluation.result_files import (
     write_records,
     write_results,
 )
+from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Group, Sample
 from vlrft.schema.errors import ConfigError
@@ -86,7 +87,7 @@ def evaluate(
     graders = tuple(evaluation.graded)
     for line in missing_metrics(loaded.task, evaluation):
         print(f"vlrft: {line}", file=sys.stderr)
-    print("\n".join(table(evaluation, graders)))
+    print("\n".join([*table(evaluation, graders), *unreadable_lines(records)]))
     if args.json is not None:
         about = {"task": task.name, "split": decoding.split, "model": args.model}
         write_results(args.json, evaluation, graders, **about)

@@ -19,6 +19,7 @@ from vlrft.evaluation.result_files import (
     write_results,
 )
 from vlrft.evaluation.score import complete, grade_outputs, match_samples
+from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Record
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(
             f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
         )
-    print("\n".join(table(evaluation, graders)))
+    print("\n".join([*table(evaluation, graders), *unreadable_lines(records)]))
     if args.json is not None and stored is not None:
         draft = draft_path(stored.parent)
         write_records(draft, records)
