@@ -10,7 +10,7 @@ from typing import Any
 from vlrft.grading import MAX_ANSWER, expects, read_answer
 from vlrft.schema import DataError, Sample
 
-__all__ = ["text_overlap"]
+__all__ = ["f1", "text_overlap"]
 
 # Punctuation that is removed before and after a word; signs (-5, .5, $5, 5%) are part of it.
 _BEFORE = "\"'([{“‘«„¿¡（「"
@@ -46,6 +46,15 @@ def text_overlap(completion: str, sample: Sample) -> dict[str, float] | None:
         "bleu": min(float(bleu), 1.0),  # a perfect score is above 1 by a rounding error
         "f1": max(_f1(words, Counter(_words(gold))) for gold in gold_texts),
     }
+
+
+def f1(completion: str, sample: Sample) -> float | None:
+    """The `f1` of `text_overlap` alone, which needs no other package and can be a grader. Raises DataError as it does."""
+    if not expects(sample, "text"):
+        return None
+    gold_texts = _gold_texts(sample)
+    words = Counter(_words(read_answer(completion) or ""))
+    return max(_f1(words, Counter(_words(gold))) for gold in gold_texts)
 
 
 def _f1(answer: Counter[str], gold: Counter[str]) -> float:

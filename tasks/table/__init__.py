@@ -9,25 +9,72 @@ Two folders are the seams of this pack; a new part is a new file there and named
     answers/NAME.py    defines KIND: reads the gold answers of entries, and names rewards, grader, metrics and prompt
                        (`kind.AnswerKind`)
 
-`rows.py` chooses the split and the format, and makes rows of entries; `sample.py` makes their prompts.
+`splits.py` finds the data of a split, `rows.py` makes rows of entries, `sample.py` makes their prompts.
 """
 
 from __future__ import annotations
 
-from vlrft.data import Dataset
-from vlrft.schema import Task
+from dataclasses import replace
 
+from vlrft.data import Dataset, open_source
+from vlrft.data.prepared import PreparedFolder
+from vlrft.schema import DataError, Task
+from vlrft.schema.errors import ConfigError
+
+from .answers import kinds
+from .kind import AnswerKind
 from .options import Options
-from .rows import read
+from .rows import describe, kind_of, open_part, read
 from .sample import gold, sample
+from .splits import NAMES, find_part
+
+
+def configure(options: Options) -> Task:
+    """The task with the rewards, the grader and the metrics of its kind of answers. Raises ConfigError, DataError."""
+    kind = find_kind(options)
+    if options.boxes == "resized" and not kind.resized:
+        raise ConfigError(
+            [f"options.boxes: resized, but answer: {kind.name} is not asked for in pixels"]
+        )
+    return replace(
+        task, rewards=kind.rewards, graders={"strict": kind.strict}, metrics=kind.metrics
+    )
+
+
+def find_kind(options: Options) -> AnswerKind:
+    """The kind that the options name; otherwise the one of the format of the data, or of prepared rows."""
+    if options.answer is not None:
+        return kinds()[options.answer]
+    if options.data is None:
+        known = "; ".join(
+            f"{k.name} ({', '.join(k.rewards) or 'your own'})" for k in kinds().values()
+        )
+        raise ConfigError([f"options.answer chooses them: {known}"])
+    source = open_source(options.data, unreadable=[])
+    prepared = PreparedFolder.at(source)
+    if prepared is not None:
+        row = next(prepared.rows(next(iter(prepared.manifest["splits"]), "train")))
+        return kinds()[row.info["kind"]]
+    problem: DataError | None = None
+    for split in NAMES:
+        try:
+            raw, reading = open_part(find_part(source, split, options), split, options)
+        except DataError as e:
+            problem = problem or e
+            continue
+        return kind_of(raw, reading, options)
+    assert problem is not None
+    raise problem
+
 
 task = Task(
     name="table",
     doc="Your own data: a table with columns for question, answer and picture (options.data, options.answer).",
     options=Options,
-    splits=("train", "validation", "test"),
-    load=Dataset(read=read, sample=sample, sources={}),
-    rewards={"math_answer": 1.0, "format": 1.0},
-    graders={"strict": ("math_answer",)},
+    splits=tuple(NAMES),
+    load=Dataset(read=read, sample=sample, sources={}, describe=describe),
+    rewards={},
+    graders={"strict": ()},
     gold=gold,
+    configure=configure,
 )

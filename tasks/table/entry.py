@@ -30,6 +30,8 @@ class Entry:
     context: tuple[tuple[Role, str], ...] = ()
     """Messages before the question, such as a system prompt or earlier turns: role and text."""
     pictures: tuple[Picture, ...] = ()
+    size: tuple[int, int] | None = None
+    """Width and height of the one picture in pixels, where the file says them; otherwise they are read from the picture."""
     answer: Any = None
     """The gold answer as the file has it: a text, a number, a list, a mapping."""
     choices: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from vlrft.data import Row
 from vlrft.schema import Metric, Record, Sample
 
 from .entry import BoxForm, Entry
@@ -39,14 +40,18 @@ class AnswerKind:
 
     name: str
     doc: str
-    """One line: the forms of a gold cell that are read."""
-    rewards: Mapping[str, float]
-    strict: tuple[str, ...]
-    """The rewards of the strict grader."""
+    """The forms of a gold cell that are read, in a few words."""
+    parse: Callable[[Any], Any]
+    """A gold cell by itself, whatever the rest of its row says; raises ValueError for one that is not of this kind. A column
+    fits the kind where this reads most of its cells."""
     read: Callable[[Entry, Facts], Gold]
     """The gold answer of an entry. Raises ValueError, which says what was found and what is expected."""
-    prompt: str
-    """Name of its template in prompts/."""
+    rewards: Mapping[str, float]
+    """Names and weights; none: the user names them."""
+    strict: tuple[str, ...]
+    """The rewards of the strict grader."""
+    prompt: Callable[[Row], str]
+    """The name of a row's template in prompts/."""
     write: Callable[[Sample], str] = lambda sample: str(sample.answer)
     """The gold answer as a policy has to write it."""
     metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None
@@ -54,4 +59,14 @@ class AnswerKind:
     """Names of answer columns that only this kind has, such as bbox."""
     question: str = ""
     """The question where the table has none; empty: it must have one."""
-    needs_picture: bool = False
+    prepare: Callable[[Sequence[Entry], Facts, str], Facts] | None = None
+    """First entries, facts, the label of the data -> the facts with what all rows of this kind need. Raises DataError where the
+    options have to say it."""
+    lettered: bool = False
+    """Whether its rows have choices."""
+    closed: bool = False
+    """Whether its answers are of a closed set, which is collected from all splits unless it is given."""
+    boxed: bool = False
+    """Whether its rewards read a `\\\\boxed{}` where there is no answer tag."""
+    resized: bool = False
+    """Whether its rewards read coordinates in pixels of the resized picture (`options.boxes`)."""

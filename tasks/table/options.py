@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from vlrft.schema.ranges import MAX_SEED, Positive, Range
 
 from .entry import BoxCorners, BoxForm, BoxUnit
+from .texts import read_text
 
 Share = Annotated[float, Range(gt=0, lt=1)]
 Seed = Annotated[int, Range(ge=0, le=MAX_SEED)]
@@ -90,6 +91,14 @@ class Options:
             mistakes.append(f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}")
         if mistakes:
             raise ValueError("; ".join(mistakes))
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of `classes`, from its file where it is one; () without it. Raises DataError for a file that is not there."""
+        if isinstance(self.classes, tuple):
+            return self.classes
+        text = read_text(self.classes, "classes") or ""
+        return tuple(line.strip() for line in text.splitlines() if line.strip())
 
     @property
     def box_form(self) -> BoxForm | None:

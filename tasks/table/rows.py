@@ -1,60 +1,163 @@
-"""The rows of a split: its format is found, its entries are read, and their gold answers are checked."""
+"""The rows of a split: its part and its format are found, its entries are read, and their gold answers are checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
-from vlrft.data import Defect, PictureFinder, Row, Source, open_source, read_row
+from vlrft.data import Cells, Defect, PictureFinder, Row, Source, open_source, read_row
+from vlrft.data.source import notes_of
 from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
 
 from .answers import kinds
-from .entry import Entry, Raw, Reading
+from .entry import Entry, Raw, Reading, Taken
 from .formats import find_format
 from .kind import AnswerKind, Facts
 from .options import Options
+from .splits import NAMES, Part, draw_share, find_part
+from .templates import check_prompt, template_columns
+from .texts import read_text
 
-HEAD = 100  # rows by which columns and formats are recognised
+HEAD = 100  # rows by which formats and columns are recognised
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """The rows of a split of raw data."""
-    raw = open_raw(source, split, options)
-    format_, _ = find_format(raw, options.format)
-    reading = format_.read(raw, options)
-    kind = kinds()[options.answer or reading.kind or "math"]
-    facts = Facts(options=options, boxes=reading.boxes or options.box_form, classes=reading.classes)
-    for entry in reading.entries():
+    """The rows of a split of raw data. Raises DataError for data that are ambiguous."""
+    part = find_part(source, split, options)
+    raw, reading = open_part(part, split, options)
+    kind = kind_of(raw, reading, options)
+    entries = reading.entries()
+    if part.share is not None and options.test_share is not None:
+        entries = draw_share(entries, options.test_share, options.seed, drawn=part.share)
+    head = list(islice(entries, HEAD))
+    examples = [entry for entry in head if isinstance(entry, Entry)]
+    facts = find_facts(source, kind, reading, examples, options)
+    template = read_text(options.prompt, "prompt")
+    system = read_text(options.system, "system")
+    answer_column = next((t.place for t in reading.taken if t.role == "gold answer"), None)
+    notes_of(source).extend(check_prompt(template, system, examples, answer_column, kind))
+    seen: set[str] = set()
+    for entry in chain(head, entries):
         if isinstance(entry, Defect):
             yield entry
+        elif entry.id in seen:
+            yield Defect(id=entry.id, reason="id twice")
         else:
-            yield read_row(entry.id, partial(make_row, entry, kind, facts, split))
+            seen.add(entry.id)
+            yield read_row(entry.id, partial(make_row, entry, kind, facts, split, template))
 
 
-def open_raw(source: Source, split: str, options: Options) -> Raw:
-    """The split's raw data with its first rows."""
-    rows = partial(source.rows, split)
-    try:
-        head = tuple(islice(rows(), HEAD))
-    except DataError:
-        head = ()
+def describe(source: Source, split: str, options: Options) -> list[str]:
+    """What is taken from raw data, and why: a line each."""
+    part = find_part(source, split, options)
+    _, reading = open_part(part, split, options)
+    return [f"rows: {part.why}", *(f"{t.role}: {t.place} ({t.why})" for t in reading.taken)]
+
+
+def open_part(part: Part, split: str, options: Options) -> tuple[Raw, Reading]:
+    """The part with its first rows, and its reading. Raises MissingSplit for a split that the hub does not have."""
+    source = part.source
+    unreadable = getattr(source, "unreadable", None)
+    before = len(unreadable or ())
+    head: tuple[Cells, ...] = ()
+    if part.split is not None:
+        try:
+            head = tuple(islice(part.rows(), HEAD))
+        except DataError as e:
+            if not source.names() and split != "train":
+                raise MissingSplit(f"{e}; or draw one from the rows: options.test_share=0.1") from e
+            raise
+        finally:
+            if unreadable is not None:
+                del unreadable[before:]  # they are met again when the rows are read
     pictures = source if options.images is None else open_source(options.images)
-    finder = PictureFinder(pictures, split)
-    return Raw(source=source, split=split, name=split, finder=finder, rows=rows, head=head)
+    raw = Raw(
+        source=source,
+        split=part.split,
+        name=split,
+        finder=PictureFinder(pictures, part.split or split, urls=options.urls, present=True),
+        rows=part.rows,
+        head=head,
+    )
+    format_, why = find_format(raw, options.format)
+    reading = format_.read(raw, options)
+    taken = Taken(role="format", place=format_.name, why=why)
+    return raw, replace(reading, taken=(taken, *reading.taken))
 
 
-def make_row(entry: Entry, kind: AnswerKind, facts: Facts, split: str) -> Row:
+def kind_of(raw: Raw, reading: Reading, options: Options) -> AnswerKind:
+    """The kind of the answers, by the options or the format. Raises DataError where neither says it."""
+    name = options.answer or reading.kind
+    if name is None:
+        raise DataError(
+            f"{raw.source.label}: say what the gold answers are: options.answer={' or '.join(kinds())}"
+        )
+    return kinds()[name]
+
+
+def find_facts(
+    source: Source, kind: AnswerKind, reading: Reading, examples: list[Entry], options: Options
+) -> Facts:
+    """What is known of all rows. Raises DataError where the options have to say it."""
+    facts = Facts(
+        options=options,
+        boxes=options.box_form or reading.boxes,
+        classes=options.class_names or reading.classes,
+    )
+    if kind.prepare is not None:
+        facts = kind.prepare(examples, facts, source.label)
+    if kind.closed and not facts.classes:
+        facts = replace(facts, classes=collect_answers(source, kind, options))
+    return facts
+
+
+def collect_answers(source: Source, kind: AnswerKind, options: Options) -> tuple[str, ...]:
+    """The different gold answers of all splits, sorted."""
+    found: set[str] = set()
+    unreadable = getattr(source, "unreadable", None)
+    before = len(unreadable or ())
+    for split in NAMES:
+        try:
+            part = find_part(source, split, options)
+            _, reading = open_part(part, split, options)
+        except DataError:  # a split that is not there, or is broken: its own reading says so
+            continue
+        if part.share is True:
+            continue  # its rows are those of the train split
+        for entry in reading.entries():
+            if isinstance(entry, Entry):
+                try:
+                    found.add(str(kind.parse(entry.answer)))
+                except ValueError:
+                    continue  # a defect of its own split
+    if unreadable is not None:
+        del unreadable[before:]
+    return tuple(sorted(found))
+
+
+def make_row(entry: Entry, kind: AnswerKind, facts: Facts, split: str, template: str | None) -> Row:
     """The entry with its gold answer as the rewards read it. Raises ValueError for one that cannot be read."""
+    if entry.answer is None:
+        raise ValueError("no gold answer")
+    question = entry.question or kind.question
+    if not question.strip():
+        raise ValueError("no question")
     gold = kind.read(entry, facts)
+    context = {"context": [list(turn) for turn in entry.context]} if entry.context else {}
     return Row(
         id=entry.id,
-        question=entry.question,
+        question=question,
         answer=gold.answer,
         pictures=entry.pictures,
         tags={**entry.tags, **gold.tags},
-        info={"split": split, "kind": kind.name, **gold.info},
+        info={
+            "split": split,
+            "kind": kind.name,
+            **context,
+            **gold.info,
+            **template_columns(template, entry),
+        },
     )
-
-
-__all__ = ["Reading", "make_row", "open_raw", "read"]

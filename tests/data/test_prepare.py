@@ -408,7 +408,7 @@ def test_show_prints_counts_and_samples_and_draws_a_sheet(
     assert "test: 6 samples" in output
     assert "kind: a 3, b 3" in output
     assert "width: 8 to 13" in output
-    assert output.count("answer: stop") == 3
+    assert output.count("answer: stop") == 6
     page = Path("sheet.html").read_text()
     assert page.count("data:image/png") == 6
     assert main(command) == 2

@@ -41,6 +41,8 @@ class Dataset:
     sample: Callable[[Row, Any], Sample]
     sources: Mapping[str, str] | Callable[[Any], Mapping[str, str]]
     select: Callable[[Iterable[Row], str, Any], Iterable[Row]] | None = None
+    describe: Callable[[Source, str, Any], Sequence[str]] | None = None
+    """Lines on what is taken from the raw data of a split, and why, for `vlrft data show`."""
 
     def __call__(self, split: str, options: DataOptions) -> RowSamples:
         """The split's samples. Raises DataError for rows that cannot be used, except those that the dataset's own rules
@@ -85,6 +87,14 @@ class Dataset:
 
     def _forms(self, split: str) -> str:
         return f": {self.read.forms(split)}" if isinstance(self.read, Layouts) else ""
+
+    def understood(self, split: str, options: Any) -> Sequence[str]:
+        """What is taken from the raw data of a split, and why, a line each; () for prepared data, and where the pack says
+        nothing."""
+        source = self.source(split, options)
+        if self.describe is None or PreparedFolder.at(source) is not None:
+            return ()
+        return self.describe(source, split, options)
 
     def explain(self, source: Source, split: str) -> str:
         """What was looked for and what is there, for the message of a split of which no row can be used."""

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.request import urlopen
 
 from vlrft.data.pictures import parse_picture, read_file
 from vlrft.data.row import Picture
 from vlrft.data.source import Source
+from vlrft.data.tables import read_limited
 from vlrft.schema import DataError
+from vlrft.schema.short_message import first_line
+from vlrft.vision.limits import MAX_BYTES
 
 DATA_URL = "data:image/"
+WEB = ("http://", "https://")
+FILE_URL = "file://"
+BASE64 = ("/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR", "Qk0", "SUkq", "TU0A")
+"""How the base64 of JPEG, PNG, GIF, WEBP, BMP and TIFF begins."""
+LONGEST_PATH = 1000  # characters; a longer text may be base64
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+SECONDS = 30.0  # without an answer of a server
+
+
+def names_picture(text: str) -> bool:
+    """Whether a text is the name of a picture's file, a URL or a picture in base64."""
+    known = text.startswith((DATA_URL, FILE_URL, *WEB)) or _is_base64(text)
+    return known or PurePosixPath(text).suffix.lower() in SUFFIXES
+
+
+def _is_base64(text: str) -> bool:
+    return len(text) > LONGEST_PATH and text.startswith(BASE64)
 
 
 @dataclass(frozen=True)
@@ -26,6 +47,10 @@ class PictureFinder:
     source: Source
     split: str
     """Of several files of a name, the one in a folder of this name is meant."""
+    urls: bool = False
+    """Pictures that are URLs are downloaded, each time that they are read."""
+    present: bool = False
+    """A file that is not there is missed when it is found, not when the picture is read."""
 
     def find_all(self, cell: Any, name: str) -> tuple[Picture, ...]:
         """The pictures of a cell that has one, or a list of them. Raises DataError; `name`: of the row."""
@@ -38,8 +63,21 @@ class PictureFinder:
         if isinstance(cell, str) and cell.startswith(DATA_URL):
             return parse_picture(_decode(cell.partition(",")[2], name), self.source, name)
         if not isinstance(cell, str) or not cell:
+            if isinstance(cell, Mapping) and cell.get("bytes") is None and cell.get("path"):
+                return self.find(cell["path"], name)
             return parse_picture(cell, self.source, name)
+        if _is_base64(cell):
+            return parse_picture(_decode(cell, name), self.source, name)
+        if cell.startswith(WEB):
+            if not self.urls:
+                raise DataError(
+                    f"{name}: its picture is a URL, {cell[:200]}; URLs are read with options.urls=true alone"
+                )
+            return Picture(name=cell, read=lambda: _download(cell))
+        cell = cell.removeprefix(FILE_URL)
         path = _best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
+        if self.present:
+            self.source.open(path).close()
         return Picture(name=path, read=lambda: read_file(self.source, path))
 
     @cached_property
@@ -49,6 +87,17 @@ class PictureFinder:
         for path in self.source.names():
             paths.setdefault(PurePosixPath(path).name, []).append(path)
         return paths
+
+
+def _download(url: str) -> bytes:
+    """The content at a URL. Raises DataError for one that cannot be read."""
+    try:
+        with urlopen(url, timeout=SECONDS) as answer:
+            return read_limited(answer, url, MAX_BYTES)
+    except DataError:
+        raise
+    except Exception as e:  # URLError, HTTPException, OSError, ValueError, …
+        raise DataError(f"{url[:200]} cannot be read ({first_line(e)})") from e
 
 
 def _decode(text: str, name: str) -> bytes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -119,12 +120,11 @@ class LoadedTask:
 def load_task(config: TaskConfig, split: str) -> LoadedTask:
     """Loads one split of the task that a config names. Raises DataError where the split has no samples, ConfigError for an
     unknown split."""
-    task = find_task(config.name)
+    task, options = configured_task(config)
     if split not in task.splits:
         raise ConfigError(
             [f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
         )
-    options = TypeAdapter(task.options).validate_python(dict(config.options))
     with attributed(f"task {task.name}: its `load` of the {split} split"):
         samples = task.load(split, options)
         count = len(samples)
@@ -140,6 +140,18 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         env=config.env,
         reference=config.name,
     )
+
+
+def configured_task(config: TaskConfig) -> tuple[Task, Any]:
+    """The task that a config names, as its options and rewards make it, and its options."""
+    task = find_task(config.name)
+    options = TypeAdapter(task.options).validate_python(dict(config.options))
+    if task.configure is not None:
+        with attributed(f"task {task.name}: its `configure`"):
+            task = task.configure(options)
+    if not task.graders.get(STRICT):
+        task = replace(task, graders={**task.graders, STRICT: tuple(config.rewards or ())})
+    return task, options
 
 
 def load_rewards(configs: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:

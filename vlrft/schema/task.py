@@ -142,7 +142,8 @@ class Task:
     load: Callable[[str, Any], Sequence[Sample]]
     rewards: Mapping[str, float]  # reward name -> weight
     graders: Mapping[str, tuple[str, ...]]
-    """`strict` and, where a published grader exists, `official` -> names of rewards."""
+    """`strict` and, where a published grader exists, `official` -> names of rewards. Without any under `strict`, a run's
+    own rewards (`task.rewards`) are the strict grader."""
     gold: Callable[[Sample], str | Sequence[str]]
     """Sample -> a completion with full marks; with `env`, a sequence of texts, one a turn."""
     metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None
@@ -159,5 +160,8 @@ class Task:
     """Split, count, seed, folder -> writes the data, yielding a line for each part that it wrote."""
     resize: Callable[[Any], Resize | None] | None = None
     """Options -> the resizing that its answers assume of the policy; None: they assume none."""
+    configure: Callable[[Any], Task] | None = None
+    """Options -> the task as they make it, such as with the rewards of the kind of answers that they name; its name, options,
+    splits, `load` and `env` stay. None: the options change no field. Raises ConfigError or DataError."""
     complete: Callable[[Any], RecordCompleter | None] | None = None
     """Options -> the completer of records; None: records are complete as they are."""

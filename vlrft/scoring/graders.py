@@ -9,6 +9,7 @@ from vlrft.grading import read_answer, why_no_answer
 from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_grader
 from vlrft.schema import DataError, Record, Reward, RewardError, Sample, Task, Unreadable
+from vlrft.schema.errors import ConfigError
 from vlrft.schema.finite_number import read_finite
 
 STRICT = "strict"  # the grader that every task has
@@ -26,6 +27,14 @@ class Graders:
 
     @staticmethod
     def of(task: Task) -> Graders:
+        """Raises PluginError for a name that is no grader, ConfigError for a task without a strict one."""
+        if not task.graders.get(STRICT):
+            raise ConfigError(
+                [
+                    f"task {task.name}: it has no rewards of its own with these options; name yours, such as "
+                    "task.rewards={./my_reward.py: 1.0}; the first that applies is the strict grader"
+                ]
+            )
         rewards = {
             grader: tuple(n if n in task.env_scores else find_grader(n) for n in names)
             for grader, names in task.graders.items()

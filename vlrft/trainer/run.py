@@ -41,7 +41,8 @@ class Run:
     stages: tuple[Stage, ...]
     log: RunLog
     checkpoints: Checkpoints
-    eval_task: LoadedTask
+    eval_task: LoadedTask | None
+    """None for data without the split of `eval.split`: the run trains without evaluations."""
     prompt_states: PromptStates
     profiler: Profiler = OFF
     ranks: Ranks = ALONE
@@ -74,20 +75,21 @@ class Run:
 
     @phase("evaluation")
     def evaluate(self, stage: str) -> None:
-        """Evaluates the policy on the evaluation split, and logs the result under the stage's name."""
-        config = self.config
-        samples = self.eval_task.head(config.eval.limit)
+        """Evaluates the policy on the evaluation split, and logs the result under the stage's name. Without that split, nothing
+        is done."""
+        config, eval_task = self.config, self.eval_task
+        if eval_task is None:
+            return
+        samples = eval_task.head(config.eval.limit)
 
         def play(chunk: Sequence[Sample]) -> Sequence[Group]:
             chat, rollout, decoding = self.policy.chat, config.rollout, config.eval
             return self.log.report_failures(
-                play_evaluation(
-                    self.eval_task, chunk, self.rollout, chat, rollout, decoding, self.ranks
-                )
+                play_evaluation(eval_task, chunk, self.rollout, chat, rollout, decoding, self.ranks)
             )
 
-        evaluation = evaluate(self.eval_task, samples, play)
-        for line in missing_metrics(self.eval_task.task, evaluation):
+        evaluation = evaluate(eval_task, samples, play)
+        for line in missing_metrics(eval_task.task, evaluation):
             self.log.message(line)
         self.score = evaluation.mean
         self.log.evaluation(stage, self.step, config.eval.split, evaluation, samples)
@@ -149,4 +151,5 @@ class Run:
         for stage in self.stages:
             stage.prompts.close()
         for loaded in (self.eval_task, *(stage.settings.loaded for stage in self.stages)):
-            loaded.close()
+            if loaded is not None:
+                loaded.close()

@@ -21,8 +21,8 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
 from vlrft.rollout.long_prompts import refuse_long_prompts
 from vlrft.rollout.play import seed_from
-from vlrft.rollout.task import load_task
-from vlrft.schema.errors import ConfigError
+from vlrft.rollout.task import LoadedTask, load_task
+from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
@@ -61,13 +61,14 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     ranks.run_on_first(lambda: folder.check(config))
     hosts = EnvRegistry()
     settings = [replace(s, loaded=replace(s.loaded, hosts=hosts)) for s in resolve_stages(config)]
-    eval_task = replace(load_task(config.task, config.eval.split), hosts=hosts)
-    tasks = (*(stage.loaded for stage in settings), eval_task)
+    eval_task, notes = load_evaluation(config, hosts)
+    named = {f"stage {s.name}": s.loaded for s in settings}
+    if eval_task is not None:
+        named["the evaluation"] = eval_task
+    tasks = tuple(named.values())
     for loaded in tasks:
         loaded.refuse_unreadable_gold_answers()
-    compare_tasks(
-        ranks, {**{f"stage {s.name}": s.loaded for s in settings}, "the evaluation": eval_task}
-    )
+    compare_tasks(ranks, named)
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
     torch.manual_seed(config.seed)
@@ -88,7 +89,9 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         if stage.algorithm.answers == "sampled":
             limit = stage.config.rollout.max_prompt_tokens
             refuse_long_prompts(stage.loaded, policy.chat, limit)
-    refuse_long_prompts(eval_task, policy.chat, config.rollout.max_prompt_tokens, config.eval.limit)
+    if eval_task is not None:
+        limit = config.rollout.max_prompt_tokens
+        refuse_long_prompts(eval_task, policy.chat, limit, config.eval.limit)
     rollout = build_rollout_engine(config.rollout, policy)
     ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(
@@ -101,7 +104,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         groups_per_step=config.log.groups_per_step,
         ranks=ranks,
     )
-    for line in advice(settings):
+    for line in [*notes, *advice(settings)]:
         log.message(line)
     prompt_states = PromptStates()
     stages = tuple(
@@ -140,6 +143,15 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         compare_weights(ranks, policy.model.named_parameters())
     rollout.load_weights(policy.weights(), run.step)
     return run
+
+
+def load_evaluation(config: Config, hosts: EnvRegistry) -> tuple[LoadedTask | None, list[str]]:
+    """The task of the evaluations, with its split. None, and a line that says why, for data without such a split, which are
+    still good to train on."""
+    try:
+        return replace(load_task(config.task, config.eval.split), hosts=hosts), []
+    except MissingSplit as e:
+        return None, [f"trains without evaluations: {e}"]
 
 
 def refuse_lost_checkpoints(run: Run) -> None:

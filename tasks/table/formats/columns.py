@@ -1,47 +1,255 @@
-"""A table with a column each for question, gold answer and picture."""
+"""A table with a column each for question, gold answer and pictures, named by the options or by usual names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vlrft.data import Cells, Defect, number_rows, read_row, row_name
+from vlrft.data import Cells, Defect, Picture, number_rows, read_row
+from vlrft.data.picture_cells import names_picture
+from vlrft.schema import DataError
 
-from ..entry import Entry, Raw, Reading
+from ..answers import kinds
+from ..answers._cells import show
+from ..columns import (
+    ANSWERS,
+    CHOICES,
+    IMAGES,
+    QUESTIONS,
+    cell_of,
+    find_column,
+    is_missing,
+    lettered_columns,
+    missing_column,
+)
+from ..entry import Entry, Raw, Reading, Taken
+from ..kind import AnswerKind
+from ..messages import Conversation, is_conversation, read_conversation
 
 if TYPE_CHECKING:
     from ..options import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """The columns of a table by their roles."""
+
+    question: str | None
+    answer: str | None  # None: the reply of the conversation
+    images: tuple[str, ...]
+    choices: tuple[str, ...]
+    name: str | None
 
 
 class Columns:
     """The format of any table; it is asked last."""
 
     name = "columns"
-    doc = "a column each for question, gold answer and picture"
+    doc = "a column each for question, gold answer and pictures"
 
     def recognises(self, raw: Raw) -> str:
         return "a table" if raw.head else ""
 
     def read(self, raw: Raw, options: Options) -> Reading:
-        question, answer, image = options.question, options.answer_column, options.image
-
-        def entry(cells: Cells, name: str) -> Entry:
-            picture = cells.get(image) if isinstance(image, str) else None
-            return Entry(
-                id=name,
-                question=str(cells[question or "question"]),
-                answer=cells[answer or "answer"],
-                pictures=() if picture is None else raw.finder.find_all(picture, name),
-                columns=cells,
-            )
-
-        def entries() -> Iterator[Entry | Defect]:
-            for number, cells in number_rows(raw.rows()):
-                name = row_name(cells, "id", f"{raw.name}/{number}")
-                yield read_row(name, partial(entry, cells, name))
-
-        return Reading(entries=entries)
+        if not raw.head:
+            raise DataError(f"{raw.source.label}: no table with rows")
+        places, taken = find_places(raw, options)
+        return Reading(entries=partial(read_entries, raw, places), taken=taken)
 
 
 FORMAT = Columns()
+
+
+def find_places(raw: Raw, options: Options) -> tuple[Places, tuple[Taken, ...]]:
+    """The columns, and what was taken and why. Raises DataError where one is missing or ambiguous."""
+    kind = kinds()[options.answer] if options.answer is not None else None
+    question, q = find_column(
+        raw, "question", "question", options.question, QUESTIONS, _no_question
+    )
+    talks = question is not None and any(is_conversation(cell_of(c, question)) for c in raw.head)
+    if question is None and (kind is None or not kind.question):
+        raise missing_column(raw, "question", "question", QUESTIONS)
+    candidates = (*(kind.columns if kind else ()), *ANSWERS)
+    fits = partial(_answer_problem, kind)
+    answer, a = find_column(
+        raw, "gold answer", "answer_column", options.answer_column, candidates, fits
+    )
+    if kind is None:
+        raise _kind_error(raw, answer)
+    if answer is None and not talks:
+        raise missing_column(raw, "gold answer", "answer_column", candidates)
+    images, i = _find_images(raw, options)
+    choices = _find_choices(raw, options, kind)
+    name, n = _find_name(raw, options)
+    taken = [q or Taken(role="question", place=repr(kind.question), why="no column has one")]
+    taken.append(a or Taken(role="gold answer", place=str(question), why="the last reply"))
+    taken += [i] if i is not None else []
+    if choices:
+        taken.append(Taken(role="choices", place=", ".join(choices), why="by its name"))
+    taken.append(n)
+    return (
+        Places(question=question, answer=answer, images=images, choices=choices, name=name),
+        tuple(taken),
+    )
+
+
+def _no_question(cell: Any) -> str:
+    return "" if isinstance(cell, str) or is_conversation(cell) else f"{show(cell)} is no text"
+
+
+def _answer_problem(kind: AnswerKind | None, cell: Any) -> str:
+    if kind is None:
+        return ""
+    try:
+        kind.parse(cell)
+    except ValueError as e:
+        return str(e)
+    return ""
+
+
+def _kind_error(raw: Raw, answer: str | None) -> DataError:
+    """The error of a table without `options.answer`: the kinds that its answers fit."""
+    if answer is None:
+        names = f"options.answer={' or '.join(kinds())}"
+        return DataError(f"{raw.source.label}: say what the gold answers are, {names}")
+    cells = [c for row in raw.head if not is_missing(c := cell_of(row, answer))]
+    fitting = [
+        name
+        for name, kind in kinds().items()
+        if kind.rewards and not any(_answer_problem(kind, cell) for cell in cells)
+    ]
+    examples = ", ".join(dict.fromkeys(map(show, cells[:3])))
+    return DataError(
+        f"{raw.source.label}: say what the gold answers are: column `{answer}` ({examples}) can be options.answer="
+        f"{' or '.join([*fitting, 'custom'])}"
+    )
+
+
+def _find_images(raw: Raw, options: Options) -> tuple[tuple[str, ...], Taken | None]:
+    if isinstance(options.image, tuple):
+        for name in options.image:
+            find_column(raw, "picture", "image", name, ())
+        return options.image, Taken(
+            role="pictures", place=", ".join(options.image), why="options.image"
+        )
+    column, taken = find_column(raw, "picture", "image", options.image, IMAGES, _picture_problem)
+    return (column,) if column is not None else (), taken
+
+
+def _picture_problem(cell: Any) -> str:
+    """Why a cell has no picture. Paths are not followed: a file that is not there is its row's defect."""
+    items = cell if isinstance(cell, list | tuple) else [cell]
+    for item in items:
+        named = isinstance(item, Mapping) and ("bytes" in item or "path" in item)
+        if not (
+            named or isinstance(item, bytes) or (isinstance(item, str) and names_picture(item))
+        ):
+            return f"{show(item)} is no picture"
+    return ""
+
+
+def _find_choices(raw: Raw, options: Options, kind: AnswerKind) -> tuple[str, ...]:
+    if isinstance(options.choices, str):
+        find_column(raw, "choices", "choices", options.choices, ())
+        return (options.choices,)
+    if options.choices is not None:
+        return options.choices
+    if not kind.lettered:
+        return ()
+    column, _ = find_column(raw, "choices", "choices", None, CHOICES)
+    return (column,) if column is not None else lettered_columns(raw.columns)
+
+
+def _find_name(raw: Raw, options: Options) -> tuple[str | None, Taken]:
+    """The column of the rows' names."""
+    if options.id is not None:
+        column, taken = find_column(raw, "id", "id", options.id, ())
+        assert taken is not None
+        return column, taken
+    cells = [cell_of(row, "id") for row in raw.head]
+    texts = [str(c) for c in cells if isinstance(c, str | int)]
+    if cells and len(set(texts)) == len(cells):
+        return "id", Taken(role="id", place="id", why="the only candidate")
+    return None, Taken(role="id", place=f"{raw.name}/0, {raw.name}/1, …", why="no column of names")
+
+
+def read_entries(raw: Raw, places: Places) -> Iterator[Entry | Defect]:
+    for number, cells in number_rows(raw.rows()):
+        name = f"{raw.name}/{number}"
+        if places.name is not None and not is_missing(cell := cell_of(cells, places.name)):
+            name = str(cell)
+        yield read_row(name, partial(_read_entry, raw, places, cells, name))
+
+
+def _read_entry(raw: Raw, places: Places, cells: Cells, name: str) -> Entry:
+    """Raises KeyError, ValueError or DataError for a row that cannot be used."""
+    talk = _conversation(cells, places.question)
+    pictures = _pictures(raw, places, cells, talk, name)
+    answer = talk.reply if places.answer is None else cell_of(cells, places.answer)
+    if is_missing(answer):
+        raise KeyError(f"{places.answer or 'reply'}, which is the gold answer")
+    return Entry(
+        id=name,
+        question=talk.question,
+        context=talk.context,
+        pictures=pictures,
+        answer=answer,
+        choices=_choices(cells, places.choices),
+        columns=cells,
+    )
+
+
+def _conversation(cells: Cells, column: str | None) -> Conversation:
+    if column is None:
+        return Conversation(question="", context=(), reply=None, pictures=())
+    cell = cell_of(cells, column)
+    if is_missing(cell):
+        raise KeyError(f"{column}, which is the question")
+    if isinstance(cell, str):
+        return Conversation(question=cell, context=(), reply=None, pictures=())
+    return read_conversation(cell)
+
+
+def _pictures(
+    raw: Raw, places: Places, cells: Cells, talk: Conversation, name: str
+) -> tuple[Picture, ...]:
+    found: list[Picture] = []
+    for column in places.images:
+        cell = cell_of(cells, column)
+        if is_missing(cell) and len(places.images) == 1:
+            raise KeyError(
+                f"{column}, which is the picture (an empty list means a row without pictures)"
+            )
+        if not is_missing(cell):
+            found += raw.finder.find_all(cell, name)
+    if not places.images:
+        found += raw.finder.find_all(list(talk.pictures), name)
+    return tuple(found)
+
+
+def _choices(cells: Cells, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The choices of a row: of a list, of a mapping by letter, of a text with a JSON list, or one a column."""
+    if len(columns) > 1:
+        values = [cell_of(cells, column) for column in columns]
+        return tuple(str(v) for v in values if not is_missing(v))
+    if not columns:
+        return ()
+    cell = cell_of(cells, columns[0])
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            cell = [line for line in cell.splitlines() if line.strip()]
+    if isinstance(cell, Mapping) and set(cell) == {
+        "label",
+        "text",
+    }:  # lists of letters and of texts
+        cell = cell["text"]
+    if isinstance(cell, Mapping):
+        cell = [cell[key] for key in sorted(cell) if cell[key] is not None]
+    if not isinstance(cell, list | tuple):
+        raise ValueError(f"the choices {show(cell)} are no list")
+    return tuple(map(str, cell))

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{split}: {e}", file=sys.stderr)
             print_some(e.defects)
             continue
+        loaded.graders  # noqa: B018 (a task without a strict grader is refused)
         samples = loaded.head(args.limit)
         wrong = list(find_gold_mistakes(loaded, samples))
         failures += len(wrong)

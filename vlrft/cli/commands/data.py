@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vlrft.cli.outputs import claim_file
+from vlrft.config import TaskConfig
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, notes_of, prepare
 from vlrft.data.claim import is_prepared
@@ -19,10 +20,12 @@ from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples, write_sheet
 from vlrft.rollout.gold import grade_gold_answer
-from vlrft.rollout.task import load_task
+from vlrft.rollout.task import configured_task, load_task
 from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError
-from vlrft.scoring.graders import Graders
+from vlrft.scoring.graders import STRICT, Graders
+
+SHOWN = 10  # samples of a split
 
 
 def run(args: argparse.Namespace) -> None:
@@ -49,7 +52,8 @@ def run_prepare(args: argparse.Namespace) -> None:
         [f"options.data={json.dumps(str(args.where))}"] if args.where else []
     )  # a text, whatever it looks like
     overrides = [*args.overrides, *place]
-    options = parse_options(task, task_config(args.task, overrides).options)
+    task, options = configured_task(task_config(args.task, overrides))
+    assert isinstance(task.load, Dataset)
     done = 0
     for split in args.split or task.splits:
         if not args.overwrite and is_prepared(args.out, split):
@@ -98,9 +102,9 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
 
 
 def sample_check(task: Task, options: object) -> Callable[[Row], str | None]:
-    """Checks a row: None if its images have their places and the strict grader gives its gold answer full marks, otherwise
-    `reason: detail`."""
-    graders = Graders.of(task)
+    """Checks a row: None if its images have their places and the strict grader, where there is one, gives its gold answer full
+    marks, otherwise `reason: detail`."""
+    graders = Graders.of(task) if task.graders[STRICT] else None  # rewards may be named later
     load, host = task.load, build_host(task, workers=0, time_limit=None, reference="")
     assert isinstance(load, Dataset)
 
@@ -108,6 +112,8 @@ def sample_check(task: Task, options: object) -> Callable[[Row], str | None]:
         sample = load.sample(row, options)
         if problem := find_misplaced_images(row, sample):
             return f"image places: {problem}"
+        if graders is None:
+            return None
         try:
             turns, grade = grade_gold_answer(task, graders, sample, host)
         except DataError as e:
@@ -119,11 +125,11 @@ def sample_check(task: Task, options: object) -> Callable[[Row], str | None]:
     return check
 
 
-def parse_options(task: Task, options: dict[str, object]) -> object:
-    """The task's options as an instance of its dataclass."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(task.options).validate_python(options)
+def understood(config: TaskConfig, split: str) -> list[str]:
+    """What a pack took from the raw data, and why."""
+    task, options = configured_task(config)
+    lines = task.load.understood(split, options) if isinstance(task.load, Dataset) else ()
+    return [f"  {line}" for line in lines]
 
 
 def run_show(args: argparse.Namespace) -> None:
@@ -142,12 +148,9 @@ def run_show(args: argparse.Namespace) -> None:
                 raise
             print(f"{split}: {e}", file=sys.stderr)
             continue
-        print(
-            "\n".join(
-                [f"{split}: {len(loaded.samples)} samples", *describe_samples(loaded.samples)]
-            )
-        )
-        for k in range(min(3, len(loaded.samples))):
+        head = [f"{split}: {len(loaded.samples)} samples", *understood(config, split)]
+        print("\n".join([*head, *describe_samples(loaded.samples)]))
+        for k in range(min(SHOWN, len(loaded.samples))):
             print("\n".join(describe_sample(loaded.samples[k])))
         sheets.append((split, loaded.samples))
     if not sheets:

@@ -20,14 +20,13 @@ from vlrft.evaluation.result_files import (
 )
 from vlrft.evaluation.score import complete, grade_outputs, match_samples
 from vlrft.evaluation.unreadable import unreadable_lines
-from vlrft.plugins.find import find_task
-from vlrft.rollout.task import LoadedTask, load_task
+from vlrft.rollout.task import LoadedTask, configured_task, load_task
 from vlrft.schema import DataError, Record
 from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> None:
-    task = find_task(args.task)
+    task, _ = configured_task(task_config(args.task, overrides_of(args)))
     graders = tuple(task.graders) if args.grader == "both" else (args.grader,)
     if unknown := [g for g in graders if g not in task.graders]:
         raise ConfigError(
@@ -70,9 +69,12 @@ def run(args: argparse.Namespace) -> None:
 
 def load_if_needed(args: argparse.Namespace, rows: Sequence[OutputRow]) -> LoadedTask | None:
     """The task with its samples; None when every row has its own gold answer and --data is not given."""
-    overrides = list(args.overrides)
-    if args.data is not None:
-        overrides.append(f"options.data={args.data}")
-    elif all(row.answer is not None for row in rows):
+    if args.data is None and all(row.answer is not None for row in rows):
         return None
-    return load_task(task_config(args.task, overrides), args.split)
+    return load_task(task_config(args.task, overrides_of(args)), args.split)
+
+
+def overrides_of(args: argparse.Namespace) -> list[str]:
+    """The overrides of the command line, with those of --data."""
+    place = [] if args.data is None else [f"options.data={args.data}"]
+    return [*args.overrides, *place]

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config.field_docs import field_docs
-from vlrft.config.load import dump_config, load_config
+from vlrft.config.load import dump_config, load_config, task_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
 from vlrft.plugins.names import did_you_mean
-from vlrft.schema import Task
-from vlrft.schema.errors import PluginError
+from vlrft.rollout.task import configured_task
+from vlrft.schema import DataError, Task
+from vlrft.schema.errors import ConfigError, PluginError
 
 
 def run(args: argparse.Namespace) -> None:
@@ -23,9 +24,9 @@ def run(args: argparse.Namespace) -> None:
     if Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
         show_config(name, args.overrides)
     elif ":" in name:
-        show_reference(name)
+        show_reference(name, args.overrides)
     elif name in task_names():
-        show_task(find_task(name))
+        show_task(name, args.overrides)
     elif name in reward_names():
         print(f"{name}\n{inspect.getdoc(find_reward(name))}")
     else:
@@ -43,21 +44,31 @@ def show_config(name: str, overrides: Sequence[str]) -> None:
     print(dump_config(config), end="")
 
 
-def show_reference(reference: str) -> None:
+def show_reference(reference: str, overrides: Sequence[str]) -> None:
     """A task, a reward or an algorithm outside of vlrft."""
     thing = load_attribute(reference)
     if isinstance(thing, Task):
-        show_task(thing)
+        show_task(reference, overrides)
     elif callable(thing):
         print(f"{reference}\n{inspect.getdoc(thing) or 'has no docstring'}")
     else:
         show_algorithm(reference)
 
 
-def show_task(task: Task) -> None:
+def show_task(name: str, overrides: Sequence[str]) -> None:
+    """A task with these options; where it needs some to have rewards, and there are none, it says so in their place."""
+    config = task_config(name, overrides)
+    task = find_task(name)
+    try:
+        task, _ = configured_task(config)
+        rewards = ", ".join(f"{k} × {v}" for k, v in task.rewards.items())
+    except (ConfigError, DataError) as e:
+        if overrides:
+            raise
+        rewards = str(e)
     print(f"{task.name}: {task.doc}")
     print(f"splits: {', '.join(task.splits)}")
-    print(f"rewards: {', '.join(f'{k} × {v}' for k, v in task.rewards.items())}")
+    print(f"rewards: {rewards}")
     print("options:")
     print_fields(task.options)
 
@@ -75,7 +86,10 @@ def print_fields(kind: type[Any]) -> None:
     docs = field_docs(kind)
     for field in dataclasses.fields(kind):
         hint = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
-        print(f"  {field.name}: {hint} = {field.default!r}")
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        print(f"  {field.name}: {hint} = {default!r}")
         if field.name in docs:
             print(f"      {docs[field.name]}")
 

@@ -1,0 +1,184 @@
+"""Which data are a split: tables or folders of its name, the rows with its name in a column, or a share of the train rows.
+
+One table is never two splits: without a name, a column or a share, it is the train split and there is no test split.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vlrft.data import Cells, Defect, Source, open_source
+from vlrft.data.split_rows import table_names
+from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
+
+from .entry import Entry
+
+if TYPE_CHECKING:
+    from .options import Options
+
+NAMES = {
+    "train": ("train", "training"),
+    "validation": ("validation", "val", "valid", "dev"),
+    "test": ("test", "testing"),
+}
+KNOWN = frozenset(name for names in NAMES.values() for name in names)
+YEAR = re.compile(r"(19|20)\d\d$")  # train2017
+SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+LOOKED_AT = 1000  # rows whose split column is looked at
+COLUMN = "split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Where the rows of a split are."""
+
+    source: Source
+    split: str | None  # its name at the source
+    column: str | None = None
+    values: frozenset[str] = frozenset()  # of the column
+    share: bool | None = None  # True: the drawn share of the rows; False: the others; None: all
+    why: str
+
+    def rows(self) -> Iterator[Cells]:
+        """The rows of its tables. Raises DataError where there is no table."""
+        if self.split is None:
+            raise DataError(f"{self.source.label}: no table")
+        for cells in self.source.rows(self.split):
+            if self.column is None or str(cells.get(self.column)) in self.values:
+                yield cells
+
+
+def find_part(source: Source, split: str, options: Options) -> Part:
+    """The split's part of the data. Raises MissingSplit where there is none, DataError where it is ambiguous."""
+    if options.test_share is not None and split in ("train", "test"):
+        if _has_split(source, "test", options):
+            raise DataError(
+                f"{source.label}: has a test split of its own; remove options.test_share"
+            )
+        whole = _find_whole(source, "train", options)
+        share = f"{options.test_share:.3g} of {whole.why} (seed {options.seed})"
+        why = share if split == "test" else f"all but {share}"
+        return Part(source=whole.source, split=whole.split, share=split == "test", why=why)
+    return _find_whole(source, split, options)
+
+
+def draw_share(
+    entries: Iterable[Entry | Defect], share: float, seed: int, *, drawn: bool
+) -> Iterator[Entry | Defect]:
+    """The entries of a share, or all others. Entries whose first picture has the same name stay together; a defect is one of
+    the others. Raises DataError where one of the two would be empty."""
+    items = list(entries)
+    keys = [_group(item) for item in items]
+    distinct = [key for key in dict.fromkeys(keys) if key is not None]
+    count = round(share * len(distinct))
+    if not 0 < count < len(distinct):
+        raise DataError(
+            f"options.test_share={share:g} of {len(distinct)} pictures or rows is {count}; use another share"
+        )
+    chosen = set(random.Random(f"table {seed}").sample(distinct, count))
+    return (item for item, key in zip(items, keys, strict=True) if (key in chosen) == drawn)
+
+
+def _group(item: Entry | Defect) -> str | None:
+    if isinstance(item, Defect):
+        return None
+    named = bool(item.pictures) and item.pictures[0].name != item.id
+    return f"picture {item.pictures[0].name}" if named else f"row {item.id}"
+
+
+def _find_whole(source: Source, split: str, options: Options) -> Part:
+    """The split's part, before a share of it is drawn."""
+    name = options.splits.get(split)
+    names = (name,) if name is not None else NAMES[split]
+    if name is not None and Path(name).expanduser().exists():
+        place = open_source(name, unreadable=getattr(source, "unreadable", None))
+        return Part(source=place, split=_only_table(place), why=f"options.splits.{split}")
+    if column := _split_column(source, options):
+        return Part(
+            source=source,
+            split=_any_table(source),
+            column=column,
+            values=frozenset(names),
+            why=f"rows with {' or '.join(names)} in column {column!r}",
+        )
+    if not source.names():  # a hub id: the hub says whether it has the split
+        why = "the hub's split"
+        return Part(source=source, split=name or split, why=why)
+    words = split_words(source)
+    for candidate in names:
+        if candidate in words:
+            return Part(source=source, split=words[candidate], why=f"named {words[candidate]}")
+    if name is not None:
+        raise DataError(
+            f"{source.label}: options.splits: no {name!r}, neither a path nor a name in {_shown(words)}"
+        )
+    if split == "train" and not KNOWN & words.keys():
+        return Part(source=source, split=_only_table(source), why="all rows")
+    raise MissingSplit(
+        f"{source.label}: no {split} split (found {_shown(words)}); give its place or its name, options.splits={{{split}: "
+        f"PATH}}{', or draw one from the rows, options.test_share=0.1' if split == 'test' else ''}"
+    )
+
+
+def _has_split(source: Source, split: str, options: Options) -> bool:
+    if not source.names() and split not in options.splits:
+        return False
+    try:
+        _find_whole(source, split, options)
+    except MissingSplit:
+        return False
+    return True
+
+
+def split_words(source: Source) -> dict[str, str]:
+    """Each word of the names of tables and their folders that may be a split, without a year -> the word as it stands there.
+    Without tables, the words of all folders and of json files."""
+    tables = table_names(source)
+    words: dict[str, str] = {}
+    for path in map(PurePosixPath, tables or source.names()):
+        stem = SHARD.sub("", path.stem) if tables else ""
+        for word in (*path.parts[:-1], *((stem, *re.split(r"[-_.]", stem)) if stem else ())):
+            words.setdefault(YEAR.sub("", word), word)
+            words.setdefault(word, word)
+    return words
+
+
+def _split_column(source: Source, options: Options) -> str | None:
+    """The column that says the split of each row: the option's, or `split` where its values are names of splits."""
+    if options.split_column is not None:
+        return options.split_column
+    if not source.names() or KNOWN & split_words(source).keys() or not table_names(source):
+        return None
+    rows = islice(Part(source=source, split=_only_table(source), why="").rows(), LOOKED_AT)
+    values = {str(cells.get(COLUMN)) for cells in rows}
+    return COLUMN if values and values <= KNOWN else None
+
+
+def _any_table(source: Source) -> str:
+    """The name by which the only tables are read; for a hub id, its train split."""
+    return (_only_table(source) or "train") if source.names() else "train"
+
+
+def _only_table(source: Source) -> str | None:
+    """The name by which a source's only table is read, its shards being one; None without tables. Raises DataError for several
+    tables without names of splits."""
+    tables = table_names(source)
+    stems = dict.fromkeys(SHARD.sub("", PurePosixPath(name).stem) for name in tables)
+    if len(stems) > 1:
+        raise DataError(
+            f"{source.label}: {len(stems)} tables without the name of a split: {_shown(stems)}; say which is which, such as "
+            f"options.splits={{train: {next(iter(stems))}}}"
+        )
+    return next(iter(stems), None)
+
+
+def _shown(names: Iterable[str]) -> str:
+    listed: Sequence[str] = list(dict.fromkeys(names))
+    return ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "no table"
