@@ -13,9 +13,10 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from vlrft.config.load import load_config
-from vlrft.reporting.html.cards import Overlay, box_overlays, is_box
+from vlrft.reporting.html.cards import Overlay, box_overlays
 from vlrft.reporting.html.run_data import JsonRow, read_run
 from vlrft.rollout.task import load_task
+from vlrft.vision.boxes import is_box
 
 SIDE, CAPTION, GAP = 168, 18, 8
 COLOURS = {"true": "#2fd07f", "predicted": "#ff5c8a"}

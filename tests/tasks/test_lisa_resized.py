@@ -12,9 +12,11 @@ from tests.conftest import Tiny
 from tests.fixtures.makers.lisa import make
 from tests.tasks.loaded import load_samples
 from vlrft.cli.main import main
+from vlrft.config import TaskConfig
 from vlrft.config.load import load_config
 from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
+from vlrft.rollout.task import load_task
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.trainer.setup import open_run
@@ -70,6 +72,25 @@ def test_an_evaluation_whose_policy_resizes_otherwise_is_refused(
     assert "official" not in shown.out
     told = "the official grader (boxes.visual_rft_eval) applies to none of these samples"
     assert told in shown.err
+
+
+def test_boxes_in_another_unit_than_the_family_writes_are_warned_of(
+    raw: Path, tmp_path: Path, tiny: Tiny
+) -> None:
+    thousandths = load_task(TaskConfig(name="lisa", options={"data": str(raw)}), "val")
+    units = [tiny(family).box_unit for family in ("qwen2_vl", "qwen2_5_vl", "qwen2")]
+    assert units == ["thousandths", "resized", None]
+    same, other, unknown = map(thousandths.box_warning, units)
+    assert (same, unknown) == (None, None)
+    assert other is not None
+    assert "options.boxes=thousandths, but models of this family" in other
+    pixels = {"data": str(raw), "boxes": "resized"}
+    resized = load_task(TaskConfig(name="lisa", options=pixels), "val")
+    assert resized.box_warning("resized") is None
+    digits = load_task(
+        TaskConfig(name="digits", options={"subtasks": ["ground"], "test": 2}), "test"
+    )
+    assert digits.box_warning("resized") is None  # it has no such option
 
 
 def test_the_released_graders_do_not_take_pixels_for_thousandths(raw: Path) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from vlrft.policy.adapters import FOLDER, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
-from vlrft.policy.families import vision_family
+from vlrft.policy.families import model_family, vision_family
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer
 from vlrft.policy.trainable import kept_share, merge_adapters, without_adapters
@@ -52,6 +52,12 @@ class Policy:
     @property
     def has_lora(self) -> bool:
         return hasattr(self.model, "peft_config")
+
+    @property
+    def box_unit(self) -> str | None:
+        """The unit in which released models of its family write boxes; None where none is known."""
+        family = model_family(without_adapters(self.model))
+        return None if family is None else family.box_unit
 
     @property
     def backbone(self) -> Backbone:

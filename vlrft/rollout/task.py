@@ -20,6 +20,7 @@ from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Tas
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
+from vlrft.vision.boxes import is_boxes
 from vlrft.workers.memory import default_limit
 from vlrft.workers.worker import Workers
 
@@ -38,6 +39,7 @@ class LoadedTask:
     rewards: tuple[WeightedReward, ...]
     resize: Resize | None = None
     complete: RecordCompleter | None = None
+    box_unit: str | None = None  # of the boxes that it asks for: the value of its option `boxes`
     env: EnvConfig = field(default_factory=EnvConfig)
     reference: str = ""  # the name or path by which worker processes load the task
     hosts: EnvRegistry = field(default_factory=EnvRegistry)  # of the run
@@ -85,6 +87,20 @@ class LoadedTask:
                 f"policy's processor resizes to {resize or 'sizes of another kind'}; set policy.min_pixels and "
                 "policy.max_pixels, or the task's options, to the same"
             ]
+        )
+
+    def box_warning(self, unit: str | None) -> str | None:
+        """A warning where it asks for boxes in another unit than released models of the policy's family write; None
+        elsewhere. `unit`: that of the family."""
+        if self.box_unit is None or unit is None or unit == self.box_unit:
+            return None
+        samples = self.samples
+        first = next(iter(samples.without_images() if isinstance(samples, RowSamples) else samples))
+        if not is_boxes(first.answer):
+            return None
+        return (
+            f"task {self.task.name} asks for boxes with options.boxes={self.box_unit}, but models of this family write "
+            f"them as options.boxes={unit} does, unless they were trained otherwise"
         )
 
     def refuse_unreadable_gold_answers(self) -> None:
@@ -137,6 +153,7 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         rewards=rewards,
         resize=task.resize(options) if task.resize is not None else None,
         complete=task.complete(options) if task.complete is not None else None,
+        box_unit=getattr(options, "boxes", None),
         env=config.env,
         reference=config.name,
     )

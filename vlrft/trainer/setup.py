@@ -106,6 +106,10 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     )
     for line in [*notes, *advice(settings)]:
         log.message(line)
+    if config.policy.model is not None:
+        warnings = (loaded.box_warning(policy.box_unit) for loaded in tasks)
+        for warning in dict.fromkeys(filter(None, warnings)):
+            log.message(warning)
     prompt_states = PromptStates()
     stages = tuple(
         Stage(

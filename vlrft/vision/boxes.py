@@ -33,6 +33,22 @@ def iou(one: Box, other: Box, width: float = THOUSAND, height: float = THOUSAND)
     return shared / (_area(one) + _area(other) - shared)
 
 
+def is_box(answer: object) -> bool:
+    """Whether a gold answer is four numbers."""
+    return (
+        isinstance(answer, list | tuple)
+        and len(answer) == 4
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in answer)
+    )
+
+
+def is_boxes(answer: object) -> bool:
+    """Whether a gold answer is a box, or a list of boxes."""
+    if is_box(answer):
+        return True
+    return isinstance(answer, list | tuple) and bool(answer) and all(map(is_box, answer))
+
+
 def giou(one: Box, other: Box) -> float:
     """Generalised IoU in (-1, 1] of two proper boxes: IoU minus the share of their hull that neither
     box covers (Rezatofighi et al. 2019, arXiv 1902.09630)."""

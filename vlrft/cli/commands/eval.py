@@ -67,6 +67,8 @@ def evaluate(
         print(f"vlrft: {line}", file=sys.stderr)
     policy = load_policy(chosen, device=pick_device("auto"))
     loaded.refuse_other_resize(policy.chat.resize)
+    if warning := loaded.box_warning(policy.box_unit):
+        print(f"vlrft: {warning}", file=sys.stderr)
     refuse_long_prompts(loaded, policy.chat, rollout.max_prompt_tokens, decoding.limit)
     engine = build_rollout_engine(rollout, policy)
     engine.load_weights(policy.weights(), 0)

@@ -123,6 +123,9 @@ class Family:
     build_tokenizer: Callable[[Iterable[str], int], Any]  # corpus, vocabulary -> tokenizer
     end_tokens: tuple[str, str]  # of a text, which also pads, and of a turn
     unscaled: tuple[str, ...] = ()  # parts of names of the matrices that init_scale leaves alone
+    box_unit: str | None = None
+    """The unit in which the released models write boxes by themselves, as option `boxes` of the packs names it; None: none
+    that packs name."""
 
 
 @cache
@@ -143,13 +146,19 @@ def answer_markup() -> frozenset[str]:
 
 
 def vision_family(model: Any) -> VisionFamily | None:
-    """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one.
+    """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one."""
+    family = model_family(model)
+    return None if family is None else family.vision
+
+
+def model_family(model: Any) -> Family | None:
+    """The family with a vision part that fits a transformers causal model; None where none does.
 
     Among the families that fit, the one of the model's own class is preferred: a family may fit other classes too.
     """
     classes = {kind.__name__ for kind in type(model).__mro__}  # sharded models are of a subclass
     matching = [
-        (family.model_class not in classes, family.vision)
+        (family.model_class not in classes, family)
         for family in all_families().values()
         if family.vision is not None and family.vision.mismatch(model) is None
     ]

@@ -27,4 +27,5 @@ FAMILY = replace(
     qwen2_vl.FAMILY,
     model_class="Qwen2_5_VLForConditionalGeneration",
     model_config=_model_config,
+    box_unit="resized",
 )

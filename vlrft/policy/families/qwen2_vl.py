@@ -201,4 +201,5 @@ FAMILY = Family(
     build_tokenizer=build_tokenizer,
     end_tokens=(END_OF_TEXT, IM_END),
     unscaled=("patch_embed",),
+    box_unit="thousandths",
 )

@@ -12,7 +12,7 @@ from typing import Any
 from vlrft.grading import read_answer, read_box
 from vlrft.reporting.html.run_data import JsonRow
 from vlrft.schema import DataError
-from vlrft.vision.boxes import Box
+from vlrft.vision.boxes import Box, is_box
 from vlrft.vision.images import open_image
 
 MAX_CHARACTERS = 600
@@ -88,15 +88,6 @@ def _overlay(kind: str, box: Box) -> tuple[Overlay, ...]:
     left, top = min(x1, x2) / 10, min(y1, y2) / 10
     return (
         Overlay(kind=kind, left=left, top=top, width=abs(x2 - x1) / 10, height=abs(y2 - y1) / 10),
-    )
-
-
-def is_box(answer: Any) -> bool:
-    """Whether the gold answer is four numbers."""
-    return (
-        isinstance(answer, list | tuple)
-        and len(answer) == 4
-        and all(isinstance(v, int | float) for v in answer)
     )
 
 
