@@ -157,7 +157,8 @@ def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_pat
     ("arguments", "code", "message"),
     [
         (["train", "none.yaml"], 2, "none.yaml: cannot be read"),
-        (["show", "nothing"], 2, "unknown name 'nothing'; did you mean counting?"),
+        (["show", "countin"], 2, "unknown name 'countin'; did you mean counting?"),
+        (["show", "nothing"], 2, "unknown name 'nothing'; `vlrft list`"),
         (["check", "digit"], 2, "did you mean digits?"),
         (["report", "nowhere"], 1, "no run here"),
         (["eval", "--model", "nowhere/at/all", "--task", "digits"], 2, "nowhere/at/all"),

@@ -160,6 +160,14 @@ def test_an_override_does_not_undo_an_earlier_one(tmp_path: Path) -> None:
     assert load(tmp_path, "seed=1", "seed=2").seed == 2  # the last one counts
 
 
+def test_a_setting_of_an_algorithm_that_nobody_named_is_one_of_the_default(tmp_path: Path) -> None:
+    config = load(tmp_path, "algorithm.regularize.kl=0.1", "stages.gpg.algorithm.reduction=token")
+    assert config.algorithm == {"name": "gpg", "regularize": {"kl": 0.1}}
+    assert config.stages[1].algorithm == {
+        "name": "gpg", "regularize": {"kl": 0.1}, "reduction": "token",
+    }  # fmt: skip
+
+
 def test_a_task_by_name_has_its_rewards_changed_in_the_same_way() -> None:
     task = task_config("digits", ["rewards.format=0.5"])
     assert {k: r.weight for k, r in (task.rewards or {}).items()} == {**PACK, "format": 0.5}

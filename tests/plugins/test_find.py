@@ -40,11 +40,11 @@ def test_a_file_and_a_module_are_found_by_reference(tmp_path: Path) -> None:
     assert load_attribute("vlrft.rewards.choice:choice") is find_reward("choice")
 
 
-def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(
-        PluginError, match=r"unknown reward 'chioce'; did you mean choice\? known: boxes"
-    ):
+def test_an_unknown_name_says_what_is_near_and_lists_few_names_but_not_fifty() -> None:
+    with pytest.raises(PluginError, match=r"'chioce'; did you mean choice\? `vlrft list rewards`"):
         find_reward("chioce")
+    with pytest.raises(PluginError, match=r"'geoqaa'; did you mean geoqa\? known: alfworld, .*;"):
+        find_task("geoqaa")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from vlrft.advantages import find_estimator
 from vlrft.algorithms.algorithm import Algorithm, Schedule
 from vlrft.algorithms.methods import load_algorithms
 from vlrft.config.choice import change, choose, configure, find_or_load
+from vlrft.config.foreign_names import key_of_foreign
 from vlrft.objectives import Reduction
 from vlrft.plugins.names import unknown_key, unknown_name
 from vlrft.schema.errors import ConfigError
@@ -53,7 +54,7 @@ def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
 
 def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
     """A copy of the algorithm with some of its keys changed. Raises ConfigError with all mistakes."""
-    mistakes = [f"algorithm.{k}: {unknown_key(k, _KEYS)}" for k in changes if k not in _KEYS]
+    mistakes = [f"algorithm.{k}: {_unknown_key(k)}" for k in changes if k not in _KEYS]
     parts: dict[str, Any] = {}
     schedules = dict(algorithm.schedules)
     for key, value in changes.items():
@@ -85,6 +86,12 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
     if mistakes:
         raise ConfigError(mistakes)
     return dataclasses.replace(algorithm, **parts, schedules=schedules)
+
+
+def _unknown_key(key: str) -> str:
+    """The wording for an unknown key, with our key where another toolkit calls it so."""
+    ours = key_of_foreign(f"algorithm.{key}")
+    return f"unknown key; did you mean {ours}?" if ours else unknown_key(key, _KEYS)
 
 
 def _by_name(name: str) -> Algorithm:

@@ -19,6 +19,7 @@ from signal import Signals
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
 from vlrft.cli.signals import handled_signals
+from vlrft.config.foreign_names import key_of_foreign, option_of_foreign
 from vlrft.config.shipped import package_version
 from vlrft.distributed.interrupts import Interrupted
 from vlrft.plugins.attribution import describe_raise
@@ -58,10 +59,19 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     args, rest = top.parse_known_args(words)
     overrides = [item for item in rest if "=" in item and not item.startswith("-")]
     if rest != overrides or (overrides and not hasattr(args, "overrides")):
-        top.error(f"unrecognized arguments: {' '.join(rest)}")
+        top.error(f"unrecognized arguments: {' '.join(rest)}{_as_override(rest)}")
     if overrides:
         args.overrides = [*args.overrides, *overrides]
     return args
+
+
+def _as_override(rest: Sequence[str]) -> str:
+    """How the first unknown option is given here, where it is a setting of another toolkit such as --learning_rate."""
+    name = next((word.lstrip("-").partition("=")[0] for word in rest if word.startswith("--")), "")
+    ours, option = key_of_foreign(name), option_of_foreign(name)
+    if ours:
+        return f"; settings are given as KEY=VALUE, this one as {ours.partition(' ')[0]}=…"
+    return f"; give {option}" if option else ""
 
 
 def join_command(arguments: Sequence[str]) -> list[str]:

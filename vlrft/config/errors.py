@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 
+from vlrft.config.foreign_names import key_of_foreign, option_of_foreign
 from vlrft.config.renamed import new_key
-from vlrft.plugins.names import unknown_name
+from vlrft.plugins.names import nearest, unknown_name
 
 INHERITED = ("task", "rollout", "update")  # sections of a run that its stages start from
 SCALAR = (str, int, float, list, tuple, type(None))
@@ -34,6 +34,10 @@ EXPECTED = {  # in the words of YAML, not of Python
     "bool_parsing": "expected true or false",
 }
 
+FREE = ("algorithm", "task")  # sections with keys that only an algorithm or a pack knows
+ELSEWHERE = (
+    0.8  # likeness of a key in another section, which is a bolder guess than one in the same
+)
 MAX_LINES = 50  # of mistakes
 MAX_SHOWN = 80  # characters of a wrong value in a message
 
@@ -65,7 +69,7 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
         if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden") and renamed:
             lines.append(f"{full}: renamed {renamed}")
         elif mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            lines.append(f"{full}: unknown key{_hint(key, keys)}")
+            lines += _unknown_keys(full, key, mistake["input"], keys)
         elif mistake["type"] in ("missing", "missing_argument"):
             lines.append(f"{full}: missing")
         elif mistake["type"] == "out_of_range":
@@ -104,6 +108,11 @@ def show(value: object) -> str:
     except (ValueError, RecursionError):  # an integer of thousands of digits, a list in itself
         article = "an" if type(value) is int else "a"
         return f"{article} {type(value).__name__} too long to print"
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    """The start of a long text."""
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
@@ -112,22 +121,75 @@ def _path(mistake: Any) -> str:
     return ".".join(str(p) for p in mistake["loc"] if p not in ("str", "dict[str,any]"))
 
 
-def _hint(key: str, keys: Sequence[str]) -> str:
-    """The nearest key in the same section, else in any section, else all keys of the section."""
+def _unknown_keys(full: str, key: str, value: Any, keys: Sequence[str]) -> Iterator[str]:
+    """A line for an unknown key; for a section of another toolkit, such as `actor_rollout_ref`, one for each of its keys
+    that has a counterpart here."""
+    inner = [
+        path
+        for path in _paths_in(value, full)
+        if _counterpart(path, keys) or option_of_foreign(path)
+    ]
+    if not inner or _counterpart(full, keys, least=2):
+        inner = [full]
+    for path in inner:
+        yield f"{path}: unknown key{_hint(path, key if path == full else path, keys)}"
+
+
+def _paths_in(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _paths_in(part, f"{path}.{name}")
+    else:
+        yield path
+
+
+def _hint(full: str, key: str, keys: Sequence[str]) -> str:
+    """What was probably meant: another toolkit's name for a key of ours, the nearest key in the same section, the nearest
+    in any section; else all keys of the section. `full`: the key from the root of the config, `key`: from that of `keys`."""
     section, _, name = key.rpartition(".")
     pattern = re.sub(r"\.\d+(?=\.|$)", "", section)
     name, colon, value = name.partition(":")
     siblings = [k.rpartition(".")[2] for k in keys if fnmatchcase(pattern, k.rpartition(".")[0])]
-    close = get_close_matches(name, siblings, 1, 0.5)
+    close = nearest(name, siblings)
     if colon and close:
-        return f"; did you mean {close[0]}: {value}, with a space after the colon?"
+        return f"; did you mean {close}: {value}, with a space after the colon?"
+    ours = _counterpart(full, keys, least=2) or ("" if close else _counterpart(full, keys))
+    if ours:
+        return f"; did you mean {_in_stage(ours, full)}?"
     if close:
-        return f"; did you mean {'.'.join(filter(None, [section, close[0]]))}?"
-    anywhere = get_close_matches(name, [k.rpartition(".")[2] for k in keys], 1)
-    full = next((k for k in keys if anywhere and k.rpartition(".")[2] == anywhere[0]), None)
-    if full:
-        return f"; did you mean {full}?"
+        return f"; did you mean {'.'.join(filter(None, [section, close]))}?"
+    option = option_of_foreign(full)
+    if option:
+        return f"; give {option} on the command line"
+    elsewhere = [k for k in keys if "*" not in k]
+    anywhere = nearest(name, [k.rpartition(".")[2] for k in elsewhere], ELSEWHERE)
+    meant = next((k for k in elsewhere if anywhere and k.rpartition(".")[2] == anywhere), None)
+    if meant:
+        meant = re.sub(r"^stages\.", "stages.0.", meant)
+        return f"; did you mean {_in_stage(meant, full)}?"
     return f"; allowed: {', '.join(siblings)}" if siblings else "; there are none here"
+
+
+def _counterpart(full: str, keys: Sequence[str], *, least: int = 1) -> str:
+    """Our key and its unit for another toolkit's key, if it is a key of the config that is read; else nothing."""
+    ours = key_of_foreign(full, least=least) or ""
+    key, _, _ = ours.partition(" ")
+    known = key.replace("stages.0.", "stages.") in keys
+    free = key.partition(".")[0] in FREE and (
+        key.partition(".")[0] in keys or full.startswith("algorithm.")
+    )
+    inside = full.partition(".")[0] == key.partition(".")[0]
+    return ours if ours and (known or free or inside) else ""
+
+
+def _in_stage(ours: str, full: str) -> str:
+    """The key as that of the stage in which the mistake is, where stages have one."""
+    stage = re.match(r"stages\.\d+\.", full)
+    if stage is None:
+        return ours
+    if ours.startswith("stages.0."):
+        return stage[0] + ours.removeprefix("stages.0.")
+    return stage[0] + ours if ours.partition(".")[0] in (*INHERITED, "algorithm") else ours
 
 
 def keys_of(kind: Any, prefix: str = "") -> Iterator[str]:

@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.errors import explain
-from vlrft.config.overrides import apply_overrides, overruled_by_stages
+from vlrft.config.overrides import apply_overrides
+from vlrft.config.overruled import overruled_by_stages
 from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
 from vlrft.config.stages import complete_stages

@@ -109,9 +109,10 @@ def _reference(name: str, kind: str, file: str, attribute: str) -> str:
             f"{kind[:-1]} {name}: found twice, {' and '.join(references)}; give one of these references"
         )
     if not references:
+        problem = unknown_name(kind[:-1], name, _names(kind))
         raise PluginError(
-            f"{unknown_name(kind[:-1], name, _names(kind))}; "
-            f"or give package.module:attribute or ./file.py:attribute"
+            f"{problem}{' ' if problem.endswith('?') else '; '}`vlrft list {kind}` describes them; or give "
+            "package.module:attribute or ./file.py:attribute"
         )
     return references[0]
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LIKENESS = 0.7  # of two names, from 0 to 1; a suggestion below it would mislead
+MIN_PREFIX = 4  # letters of a name that another one begins with
+MAX_NAMES = 20  # in a message
+
 
 def unknown_name(kind: str, name: str, names: Iterable[str]) -> str:
-    """`unknown task 'digit'; did you mean digits? known: counting, digits, …`."""
+    """`unknown task 'digit'; did you mean digits? known: counting, digits, …`; of many names, only the near one or none."""
     names = list(names)
-    hint = did_you_mean(name, names) or ";"
-    return f"unknown {kind} {name!r}{hint} known: {', '.join(names) or 'none'}"
+    hint = did_you_mean(name, names)
+    if len(names) > MAX_NAMES:
+        return f"unknown {kind} {name!r}{hint}"
+    return f"unknown {kind} {name!r}{hint or ';'} known: {', '.join(names) or 'none'}"
 
 
 def unknown_key(key: str, keys: Iterable[str]) -> str:
@@ -22,5 +28,14 @@ def unknown_key(key: str, keys: Iterable[str]) -> str:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """`; did you mean digits?`, or nothing when no name is near."""
-    close = get_close_matches(name, list(names), 1)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = nearest(name, names)
+    return f"; did you mean {close}?" if close else ""
+
+
+def nearest(name: str, names: Iterable[str], likeness: float = LIKENESS) -> str | None:
+    """The name that is most like `name`, apart from case, or begins with it; None when none is near."""
+    spelled = {known.lower(): known for known in reversed(list(names))}
+    close = get_close_matches(name.lower(), list(spelled), 1, likeness)
+    if not close and len(name) >= MIN_PREFIX:
+        close = [known for known in reversed(spelled) if known.startswith(name.lower())]
+    return spelled[close[0]] if close else None

@@ -49,7 +49,7 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
     Raises ConfigError with every mistake in the algorithms and strategies of all stages, before any task is loaded, and
     for an algorithm that does not fit its task.
     """
-    chosen = _find_choices(config)
+    chosen = find_choices(config)
     stages: list[StageSettings] = []
     mistakes: list[str] = []
     done = 0
@@ -79,8 +79,8 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
     return tuple(stages)
 
 
-def _find_choices(config: Config) -> list[tuple[Algorithm, PromptStrategy]]:
-    """The algorithm and the prompt strategy of each stage. Raises ConfigError with all mistakes."""
+def find_choices(config: Config) -> list[tuple[Algorithm, PromptStrategy]]:
+    """The algorithm and the prompt strategy of each stage, without its data. Raises ConfigError with all mistakes."""
     mistakes: list[str] = []
     chosen: list[tuple[Algorithm, PromptStrategy]] = []
     for i, stage in enumerate(config.stages):

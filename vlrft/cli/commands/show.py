@@ -34,11 +34,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def show_config(name: str, overrides: Sequence[str]) -> None:
-    """The config with all its keys, after the names and settings of its engines have been checked too."""
+    """The config with all its keys, after its algorithms and engines have been checked too."""
     from vlrft.engine import find_engine
     from vlrft.rollout.engines import find_rollout_engine
+    from vlrft.trainer.stage_settings import find_choices
 
     config = load_config(name, overrides)
+    find_choices(config)
     find_engine(config.engine)
     find_rollout_engine(config.rollout.engine)
     print(dump_config(config), end="")
