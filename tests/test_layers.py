@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 # From the top down: a folder imports only folders of the layers below its own.
 LAYERS = (
     {"cli", "integrations", "testing"},
+    {"api"},
     {"trainer"},
     {"reporting"},
     {"evaluation"},
@@ -32,6 +33,7 @@ HEIGHT = {folder: -k for k, layer in enumerate(LAYERS) for folder in layer}
 WITHOUT_TORCH = (
     "vlrft.__main__",
     "vlrft.advantages",
+    "vlrft.api",
     "vlrft.cli.arguments",
     "vlrft.cli.commands",
     "vlrft.cli.main",
@@ -64,7 +66,7 @@ PLUGINS_MAY = {
     "rewards": ("vlrft.schema", "vlrft.grading", "vlrft.vision"),
     "tasks": ("vlrft.schema", "vlrft.grading", "vlrft.vision", "vlrft.data", "vlrft.envs"),
 }
-MAX_ENTRIES = 27  # of vlrft/
+MAX_ENTRIES = 28  # of vlrft/
 MAX_LINES = 400
 
 
@@ -79,12 +81,13 @@ def library() -> Mapping[str, Path]:
 
 
 def imported(path: Path, *, late: bool) -> set[str]:
-    """Names that a file imports, as `module` and `module.name`; `late`: also those inside functions."""
+    """Names that a file imports, as `module` and `module.name`; `late`: also those inside functions and those for type
+    checkers, which are no imports when the file is."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     hidden: set[int] = set()
     if not late:
-        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-        hidden = {id(child) for function in functions for child in ast.walk(function)}
+        later = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) or _is_for_types(n)]
+        hidden = {id(child) for node in later for child in ast.walk(node)}
     names: set[str] = set()
     for node in ast.walk(tree):
         if id(node) in hidden:
@@ -95,6 +98,10 @@ def imported(path: Path, *, late: bool) -> set[str]:
             module = node.module or ""
             names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
     return names
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 @cache

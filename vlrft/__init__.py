@@ -1,10 +1,11 @@
 """Reinforcement fine-tuning of vision-language models.
 
-    from vlrft import load_config, train
+    result = vlrft.train("quickstart", overrides={"seed": 1})
+    policy = vlrft.load_policy(result)
+    answer = vlrft.generate(policy, "Which digit is this?", "seven.png")
 
-    run = train(load_config("quickstart"), out=Path("runs/quickstart"))
-
-The names in `__all__` are the stable interface of the library; docs/reference/api.md describes them. Each is imported
+The names in `__all__` are the stable interface of the library; docs/reference/api.md describes them, and docs/howto/python.md
+shows how to use them. Each is imported
 when it is first used, so that `import vlrft` loads neither torch nor any other large package.
 """
 
@@ -17,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vlrft.advantages import Estimator, EstimatorInput, find_estimator
     from vlrft.algorithms import Algorithm, PolicyLoss, find_algorithm, policy_loss
+    from vlrft.api.evaluate import evaluate
+    from vlrft.api.generate import generate, load_policy
+    from vlrft.api.score import score
+    from vlrft.api.train import train
     from vlrft.config import Config
     from vlrft.config.load import load_config
+    from vlrft.evaluation.evaluate import Evaluation, MetricValue
     from vlrft.objectives import LossBatch, Needs, Objective, Terms
     from vlrft.plugins.find import find_reward, find_task
+    from vlrft.reporting.run_result import RunResult
     from vlrft.schema import (
         IMAGE,
         Env,
@@ -40,23 +47,26 @@ if TYPE_CHECKING:
         TrainingRow,
     )
     from vlrft.schema.errors import ConfigError, DataError, PluginError, RewardError, VlrftError
-    from vlrft.trainer.train import train
+    from vlrft.trainer.callbacks import Callback, StopTraining
 
     __version__: str
 
 __all__ = [
     "IMAGE",
     "Algorithm",
+    "Callback",
     "Config",
     "ConfigError",
     "DataError",
     "Env",
     "Estimator",
     "EstimatorInput",
+    "Evaluation",
     "Group",
     "LossBatch",
     "Message",
     "Metric",
+    "MetricValue",
     "Needs",
     "Objective",
     "Observation",
@@ -68,19 +78,25 @@ __all__ = [
     "Reward",
     "RewardError",
     "Rollout",
+    "RunResult",
     "Sample",
     "Score",
     "Step",
+    "StopTraining",
     "Task",
     "Terms",
     "TrainingRow",
     "VlrftError",
+    "evaluate",
     "find_algorithm",
     "find_estimator",
     "find_reward",
     "find_task",
+    "generate",
     "load_config",
+    "load_policy",
     "policy_loss",
+    "score",
     "train",
 ]
 
@@ -94,7 +110,13 @@ _MODULES = {  # module -> the public names that it defines; equal to the imports
     "vlrft.schema": "IMAGE Env Group Message Metric Observation Piece Prompt Record Reward Rollout Sample Score "
     "Step Task TrainingRow",
     "vlrft.schema.errors": "ConfigError DataError PluginError RewardError VlrftError",
-    "vlrft.trainer.train": "train",
+    "vlrft.api.evaluate": "evaluate",
+    "vlrft.api.generate": "generate load_policy",
+    "vlrft.api.score": "score",
+    "vlrft.api.train": "train",
+    "vlrft.evaluation.evaluate": "Evaluation MetricValue",
+    "vlrft.reporting.run_result": "RunResult",
+    "vlrft.trainer.callbacks": "Callback StopTraining",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

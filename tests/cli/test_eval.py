@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import vlrft.cli.commands.eval as command
+import vlrft.api.evaluate as parts
 from tests.conftest import Tiny
 from vlrft.cli.main import main
 from vlrft.config import RolloutConfig
@@ -71,7 +71,7 @@ def test_an_interrupted_evaluation_resumes_with_equal_results(
 ) -> None:
     assert evaluate("whole", *decoding) == 0
     with monkeypatch.context() as patch:
-        patch.setattr(command, "grade_samples", stop_after(1))
+        patch.setattr(parts, "grade_samples", stop_after(1))
         assert evaluate("two", *decoding) == 130
     records = tmp_path / "two.records.jsonl"
     each = len(decoding) or 1
@@ -101,7 +101,7 @@ def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(command, "grade_samples", stop_after(1))
+        patch.setattr(parts, "grade_samples", stop_after(1))
         assert evaluate("out") == 130
     assert evaluate("out", "rollout.max_tokens=7") == 2
     assert "was started with other settings" in capsys.readouterr().err
@@ -117,7 +117,7 @@ def test_an_evaluation_that_an_earlier_version_started_resumes(
     evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(command, "grade_samples", stop_after(1))
+        patch.setattr(parts, "grade_samples", stop_after(1))
         assert evaluate("out") == 130
     settings = tmp_path / "out.settings.yaml"
     text = settings.read_text()

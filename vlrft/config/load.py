@@ -43,9 +43,21 @@ def load_config(
     Raises ConfigError with all mistakes, each with the file and the key.
     """
     tree = read_tree(find_config(path))
+    return resolve_config(tree, str(path), overrides, secrets=secrets, to_train=to_train)
+
+
+def resolve_config(
+    tree: Tree,
+    where: str,
+    overrides: Sequence[str] = (),
+    *,
+    secrets: bool = True,
+    to_train: bool = True,
+) -> Config:
+    """As `load_config`, of the content of a file, which the overrides change. `where`: its name in messages."""
     applied, mistakes = apply_overrides(tree, overrides)
     if secrets:
-        mistakes += [f"{path}: {key}: {LEFT_OUT}" for key in redacted_keys(tree)]
+        mistakes += [f"{where}: {key}: {LEFT_OUT}" for key in redacted_keys(tree)]
     overruled = overruled_by_stages(tree, applied) if to_train else []
     tree = complete_stages(tree)
     config = None
@@ -56,7 +68,7 @@ def load_config(
     else:
         in_file = _cross_key_mistakes(config)
         mistakes += overruled
-    mistakes += [f"{path}: {mistake}" for mistake in [*in_file, *_task_mistakes(tree)]]
+    mistakes += [f"{where}: {mistake}" for mistake in [*in_file, *_task_mistakes(tree)]]
     if mistakes or config is None:
         raise ConfigError(mistakes)
     return config

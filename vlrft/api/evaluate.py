@@ -1,0 +1,161 @@
+"""`vlrft.evaluate`: a model answers a split and is graded; and its parts, which `vlrft eval` uses, too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vlrft.api.configs import override_texts
+from vlrft.api.quiet import quiet_transformers
+from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
+from vlrft.config.load import eval_config
+from vlrft.evaluation.evaluate import Evaluation, compute_metrics, grade_samples
+from vlrft.evaluation.result_files import missing_metrics
+from vlrft.evaluation.unreadable import unreadable_lines
+from vlrft.reporting.run_result import RunResult
+from vlrft.rollout.task import load_task
+from vlrft.schema import DataError, Group, Record, Sample
+from vlrft.schema.errors import ConfigError
+
+if TYPE_CHECKING:
+    from vlrft.policy.policy import Policy
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """All that decides the answers of an evaluation, and their grades."""
+
+    task: TaskConfig
+    policy: PolicyConfig
+    rollout: RolloutConfig
+    decoding: EvalConfig
+
+    def choose(self, split: str | None, limit: int | None) -> EvaluationSettings:
+        """The settings with another split, and with a limit on its samples; None: as it is."""
+        decoding = self.decoding
+        limit = decoding.limit if limit is None else limit
+        return replace(self, decoding=replace(decoding, split=split or decoding.split, limit=limit))
+
+
+def settings_of_task(task: str, model: str, overrides: Sequence[str]) -> EvaluationSettings:
+    """The settings for a task by name. Raises ConfigError."""
+    section, policy, rollout, decoding = eval_config(task, model, overrides)
+    return EvaluationSettings(task=section, policy=policy, rollout=rollout, decoding=decoding)
+
+
+def settings_of_config(config: Config, model: str) -> EvaluationSettings:
+    """The settings of a run's config, for a model as it is: nothing is built, frozen or adapted."""
+    policy = replace(config.policy, model=model, build=None, lora=None, adapter=None, freeze=())
+    return EvaluationSettings(
+        task=config.task, policy=policy, rollout=config.rollout, decoding=config.eval
+    )
+
+
+def evaluate(
+    model: str | Path | RunResult | Policy,
+    task: str | Config,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    progress: bool = True,
+) -> Evaluation:
+    """A model's answers to a split of a task, graded, as `vlrft eval` does it.
+
+        evaluation = vlrft.evaluate("runs/quickstart/checkpoints/last", "digits", limit=100)
+        print(evaluation.scores["classify"])         # 83/100  83.00 [74.45, 89.11]
+        evaluation.records[0].output
+
+    `model`: a folder, a hub id, the result of a run (its newest checkpoint), or what `vlrft.load_policy` returned.
+    `task`: its name, `package.module:task` or `./file.py:task`; or a Config, whose sections task, rollout and eval are used.
+    `split`, `limit`: another split, and its first samples only. `overrides`: `{"options.k": 4, "eval.answers": 8}`, with a
+    task's name. `progress`: print the number of answers on stderr.
+
+    Raises ConfigError for wrong arguments and for a model that cannot be loaded, DataError for data that cannot be used.
+    """
+    policy = None
+    if isinstance(model, RunResult):
+        if model.checkpoint is None:
+            raise ConfigError([f"model: the run in {model.folder} has no checkpoint"])
+        model = model.checkpoint
+    elif not isinstance(model, str | Path):
+        policy, model = model, "given"
+    if isinstance(task, Config):
+        if overrides:
+            raise ConfigError(["overrides: give them to vlrft.load_config, with a Config as task"])
+        settings = settings_of_config(task, str(model))
+    else:
+        settings = settings_of_task(task, str(model), override_texts(overrides))
+    say = _say if progress else str
+    with quiet_transformers():
+        evaluation = answer_split(settings.choose(split, limit), say=say, policy=policy)
+    for line in unreadable_lines(evaluation.records):
+        say(line)
+    return evaluation
+
+
+def answer_split(
+    settings: EvaluationSettings,
+    *,
+    say: Say,
+    policy: Policy | None = None,
+    begin: Callable[[], list[Record]] = list,
+    store: Callable[[Sequence[Record]], object] = len,
+) -> Evaluation:
+    """Answers and grades the split, and computes its metrics. `policy`: loaded already; None: the settings' own.
+
+    `begin` is called when all is loaded, and returns the records of the first samples, where they are done already; `store`
+    gets new records as they come. Raises ConfigError and DataError.
+    """
+    from vlrft.distributed.device import pick_device
+    from vlrft.evaluation.rollouts import play_evaluation
+    from vlrft.policy.adapters import exact_policy
+    from vlrft.policy.load import load_policy
+    from vlrft.rollout.engines import build_rollout_engine
+    from vlrft.rollout.long_prompts import refuse_long_prompts
+
+    rollout, decoding = settings.rollout, settings.decoding
+    loaded = load_task(settings.task, decoding.split)
+    loaded.refuse_unreadable_gold_answers()
+    samples = loaded.head(decoding.limit)
+    if not len(samples):
+        raise DataError(
+            f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
+        )
+    if policy is None:
+        chosen, line = exact_policy(settings.policy)
+        if line:
+            say(f"vlrft: {line}")
+        policy = load_policy(chosen, device=pick_device("auto"))
+    chat = policy.chat
+    loaded.refuse_other_resize(chat.resize)
+    if warning := loaded.box_warning(policy.box_unit):
+        say(f"vlrft: {warning}")
+    refuse_long_prompts(loaded, chat, rollout.max_prompt_tokens, decoding.limit)
+    engine = build_rollout_engine(rollout, policy)
+    engine.load_weights(policy.weights(), 0)
+
+    def play(chunk: Sequence[Sample]) -> list[Group]:
+        return play_evaluation(loaded, chunk, engine, chat, rollout, decoding)
+
+    records = begin()
+    if records:
+        say(f"vlrft: resuming, {len(records)} answers already done")
+    total = len(samples) * decoding.answers
+    for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
+        records += chunk
+        store(chunk)
+        say(f"{len(records)} of {total} answers")
+    evaluation = compute_metrics(loaded.task, records)
+    for line in missing_metrics(loaded.task, evaluation):
+        say(f"vlrft: {line}")
+    return evaluation
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
