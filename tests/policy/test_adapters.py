@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,38 +11,11 @@ import torch
 
 from tests.policy.test_load import logprobs, with_random_adapters
 from vlrft.config import LoraConfig, PolicyConfig
-from vlrft.policy.adapters import MERGE, exact_policy, read_adapter
+from vlrft.policy.adapters import MERGE, exact_policy, merge_note, read_adapter
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import CORPUS, tiny_config
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole model in a folder."""
-    folder = tmp_path_factory.mktemp("base") / "model"
-    load_policy(tiny_config("qwen2_vl"), corpus=CORPUS).save(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def trained(base: Path) -> Policy:
-    """The model with adapters that changed it little, in bfloat16."""
-    config = PolicyConfig(model=str(base), lora=LoraConfig(rank=2), dtype="bfloat16")
-    policy = load_policy(config)
-    with torch.no_grad():
-        for name, parameter in policy.model.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_(std=1e-4, generator=torch.Generator().manual_seed(1))
-    return policy
-
-
-@pytest.fixture(scope="module")
-def checkpoint(trained: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run") / "step_1"
-    trained.save(folder)
-    return folder
 
 
 def test_a_checkpoint_is_evaluated_by_its_exact_adapter(
@@ -59,6 +33,14 @@ def test_a_checkpoint_is_evaluated_by_its_exact_adapter(
     kept = json.loads((checkpoint / "adapter" / MERGE).read_text())
     assert kept["dtype"] == "bfloat16"
     assert 0.01 < kept["kept"] < 0.99
+
+
+def test_a_checkpoint_says_how_much_of_the_update_its_merged_weights_hold(
+    checkpoint: Path, base: Path
+) -> None:
+    line = merge_note(checkpoint)
+    assert re.search(r"its merged bfloat16 weights hold \d+\.\d % of the adapters' update", line)
+    assert merge_note(base) == ""
 
 
 def test_merged_float32_weights_hold_the_whole_update(tmp_path: Path) -> None:

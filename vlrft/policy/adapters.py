@@ -165,6 +165,18 @@ def exact_policy(config: PolicyConfig) -> tuple[PolicyConfig, str]:
     return chosen, f"model: {adapter.base} with the adapter {beside}"
 
 
+def merge_note(checkpoint: Path) -> str:
+    """A line on a checkpoint whose merged weights hold noticeably less than the adapters' update; empty for any other."""
+    path = checkpoint / FOLDER / MERGE
+    merge = json.loads(path.read_text()) if path.is_file() else {"kept": 1.0}
+    if merge["kept"] >= 0.999:
+        return ""
+    return (
+        f"{checkpoint}: its merged {merge['dtype']} weights hold {100 * merge['kept']:.1f} % of the adapters' update; "
+        f"{FOLDER}/ is exact, and vlrft export --dtype float32 merges all of it"
+    )
+
+
 def _read_settings(path: Path, source: str) -> Mapping[str, Any]:
     try:
         settings: Any = json.loads(path.read_text(encoding="utf-8"))

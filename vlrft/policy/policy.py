@@ -151,6 +151,15 @@ class Policy:
         """Writes a folder that AutoModelForImageTextToText and AutoProcessor load (text only: AutoModelForCausalLM and
         AutoTokenizer). LoRA is merged in, in the model's dtype; `path/adapter` has the adapters, exact, and `merge.json`: the share
         of their update that the merged weights hold."""
+        kept = self.save_merged(path)
+        if kept is not None:
+            self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
+            content = {"dtype": str(self.dtype).removeprefix("torch."), "kept": kept}
+            (path / FOLDER / MERGE).write_text(json.dumps(content))
+
+    def save_merged(self, path: Path) -> float | None:
+        """Writes the folder that `save` writes, without adapters. Returns the share of their update that the merged weights
+        hold (see `kept_share`); None for a policy without adapters."""
         path.mkdir(parents=True, exist_ok=True)
         # transformers imports DeepSpeed, which prints messages about missing GPUs.
         if self.device.type == "cpu":
@@ -158,10 +167,4 @@ class Policy:
         model = merge_adapters(self.model) if self.has_lora else self.model
         model.save_pretrained(path)
         self.chat.save(path)
-        if self.has_lora:
-            self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
-            kept = {
-                "dtype": str(self.dtype).removeprefix("torch."),
-                "kept": kept_share(self.model, model),
-            }
-            (path / FOLDER / MERGE).write_text(json.dumps(kept))
+        return kept_share(self.model, model) if self.has_lora else None

@@ -48,8 +48,10 @@ class RunLog:
         total_steps: int,
         trackers: Sequence[str] = (),
         groups_per_step: int = 4,
+        data: Mapping[str, str] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
+        """`data`: of each stage and of the evaluation, the number of samples and their hash, for summary.json."""
         self.run = run
         self.ranks = ranks
         self.groups_per_step = groups_per_step
@@ -62,6 +64,7 @@ class RunLog:
             "task": task,
             "algorithm": algorithm,
             "seed": seed,
+            "data": dict(data or {}),
             "seconds": {},
             "versions": _versions(),
             "evals": [],

@@ -13,6 +13,7 @@ from vlrft.engine import TrainEngine
 from vlrft.evaluation.evaluate import evaluate
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.rollouts import play_evaluation
+from vlrft.policy.adapters import merge_note
 from vlrft.policy.finite import has_finite_logprobs
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
@@ -118,7 +119,10 @@ class Run:
                 stages=self.stages,
                 prompt_states=self.prompt_states,
             )
-            return self.checkpoints.save(self.step, self.policy.save, state, self.score)
+            saved = self.checkpoints.save(self.step, self.policy.save, state, self.score)
+            if note := merge_note(saved):
+                self.log.message(note)
+            return saved
 
         with engine.unsharded_on_first_rank():
             self.checkpoint = self.ranks.run_on_first(write)

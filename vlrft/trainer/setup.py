@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
-from vlrft.trainer.rank_facts import compare_tasks, compare_weights
+from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
@@ -102,6 +103,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         total_steps=settings[-1].last,
         trackers=config.log.trackers,
         groups_per_step=config.log.groups_per_step,
+        data=data_hashes(settings, eval_task, config.eval.split),
         ranks=ranks,
     )
     for line in [*notes, *advice(settings)]:
@@ -156,6 +158,16 @@ def load_evaluation(config: Config, hosts: EnvRegistry) -> tuple[LoadedTask | No
         return replace(load_task(config.task, config.eval.split), hosts=hosts), []
     except MissingSplit as e:
         return None, [f"trains without evaluations: {e}"]
+
+
+def data_hashes(
+    stages: Sequence[StageSettings], evaluated: LoadedTask | None, split: str
+) -> dict[str, str]:
+    """The number of samples and their hash, by the name of the stage or of the evaluation's split."""
+    hashes = {stage.name: hash_of_samples(stage.loaded.samples) for stage in stages}
+    if evaluated is not None:
+        hashes[split] = hash_of_samples(evaluated.samples)
+    return hashes
 
 
 def refuse_lost_checkpoints(run: Run) -> None:

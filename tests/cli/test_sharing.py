@@ -1,0 +1,141 @@
+"""vlrft export, push and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import Tiny
+from tests.fakes.hub import serve_hub
+from vlrft.algorithms.find import find_algorithm
+from vlrft.cli.main import main
+
+OLD_RUN = Path(__file__).parents[1] / "fixtures" / "old_run"
+
+
+@pytest.fixture(scope="module")
+def run_folder(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of an earlier session, with a checkpoint of today."""
+    run = tmp_path_factory.mktemp("runs") / "mine"
+    shutil.copytree(OLD_RUN, run)
+    (run / "checkpoints").mkdir()
+    tiny("qwen2_vl").save(run / "checkpoints" / "step_3")
+    (run / "checkpoints" / "step_3" / "trainer").mkdir()
+    (run / "checkpoints" / "last").symlink_to("step_3")
+    return run
+
+
+@pytest.fixture(scope="module")
+def exported(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("exports") / "policy"
+    words = ["export", str(run_folder), "--out", str(out), "--license", "apache-2.0"]
+    assert main([*words, "--control", str(run_folder)]) == 0
+    return out
+
+
+def front_matter(card: Path) -> dict[str, object]:
+    _, header, _ = card.read_text().split("---\n", 2)
+    content: dict[str, object] = yaml.safe_load(header)
+    return content
+
+
+def test_a_card_states_results_method_data_and_config(run_folder: Path, exported: Path) -> None:
+    card = (exported / "README.md").read_text()
+    summary = json.loads((run_folder / "summary.json").read_text())
+    last = summary["evals"][-1]["scores"]
+    for name, score in last.items():
+        low, high = (f"{100 * value:.1f}" for value in score["ci"])
+        line = f"| {name} | {score['n']} |"
+        row = next(row for row in card.splitlines() if row.startswith(line))
+        assert row.count(f"{100 * score['score']:.1f} [{low}, {high}]") >= 2  # and of the control
+    assert find_algorithm("grpo").paper in card
+    assert f"torch {summary['versions']['torch']}" in card
+    assert (run_folder / "config.yaml").read_text().rstrip() in card
+    assert "runs/mine" not in card
+    assert str(run_folder.parent) not in card
+
+
+def test_the_cards_front_matter_is_what_the_hub_reads(exported: Path) -> None:
+    from huggingface_hub import ModelCard
+
+    data = ModelCard.load(exported / "README.md").data
+    assert data.library_name == "transformers"
+    assert data.license == "apache-2.0"
+    assert data.pipeline_tag == "image-text-to-text"
+    assert data.eval_results
+    assert "reinforcement-learning" in str(front_matter(exported / "README.md")["tags"])
+
+
+def test_an_export_never_writes_into_a_folder_with_files(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert main(["export", str(run_folder), "--out", str(tmp_path)]) == 2
+    assert "not empty; choose a new folder" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_an_unknown_checkpoint_names_those_of_the_run(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    assert main(["export", str(run_folder), "--checkpoint", "step_9", "--out", out]) == 2
+    assert "no checkpoint step_9; it has last, step_3" in capsys.readouterr().err
+
+
+def push(url: str, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "hf_secret"}
+    command = [sys.executable, "-m", "vlrft", "push", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+
+def test_a_push_sends_every_file_in_one_commit(exported: Path) -> None:
+    with serve_hub() as hub:
+        done = push(hub.url, str(exported), "me/model", "--private")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"pushed: {hub.url}/me/model\n"
+        assert hub.created[0]["name"] == "model"
+        assert hub.created[0]["visibility"] == "private"
+        assert hub.files == {p.name: p.read_bytes() for p in exported.iterdir()}
+        assert hub.summary == "Upload by vlrft"
+        assert "Bearer hf_secret" in hub.tokens
+
+
+def test_a_refused_push_is_one_line_without_the_token(exported: Path) -> None:
+    with serve_hub() as hub:
+        hub.refuse = True
+        done = push(hub.url, str(exported), "me/model")
+    assert done.returncode == 1
+    assert "me/model: cannot be pushed (" in done.stderr
+    assert "hf auth login" in done.stderr
+    assert "hf_secret" not in done.stderr + done.stdout
+
+
+def test_a_place_on_the_hub_has_an_owner(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["push", str(exported), "model"]) == 2
+    assert "not a repository of the hub; give owner/name" in capsys.readouterr().err
+
+
+def test_bash_completes_commands_configs_and_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "vlrft.bash"
+    script.write_text(capsys.readouterr().out)
+    probe = f"source {script}; complete -p vlrft | sed 's/.*-F //; s/ .*//' > {tmp_path}/name; "
+    probe += f"COMP_WORDS=(vlrft train geoq); COMP_CWORD=2; $(cat {tmp_path}/name); echo ${{COMPREPLY[@]}}; "
+    probe += f"COMP_WORDS=(vlrft exp); COMP_CWORD=1; $(cat {tmp_path}/name); echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, cwd=tmp_path)
+    configs, commands = done.stdout.splitlines()[-2:]
+    assert "geoqa_gpg" in configs.split()
+    assert "quickstart" not in configs
+    assert commands == "export"

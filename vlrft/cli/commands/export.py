@@ -1,0 +1,59 @@
+"""vlrft export: a run's policy as a plain transformers folder with its processor, generation config and model card."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from vlrft.policy.export import Exported, Source, export_model, find_source
+from vlrft.reporting.model_card import CardFacts, write_card
+from vlrft.schema.errors import ConfigError
+
+
+def run(args: argparse.Namespace) -> None:
+    source = find_source(args.source, args.checkpoint)
+    export(source, args.out, args)
+    print(f"exported: {args.out}")
+
+
+def export(source: Source, out: Path, args: argparse.Namespace) -> None:
+    """Writes the model and its card into a new folder `out`: aside, and renamed when it is complete."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise ConfigError([f"{out} is there and not empty; choose a new folder as --out"])
+    draft = out.with_name(f".{out.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        exported = export_model(source, draft, dtype=args.dtype, base=args.base)
+        write_card(draft, card_facts(source, exported, args, out.name), source.run, args.control)
+        if out.is_dir():
+            out.rmdir()
+        draft.rename(out)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    if exported.kept is not None and exported.kept < 0.999:
+        print(
+            f"vlrft: the {exported.dtype} weights hold {100 * exported.kept:.1f} % of the adapter's update; "
+            "--dtype float32 keeps all of it",
+            file=sys.stderr,
+        )
+
+
+def card_facts(
+    source: Source, exported: Exported, args: argparse.Namespace, name: str
+) -> CardFacts:
+    """The card's facts that the run does not know."""
+    return CardFacts(
+        name=args.name or name,
+        multimodal=exported.multimodal,
+        dtype=exported.dtype,
+        base=exported.base,
+        license=args.license,
+        kept=exported.kept,
+        files=Path(source.model).name,
+    )

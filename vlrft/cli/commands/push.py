@@ -1,0 +1,55 @@
+"""vlrft push: a model folder, or a run's policy, to the Hugging Face hub."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from pathlib import Path
+
+from vlrft.cli.commands.export import export
+from vlrft.policy.export import find_source
+from vlrft.reporting.model_card.card import README
+from vlrft.schema.errors import ConfigError, VlrftError
+from vlrft.schema.short_message import first_line
+
+REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+
+
+def run(args: argparse.Namespace) -> None:
+    if not REPOSITORY.fullmatch(args.repository):
+        raise ConfigError([f"{args.repository}: not a repository of the hub; give owner/name"])
+    folder = Path(args.source).expanduser()
+    if (folder / README).is_file() and (folder / "config.json").is_file():
+        print(f"pushed: {upload(folder, args)}")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / args.repository.split("/")[1]
+        args.name = args.name or args.repository
+        export(find_source(args.source, args.checkpoint), out, args)
+        print(f"pushed: {upload(out, args)}")
+
+
+def upload(folder: Path, args: argparse.Namespace) -> str:
+    """Uploads the folder in one commit, to a repository that is made where it does not exist; returns its address."""
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    try:
+        address = api.create_repo(args.repository, private=args.private, exist_ok=True)
+        api.upload_folder(
+            repo_id=args.repository,
+            folder_path=folder,
+            revision=args.revision,
+            commit_message=args.message,
+        )
+    except Exception as e:  # the library raises whatever its transports raise
+        raise HubError(
+            f"{args.repository}: cannot be pushed ({first_line(e)}); log in with `hf auth login`, or set HF_TOKEN to a "
+            "token that may write"
+        ) from e
+    return str(address)
+
+
+class HubError(VlrftError):
+    """The hub refused an upload, or cannot be reached."""
