@@ -15,7 +15,7 @@ from PIL import Image
 
 from vlrft.data.picture_cells import PictureFinder
 from vlrft.data.pictures import open_picture
-from vlrft.data.qwen_pictures import load_qwen_messages, qwen_picture
+from vlrft.data.qwen_pictures import load_qwen_messages
 from vlrft.data.source import Folder
 from vlrft.schema import IMAGE, DataError
 from vlrft.testing.small_policies import noise_image
@@ -92,9 +92,9 @@ def test_the_picture_of_a_row_is_resized_when_it_is_read(tmp_path: Path) -> None
     (tmp_path / "bird.png").write_bytes(png(noise_image(200, 150)))
     finder = PictureFinder(Folder(tmp_path), "train")
     part = {"type": "image", "image": "file:///elsewhere/bird.png", "max_pixels": 784 * 6}
-    assert open_picture(qwen_picture(part, finder, "train/0")).size == (56, 56)
+    assert open_picture(finder.find(part, "train/0")).size == (56, 56)
     plain = {"type": "image", "image": "bird.png"}
-    assert open_picture(qwen_picture(plain, finder, "train/0")).size == (200, 150)
+    assert open_picture(finder.find(plain, "train/0")).size == (200, 150)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Pictures that the cells of a table give: bytes, `{"bytes", "path"}`, a data URL, or a path, which may omit leading folders."""
+"""Pictures that the cells of a table give: bytes, `{"bytes", "path"}`, a data URL, a path, which may omit leading folders, or
+any of these as an image part in Qwen's form, `{"type": "image", "image": …, "max_pixels": …}`."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vlrft.data.download import WEB, download
-from vlrft.data.pictures import parse_picture, read_file
+from vlrft.data.pictures import parse_picture, read_file, resize_picture
 from vlrft.data.row import Picture
 from vlrft.data.source import Source
 from vlrft.schema import DataError
+from vlrft.vision.qwen_messages import is_image_part, read_image_part
 
 DATA_URL = "data:image"  # of any format; Qwen's examples name none
 FILE_URL = "file://"
@@ -57,6 +59,9 @@ class PictureFinder:
         that is not there is missed when the picture is read."""
         if isinstance(cell, str) and cell.startswith(DATA_URL):
             return parse_picture(_decode(cell.partition(",")[2], name), self.source, name)
+        if is_image_part(cell):
+            image = read_image_part(cell, name)
+            return resize_picture(self.find(image.value, name), image.sizes, name)
         if not isinstance(cell, str) or not cell:
             if isinstance(cell, Mapping) and cell.get("bytes") is None and cell.get("path"):
                 return self.find(cell["path"], name)

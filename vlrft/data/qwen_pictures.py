@@ -1,8 +1,7 @@
-"""Pictures of messages in Qwen's own form: those of a table's rows, and those of messages given in Python."""
+"""Messages in Qwen's own form, given in Python, with their images."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,32 +9,13 @@ from typing import TYPE_CHECKING, Any
 from vlrft.data.download import WEB, download
 from vlrft.data.picture_cells import FILE_URL, PictureFinder
 from vlrft.data.pictures import open_picture
-from vlrft.data.row import Picture
 from vlrft.data.source import Folder
 from vlrft.schema import DataError, Message
 from vlrft.vision.images import open_image, upright_rgb
-from vlrft.vision.qwen_messages import QwenImage, read_image_part, read_messages, resize_image
+from vlrft.vision.qwen_messages import QwenImage, read_messages, resize_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
-
-
-def qwen_picture(part: Mapping[str, Any], finder: PictureFinder, name: str) -> Picture:
-    """The picture of an image part, `{"type": "image", "image": …, "max_pixels": …}`; where the part states a size, resized
-    when it is read. Raises DataError; `name`: of the row."""
-    image = read_image_part(part, name)
-    picture = finder.find(image.value, name)
-    if not image.sizes:
-        return picture
-    return Picture(name=picture.name, read=lambda: _resized_png(picture, image, name))
-
-
-def _resized_png(picture: Picture, image: QwenImage, name: str) -> bytes:
-    """PNG holds the very pixels."""
-    resized = resize_image(open_picture(picture), image.sizes, name)
-    content = io.BytesIO()
-    resized.save(content, "PNG", compress_level=1)
-    return content.getvalue()
 
 
 def load_qwen_messages(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from vlrft.schema import IMAGE, DataError, Message
 from vlrft.schema.sample import Role, Slot
@@ -40,12 +40,19 @@ class QwenImage:
 
 def is_image_part(part: Any) -> bool:
     """Whether a part of a message's content is an image in Qwen's form or in OpenAI's."""
-    return isinstance(part, Mapping) and ("image" in part or "image_url" in part)
+    return isinstance(part, Mapping) and _value(part) is not None
+
+
+def _value(part: Mapping[str, Any]) -> Any:
+    value = part.get("image")
+    return (
+        part.get("image_url") if value is None else value
+    )  # rows of tables have None for missing keys
 
 
 def read_image_part(part: Mapping[str, Any], where: str) -> QwenImage:
     """The image of a part. Raises DataError, with `where` in front, for a part without one and for sizes that contradict."""
-    value = part.get("image", part.get("image_url"))
+    value = _value(part)
     if isinstance(value, Mapping) and "url" in value:  # OpenAI's {"image_url": {"url": …}}
         value = value["url"]
     if value is None or value == "":
@@ -87,7 +94,11 @@ def read_messages(
         parts = [content] if isinstance(content, str) else content
         if not isinstance(parts, list | tuple):
             raise DataError(f"{place}: its content is {type(content).__name__}, not text or parts")
-        read.append(Message(role=role, content=tuple(_read_part(p, images, place) for p in parts)))
+        read.append(
+            Message(
+                role=cast(Role, role), content=tuple(_read_part(p, images, place) for p in parts)
+            )
+        )
     return tuple(read), tuple(images)
 
 
