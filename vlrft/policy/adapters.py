@@ -207,7 +207,7 @@ def _file(
         return folder / name if (folder / name).is_file() else None
     if source.startswith((".", "/", "~")) or source.count("/") != 1:
         return None
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     found = cached_file(
         source,

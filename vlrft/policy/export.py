@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config import PolicyConfig
-from vlrft.policy.adapters import FOLDER, MERGE, exact_policy, is_adapter, read_adapter
+from vlrft.policy.adapters import FOLDER, MERGE, base_of, exact_policy, is_adapter, read_adapter
 from vlrft.policy.model_files import refuse_damage
 from vlrft.reporting.run_folder.mark import is_run
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
@@ -99,22 +99,16 @@ def _merge(config: PolicyConfig, out: Path, dtype: str | None) -> Exported:
     """The policy that a config describes, merged and written."""
     from vlrft.policy.load import load_policy
 
-    stated: Any = dtype or stored_dtype(config)
+    model = base_of(config)[0].model
+    stated: Any = dtype or stored_dtype(str(model))
     policy = load_policy(PolicyConfig(model=config.model, adapter=config.adapter, dtype=stated))
     kept = policy.save_merged(out)
-    base = config.model if config.adapter is None else read_adapter(config.adapter).base
-    return Exported(
-        dtype=stated,
-        multimodal=policy.backbone.multimodal,
-        base=config.model or base,
-        kept=kept,
-    )
+    return Exported(dtype=stated, multimodal=policy.backbone.multimodal, base=model, kept=kept)
 
 
-def stored_dtype(config: PolicyConfig) -> str:
-    """The dtype of the stored weights of the model, or of an adapter's base; float32 where it is another."""
+def stored_dtype(model: str) -> str:
+    """The dtype of the stored weights of a model; float32 where it is another than vlrft exports."""
     from transformers import AutoConfig
 
-    source = config.model or (config.adapter and read_adapter(config.adapter).base)
-    stored = str(getattr(AutoConfig.from_pretrained(source), "dtype", None)).removeprefix("torch.")
+    stored = str(getattr(AutoConfig.from_pretrained(model), "dtype", None)).removeprefix("torch.")
     return stored if stored in DTYPES else "float32"
