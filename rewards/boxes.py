@@ -7,13 +7,20 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.grading import expects, normalise_text, read_answer, read_box, why_no_answer
+from vlrft.grading import (
+    MAX_LIST,
+    expects,
+    normalise_text,
+    read_answer,
+    read_box,
+    read_detections,
+    why_no_answer,
+)
 from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescale, round_box
 from vlrft.vision.boxes import giou as generalised
 
 from ._box_conventions import why_no_box
-from ._detections import read_detections
 from ._json_boxes import read_json_box
 from ._released_boxes import visual_rft, visual_rft_eval
 from ._released_detection import visual_rft_confidence, visual_rft_iou
@@ -127,11 +134,11 @@ def detected(completion: str, sample: Sample) -> Mapping[str, float] | None:
     if not expects(sample, "boxes"):
         return None
     if _has_none(sample):
-        text = normalise_text(read_answer(completion) or "")
+        text = normalise_text(read_answer(completion, MAX_LIST) or "")
         right = float(text == normalise_text(str(sample.info["none"])))
         return {"iou": right, "confidence": right}
     gold_boxes = _gold_boxes(sample)
-    detections = read_detections(read_answer(completion) or "")
+    detections = read_detections(read_answer(completion, MAX_LIST) or "")
     if not detections:
         return {"iou": 0.0, "confidence": 0.0}
     ious = _overlaps([box for box, _ in detections], gold_boxes)
@@ -140,6 +147,17 @@ def detected(completion: str, sample: Sample) -> Mapping[str, float] | None:
     return {"iou": sum(ious) / count, "confidence": max(0.0, confidence) / count}
 
 
+def _why_no_list(completion: str, sample: Sample) -> Unreadable | None:
+    answer = read_answer(completion, MAX_LIST)
+    if answer is None:
+        return why_no_answer(completion, MAX_LIST)
+    nothing = normalise_text(str(sample.info.get("none", "")))
+    if read_detections(answer) or normalise_text(answer) == nothing:
+        return None
+    return Unreadable(why="no list of Position and Confidence")
+
+
+@explain_unreadable(_why_no_list)
 def detected_iou(completion: str, sample: Sample) -> float | None:
     """The score `iou` of `detected` alone, for a grader, which is one number."""
     scores = detected(completion, sample)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading import read_answer, read_boxed
+from vlrft.grading import MAX_ANSWER, MAX_LIST, read_answer, read_boxed
 from vlrft.schema import Sample
 
 from ._easyr1 import close_tags
@@ -33,7 +33,8 @@ def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like 
     thinks = thought.startswith("<think>") if closed else "<think>" not in response
     if sample.tags.get("form") == "boxed":
         return float(bool(closed) and thinks and read_boxed(text) is not None)
-    if read_answer(text) is None:
+    limit = MAX_LIST if sample.tags.get("answer") == "boxes" else MAX_ANSWER
+    if read_answer(text, limit) is None:
         return 0.0
     return float(thinks and response.startswith("<answer>") and response.endswith("</answer>"))
 

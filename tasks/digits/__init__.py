@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vlrft.grading.metrics import accuracy
-from vlrft.schema import Metric, Record, Sample, Task
+from vlrft.schema import Detail, Metric, Record, Sample, Task
 
 from .options import SUBTASKS, Options
 from .scans import SPLITS
 from .scenes import load
 
 FOUND = 0.5  # IoU from which a digit counts as located
+DETAILS: Mapping[str, Detail] = {"classify": "class", "ground": "box"}
 
 
 def gold(sample: Sample) -> str:
@@ -46,5 +47,6 @@ task = Task(
     rewards={"choice": 1.0, "count": 1.0, "boxes": 1.0, "format": 0.1},
     graders={"strict": ("choice", "count", "boxes")},
     metrics=metrics,
+    detail=lambda record: DETAILS.get(record.tags["kind"]),
     gold=gold,
 )

@@ -61,6 +61,7 @@ def compose_scene(split: str, options: Options, index: int) -> Sample:
         images=(image,),
         answer=box if question.answer is None else question.answer,
         tags={"kind": kind, **question.tags},
+        info={"size": [width, height]},
     )
 
 

@@ -48,4 +48,5 @@ task = Task(
     rewards={"classname": 1.0, "format": 1.0},
     graders={"strict": ("classname",), "official": ("classname.visual_rft_eval",)},
     gold=lambda s: f"<think></think><answer>{s.answer}</answer>",
+    detail=lambda record: "class",
 )

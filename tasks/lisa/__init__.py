@@ -88,6 +88,7 @@ task = Task(
     rewards={"boxes": 1.0, "format": 1.0},
     graders={"strict": ("boxes",), "official": ("boxes.visual_rft_eval",)},
     metrics=metrics,
+    detail=lambda record: "box",
     gold=gold,
     resize=resize,
     complete=complete,

@@ -105,6 +105,7 @@ task = Task(
         "official": ("boxes.vlm_r1_eval", "boxes.qwen_vl_eval"),
     },
     metrics=metrics,
+    detail=lambda record: "box",
     gold=gold,
     resize=resize,
 )

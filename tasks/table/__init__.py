@@ -37,7 +37,11 @@ def configure(options: Options) -> Task:
             [f"options.boxes: resized, but answer: {kind.name} is not asked for in pixels"]
         )
     return replace(
-        task, rewards=kind.rewards, graders={"strict": kind.strict}, metrics=kind.metrics
+        task,
+        rewards=kind.rewards,
+        graders={"strict": kind.strict},
+        metrics=kind.metrics,
+        detail=lambda record: kind.detail,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vlrft.data import Row
-from vlrft.schema import Metric, Record, Sample
+from vlrft.schema import Detail, Metric, Record, Sample
 
 from .entry import BoxForm, Entry
 
@@ -55,6 +55,8 @@ class AnswerKind:
     write: Callable[[Sample], str] = lambda sample: str(sample.answer)
     """The gold answer as a policy has to write it."""
     metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None
+    detail: Detail | None = None
+    """The table of an evaluation that its records are part of."""
     columns: tuple[str, ...] = ()
     """Names of answer columns that only this kind has, such as bbox."""
     question: str = ""

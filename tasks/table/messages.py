@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from vlrft.schema.sample import Role
+from vlrft.vision.qwen_messages import is_image_part
 
 MARK = "<image>"
 ROLES: Mapping[str, Role] = {
@@ -29,7 +30,7 @@ class Conversation:
     reply: str | None
     """The assistant's last message, where the conversation ends with it."""
     pictures: tuple[Any, ...]
-    """The picture cells of its parts, in their order."""
+    """The image parts of its messages, in their order, as `PictureFinder.find` takes them."""
 
 
 def is_conversation(cell: Any) -> bool:
@@ -78,10 +79,10 @@ def _text(content: Any, pictures: list[Any]) -> str:
             texts.append(str(part.get("text") or ""))
         elif kind in PICTURE_PARTS:
             texts.append(MARK)
-            value = part.get(cast(str, kind))
-            cell = value.get("url") if kind == "image_url" and isinstance(value, Mapping) else value
-            if cell is not None:
-                pictures.append(cell)
+            if is_image_part(
+                part
+            ):  # with the size that it states; otherwise the mark of a picture in a column
+                pictures.append(part)
         else:
             raise ValueError(f"a part of type {kind!r} in a message; only text and image are read")
     return "".join(texts)

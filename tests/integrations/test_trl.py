@@ -17,7 +17,9 @@ from vlrft.algorithms import policy_loss
 from vlrft.policy.load import load_policy
 from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import CORPUS, tiny_config
+from vlrft.vision.processor import prepare_torchvision
 
+prepare_torchvision()  # also in the ranks, which import this module without the fixtures of the suite
 pytest.importorskip("trl")
 pytestmark = pytest.mark.filterwarnings("default")  # other packages warn
 

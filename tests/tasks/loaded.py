@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ def assert_gold_earns_all(pack: str, samples: Sequence[Sample]) -> None:
     for sample in samples:
         text = gold_text(task, sample)
         scores = {name: reward(text, sample) for name, reward in rewards.items()}
-        assert {v for v in scores.values() if v is not None} == {1.0}, (sample.id, scores)
+        parts = [v.values() if isinstance(v, Mapping) else [v] for v in scores.values()]
+        assert {v for part in parts for v in part if v is not None} == {1.0}, (sample.id, scores)
         assert Graders.of(task).grade("strict", text, sample) == 1.0
 
 

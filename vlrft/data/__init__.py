@@ -22,6 +22,7 @@ from vlrft.data.prepare import PreparedSplit, prepare
 from vlrft.data.prepared import read_manifest
 from vlrft.data.prompt import fill_prompt, read_prompt, split_at_images, user_sample
 from vlrft.data.qa_rows import read_qa_rows, row_name
+from vlrft.data.qwen_pictures import load_qwen_messages
 from vlrft.data.row import Defect, Picture, Row, read_row
 from vlrft.data.source import Source, Subfolder, notes_of, open_source
 from vlrft.data.tables import parse_json
@@ -45,6 +46,7 @@ __all__ = [
     "fill_prompt",
     "generate",
     "has_tables",
+    "load_qwen_messages",
     "notes_of",
     "number_rows",
     "open_image",

@@ -1,4 +1,5 @@
-"""Pictures that the cells of a table give: bytes, `{"bytes", "path"}`, a data URL, or a path, which may omit leading folders."""
+"""Pictures that the cells of a table give: bytes, `{"bytes", "path"}`, a data URL, a path, which may omit leading folders, or
+any of these as an image part in Qwen's form, `{"type": "image", "image": …, "max_pixels": …}`."""
 
 from __future__ import annotations
 
@@ -10,24 +11,20 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.request import urlopen
 
-from vlrft.data.pictures import parse_picture, read_file
+from vlrft.data.download import WEB, download
+from vlrft.data.pictures import parse_picture, read_file, resize_picture
 from vlrft.data.row import Picture
 from vlrft.data.source import Source
-from vlrft.data.tables import read_limited
 from vlrft.schema import DataError
-from vlrft.schema.short_message import first_line
-from vlrft.vision.limits import MAX_BYTES
+from vlrft.vision.qwen_messages import is_image_part, read_image_part
 
-DATA_URL = "data:image/"
-WEB = ("http://", "https://")
+DATA_URL = "data:image"  # of any format; Qwen's examples name none
 FILE_URL = "file://"
 BASE64 = ("/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR", "Qk0", "SUkq", "TU0A")
 """How the base64 of JPEG, PNG, GIF, WEBP, BMP and TIFF begins."""
 LONGEST_PATH = 1000  # characters; a longer text may be base64
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-SECONDS = 30.0  # without an answer of a server
 
 
 def names_picture(text: str) -> bool:
@@ -62,6 +59,9 @@ class PictureFinder:
         that is not there is missed when the picture is read."""
         if isinstance(cell, str) and cell.startswith(DATA_URL):
             return parse_picture(_decode(cell.partition(",")[2], name), self.source, name)
+        if is_image_part(cell):
+            image = read_image_part(cell, name)
+            return resize_picture(self.find(image.value, name), image.sizes, name)
         if not isinstance(cell, str) or not cell:
             if isinstance(cell, Mapping) and cell.get("bytes") is None and cell.get("path"):
                 return self.find(cell["path"], name)
@@ -73,7 +73,7 @@ class PictureFinder:
                 raise DataError(
                     f"{name}: its picture is a URL, {cell[:200]}; URLs are read with options.urls=true alone"
                 )
-            return Picture(name=cell, read=lambda: _download(cell))
+            return Picture(name=cell, read=lambda: download(cell))
         cell = cell.removeprefix(FILE_URL)
         path = _best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
         if self.present:
@@ -87,17 +87,6 @@ class PictureFinder:
         for path in self.source.names():
             paths.setdefault(PurePosixPath(path).name, []).append(path)
         return paths
-
-
-def _download(url: str) -> bytes:
-    """The content at a URL. Raises DataError for one that cannot be read."""
-    try:
-        with urlopen(url, timeout=SECONDS) as answer:
-            return read_limited(answer, url, MAX_BYTES)
-    except DataError:
-        raise
-    except Exception as e:  # URLError, HTTPException, OSError, ValueError, …
-        raise DataError(f"{url[:200]} cannot be read ({first_line(e)})") from e
 
 
 def _decode(text: str, name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from vlrft.schema import DataError
 from vlrft.schema.short_message import short_message
 from vlrft.vision.images import open_image
 from vlrft.vision.limits import MAX_BYTES
+from vlrft.vision.qwen_messages import resize_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
@@ -59,3 +61,19 @@ def open_picture(picture: Picture, where: str = "") -> PilImage:
             f"{where}{short_name(picture.name)} cannot be read ({short_message(e)})"
         ) from e
     return open_image(content, f"{where}{picture.name}")
+
+
+def resize_picture(picture: Picture, sizes: Mapping[str, int], name: str) -> Picture:
+    """The picture at the size that an image part in Qwen's form states, resized when it is read. `name`: of the row."""
+    return (
+        Picture(name=picture.name, read=lambda: _resized_png(picture, sizes, name))
+        if sizes
+        else picture
+    )
+
+
+def _resized_png(picture: Picture, sizes: Mapping[str, int], name: str) -> bytes:
+    resized = resize_image(open_picture(picture), sizes, name)
+    content = io.BytesIO()
+    resized.save(content, "PNG", compress_level=1)  # the very pixels
+    return content.getvalue()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from vlrft.evaluation.bootstrap import Interval
+from vlrft.evaluation.details.tables import Details, make_details
 from vlrft.evaluation.intervals import metric_interval
 from vlrft.grading.metrics import accuracy_metrics, reaches_threshold
 from vlrft.plugins.attribution import attributed
@@ -86,6 +87,7 @@ class Evaluation:
     graded: Mapping[str, Mapping[str, MetricValue]]
     """Grader -> name of a metric -> its value; the first metric is the headline."""
     records: tuple[Record, ...]
+    details: Details = field(default_factory=Details)  # tables of classes and boxes
 
     @property
     def scores(self) -> dict[str, MetricValue]:
@@ -127,7 +129,7 @@ def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
             raise DataError(
                 f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
             )
-    return Evaluation(graded=graded, records=tuple(records))
+    return Evaluation(graded=graded, records=tuple(records), details=make_details(task, records))
 
 
 def _metrics_of(task: Task, records: Sequence[Record], grader: str) -> Mapping[str, Metric]:

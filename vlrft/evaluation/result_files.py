@@ -1,7 +1,7 @@
 """The files of an evaluation or of offline scoring: metrics by grader, and one line for every graded answer.
 
 OUT            {"task", "n", "unreadable": {why: n}, "cut": n, "strict": {metric, correct, n, score, ci, ci_method, threshold,
-               metrics}, "official": …, "records": PATH}; n is the number of answers, that of `strict` the one of its metric
+               metrics}, "official": …, "classes", "boxes": tables, "records": PATH}; n is the number of answers, that of `strict` the one of its metric
 records        {"id", "output", "extracted", "answer", "strict", "official", "tags", "scores", "truncated", "unreadable"} per line
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from vlrft.data.atomic import write_atomically
 from vlrft.data.jsonl import append_rows, read_lines
 from vlrft.evaluation.evaluate import Evaluation, MetricValue
-from vlrft.evaluation.unreadable import count_cut, count_unreadable
+from vlrft.evaluation.unreadable import count_cut, count_unreadable, unreadable_lines
 from vlrft.schema import DataError, Record, Task, Turn
 
 
@@ -111,7 +111,8 @@ def _turn_from_json(row: Mapping[str, Any]) -> tuple[str, Turn]:
 def write_results(
     out: Path, evaluation: Evaluation, graders: Sequence[str], **about: object
 ) -> None:
-    """Writes the metrics of these graders. `about`: describes the evaluation; its entries come first."""
+    """Writes the metrics of these graders, and the tables of classes and boxes. `about`: describes the evaluation; its
+    entries come first."""
     content: dict[str, Any] = {
         **about,
         "n": len(evaluation.records),
@@ -120,6 +121,7 @@ def write_results(
     }
     for grader in graders:
         content[grader] = headline(evaluation.graded[grader])
+    content |= evaluation.details.to_json()
     content["records"] = str(records_path(out))
     write_atomically(out, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
@@ -130,6 +132,12 @@ def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:
     name, first = next(iter(metrics.items()))
     values = {name: value.to_json() for name, value in metrics.items()}
     return {"metric": name, **first.to_json(), "threshold": first.threshold, "metrics": values}
+
+
+def summary_lines(evaluation: Evaluation, graders: Sequence[str]) -> list[str]:
+    """An evaluation as text: metrics, unreadable answers, and the tables of classes and boxes."""
+    unreadable = unreadable_lines(evaluation.records)
+    return [*table(evaluation, graders), *unreadable, *evaluation.details.lines()]
 
 
 def table(evaluation: Evaluation, graders: Sequence[str]) -> list[str]:

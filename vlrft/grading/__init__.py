@@ -1,6 +1,7 @@
 """Building blocks of strict graders: reading the answer of a completion, and comparing answers. No torch."""
 
 from vlrft.grading.boxed import read_boxed, strip_box
+from vlrft.grading.detections import read_detections
 from vlrft.grading.math.answers import read_math
 from vlrft.grading.math.comparison import equal_formulas, sandboxed_worker
 from vlrft.grading.math.forms import MathAnswer
@@ -9,6 +10,7 @@ from vlrft.grading.math.mathematics import same_math
 from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.reading import (
     MAX_ANSWER,
+    MAX_LIST,
     expects,
     normalise_text,
     read_answer,
@@ -21,6 +23,7 @@ from vlrft.grading.reading import (
 
 __all__ = [
     "MAX_ANSWER",
+    "MAX_LIST",
     "MathAnswer",
     "SandboxedWorker",
     "equal_formulas",
@@ -31,6 +34,7 @@ __all__ = [
     "read_answer",
     "read_box",
     "read_boxed",
+    "read_detections",
     "read_integer",
     "read_letter",
     "read_math",

@@ -14,6 +14,7 @@ from vlrft.schema import Sample, Unreadable
 from vlrft.vision.boxes import Box
 
 MAX_ANSWER = 2000  # characters; a longer text is no answer
+MAX_LIST = 20_000  # characters of a list of boxes: a picture may have a hundred objects
 
 _NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
@@ -23,21 +24,21 @@ _SEARCHED_BOX = re.compile(rf"{_CORNER}\s*,\s*{_CORNER}")
 _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
-def read_answer(completion: str) -> str | None:
+def read_answer(completion: str, limit: int = MAX_ANSWER) -> str | None:
     """The text of the one answer tag after the thinking, stripped; None when there is not exactly one, or it is
-    empty."""
+    empty, or longer than `limit` characters."""
     response = completion.rpartition("</think>")[2]
     if response.count("<answer>") != 1 or response.count("</answer>") != 1:
         return None
     answer, closed, _ = response.partition("<answer>")[2].partition("</answer>")
-    if not closed or len(answer) > MAX_ANSWER:
+    if not closed or len(answer) > limit:
         return None
     return answer.strip() or None
 
 
-def why_no_answer(completion: str) -> Unreadable | None:
+def why_no_answer(completion: str, limit: int = MAX_ANSWER) -> Unreadable | None:
     """Why `read_answer` reads nothing; None where it reads an answer."""
-    if read_answer(completion) is not None:
+    if read_answer(completion, limit) is not None:
         return None
     if not completion.strip():
         return Unreadable(why="empty output")
@@ -49,7 +50,7 @@ def why_no_answer(completion: str) -> Unreadable | None:
         _, _, answer = response.partition("<answer>")
         if "</answer>" in answer:
             empty = not answer.partition("</answer>")[0].strip()
-            long = f"an answer of more than {MAX_ANSWER:,} characters"
+            long = f"an answer of more than {limit:,} characters"
             return Unreadable(why="empty <answer> tag" if empty else long)
     if opened or closed:
         return Unreadable(why="<answer> tag not closed" if opened else "<answer> tag not opened")

@@ -119,6 +119,7 @@ BOX = AnswerKind(
     prompt=template("box"),
     write=lambda s: write_box(s, tuple(s.answer)),
     metrics=box_metrics,
+    detail="box",
     columns=("bbox", "box", "bbox_2d"),
     prepare=prepare,
     resized=True,
@@ -136,6 +137,7 @@ KIND = (
         prompt=template("boxes"),
         write=lambda s: "\n".join(write_box(s, tuple(box)) for box in s.answer),
         metrics=boxes_metrics,
+        detail=None,
         columns=("boxes", "bboxes", "objects.bbox"),
     ),
     replace(
@@ -149,6 +151,7 @@ KIND = (
         prompt=template("point"),
         write=write_point,
         metrics=None,
+        detail=None,
         columns=("point", "click", "bbox", "box"),
         resized=False,
     ),

@@ -70,6 +70,7 @@ KIND = AnswerKind(
     rewards={"classname": 1.0, "format": 1.0},
     strict=("classname",),
     prompt=prompt,
+    detail="class",
     columns=("class", "class_name", "category", "label_name"),
     question="What does the picture show?",
     prepare=prepare,

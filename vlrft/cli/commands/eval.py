@@ -17,8 +17,7 @@ from vlrft.api.quiet import quiet_transformers
 from vlrft.cli.outputs import claim_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config.load import load_config
-from vlrft.evaluation.result_files import table, write_records, write_results
-from vlrft.evaluation.unreadable import unreadable_lines
+from vlrft.evaluation.result_files import summary_lines, write_records, write_results
 from vlrft.schema import Record
 from vlrft.schema.errors import ConfigError
 
@@ -53,7 +52,7 @@ def evaluate(
 
     evaluation = answer_split(chosen, say=_say, begin=begin, store=store)
     graders = tuple(evaluation.graded)
-    print("\n".join([*table(evaluation, graders), *unreadable_lines(evaluation.records)]))
+    print("\n".join(summary_lines(evaluation, graders)))
     if args.json is not None:
         about = {"task": chosen.task.name, "split": chosen.decoding.split, "model": args.model}
         write_results(args.json, evaluation, graders, **about)

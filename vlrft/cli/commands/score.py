@@ -12,12 +12,7 @@ from vlrft.config.load import task_config
 from vlrft.data.atomic import draft_path
 from vlrft.evaluation.outputs.columns import Keys
 from vlrft.evaluation.outputs.read import read_outputs
-from vlrft.evaluation.result_files import (
-    table,
-    write_records,
-    write_results,
-)
-from vlrft.evaluation.unreadable import unreadable_lines
+from vlrft.evaluation.result_files import summary_lines, write_records, write_results
 from vlrft.rollout.task import configured_task
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
@@ -57,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
         raise DataError(
             f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
         )
-    print("\n".join([*table(evaluation, graders), *unreadable_lines(evaluation.records)]))
+    print("\n".join(summary_lines(evaluation, graders)))
     if args.json is not None and stored is not None:
         draft = draft_path(stored.parent)
         write_records(draft, evaluation.records)
