@@ -1,11 +1,11 @@
 """Fine-grained classification from few examples: flowers, pets, aircraft, cars (Visual-RFT's sets).
 
-The question is open: the prompt lists no classes. Raw forms, tried in this order: a label file (`train.jsonl`,
-`pets37_test.jsonl`: image, label) next to the images, the hub's ViRFT sets (image, problem, solution), or one folder of
-images per class (`train/persian/1.jpg`). A label that is a number is an index in the list of classes next to it
-(`pets37_classes.txt` or `classes.txt`: one name a line, label 0 first); with a list, other names are refused. Training
-uses `k` images of each class, drawn with `seed`; the test split is used whole. The released evaluation prompt has a
-literal `<image>` before the question in addition to the image.
+The question is open: the prompt lists no classes. `layouts.py` has the forms that are read: tables, CoOp's lists, the
+authors' folders, and a folder of images per class. Class names are spelt as Visual-RFT's lists have them (`classes/`:
+`american_bulldog`, `2012 Audi TT RS Coupe`), however others spell them. A label that is a number is an index in the list of
+classes next to the table (`pets37_classes.txt`, `classes.txt` or Visual-RFT's own: one name a line, label 0 first); with
+such a list, other names are refused. Training uses `k` images of each class, drawn with `seed`; the test split is used
+whole. The released evaluation prompt has a literal `<image>` before the question in addition to the image.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 from vlrft.data import Dataset, Row, read_prompt, user_sample
 from vlrft.schema import IMAGE, DataError, Sample, Task
 
-from .labels import HUB_IDS, Options, read
+from .layouts import LAYOUTS
+from .options import HUB_IDS, Options
 
 KINDS = {
     "flowers102": ("a plant", "species of the plant"),
@@ -43,7 +44,7 @@ task = Task(
     options=Options,
     splits=("train", "test"),
     load=Dataset(
-        read=read, sample=sample, sources=lambda options: {"train": HUB_IDS[options.dataset]}
+        read=LAYOUTS, sample=sample, sources=lambda options: {"train": HUB_IDS[options.dataset]}
     ),
     rewards={"classname": 1.0, "format": 1.0},
     graders={"strict": ("classname",), "official": ("classname.visual_rft_eval",)},

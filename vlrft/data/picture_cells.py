@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,14 +98,17 @@ def _decode(text: str, name: str) -> bytes:
 
 
 def _best_match(path: str, split: str, candidates: Sequence[str]) -> str:
-    """The candidate that shares the most trailing folders with the path; of several, the one in a folder of the split.
+    """The candidate that shares the most trailing folders with the path; of several, the one in a folder of the split, such as
+    `test/` or `cars_test/`.
 
     `candidates`: the source's files of that name. Without any, the path itself. Raises DataError if several match.
     """
     shared = {name: _shared_parts(path, name) for name in candidates}
     best = [name for name in candidates if shared[name] == max(shared.values())]
     if len(best) > 1:
-        of_split = [name for name in best if split in PurePosixPath(name).parts]
+        of_split = [
+            name for name in best if split in re.split(r"[/_-]", str(PurePosixPath(name).parent))
+        ]
         if len(of_split) != 1:
             raise DataError(f"{path} may be {best[0]} or {best[1]}")
         return of_split[0]
