@@ -29,7 +29,7 @@ from .sample import gold, sample
 from .splits import NAMES, find_part
 
 
-def configure(options: Options) -> Task:
+def configure(base: Task, options: Options) -> Task:
     """The task with the rewards, the grader and the metrics of its kind of answers. Raises ConfigError, DataError."""
     kind = find_kind(options)
     if options.boxes == "resized" and not kind.resized:
@@ -37,7 +37,7 @@ def configure(options: Options) -> Task:
             [f"options.boxes: resized, but answer: {kind.name} is not asked for in pixels"]
         )
     return replace(
-        task,
+        base,
         rewards=kind.rewards,
         graders={"strict": kind.strict},
         metrics=kind.metrics,

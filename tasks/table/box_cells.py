@@ -146,29 +146,42 @@ def picture_size(entry: Entry) -> tuple[int, int]:
     return open_size(picture.read(), picture.name)
 
 
+def stated_corners(entries: Sequence[Entry]) -> BoxCorners | None:
+    """How the boxes are written where the keys of all of them say so; None where they do not, or differ."""
+    stated = {cell.corners for entry in entries for cell in _cells(entry)}
+    return stated.pop() if len(stated) == 1 else None
+
+
 def conventions(entries: Sequence[Entry], options: Options) -> list[str]:
-    """The conventions in which all boxes of these entries lie within their pictures, such as `pixels xyxy`."""
+    """The conventions that the options leave open, in which all boxes of these entries lie within their pictures, such as
+    `pixels xyxy`."""
     from .kind import Facts
 
     fitting: list[str] = []
-    for unit, corners in product(get_args(BoxUnit), get_args(BoxCorners)):
+    stated = options.box_corners or stated_corners(entries)
+    units = get_args(BoxUnit) if options.box_unit is None else (options.box_unit,)
+    for unit, corners in product(units, get_args(BoxCorners) if stated is None else (stated,)):
         facts = Facts(options=options, boxes=BoxForm(unit=unit, corners=corners))
         if entries and all(_fits(entry, facts) for entry in entries[:20]):
             fitting.append(f"{unit} {corners}")
     return fitting
 
 
-def _fits(entry: Entry, facts: Facts) -> bool:
-    try:
-        cells = parse_boxes(entry.answer)
-    except ValueError:
+def _cells(entry: Entry) -> list[BoxCell]:
+    """The boxes of an entry, one or several; none where they cannot be read."""
+    for parse in (parse_boxes, lambda cell: [parse_box(cell)]):
         try:
-            cells = [parse_box(entry.answer)]
+            return parse(entry.answer)
         except ValueError:
-            return False
+            continue
+    return []
+
+
+def _fits(entry: Entry, facts: Facts) -> bool:
+    cells = _cells(entry)
     try:
         for cell in cells:
             to_thousandths(entry, facts, cell)
     except ValueError:  # a DataError too
         return False
-    return True
+    return bool(cells)

@@ -108,8 +108,15 @@ def find_column(
             f"{label}: the {role} may be {examples}; say which: options.{option}={next(iter(different))}"
         )
     for name in different:
-        others = [n for n in present if n != name]
-        why = f"the only one that fits of {_list(present)}" if others else "the only candidate"
+        equal = [n for n in fitting if n != name]
+        others = [n for n in present if n not in fitting]
+        why = f"equal to {_list(equal)}" if equal else "the only candidate"
+        if others:
+            why = (
+                f"{why}; {_list(others)} cannot be one"
+                if equal
+                else f"{_list(others)} cannot be one"
+            )
         return name, Taken(role=role, place=name, why=why)
     for name, cells in present.items():
         reason = next(filter(None, map(problem, cells)))
@@ -146,11 +153,13 @@ def lettered_columns(columns: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def missing_column(raw: Raw, role: str, option: str, candidates: Iterable[str]) -> DataError:
+def missing_column(
+    raw: Raw, role: str, option: str, candidates: Iterable[str], hint: str = ""
+) -> DataError:
     """The error of a table without a column for a role."""
     return DataError(
         f"{raw.source.label}: no column for the {role}: looked for {_list(tuple(dict.fromkeys(candidates)))}; columns are "
-        f"{_list(raw.columns)}; name it with options.{option}=…"
+        f"{_list(raw.columns)}; name it with options.{option}=…{hint}"
     )
 
 

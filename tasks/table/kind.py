@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .options import Options
 
 
+SHOWN = 10  # classes in a line
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is known of all rows when one of them is read."""
@@ -23,6 +26,18 @@ class Facts:
     boxes: BoxForm | None = None
     classes: tuple[str, ...] = ()
     first_choice: int | None = None
+
+    def lines(self) -> list[str]:
+        """The facts that were found, a line each, for `vlrft data show`."""
+        lines: list[str] = []
+        if self.boxes is not None:
+            lines.append(f"boxes: {self.boxes.unit}, {self.boxes.corners}")
+        if self.classes:
+            more = "" if len(self.classes) <= SHOWN else " …"
+            lines.append(f"classes: {len(self.classes)} ({', '.join(self.classes[:SHOWN])}{more})")
+        if self.first_choice is not None:
+            lines.append(f"first choice: number {self.first_choice}")
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True)

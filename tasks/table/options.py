@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from vlrft.schema.ranges import MAX_SEED, Positive, Range
 
-from .entry import BoxCorners, BoxForm, BoxUnit
+from .entry import BoxCorners, BoxUnit
 from .texts import read_text
 
 Share = Annotated[float, Range(gt=0, lt=1)]
@@ -99,10 +99,3 @@ class Options:
             return self.classes
         text = read_text(self.classes, "classes") or ""
         return tuple(line.strip() for line in text.splitlines() if line.strip())
-
-    @property
-    def box_form(self) -> BoxForm | None:
-        """How the table's boxes are written, where both options say so."""
-        if self.box_unit is None or self.box_corners is None:
-            return None
-        return BoxForm(unit=self.box_unit, corners=self.box_corners)

@@ -13,7 +13,7 @@ from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 
 from .answers import kinds
-from .entry import Entry, Raw, Reading, Taken
+from .entry import BoxForm, Entry, Raw, Reading, Taken
 from .formats import find_format
 from .kind import AnswerKind, Facts
 from .options import Options
@@ -53,8 +53,16 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
 def describe(source: Source, split: str, options: Options) -> list[str]:
     """What is taken from raw data, and why: a line each."""
     part = find_part(source, split, options)
-    _, reading = open_part(part, split, options)
-    return [f"rows: {part.why}", *(f"{t.role}: {t.place} ({t.why})" for t in reading.taken)]
+    raw, reading = open_part(part, split, options)
+    kind = kind_of(raw, reading, options)
+    examples = [e for e in islice(reading.entries(), HEAD) if isinstance(e, Entry)]
+    facts = find_facts(source, kind, reading, examples, options)
+    return [
+        f"rows: {part.why}",
+        *(f"{t.role}: {t.place} ({t.why})" for t in reading.taken),
+        f"answers: {kind.name}, {kind.doc}",
+        *facts.lines(),
+    ]
 
 
 def open_part(part: Part, split: str, options: Options) -> tuple[Raw, Reading]:
@@ -104,7 +112,7 @@ def find_facts(
     """What is known of all rows. Raises DataError where the options have to say it."""
     facts = Facts(
         options=options,
-        boxes=options.box_form or reading.boxes,
+        boxes=box_form(options, reading),
         classes=options.class_names or reading.classes,
     )
     if kind.prepare is not None:
@@ -112,6 +120,14 @@ def find_facts(
     if kind.closed and not facts.classes:
         facts = replace(facts, classes=collect_answers(source, kind, options))
     return facts
+
+
+def box_form(options: Options, reading: Reading) -> BoxForm | None:
+    """How boxes are written: as the options say, and for the rest as the format says; None where neither says all of it."""
+    unit, corners = options.box_unit, options.box_corners
+    if reading.boxes is not None:
+        unit, corners = unit or reading.boxes.unit, corners or reading.boxes.corners
+    return None if unit is None or corners is None else BoxForm(unit=unit, corners=corners)
 
 
 def collect_answers(source: Source, kind: AnswerKind, options: Options) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vlrft.api.configs import override_texts
 from vlrft.config import TaskConfig
+from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
 from vlrft.evaluation.evaluate import Evaluation, compute_metrics
 from vlrft.evaluation.outputs.columns import Keys, OutputRow
@@ -18,7 +19,7 @@ from vlrft.evaluation.outputs.read import Outputs, read_outputs
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.score import complete, grade_outputs, match_samples
 from vlrft.evaluation.unreadable import unreadable_lines
-from vlrft.rollout.task import configured_task, load_task
+from vlrft.rollout.task import load_task
 from vlrft.schema import Record
 from vlrft.schema.errors import OutputsError
 

@@ -9,11 +9,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from vlrft.config.task import RewardConfig
+from pydantic import TypeAdapter, ValidationError
+
+from vlrft.config.configured import configured_task
+from vlrft.config.task import RewardConfig, TaskConfig
 from vlrft.config.yaml_tree import Tree
 from vlrft.plugins.find import find_task
 from vlrft.plugins.names import did_you_mean
-from vlrft.schema.errors import ConfigError, PluginError
+from vlrft.schema.errors import ConfigError, DataError, PluginError
+from vlrft.schema.short_message import first_line
 
 SETTINGS = frozenset(field.name for field in fields(RewardConfig))
 
@@ -116,7 +120,19 @@ def _keep_pack_rewards(tree: Tree, pack: str) -> None:
 
 def _pack_rewards(task: Mapping[str, Any], run_task: Mapping[str, Any]) -> Tree:
     """The rewards of the pack that a task names; none for an unknown pack, which is a mistake of its own."""
+    name = str(task.get("name", run_task.get("name")))
+    options = {**(run_task.get("options") or {}), **(task.get("options") or {})}
     try:
-        return dict(find_task(str(task.get("name", run_task.get("name")))).rewards)
+        if find_task(name).configure is None:
+            return dict(find_task(name).rewards)
+        config = TypeAdapter(TaskConfig).validate_python({"name": name, "options": options})
+        return dict(configured_task(config)[0].rewards)
     except PluginError:
         return {}
+    except (ConfigError, DataError, ValidationError) as e:
+        problem = (
+            first_line(e) if isinstance(e, ConfigError | DataError) else "its options are wrong"
+        )
+        raise ConfigError(
+            [f"the rewards of {name} follow from its options, which come before them: {problem}"]
+        ) from e

@@ -72,7 +72,7 @@ class PictureFinder:
         if cell.startswith(WEB):
             if not self.urls:
                 raise DataError(
-                    f"{name}: its picture is a URL, {cell[:200]}; URLs are read with options.urls=true alone"
+                    f"{name}: its picture is a URL, {cell[:200]}; URLs are downloaded only with options.urls=true"
                 )
             return Picture(name=cell, read=lambda: download(cell))
         cell = cell.removeprefix(FILE_URL)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from vlrft.config import EnvConfig, RewardConfig, TaskConfig
+from vlrft.config.configured import configured_task
 from vlrft.data import LazySamples, RowSamples
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.attribution import attributed
-from vlrft.plugins.find import find_reward, find_task, reward_reference, reward_title
+from vlrft.plugins.find import find_reward, reward_reference, reward_title
 from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
@@ -157,18 +155,6 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         env=config.env,
         reference=config.name,
     )
-
-
-def configured_task(config: TaskConfig) -> tuple[Task, Any]:
-    """The task that a config names, as its options and rewards make it, and its options."""
-    task = find_task(config.name)
-    options = TypeAdapter(task.options).validate_python(dict(config.options))
-    if task.configure is not None:
-        with attributed(f"task {task.name}: its `configure`"):
-            task = task.configure(options)
-    if not task.graders.get(STRICT):
-        task = replace(task, graders={**task.graders, STRICT: tuple(config.rewards or ())})
-    return task, options
 
 
 def load_rewards(configs: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:

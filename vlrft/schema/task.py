@@ -160,8 +160,8 @@ class Task:
     """Split, count, seed, folder -> writes the data, yielding a line for each part that it wrote."""
     resize: Callable[[Any], Resize | None] | None = None
     """Options -> the resizing that its answers assume of the policy; None: they assume none."""
-    configure: Callable[[Any], Task] | None = None
-    """Options -> the task as they make it, such as with the rewards of the kind of answers that they name; its name, options,
+    configure: Callable[[Task, Any], Task] | None = None
+    """This task, options -> the task as they make it, such as with the rewards of the kind of answers that they name; its name, options,
     splits, `load` and `env` stay. None: the options change no field. Raises ConfigError or DataError."""
     complete: Callable[[Any], RecordCompleter | None] | None = None
     """Options -> the completer of records; None: records are complete as they are."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from vlrft.algorithms import Algorithm, find_algorithm
 from vlrft.config import Config, StageConfig, TaskConfig
+from vlrft.config.configured import configured_task
 from vlrft.objectives import Advising
-from vlrft.plugins.find import find_task
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.ranges import MAX_INTEGER
@@ -131,7 +131,7 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
 
 def _is_rewarded(config: TaskConfig) -> bool:
     """Whether the task has an environment or a reward with a weight."""
-    task = find_task(config.name)
+    task, _ = configured_task(config)
     if task.env is not None:
         return True
     if config.rewards is None:

@@ -11,18 +11,28 @@ from vlrft.grading.metrics import accuracy, share_above
 from vlrft.schema import DataError, Metric, Record, Sample
 from vlrft.vision.boxes import THOUSAND, Box, rescale, round_box
 
-from ..box_cells import BoxCell, conventions, parse_box, parse_boxes, parse_point, to_thousandths
-from ..entry import Entry
+from ..box_cells import (
+    BoxCell,
+    conventions,
+    parse_box,
+    parse_boxes,
+    parse_point,
+    stated_corners,
+    to_thousandths,
+)
+from ..entry import BoxForm, Entry
 from ..kind import AnswerKind, Facts, Gold
 from ._cells import show
 
 
 def prepare(entries: Sequence[Entry], facts: Facts, label: str) -> Facts:
     """Boxes are of one convention, which the format or the options state; it is never guessed."""
-    form = facts.boxes
-    options = facts.options
-    if form is not None:
+    if facts.boxes is not None:
         return facts
+    options = facts.options
+    stated = stated_corners(entries)
+    if options.box_unit is not None and stated is not None:
+        return replace(facts, boxes=BoxForm(unit=options.box_unit, corners=stated))
     example = next((e for e in entries if e.answer is not None), None)
     shown = "" if example is None else f" ({show(example.answer)} in {example.id})"
     fitting = conventions(entries, options)
@@ -32,7 +42,7 @@ def prepare(entries: Sequence[Entry], facts: Facts, label: str) -> Facts:
             ("box_unit", "pixels, resized, thousandths or normalised"),
             ("box_corners", "xyxy or xywh"),
         )
-        if getattr(options, key) is None
+        if getattr(options, key) is None and not (key == "box_corners" and stated)
     ]
     fits = f"; the first rows fit {', '.join(fitting)}" if fitting else ""
     raise DataError(f"{label}: say how the boxes are written{shown}: {' and '.join(missing)}{fits}")

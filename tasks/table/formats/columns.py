@@ -80,7 +80,7 @@ def find_places(raw: Raw, options: Options) -> tuple[Places, tuple[Taken, ...]]:
     if kind is None:
         raise _kind_error(raw, answer)
     if answer is None and not talks:
-        raise missing_column(raw, "gold answer", "answer_column", candidates)
+        raise missing_column(raw, "gold answer", "answer_column", candidates, _other_kinds(raw))
     images, i = _find_images(raw, options)
     choices = _find_choices(raw, options, kind)
     name, n = _find_name(raw, options)
@@ -126,6 +126,18 @@ def _kind_error(raw: Raw, answer: str | None) -> DataError:
         f"{raw.source.label}: say what the gold answers are: column `{answer}` ({examples}) can be options.answer="
         f"{' or '.join([*fitting, 'custom'])}"
     )
+
+
+def _other_kinds(raw: Raw) -> str:
+    """A hint at columns that are the answers of other kinds."""
+    names: dict[str, list[str]] = {}
+    for kind in kinds().values():
+        for column in kind.columns:
+            cell = next((c for r in raw.head if not is_missing(c := cell_of(r, column))), None)
+            if cell is not None and not _answer_problem(kind, cell):
+                names.setdefault(f"`{column}` ({show(cell)})", []).append(kind.name)
+    hints = (f"{column} would be options.answer={' or '.join(k)}" for column, k in names.items())
+    return "".join(f"; {hint}" for hint in hints)
 
 
 def _find_images(raw: Raw, options: Options) -> tuple[tuple[str, ...], Taken | None]:

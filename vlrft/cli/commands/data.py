@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from vlrft.cli.outputs import claim_file
 from vlrft.config import TaskConfig
+from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
 from vlrft.data import Dataset, Row, generate, notes_of, prepare
 from vlrft.data.claim import is_prepared
@@ -20,9 +21,9 @@ from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples, write_sheet
 from vlrft.rollout.gold import grade_gold_answer
-from vlrft.rollout.task import configured_task, load_task
+from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Task
-from vlrft.schema.errors import ConfigError
+from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.scoring.graders import STRICT, Graders
 
 SHOWN = 10  # samples of a split
@@ -55,6 +56,7 @@ def run_prepare(args: argparse.Namespace) -> None:
     task, options = configured_task(task_config(args.task, overrides))
     assert isinstance(task.load, Dataset)
     done = 0
+    problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
         if not args.overwrite and is_prepared(args.out, split):
             print(f"{split}: already prepared (--overwrite prepares it again)")
@@ -78,7 +80,7 @@ def run_prepare(args: argparse.Namespace) -> None:
         except DataError as e:
             if args.split:
                 raise
-            print(f"{split}: not prepared: {e}", file=sys.stderr)
+            problems[f"{split}: not prepared"] = e
             continue
         done += 1
         again = f", {prepared.resumed} of them by an earlier call" if prepared.resumed else ""
@@ -87,8 +89,7 @@ def run_prepare(args: argparse.Namespace) -> None:
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
         for note in (*dict.fromkeys(notes_of(source)), *filter(None, (spelled.note,))):
             print(f"  {note}")
-    if not done:
-        raise DataError(f"task {task.name}: no split could be prepared")
+    report_problems(problems, f"task {task.name}: no split could be prepared", some=done > 0)
 
 
 def run_generate(task: Task, args: argparse.Namespace) -> None:
@@ -125,6 +126,18 @@ def sample_check(task: Task, options: object) -> Callable[[Row], str | None]:
     return check
 
 
+def report_problems(problems: Mapping[str, DataError], failure: str, *, some: bool) -> None:
+    """Prints why splits could not be used. Raises DataError where none could: the one problem of data that have the split, or
+    else `failure`."""
+    broken = {str(e): e for e in problems.values() if not isinstance(e, MissingSplit)}
+    if not some and len(broken) == 1:
+        raise next(iter(broken.values()))
+    for where, error in problems.items():
+        print(f"{where}: {error}", file=sys.stderr)
+    if not some:
+        raise DataError(failure)
+
+
 def understood(config: TaskConfig, split: str) -> list[str]:
     """What a pack took from the raw data, and why."""
     task, options = configured_task(config)
@@ -140,21 +153,21 @@ def run_show(args: argparse.Namespace) -> None:
     config = task_config(args.task, overrides)
     claim_file(args.html, "--html", overwrite=args.overwrite)
     sheets = []
+    problems: dict[str, DataError] = {}
     for split in args.split or find_task(config.name).splits:
         try:
             loaded = load_task(config, split)
         except DataError as e:
             if args.split:
                 raise
-            print(f"{split}: {e}", file=sys.stderr)
+            problems[split] = e
             continue
         head = [f"{split}: {len(loaded.samples)} samples", *understood(config, split)]
         print("\n".join([*head, *describe_samples(loaded.samples)]))
         for k in range(min(SHOWN, len(loaded.samples))):
             print("\n".join(describe_sample(loaded.samples[k])))
         sheets.append((split, loaded.samples))
-    if not sheets:
-        raise DataError(f"task {config.name}: no split could be loaded")
+    report_problems(problems, f"task {config.name}: no split could be loaded", some=bool(sheets))
     if args.html is not None:
         write_sheet(args.html, config.name, sheets)
         print(f"contact sheet: {args.html}")

@@ -8,12 +8,12 @@ from functools import partial
 
 from vlrft.api.score import ScoreSettings, grade_all
 from vlrft.cli.outputs import claim_file, refuse_foreign_records
+from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
 from vlrft.data.atomic import draft_path
 from vlrft.evaluation.outputs.columns import Keys
 from vlrft.evaluation.outputs.read import read_outputs
 from vlrft.evaluation.result_files import summary_lines, write_records, write_results
-from vlrft.rollout.task import configured_task
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 

@@ -9,19 +9,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vlrft.config.configured import configured_task
 from vlrft.config.field_docs import field_docs
 from vlrft.config.load import dump_config, load_config, task_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
 from vlrft.plugins.names import did_you_mean
-from vlrft.rollout.task import configured_task
 from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError, PluginError
 
 
 def run(args: argparse.Namespace) -> None:
     name: str = args.name
-    if Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
+    of_task = all(item.startswith(("options.", "rewards")) for item in args.overrides)
+    if name in shipped_configs() and name in task_names() and of_task:
+        show_task(name, args.overrides)
+        print(f"\nconfig {name}:")
+        show_config(name, [f"task.{item}" for item in args.overrides])
+    elif Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
         show_config(name, args.overrides)
     elif ":" in name:
         show_reference(name, args.overrides)
