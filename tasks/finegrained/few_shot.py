@@ -44,7 +44,9 @@ def read_rows(read: Read, source: Source, split: str, options: Options) -> Itera
             )
         elif item.name in drawn.too_few:
             count = drawn.too_few[item.name]
-            detail = f"class {item.name!r} has {count} images, fewer than k {k}"
+            detail = (
+                f"class {item.name!r} has {count} images, fewer than k {k}; options.k=null uses all"
+            )
             yield Defect(id=item.id, reason="class with too few images", detail=detail)
 
 
