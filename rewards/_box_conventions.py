@@ -53,4 +53,4 @@ def _why_improper(box: Box, *, framed: bool) -> Unreadable:
         return Unreadable(why="box inverted or without area")
     if framed:
         return Unreadable(why="box that leaves the resized picture")
-    return Unreadable(why="box outside of 0 to 1000, in pixels", option=PIXELS)
+    return Unreadable(why="box outside of 0 to 1000", option=PIXELS)

@@ -331,7 +331,7 @@ def test_stored_outputs_are_graded_with_the_data_of_the_pack(
     assert "4 of 6 samples have no output" in output.err
     assert "1/2" in output.out
     result = json.loads(Path("out/o.json").read_text())
-    assert (result["task"], result["n"], result["records"]) == ("signs", 2, "out/o.records.jsonl")
+    assert (result["task"], result["n"], result["records"]) == (TASK, 2, "out/o.records.jsonl")
     assert (result["strict"]["correct"], result["strict"]["n"], result["strict"]["score"]) == (
         1,
         2,

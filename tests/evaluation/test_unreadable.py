@@ -73,7 +73,7 @@ def test_an_answer_that_is_none_of_the_options_is_unreadable() -> None:
         ("<answer>at (1,2),(3,4)</answer>", "box with other text in its tag"),
         (
             "<answer>(700,40),(1300,210)</answer>",
-            "box outside of 0 to 1000, in pixels: try options.boxes=resized",
+            "box outside of 0 to 1000: try options.boxes=resized",
         ),
         ("<answer>(300,40),(100,210)</answer>", "box inverted or without area"),
         ("<answer>a cat</answer>", "no box"),

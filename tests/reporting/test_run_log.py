@@ -45,7 +45,15 @@ def test_an_evaluation_is_written_to_the_summary_and_in_full(tmp_path: Path) -> 
             "stage": "init",
             "step": 0,
             "split": "test",
-            "scores": {"classify": {"correct": 1, "n": 2, "score": 0.25, "ci": [0.0, 1.0]}},
+            "scores": {
+                "classify": {
+                    "correct": 1,
+                    "n": 2,
+                    "score": 0.25,
+                    "ci": [0.0, 1.0],
+                    "ci_method": "wilson",
+                }
+            },
         }
     ]
     assert "evaluation" in summary["seconds"]

@@ -108,22 +108,46 @@ def _turn_from_json(row: Mapping[str, Any]) -> tuple[str, Turn]:
     return row["said"], Turn(**fields)
 
 
-def write_results(
-    out: Path, evaluation: Evaluation, graders: Sequence[str], **about: object
-) -> None:
-    """Writes the metrics of these graders, and the tables of classes and boxes. `about`: describes the evaluation; its
-    entries come first."""
-    content: dict[str, Any] = {
+def results_of(evaluation: Evaluation, graders: Sequence[str], **about: object) -> dict[str, Any]:
+    """An evaluation as JSON: the metrics of these graders, and the tables of classes and boxes. `about`: describes the
+    evaluation; its entries come first."""
+    return {
         **about,
         "n": len(evaluation.records),
         "unreadable": dict(count_unreadable(evaluation.records)),
         "cut": count_cut(evaluation.records),
+        **{grader: headline(evaluation.graded[grader]) for grader in graders},
+        **evaluation.details.to_json(),
     }
-    for grader in graders:
-        content[grader] = headline(evaluation.graded[grader])
-    content |= evaluation.details.to_json()
-    content["records"] = str(records_path(out))
-    write_atomically(out, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def write_results(out: Path, results: Mapping[str, Any]) -> None:
+    """Writes what `results_of` returned, and the path of the records."""
+    content = {**results, "records": str(records_path(out))}
+    text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
+    write_atomically(out, (text + "\n").encode(errors="backslashreplace"))
+
+
+def read_results(path: Path) -> tuple[dict[str, Any], list[Record]]:
+    """An evaluation's results and its records. Raises DataError for a file that is no such JSON, or has no records."""
+    if not path.is_file():
+        raise DataError(
+            f"{path}: no such file; give one that vlrft eval or score wrote with --json"
+        )
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+        named = Path(results["records"])
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise DataError(
+            f"{path}: not the result of an evaluation; give a file that vlrft eval or score wrote with --json"
+        ) from None
+    file = named if named.is_file() else path.with_name(named.name)
+    if not file.is_file():
+        raise DataError(f"{path}: its records {file} do not exist")
+    records = read_records(file)
+    if not records:
+        raise DataError(f"{file}: has no records")
+    return results, records
 
 
 def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:

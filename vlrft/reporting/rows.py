@@ -105,6 +105,7 @@ def _sample_fields(sample: Sample, images: ImageStore | None) -> dict[str, Any]:
         "images": [images.save(image) for image in sample.images] if images else [],
         "answer": sample.answer,
         "tags": dict(sample.tags),
+        **({"frame": list(sample.info["frame"])} if "frame" in sample.info else {}),
     }
 
 

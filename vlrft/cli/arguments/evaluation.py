@@ -42,6 +42,12 @@ def add_evaluation(add: AddCommand) -> None:
         metavar="FILE",
         help="write the metrics, and every answer next to them; an interrupted evaluation continues",
     )
+    evaluate.add_argument(
+        "--html",
+        type=path_argument,
+        metavar="FILE",
+        help="write one page to look at: metrics, classes, boxes, and answers with their pictures",
+    )
     evaluate.add_argument("--overwrite", action="store_true", help="replace FILE")
 
     score = add("score", "grade stored outputs of any model, without running a model")
@@ -71,6 +77,12 @@ def add_evaluation(add: AddCommand) -> None:
     )
     score.add_argument(
         "--json", type=path_argument, metavar="FILE", help="write metrics and records"
+    )
+    score.add_argument(
+        "--html",
+        type=path_argument,
+        metavar="FILE",
+        help="write one page to look at: metrics, classes, boxes, and answers with their pictures",
     )
     score.add_argument("--overwrite", action="store_true", help="replace FILE")
 

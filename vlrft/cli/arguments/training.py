@@ -28,5 +28,11 @@ def add_training(add: AddCommand) -> None:
             "--overwrite", action="store_true", help="replace the run that DIR holds"
         )
 
-    report = add("report", "write the report of a run again: RUN/report.html")
-    report.add_argument("run", type=path_argument, help="folder of the run")
+    report = add("report", "write the page of a run again, or the page of an evaluation")
+    report.add_argument(
+        "run",
+        type=path_argument,
+        metavar="RUN",
+        help="folder of a run (writes RUN/report.html), or the file of an evaluation's --json (writes FILE.html)",
+    )
+    report.add_argument("--overwrite", action="store_true", help="replace FILE.html")

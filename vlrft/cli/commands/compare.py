@@ -11,7 +11,7 @@ from typing import Any
 from vlrft.cli.outputs import claim_file
 from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
-from vlrft.evaluation.result_files import read_records
+from vlrft.evaluation.result_files import read_records, read_results
 from vlrft.schema import DataError, Record
 
 
@@ -42,26 +42,13 @@ def read(path: Path) -> tuple[list[Record], dict[str, Any]]:
 
     Raises DataError.
     """
-    if not path.is_file():
-        raise DataError(
-            f"{path}: no such file; give one that vlrft eval or score wrote with --json"
-        )
-    results: dict[str, Any] = {}
-    records_file = path
-    if path.suffix == ".json":
-        results = json.loads(path.read_text(encoding="utf-8"))
-        if "records" not in results:
-            raise DataError(
-                f"{path}: not the result of an evaluation; give a file that vlrft eval or score wrote with --json"
-            )
-        named = Path(results["records"])
-        records_file = named if named.is_file() else path.with_name(named.name)
-    if not records_file.is_file():
-        raise DataError(f"{path}: its records {records_file} do not exist")
-    records = read_records(records_file)
+    if path.suffix == ".json" or not path.is_file():
+        results, records = read_results(path)
+        return records, results
+    records = read_records(path)
     if not records:
-        raise DataError(f"{records_file}: has no records")
-    return records, results
+        raise DataError(f"{path}: has no records")
+    return records, {}
 
 
 def lines(rows: list[Comparison]) -> list[str]:

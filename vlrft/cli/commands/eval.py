@@ -14,10 +14,11 @@ from vlrft.api.evaluate import (
     settings_of_task,
 )
 from vlrft.api.quiet import quiet_transformers
+from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config.load import load_config
-from vlrft.evaluation.result_files import summary_lines, write_records, write_results
+from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import Record
 from vlrft.schema.errors import ConfigError
 
@@ -27,6 +28,7 @@ READ = ("task", "policy", "rollout", "eval")  # the sections of a config that an
 def run(args: argparse.Namespace) -> None:
     out: Path | None = args.json
     claim_file(out, "--json", overwrite=args.overwrite)
+    claim_file(args.html, "--html", overwrite=args.overwrite)
     chosen = settings(args)
     sections = {
         "task": chosen.task,
@@ -53,9 +55,13 @@ def evaluate(
     evaluation = answer_split(chosen, say=_say, begin=begin, store=store)
     graders = tuple(evaluation.graded)
     print("\n".join(summary_lines(evaluation, graders)))
+    about = {"task": chosen.task.name, "options": dict(chosen.task.options)}
+    about |= {"split": chosen.decoding.split, "model": args.model}
+    results = results_of(evaluation, graders, **about)
     if args.json is not None:
-        about = {"task": chosen.task.name, "split": chosen.decoding.split, "model": args.model}
-        write_results(args.json, evaluation, graders, **about)
+        write_results(args.json, results)
+    if args.html is not None:
+        write_html(args.html, results, evaluation.records, chosen.task)
 
 
 def _say(line: str) -> None:

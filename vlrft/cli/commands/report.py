@@ -1,13 +1,33 @@
-"""vlrft report: the report of a run, written again."""
+"""vlrft report: the report of a run, written again, or the page of an evaluation."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from vlrft.cli.evaluation_html import write_html
+from vlrft.cli.outputs import claim_file
+from vlrft.config import TaskConfig
+from vlrft.evaluation.result_files import read_results
 from vlrft.reporting.html.page import summary_table, write_report
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.run.suffix == ".json":
+        report_evaluation(args.run, overwrite=args.overwrite)
+        return
     path = write_report(args.run)
     print(summary_table(args.run))
     print(f"report: {path}")
+
+
+def report_evaluation(file: Path, *, overwrite: bool) -> None:
+    """Writes the page of a file that `vlrft eval` or `vlrft score` wrote with --json. Raises DataError, ConfigError."""
+    results, records = read_results(file)
+    page = file.with_suffix(".html")
+    claim_file(page, "name of the JSON", overwrite=overwrite, inputs=(file,))
+    task = None  # outputs that were scored by their own gold answers
+    if "options" in results:
+        task = TaskConfig(name=str(results["task"]), options=results["options"])
+    write_html(page, results, records, task)
+    print(f"report: {page}")

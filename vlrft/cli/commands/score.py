@@ -7,13 +7,14 @@ import sys
 from functools import partial
 
 from vlrft.api.score import ScoreSettings, grade_all
+from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file, refuse_foreign_records
 from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
 from vlrft.data.atomic import draft_path
 from vlrft.evaluation.outputs.columns import Keys
 from vlrft.evaluation.outputs.read import read_outputs
-from vlrft.evaluation.result_files import summary_lines, write_records, write_results
+from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 
@@ -33,6 +34,7 @@ def run(args: argparse.Namespace) -> None:
     claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
     stored = None if args.json is None else refuse_foreign_records(args.json)
     claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)
+    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=inputs)
     keys = Keys(id=args.id_key, output=args.output_key, answer=args.answer_key)
     outputs = read_outputs(args.predictions, keys)
     print(
@@ -53,9 +55,14 @@ def run(args: argparse.Namespace) -> None:
             f"{args.predictions}: the {args.grader} grader applies to no sample, so there are no metrics"
         )
     print("\n".join(summary_lines(evaluation, graders)))
+    loaded = settings.load or any(row.answer is None for row in outputs.rows)
+    about = {"task": section.name, **({"options": dict(section.options)} if loaded else {})}
+    about |= {"split": args.split, "predictions": str(args.predictions)}
+    results = results_of(evaluation, graders, **about)
     if args.json is not None and stored is not None:
         draft = draft_path(stored.parent)
         write_records(draft, evaluation.records)
         draft.replace(stored)
-        about = {"task": task.name, "split": args.split, "predictions": str(args.predictions)}
-        write_results(args.json, evaluation, graders, **about)
+        write_results(args.json, results)
+    if args.html is not None:
+        write_html(args.html, results, evaluation.records, section if loaded else None)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlrft.grading import read_answer, read_box
+from PIL.Image import Image
+
+from vlrft.grading import read_answer
 from vlrft.reporting.html.run_data import JsonRow
 from vlrft.schema import DataError
-from vlrft.vision.boxes import Box, is_box
+from vlrft.vision.boxes import THOUSAND, Box, is_box, rescale
 from vlrft.vision.images import open_image
 
 MAX_CHARACTERS = 600
+MAX_BOXES = 20  # predicted boxes that are drawn
+_NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
+_BOXES = re.compile(  # (x1,y1),(x2,y2) or [x1, y1, x2, y2]
+    rf"\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)"
+    rf"|\[{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\]"
+)
 MAX_PIXELS = 480  # the longer side of an image: the page stays small enough to send
 
 
@@ -42,6 +51,8 @@ class Card:
     answer: str
     scores: tuple[tuple[str, str], ...]  # name and value, the advantage last
     good: bool
+    note: str = ""  # why no answer could be read
+    states: tuple[str, ...] = ()  # classes that a page filters by
 
 
 def make_card(run: Path, row: JsonRow) -> Card:
@@ -53,22 +64,27 @@ def make_card(run: Path, row: JsonRow) -> Card:
         labels.append(("advantage", f"{row['advantage']:+.2f}"))
     return Card(
         images=tuple(uri for name in row["images"] if (uri := data_uri(run / name))),
-        boxes=box_overlays(row["answer"], text),
+        boxes=box_overlays(row["answer"], text, tuple(row.get("frame", (THOUSAND, THOUSAND)))),
         title=f"{row['id']} · step {row['step']}",
         prompt=row["prompt"].removeprefix("<image>").strip(),  # the image is above it
-        completion=_shorten(text),
+        completion=shorten(text),
+        note=unreadable_note(row.get("unreadable", "")),
         answer="" if row["answer"] is None else str(row["answer"]),
         scores=tuple(labels),
         good=bool(scores) and min(scores.values()) >= 0.5,
     )
 
 
-def box_overlays(answer: Any, text: str) -> tuple[Overlay, ...]:
-    """The true and the predicted boxes, when the gold answer is a box on the 0–1000 scale."""
+def box_overlays(
+    answer: Any, text: str, frame: tuple[float, float] = (THOUSAND, THOUSAND)
+) -> tuple[Overlay, ...]:
+    """The true and the predicted boxes, when the gold answer is a box, or several, on the 0–1000 scale. `text`: the
+    completion, with its boxes in pixels of `frame`. They are searched for, as nothing is graded here."""
     true = gold_overlays(answer)
-    tag = read_answer(text) if true else None
-    predicted = None if tag is None else read_box(tag)
-    return (*true, *(_overlay("predicted", predicted) if predicted else ()))
+    tag = (read_answer(text) or "") if true else ""
+    boxes = [tuple(float(n) for n in match if n) for match in _BOXES.findall(tag)[:MAX_BOXES]]
+    predicted = [rescale((b[0], b[1], b[2], b[3]), frame, (THOUSAND, THOUSAND)) for b in boxes]
+    return (*true, *(overlay for box in predicted for overlay in _overlay("predicted", box)))
 
 
 def gold_overlays(answer: Any) -> tuple[Overlay, ...]:
@@ -115,20 +131,30 @@ def _best_and_worst(group: list[JsonRow]) -> list[JsonRow]:
     return ranked if len(ranked) <= 4 else [*ranked[:2], *ranked[-2:]]
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + " …"
 
 
+def unreadable_note(why: str) -> str:
+    """Why no answer could be read, as a sentence of the page; "" where one was read."""
+    return f"unreadable: {why}" if why else ""
+
+
 def data_uri(path: Path) -> str:
-    """The image as the source of an <img>, shrunk to MAX_PIXELS; "" when it cannot be read."""
+    """The image file as the source of an <img>, shrunk to MAX_PIXELS; "" when it cannot be read."""
     try:
         content = path.read_bytes()
         image = open_image(content, path.name)
     except (OSError, DataError):
         return ""
     if max(image.size) > MAX_PIXELS:
-        small = io.BytesIO()
-        image.thumbnail((MAX_PIXELS, MAX_PIXELS))
-        image.save(small, format="PNG")
-        content = small.getvalue()
+        return image_uri(image)
     return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+def image_uri(image: Image) -> str:
+    """The image as the source of an <img>, shrunk to MAX_PIXELS."""
+    small, file = image.copy(), io.BytesIO()
+    small.thumbnail((MAX_PIXELS, MAX_PIXELS))
+    small.save(file, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

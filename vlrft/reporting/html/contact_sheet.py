@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
-from PIL.Image import Image
 
 from vlrft.data.atomic import write_atomically
-from vlrft.reporting.html.cards import MAX_PIXELS, Overlay, gold_overlays
+from vlrft.reporting.html.cards import Overlay, gold_overlays, image_uri
 from vlrft.schema import IMAGE, Sample
 
 MEASURED_SAMPLES = 500  # of a split, for the statistics
@@ -80,20 +77,12 @@ def _card(sample: Sample) -> dict[str, Any]:
     boxes: tuple[Overlay, ...] = gold_overlays(sample.answer)
     return {
         "id": sample.id,
-        "images": [_uri(image) for image in sample.images],
+        "images": [image_uri(image) for image in sample.images],
         "boxes": boxes if len(sample.images) == 1 else (),
         "question": _short(question_text(sample).replace("<image>", "").strip(), 400),
         "answer": _short(str(sample.answer), 200),
         "tags": {k: _short(v, 40) for k, v in sample.tags.items()},
     }
-
-
-def _uri(image: Image) -> str:
-    small = image.copy()
-    small.thumbnail((MAX_PIXELS, MAX_PIXELS))
-    file = io.BytesIO()
-    small.save(file, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def _short(text: str, limit: int) -> str:
