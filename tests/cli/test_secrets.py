@@ -39,7 +39,7 @@ task:
 policy: {build: {hidden_size: 32, layers: 1, vision_width: 32, vision_layers: 1, intermediate_size: 32}}
 rollout: {max_tokens: 4}
 eval: {split: test}
-log: {trackers: [tensorboard]}
+log: {trackers: [tensorboard], zero_reward_steps: 0}
 stages: [{algorithm: grpo, steps: 1, prompts_per_step: 2}]
 """
 

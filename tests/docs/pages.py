@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")))
 ONE_STEP = ("stages.0.steps=1", "stages.0.prompts_per_step=4", "stages.1.prompts_per_step=2")
 SMALL = ("eval.limit=4", "rollout.group_size=2", "rollout.max_tokens=4", "policy.build.layers=1")
-SHORT_RUN = (*ONE_STEP, "stages.1.steps=1", *SMALL)
+SHORT_RUN = (*ONE_STEP, "stages.1.steps=1", "log.zero_reward_steps=0", *SMALL)
 """Overrides that cut a run of two stages short."""
 
 

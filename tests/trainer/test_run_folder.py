@@ -66,10 +66,28 @@ def refused(config: Config, out: Path, *, resume: bool = False, overwrite: bool 
     return str(caught.value)
 
 
+def do_a_step(out: Path) -> None:
+    (out / "metrics.jsonl").write_text('{"stage": "sft", "step": 1}\n')
+
+
+def test_a_run_that_failed_before_its_first_step_does_not_block_its_folder(
+    config: Config, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(config, out)
+    (out / "summary.json").write_text("{}")
+    (out / "notes.txt").write_text("mine")
+    start(config, out)
+    assert f"{out}: replaces a run that had not done a step" in capsys.readouterr().err
+    assert {p.name for p in out.iterdir()} == {"config.yaml", "vlrft-run.json", "notes.txt"}
+    (out / "checkpoints" / "step_1").mkdir(parents=True)
+    assert "holds a run" in refused(config, out)
+
+
 def test_a_new_folder_is_marked_and_unlocked_at_the_end(config: Config, out: Path) -> None:
     start(config, out)
     assert {p.name for p in out.iterdir()} == {"config.yaml", "vlrft-run.json"}
     assert load_config(out / "config.yaml") == config
+    do_a_step(out)
     assert refused(config, out) == f"{out} holds a run; use --resume, --overwrite or another --out"
     start(config, out, resume=True)
     start(config, out, overwrite=True)
@@ -191,6 +209,7 @@ def test_a_run_in_the_meantime_is_seen(config: Config, out: Path) -> None:
         one.check(config)
         other.check(config)
         one.claim(config)
+        do_a_step(out / "b")
         one.release()
         with pytest.raises(ConfigError, match="holds a run"):
             other.claim(config)

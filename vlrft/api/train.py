@@ -39,7 +39,13 @@ def train(
     Raises ConfigError for mistakes in the arguments, the config or the folder, before anything is written, and other kinds
     of VlrftError for what fails later. Under `torchrun` every rank calls this, and callbacks run on rank 0.
     """
+    from vlrft.trainer.header import header
+    from vlrft.trainer.run import Run
     from vlrft.trainer.train import train as train_config
+
+    def announce(run: Run) -> None:
+        for line in header(run):
+            run.log.message(line)
 
     settings = read_config(config, overrides)
     if out is None:
@@ -56,4 +62,5 @@ def train(
             resume=resume,
             overwrite=overwrite,
             callbacks=callbacks,
+            announce=announce,
         )

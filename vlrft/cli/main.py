@@ -1,6 +1,7 @@
 """The `vlrft` command. Results on stdout, progress on stderr.
 
-Exit code 0; 1: it failed; 2: wrong usage or config; 130, 143, 129: interrupted by SIGINT (ctrl-C), SIGTERM, SIGHUP. An error is one
+Exit code 0; 1: it failed; 2: wrong usage or config; 3: a run ended without any reward from
+its first step to its last; 130, 143, 129: interrupted by SIGINT (ctrl-C), SIGTERM, SIGHUP. An error is one
 line on stderr, without control sequences and secrets; an exception without a line of ours also leaves a crash report.
 """
 

@@ -168,6 +168,9 @@ class LogConfig:
     """Trackers that the metrics are also sent to; each needs the extra of its name."""
     groups_per_step: Natural = 4
     """Groups of each step whose rollouts are written to `rollouts.jsonl`."""
+    zero_reward_steps: Natural = 20
+    """Steps in a row without any reward after which the run says so, with the likely reasons. A run without any reward from
+    its first step to its last ends with exit code 3. 0: neither; a run with permuted rewards does neither."""
 
 
 @strict

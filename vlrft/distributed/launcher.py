@@ -20,6 +20,11 @@ from vlrft.distributed.watchdog import HOW_TO_RESUME, START, STOP_KEY, describe,
 POLL = 0.1  # seconds between checks of the processes
 SETTLE = 0.5  # seconds to wait after a failure for others with the same cause
 EXIT_TIMEOUT = 3.0  # seconds that a rank has to exit after a signal
+COMPLETE = (
+    None,
+    0,
+    3,
+)  # exit codes of ranks that still run, or whose run is complete: 3, without any reward
 TAIL = 20  # lines shown of a failed rank's output
 
 
@@ -83,12 +88,12 @@ def _wait(
         if request.number:
             return _stop(running, request.number)
         codes = [process.poll() for process in running]
-        if any(codes):
+        if any(code not in COMPLETE for code in codes):
             time.sleep(SETTLE)
             codes = [process.poll() for process in running]
             return report_failure(codes, outputs, store)
         if None not in codes:
-            return 0
+            return max(code or 0 for code in codes)
 
 
 def _stop(running: Sequence[subprocess.Popen[bytes]], number: int) -> int:

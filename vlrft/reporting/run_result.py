@@ -32,9 +32,22 @@ class RunResult:
     """For each evaluation: `stage`, `step`, `split`, and `scores`, name of a metric -> correct, n, score, ci."""
 
     @property
+    def earned_nothing(self) -> bool:
+        """Whether completions were sampled, and none of them earned a reward in any step."""
+        steps = [earned for row in self.history if (earned := earns_nothing(row)) is not None]
+        return bool(steps) and all(steps)
+
+    @property
     def report(self) -> Path:
         """The page of the run."""
         return self.folder / REPORT
+
+
+def earns_nothing(row: Mapping[str, Any]) -> bool | None:
+    """Whether all rewards of a step are 0, by its metrics; None for a step of demonstrations, which have no reward."""
+    if "reward/mean" not in row:
+        return None
+    return bool(row["reward/mean"] == 0 and row.get("reward/std", 0) == 0)
 
 
 def read_result(folder: Path, *, stopped: str | None = None) -> RunResult:

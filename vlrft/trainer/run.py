@@ -29,6 +29,7 @@ from vlrft.trainer.checkpoint import Checkpoints, TrainerState
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.state import capture_state, restore_state
+from vlrft.trainer.zero_reward import ZeroRewards
 
 
 @dataclass(kw_only=True)
@@ -53,6 +54,7 @@ class Run:
     score: float | None = None  # mean of the latest evaluation
     callbacks: Callbacks = field(default_factory=Callbacks)
     signals: StopRequest = field(default_factory=StopRequest)
+    zero_rewards: ZeroRewards = field(default_factory=lambda: ZeroRewards(0))
     saved_step: int = 0  # of the latest checkpoint
 
     def due(self, every: int) -> bool:

@@ -16,6 +16,7 @@ from vlrft.data.writer_lock import WriterLock, lock
 from vlrft.reporting.run_folder.mark import (
     has_resolved_config,
     has_run_logs,
+    has_steps,
     how_to_mark,
     is_run,
     write_mark,
@@ -75,7 +76,17 @@ class RunFolder:
                 self._take_lock()
                 self._refuse(config)
             contents = read_run_folder(self.path)
-            if self.overwrite:
+            if (
+                not self.resume
+                and not self.overwrite
+                and is_run(self.path)
+                and _holds_files(contents)
+            ):
+                print(
+                    f"vlrft: {self.path}: replaces a run that had not done a step", file=sys.stderr
+                )
+                remove(self.path, contents.removable())
+            elif self.overwrite:
                 remove(self.path, contents.removable())
                 if contents.foreign:
                     print(
@@ -120,10 +131,11 @@ class RunFolder:
             return
         if not run and (contents.foreign or not self._config_is_ours()):
             raise self._foreign_error(contents)
-        if _holds_run(contents) and not self.overwrite:
+        unstarted = run and not has_steps(self.path) and not contents.foreign_in_checkpoints()
+        if _holds_files(contents) and not self.overwrite and not unstarted:
             held = "a run; use --resume," if run else "what is left of a run; use"
             raise ConfigError([f"{self.path} holds {held} --overwrite or another --out"])
-        if self.overwrite:
+        if self.overwrite or unstarted:
             if inside := contents.foreign_in_checkpoints():
                 raise ConfigError(
                     [
@@ -169,7 +181,7 @@ class RunFolder:
         return f"; if a run made it, mark it with: {how_to_mark(self.path)}"
 
 
-def _holds_run(contents: Contents) -> bool:
+def _holds_files(contents: Contents) -> bool:
     """Whether there is anything that a start without `overwrite` would overwrite or add to."""
     return any(n not in (MARK, LOCK) and not DRAFT.fullmatch(n) for n in contents.own)
 

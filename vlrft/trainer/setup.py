@@ -35,6 +35,7 @@ from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
+from vlrft.trainer.zero_reward import ZeroRewards
 
 
 def open_run(
@@ -140,12 +141,15 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         prompt_states=prompt_states,
         profiler=StepProfiler(out) if config.profile and ranks.first else OFF,
         ranks=ranks,
+        zero_rewards=ZeroRewards(zero_reward_limit(config, settings)),
     )
     if folder.resume:
         checkpoint = restore_latest(run)
         if checkpoint is None:
             ranks.run_on_first(lambda: refuse_lost_checkpoints(run))
+            log.message(f"--resume: {out} has no checkpoint yet; the run starts again at step 1")
         log.resume_from(run.step, fresh=checkpoint is None)
+        run.zero_rewards.resume(row for _, row in read_log(out, METRICS))
         compare_weights(ranks, policy.model.named_parameters())
     rollout.load_weights(policy.weights(), run.step)
     return run
@@ -168,6 +172,12 @@ def data_hashes(
     if evaluated is not None:
         hashes[split] = hash_of_samples(evaluated.samples)
     return hashes
+
+
+def zero_reward_limit(config: Config, stages: Sequence[StageSettings]) -> int:
+    """Steps without a reward after which the run says so: at most as many as have rewards; 0: never."""
+    steps = sum(s.last - s.first for s in stages if s.algorithm.answers == "sampled")
+    return 0 if config.permute_rewards else min(config.log.zero_reward_steps, steps)
 
 
 def refuse_lost_checkpoints(run: Run) -> None:

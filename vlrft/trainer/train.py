@@ -50,8 +50,13 @@ def train(
         stopped = None
         with run.folder:
             try:
-                announce(run)
-                train_stages(run)
+                if run.step < run.last_step:
+                    announce(run)
+                    train_stages(run)
+                else:
+                    run.log.message(
+                        f"{out}: the run is finished, {run.step} of {run.last_step} steps; nothing is left to train"
+                    )
             except StopTraining as e:
                 stopped = str(e)
                 run.log.message(f"a callback stopped the run after step {run.step}: {stopped}")
@@ -107,6 +112,8 @@ def train_stage(run: Run, stage: Stage) -> None:
         metrics |= stage.prompt_metrics()
         means, by_turn = rollout_means(advantages), turn_means(groups, advantages)
         run.log.step(settings.name, step, metrics, groups, means, by_turn)
+        for line in run.zero_rewards.observe(metrics, collected.sampled, settings.loaded):
+            run.log.message(line)
         run.callbacks.step(step, metrics)
         skips = count_skips(run, skipped, skips, settings.config.update.max_nonfinite_steps)
         last = step == settings.last

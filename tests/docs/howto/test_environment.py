@@ -33,6 +33,7 @@ SHORT = (
     "stages.1.prompts_per_step=2",
     "rollout.group_size=3",
     "policy.build.layers=1",
+    "log.zero_reward_steps=0",
     "eval.limit=2",
     "log.groups_per_step=9",
 )

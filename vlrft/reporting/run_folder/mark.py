@@ -61,6 +61,11 @@ def has_run_logs(folder: Path) -> bool:
     return any(m is not None and {"step", "files"} <= m.keys() for m in manifests)
 
 
+def has_steps(folder: Path) -> bool:
+    """Whether a run has done a step: one is in its metrics, or there is a checkpoint, whatever its state."""
+    return bool(_read(folder / METRICS)) or any((folder / CHECKPOINTS).glob("*"))
+
+
 def write_mark(folder: Path) -> None:
     """Marks the folder as a run's."""
     content = {"format": FORMAT, "about": ABOUT}
