@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 from vlrft.data import Cells, Defect, PictureFinder, Row, Source, open_source, read_row
 from vlrft.data.source import notes_of
+from vlrft.data.split_rows import table_names
 from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 
@@ -71,7 +72,7 @@ def open_part(part: Part, split: str, options: Options) -> tuple[Raw, Reading]:
     unreadable = getattr(source, "unreadable", None)
     before = len(unreadable or ())
     head: tuple[Cells, ...] = ()
-    if part.split is not None:
+    if part.split is not None and (table_names(source) or not source.names()):
         try:
             head = tuple(islice(part.rows(), HEAD))
         except DataError as e:

@@ -156,8 +156,12 @@ def _split_column(source: Source, options: Options) -> str | None:
         return options.split_column
     if not source.names() or KNOWN & split_words(source).keys() or not table_names(source):
         return None
+    unreadable = getattr(source, "unreadable", None)
+    before = len(unreadable or ())
     rows = islice(Part(source=source, split=_only_table(source), why="").rows(), LOOKED_AT)
     values = {str(cells.get(COLUMN)) for cells in rows}
+    if unreadable is not None:
+        del unreadable[before:]  # they are met again when the rows are read
     return COLUMN if values and values <= KNOWN else None
 
 

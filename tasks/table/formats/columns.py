@@ -82,8 +82,8 @@ def find_places(raw: Raw, options: Options) -> tuple[Places, tuple[Taken, ...]]:
     if answer is None and not talks:
         raise missing_column(raw, "gold answer", "answer_column", candidates, _other_kinds(raw))
     images, i = _find_images(raw, options)
-    choices = _find_choices(raw, options, kind)
-    name, n = _find_name(raw, options)
+    choices = find_choices(raw, options, kind)
+    name, n = find_name(raw, options)
     taken = [q or Taken(role="question", place=repr(kind.question), why="no column has one")]
     taken.append(a or Taken(role="gold answer", place=str(question), why="the last reply"))
     taken += [i] if i is not None else []
@@ -163,7 +163,7 @@ def _picture_problem(cell: Any) -> str:
     return ""
 
 
-def _find_choices(raw: Raw, options: Options, kind: AnswerKind) -> tuple[str, ...]:
+def find_choices(raw: Raw, options: Options, kind: AnswerKind) -> tuple[str, ...]:
     if isinstance(options.choices, str):
         find_column(raw, "choices", "choices", options.choices, ())
         return (options.choices,)
@@ -175,7 +175,7 @@ def _find_choices(raw: Raw, options: Options, kind: AnswerKind) -> tuple[str, ..
     return (column,) if column is not None else lettered_columns(raw.columns)
 
 
-def _find_name(raw: Raw, options: Options) -> tuple[str | None, Taken]:
+def find_name(raw: Raw, options: Options) -> tuple[str | None, Taken]:
     """The column of the rows' names."""
     if options.id is not None:
         column, taken = find_column(raw, "id", "id", options.id, ())
