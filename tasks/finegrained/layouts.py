@@ -7,6 +7,7 @@ from vlrft.data import Layouts
 from .few_shot import layout
 from .official import has_coop, has_official, read_coop, read_official
 from .tables import has_class_folders, has_table, read_class_folders, read_table
+from .visual_rft import has_predictions, read_predictions
 
 LAYOUTS = Layouts(
     (
@@ -23,6 +24,12 @@ LAYOUTS = Layouts(
             "and cars_test_annos_withlabels.mat with cars_train/ and cars_test/ (cars196)",
             has_official,
             read_official,
+        ),
+        layout(
+            "Visual-RFT's val_data/pets.pth, oxford_flowers.pth, fgvc_aircraft.pth or stanford_cars.pth next to CoOp's images",
+            has_predictions,
+            read_predictions,
+            ("test",),
         ),
         layout("SPLIT/CLASS/*.jpg", has_class_folders, read_class_folders),
     )

@@ -42,17 +42,21 @@ def read_items(
 ) -> Iterator[Labelled | Defect]:
     classes, finder = official_classes(dataset), PictureFinder(source, split)
     for path, label in items:
-        name = PurePosixPath(path).name
-        class_name = classes.spell(label)
-        if class_name is None:
-            yield Defect(id=name, reason="not a class of the dataset", detail=label)
-            continue
-        try:
-            picture = finder.find(path, name)
-        except DataError as e:
-            yield Defect(id=name, reason="image missing or unreadable", detail=str(e))
-            continue
-        yield Labelled(id=name, picture=picture, name=class_name)
+        yield labelled(path, classes.spell(label), label, finder)
+
+
+def labelled(
+    path: str, class_name: str | None, label: str, finder: PictureFinder
+) -> Labelled | Defect:
+    """The image at a path, named by its file; a defect for one that may be several files, and for a label of no class."""
+    name = PurePosixPath(path).name
+    if class_name is None:
+        return Defect(id=name, reason="not a class of the dataset", detail=label)
+    try:
+        picture = finder.find(path, name)
+    except DataError as e:
+        return Defect(id=name, reason="image missing or unreadable", detail=str(e))
+    return Labelled(id=name, picture=picture, name=class_name)
 
 
 def pets(source: Source, split: str) -> Items:
