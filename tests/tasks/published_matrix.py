@@ -84,9 +84,8 @@ CASES = (
     Case(record="counting_test", splits={"test": 3}, golds=_golds(4, 5, 6)),
     Case(
         record="sat_train",
-        splits={"train": 7},  # one of eight has two pictures
+        splits={"train": 7, "test": 4},  # of eight training rows one has two pictures
         golds=_golds("left", "right", "3", "4", "5"),
-        own=True,
     ),
     Case(
         record="cvbench",
@@ -143,9 +142,9 @@ CASES = (
     Case(record="refcocog_lmms", splits={"val": 8, "test": 8}, own=True),
     Case(record="refcoco_vlm_r1", splits={"train": 3, "val": 3}),
     Case(record="virft_coco", splits={"train": 8}, own=True),
-    Case(record="virft_coco_base65", splits={"train": 8}),
-    Case(record="virft_coco_few_shot", splits={"train": 8}),
-    Case(record="virft_lvis_few_shot", splits={"train": 8}),
+    Case(record="virft_coco_base65", splits={"train": 8}, own=True),
+    Case(record="virft_coco_few_shot", splits={"train": 8}, own=True),
+    Case(record="virft_lvis_few_shot", splits={"train": 8}, own=True),
 )  # fmt: skip
 RECORDS = load_records()
 

@@ -79,18 +79,6 @@ PENDING: set[str] = {
     "refcoco_lmms-save_to_disk",
     "refcocoplus_lmms-save_to_disk",
     "refcocog_lmms-save_to_disk",
-    "virft_coco-hub",
-    "virft_coco-snapshot",
-    "virft_coco-save_to_disk",
-    "virft_coco_base65-hub",
-    "virft_coco_base65-snapshot",
-    "virft_coco_base65-save_to_disk",
-    "virft_coco_few_shot-hub",
-    "virft_coco_few_shot-snapshot",
-    "virft_coco_few_shot-save_to_disk",
-    "virft_lvis_few_shot-hub",
-    "virft_lvis_few_shot-snapshot",
-    "virft_lvis_few_shot-save_to_disk",
 }
 """Record-form whose reader is not there yet; to be taken away when it is."""
 
@@ -156,3 +144,13 @@ def test_the_table_has_a_row_for_each_form() -> None:
         "| a | hub | ok | ok | ok | ok | ok |",
         "| a | zip | ok | ok | ok | **no** | - |",
     ]
+
+
+def test_labels_whose_names_are_numbers_are_not_taken_for_classes(
+    model: Path, tmp_path: Path
+) -> None:
+    """nelorth/oxford-flowers names its labels by category: label 1 is category 10, the globe thistle, not the second class."""
+    case = Case(record="flowers_numbered", splits={"train": 8})
+    reasons = use(case, "snapshot", tmp_path, model, ("prepare",))
+    rows = prepared_rows(tmp_path / "prepared").get("train", [])
+    assert reasons["prepare"] or {row[1] for row in rows} == {"pink primrose", "globe thistle"}
