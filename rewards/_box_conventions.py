@@ -28,6 +28,17 @@ def why_no_box(completion: str, sample: Sample) -> Unreadable | None:
         width, height = sample.info["frame"] if framed else (THOUSAND, THOUSAND)
         return None if is_proper(box, width, height) else _why_improper(box, framed=framed)
     text = completion if answer is None else answer
+    if reason := other_convention(text, framed=framed):
+        return reason
+    if _PAIRS.search(text):
+        place = "without an <answer> tag" if answer is None else "with other text in its tag"
+        return Unreadable(why=f"box {place}")
+    return why_no_answer(completion) or Unreadable(why="no box")
+
+
+def other_convention(text: str, *, framed: bool) -> Unreadable | None:
+    """The other convention that the first box of a text is in; None where there is none. `framed`: whether the answer is
+    asked for in pixels of the resized picture."""
     if any(token in text for token in _TOKENS):
         return Unreadable(why="box in another convention, <|box_start|>(x1,y1),(x2,y2)<|box_end|>")
     if match := _LIST.search(text):
@@ -35,10 +46,7 @@ def why_no_box(completion: str, sample: Sample) -> Unreadable | None:
         key = next((key for key in KEYS if f'"{key}"' in text), None)
         form = "[x1, y1, x2, y2]" if key is None else f'{{"{key}": [x1, y1, x2, y2]}}'
         return _other(form, numbers, framed=framed)
-    if match := _PAIRS.search(text):
-        place = "without an <answer> tag" if answer is None else "with other text in its tag"
-        return Unreadable(why=f"box {place}")
-    return why_no_answer(completion) or Unreadable(why="no box")
+    return None
 
 
 def _other(form: str, numbers: list[float], *, framed: bool) -> Unreadable:

@@ -20,7 +20,7 @@ from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescale, round_box
 from vlrft.vision.boxes import giou as generalised
 
-from ._box_conventions import why_no_box
+from ._box_conventions import other_convention, why_no_box
 from ._json_boxes import read_json_box
 from ._released_boxes import visual_rft, visual_rft_eval
 from ._released_detection import visual_rft_confidence, visual_rft_iou
@@ -96,6 +96,17 @@ def giou(completion: str, sample: Sample) -> float | None:
     return (generalised(box, gold) + 1) / 2
 
 
+def _why_no_boxes(completion: str, sample: Sample) -> Unreadable | None:
+    answer = read_answer(completion)
+    parts = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
+    if parts and None not in parts:
+        return None
+    text = completion if answer is None else answer
+    other = other_convention(text, framed="frame" in sample.info)
+    return other or why_no_answer(completion) or Unreadable(why="a text that is no box among boxes")
+
+
+@explain_unreadable(_why_no_boxes)
 def matched(completion: str, sample: Sample) -> float | None:
     """The overlap of several boxes in [0, 1]: the IoUs of the best one-to-one matching, summed and divided by the
     larger number of boxes, so that a box too many costs as much as one too few.

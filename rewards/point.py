@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.grading import expects, read_answer
-from vlrft.schema import DataError, Sample
+from vlrft.grading import expects, read_answer, why_no_answer
+from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 from vlrft.vision.boxes import THOUSAND, Box, is_proper
 
 __all__ = ["point"]
@@ -17,6 +17,18 @@ _NUMBER = r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _POINT = re.compile(rf"\({_NUMBER},{_NUMBER}\)")
 
 
+def _why(completion: str, sample: Sample) -> Unreadable | None:
+    answer = read_answer(completion)
+    if answer is None:
+        return why_no_answer(completion)
+    match = _POINT.fullmatch(answer)
+    if match is None:
+        return Unreadable(why="no point (x,y)")
+    outside = any(float(number) > THOUSAND for number in match.groups())
+    return Unreadable(why="point outside of 0 to 1000") if outside else None
+
+
+@explain_unreadable(_why)
 def point(completion: str, sample: Sample) -> float | None:
     """1.0 for one `(x,y)` in thousandths of the image that is in the gold box or on its edge, 0.0 otherwise; None
     when the gold answer is not a box to point into (tag `answer`: point).

@@ -51,7 +51,7 @@ def test_samples_of_lmms_eval_are_read_with_the_answer_as_the_model_wrote_it() -
     assert old.form == "lmms-eval's --log_samples"
     assert [(r.id, r.output, r.answer) for r in old.rows] == [
         ("0", "The chair. (B)", "B"),
-        ("1", "C", "A"),
+        ("1", "C", "A"),  # its target is "(A)"
     ]
     new = read_outputs(FIXTURES / "75571cf_samples_counting.jsonl")
     assert [(r.id, r.output) for r in new.rows] == [
@@ -122,6 +122,17 @@ def test_columns_that_are_missing_or_ambiguous_are_all_named_at_once(tmp_path: P
         read_outputs(path, Keys(id="nr", output="pred", answer="gold"))
 
 
+def test_an_object_of_ids_with_texts_is_a_row_each(tmp_path: Path) -> None:
+    path = tmp_path / "o.json"
+    path.write_text('{"a": "<answer>4</answer>", "b": ""}')
+    assert [(r.id, r.output) for r in read_outputs(path).rows] == [
+        ("a", "<answer>4</answer>"),
+        ("b", ""),
+    ]
+    with pytest.raises(DataError, match="a folder; give one of its files"):
+        read_outputs(tmp_path)
+
+
 def test_every_row_that_cannot_be_read_is_listed_and_the_exit_code_is_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +150,11 @@ def test_every_row_that_cannot_be_read_is_listed_and_the_exit_code_is_2(
     ("name", "content", "message"),
     [
         ("o.txt", "x", "outputs are read from .parquet, .arrow, .jsonl"),
-        ("o.json", "{}", "expected a list of objects, or an object with one such list, found none"),
+        (
+            "o.json",
+            "{}",
+            "expected a list of objects, an object with one such list, or ids with texts; found none",
+        ),
         ("o.json", '{"a": [{}], "b": [{}]}', r"found 2 such lists \(a, b\)"),
         ("o.xlsx", "PK", "not a readable xlsx workbook"),
     ],

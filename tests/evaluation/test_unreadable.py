@@ -15,7 +15,15 @@ from vlrft.schema import Record, Sample
 from vlrft.scoring.graders import Graders
 
 BOX = (100, 100, 500, 500)
-GOLD = {"count": 4, "choice": "B", "math_answer": "4", "boxes": BOX, "boxes.bbox_2d": BOX}
+GOLD = {
+    "count": 4,
+    "choice": "B",
+    "math_answer": "4",
+    "boxes": BOX,
+    "boxes.bbox_2d": BOX,
+    "boxes.matched": [BOX],
+    "point": BOX,
+}
 OPTIONS = {"options": "left\nright"}
 
 
@@ -100,7 +108,18 @@ def test_an_option_is_suggested_only_where_the_task_has_it_and_it_would_change_a
 @pytest.mark.parametrize("name", GOLD)
 def test_a_reason_is_only_given_where_the_reward_is_zero(name: str) -> None:
     reward, sample = find_reward(name), Sample(id="s", messages=(), answer=GOLD[name])
-    texts = ("", "4", "B", "(100,100),(500,500)", "[100, 100, 500, 500]", "\\boxed{4}", "\ud800")
+    texts = (
+        "",
+        "4",
+        "B",
+        "(2,3)",
+        "(2000,3)",
+        "(1,2),(3,4);x",
+        "(100,100),(500,500)",
+        "[100, 100, 500, 500]",
+        "\\boxed{4}",
+        "\ud800",
+    )
     for text in texts:
         for output in (text, f"<answer>{text}</answer>", f"<think>{text}</think><answer>{text}"):
             if vars(reward)["why_unreadable"](output, sample) is not None:

@@ -26,6 +26,8 @@ def read(cells: Cells, number: int) -> list[OutputRow]:
         (responses,) = responses
     texts = responses if isinstance(responses, list) else [responses]
     answer = cells.get("target")
+    if isinstance(answer, str) and len(answer) == 3 and answer[0] + answer[2] == "()":
+        answer = answer[1] if answer[1].isupper() else answer  # CV-Bench's "(B)": the letter
     return [
         OutputRow(number=number, id=name, output=text_of(text, column), answer=answer)
         for text in texts

@@ -33,7 +33,8 @@ class StoredFile:
 def read_stored_file(path: Path) -> StoredFile:
     """The rows of a file, also those that cannot be read. Raises DataError where nothing of it can be read."""
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        problem = "a folder; give one of its files" if path.is_dir() else "no such file"
+        raise DataError(f"{path}: {problem}")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(
@@ -46,13 +47,20 @@ def read_stored_file(path: Path) -> StoredFile:
 
 
 def _read_json(path: Path, content: bytes) -> StoredFile:
-    """A list of objects, or an object with exactly one such list among its values."""
+    """A list of objects, an object with exactly one such list among its values, or an object of ids with their outputs."""
     try:
         document = parse_json(content.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as e:
         raise DataError(f"{path}: not UTF-8 at byte {e.start}") from e
     if isinstance(document, list):
         return StoredFile(path=path, rows=tuple(_objects(document)))
+    if (
+        isinstance(document, dict)
+        and document
+        and all(isinstance(v, str) for v in document.values())
+    ):
+        rows = tuple({"id": key, "output": text} for key, text in document.items())
+        return StoredFile(path=path, rows=rows)
     lists = {
         key: value
         for key, value in (document.items() if isinstance(document, dict) else ())
@@ -61,11 +69,11 @@ def _read_json(path: Path, content: bytes) -> StoredFile:
     if len(lists) != 1:
         found = f"{len(lists)} such lists ({', '.join(lists)})" if lists else "none"
         raise DataError(
-            f"{path}: expected a list of objects, or an object with one such list, found {found}"
+            f"{path}: expected a list of objects, an object with one such list, or ids with texts; found {found}"
         )
-    ((key, rows),) = lists.items()
+    ((key, objects),) = lists.items()
     head = {k: v for k, v in document.items() if k != key}
-    return StoredFile(path=path, rows=tuple(_objects(rows)), head=head)
+    return StoredFile(path=path, rows=tuple(_objects(objects)), head=head)
 
 
 def _objects(rows: list[Any]) -> Iterator[Cells | UnreadableRows]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL.Image import Image
 
-from vlrft.grading import read_answer
+from vlrft.grading import MAX_LIST, read_answer
 from vlrft.reporting.html.run_data import JsonRow
 from vlrft.schema import DataError
 from vlrft.vision.boxes import THOUSAND, Box, is_box, rescale
@@ -81,7 +81,7 @@ def box_overlays(
     """The true and the predicted boxes, when the gold answer is a box, or several, on the 0–1000 scale. `text`: the
     completion, with its boxes in pixels of `frame`. They are searched for, as nothing is graded here."""
     true = gold_overlays(answer)
-    tag = (read_answer(text) or "") if true else ""
+    tag = (read_answer(text, MAX_LIST) or "") if true else ""
     boxes = [tuple(float(n) for n in match if n) for match in _BOXES.findall(tag)[:MAX_BOXES]]
     predicted = [rescale((b[0], b[1], b[2], b[3]), frame, (THOUSAND, THOUSAND)) for b in boxes]
     return (*true, *(overlay for box in predicted for overlay in _overlay("predicted", box)))

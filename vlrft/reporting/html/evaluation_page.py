@@ -20,7 +20,7 @@ from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.contact_sheet import question_text
 from vlrft.schema import Record, Sample
 from vlrft.scoring.graders import STRICT
-from vlrft.vision.boxes import THOUSAND, is_box
+from vlrft.vision.boxes import THOUSAND, is_boxes
 
 CARDS = 120  # answers on the page, half of them wrong, so that it stays small enough to send
 MATRIX = 30  # classes of the confusion matrix; of more, those with the most wrong answers
@@ -80,7 +80,7 @@ def is_right(record: Record, results: Mapping[str, Any]) -> bool:
     """Whether the strict grade reaches the threshold: of a box the usual IoU, of others that of the headline."""
     headline = float(results.get(STRICT, {}).get("threshold", 1.0))
     return reaches_threshold(
-        record.grades[STRICT], min(FOUND, headline) if is_box(record.answer) else headline
+        record.grades[STRICT], min(FOUND, headline) if is_boxes(record.answer) else headline
     )
 
 
