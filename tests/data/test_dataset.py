@@ -115,7 +115,11 @@ def test_tables_of_every_kind_and_place_give_the_same_rows(
     [
         ("test.jsonl", b'{"a": 1}\n{"a": \n', "test.jsonl, line 2: not JSON"),
         ("test.jsonl", b"[1]\n", "test.jsonl, line 1: expected an object, found list"),
-        ("test.json", b'{"a": 1}', "test.json: expected a list of objects, found dict"),
+        (
+            "test.json",
+            b'{"a": 1}',
+            "test.json: expected a list of objects, or an object with one, found one object",
+        ),
         ("test.json", b"[" * 100_000, "test.json: not JSON"),
         ("test.csv", b"\xff\xfe", "test.csv: not UTF-8"),
         ("test.parquet", b"PAR1 nothing", "test.parquet: not a readable parquet file"),

@@ -66,12 +66,12 @@ def test_the_first_layout_that_is_found_is_read(tmp_path: Path) -> None:
 
 
 def test_a_source_with_none_of_the_layouts_is_described(tmp_path: Path) -> None:
-    touch(tmp_path, "README.md", "val.zip", "docs/a.txt", "docs/more/b.txt")
+    touch(tmp_path, "README.md", "val.bin", "docs/a.txt", "docs/more/b.txt")
     with pytest.raises(DataError) as caught:
         dataset()("test", Options(data=str(tmp_path)))
     assert str(caught.value) == (
         f"{tmp_path}: no test split; looked for (1) boards/*.png; (2) list.xml; "
-        "found README.md, docs/ (2 files), val.zip"
+        "found README.md, docs/ (2 files), val.bin"
     )
     (tmp_path / "list.xml").touch()
     with pytest.raises(DataError, match=r"no train split; looked for \(1\) boards/\*.png; found"):

@@ -59,6 +59,14 @@ def read_arrow(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
         raise DataError(f"{name}: not a readable arrow file{lost} ({first_line(e)})") from e
 
 
+def read_batches(table: Any, name: str) -> Iterator[Cells | UnreadableRows]:
+    """The rows of a pyarrow table in memory."""
+    start = 0
+    for batch in table.to_batches(max_chunksize=BATCH):
+        yield from _batch_rows(batch, name, start)
+        start += batch.num_rows
+
+
 def _batch_rows(batch: Any, name: str, start: int) -> Iterator[Cells | UnreadableRows]:
     """The rows of a batch; if they cannot be read at once, each that can. `start`: the number of the first one."""
     try:

@@ -31,6 +31,10 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
             if encoded != feature:
                 dataset = dataset.cast_column(column, encoded)
     except Exception as e:  # the library raises whatever its transports raise
+        if config is None and len(configs := _config_names(name)) > 1:
+            raise DataError(
+                f"{name}: it has several configs, {', '.join(configs)}; give one: data={name}:{configs[0]}"
+            ) from e
         raise DataError(
             f"{name}: cannot load the {split} split from the hub ({first_line(e)}); give a local copy with data=PATH"
         ) from e
@@ -41,6 +45,16 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
     }
     for row in dataset:
         yield name_classes(row, classes)
+
+
+def _config_names(name: str) -> list[str]:
+    """The configs of a hub dataset; none where they cannot be read either."""
+    import datasets
+
+    try:
+        return [str(config) for config in datasets.get_dataset_config_names(name)]
+    except Exception:  # whatever its transports raise
+        return []
 
 
 def require_datasets(name: str) -> None:

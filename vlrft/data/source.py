@@ -1,15 +1,15 @@
-"""Sources of files and tables: a folder, a zip, a single file, or a dataset of the hub."""
+"""Sources of files and tables: a folder, perhaps of archives, an archive, a single file, or a dataset of the hub."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol, cast, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
 
+from vlrft.data.archives import Archive, is_archive, open_archive, unpacked_names
 from vlrft.data.cells import Cells
 from vlrft.data.hub import hub_rows
 from vlrft.data.split_rows import Unreadable, short_name, split_rows
@@ -41,7 +41,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder, or a single file in it."""
+    """A folder, or a single file in it. Archives in the folder are read as if they were unpacked next to themselves: into a
+    folder of the archive's name, unless all its files are in one folder already. What is unpacked is read from there."""
 
     path: Path
     unreadable: Unreadable | None = field(default=None, compare=False)
@@ -65,10 +66,26 @@ class Folder:
             sorted(p.as_posix() for p in inside if not any(s.startswith(".") for s in p.parts))
         )
 
+    @cached_property
+    def _packed(self) -> dict[str, tuple[Archive, str]]:
+        """Name -> the archive that it is in, and its name there."""
+        if self.path.is_file():
+            return {}
+        packed: dict[str, tuple[Archive, str]] = {}
+        for name in filter(is_archive, self._files):
+            archive = open_archive(self.path / name)
+            for place, member in unpacked_names(name, archive.names()):
+                if not (self.path / place).exists():
+                    packed.setdefault(place, (archive, member))
+        return packed
+
     def names(self) -> tuple[str, ...]:
-        return self._files
+        return tuple(sorted((*self._files, *self._packed))) if self._packed else self._files
 
     def open(self, name: str) -> BinaryIO:
+        if name in self._packed:
+            archive, member = self._packed[name]
+            return _open_member(archive, member, f"{self.label}: cannot read {short_name(name)}")
         root = self.root.absolute()
         path = root / name  # symbolic links may lead anywhere: a hub snapshot consists of them
         if not Path(normpath(path)).is_relative_to(normpath(root)):
@@ -89,8 +106,8 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Zip:
-    """A zip archive, read without unpacking it."""
+class Packed:
+    """An archive (zip, tar.gz, …), read without unpacking it."""
 
     path: Path
     unreadable: Unreadable | None = field(default=None, compare=False)
@@ -101,27 +118,25 @@ class Zip:
         return str(self.path)
 
     @cached_property
-    def _archive(self) -> zipfile.ZipFile:
-        try:
-            return zipfile.ZipFile(self.path)
-        except Exception as e:  # BadZipFile, OSError, struct.error, UnicodeDecodeError, …
-            raise DataError(f"{self.path}: not a readable zip archive ({first_line(e)})") from e
+    def _archive(self) -> Archive:
+        return open_archive(self.path)
 
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted(i.filename for i in self._archive.infolist() if not i.is_dir()))
+        return self._archive.names()
 
     def open(self, name: str) -> BinaryIO:
-        try:
-            return cast(BinaryIO, self._archive.open(name))
-        except (
-            Exception
-        ) as e:  # KeyError, BadZipFile, NotImplementedError, RuntimeError (encrypted), …
-            raise DataError(
-                f"{self.label}: cannot read {short_name(name)} ({first_line(e)})"
-            ) from e
+        where = f"{self.label}: cannot read {short_name(name)}"
+        return _open_member(self._archive, name, where)
 
     def rows(self, split: str) -> Iterator[Cells]:
         return split_rows(self, split, self.unreadable, self.notes, single=False)
+
+
+def _open_member(archive: Archive, name: str, problem: str) -> BinaryIO:
+    try:
+        return archive.open(name)
+    except Exception as e:  # KeyError, BadZipFile, NotImplementedError, RuntimeError (encrypted), …
+        raise DataError(f"{problem} ({first_line(e)})") from e
 
 
 @dataclass(frozen=True)
@@ -134,6 +149,11 @@ class Subfolder:
     @property
     def label(self) -> str:
         return f"{self.source.label}/{self.folder}"
+
+    @property
+    def root(self) -> Path | None:
+        root: Path | None = getattr(self.source, "root", None)
+        return root and root / self.folder
 
     @property
     def unreadable(self) -> Unreadable | None:
@@ -182,15 +202,15 @@ def notes_of(source: Source) -> list[str]:
 
 
 def open_source(where: str | Path, unreadable: Unreadable | None = None) -> Source:
-    """The source at an existing folder, file or zip; otherwise a hub id: `owner/name`, `owner/name:config`, or
+    """The source at an existing folder, file or archive; otherwise a hub id: `owner/name`, `owner/name:config`, or
     `owner/name:folder/` for the tables of one folder. `unreadable`: collects the rows of tables that cannot be read.
 
     Raises DataError for anything else.
     """
     try:
         path = Path(where).expanduser()
-        if path.is_file() and path.suffix.lower() == ".zip":
-            return Zip(path, unreadable)
+        if path.is_file() and is_archive(path.name):
+            return Packed(path, unreadable)
         if path.exists():
             return Folder(path, unreadable)
     except (OSError, RuntimeError, ValueError) as e:  # too long a name, an unknown user, …

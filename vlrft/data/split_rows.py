@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
-from typing import BinaryIO, Protocol
+from pathlib import Path, PurePosixPath
 
 from vlrft.data.cells import Cells, TableRow, UnreadableRows
+from vlrft.data.files import Files
+from vlrft.data.repository import STATE, card_tables, read_saved, refuse_twins, saved_tables, shards
 from vlrft.data.row import Defect
 from vlrft.data.tables import SUFFIXES, read_table
 from vlrft.schema import DataError
@@ -20,17 +21,6 @@ MAX_NAME = 200  # characters of a file's name in messages
 Unreadable = list[Defect]
 """The rows of tables that could not be read so far, as a source collects them. A source without the list raises DataError
 at the first one."""
-
-
-class Files(Protocol):
-    """Files by relative name."""
-
-    @property
-    def label(self) -> str: ...
-
-    def names(self) -> tuple[str, ...]: ...
-
-    def open(self, name: str) -> BinaryIO: ...
 
 
 def split_rows(
@@ -58,7 +48,11 @@ def split_rows(
 def _read(files: Files, name: str) -> Iterator[Cells | UnreadableRows]:
     """The rows of a table; one that cannot be read further ends with the reason."""
     rows = 0
+    root = _on_disk(files)
     try:
+        if root is not None and PurePosixPath(name).name == STATE:
+            yield from read_saved(root / PurePosixPath(name).parent, name)
+            return
         with files.open(name) as file:
             for item in read_table(file, name):
                 yield item
@@ -70,11 +64,25 @@ def _read(files: Files, name: str) -> Iterator[Cells | UnreadableRows]:
         yield UnreadableRows(place=place, why=short_message(e), rows=0)
 
 
+def _on_disk(files: Files) -> Path | None:
+    """The folder with the files, where they are not in an archive."""
+    root: Path | None = getattr(files, "root", None)
+    return root
+
+
 def find_tables(files: Files, split: str, *, single: bool) -> list[str]:
-    """The split's tables: a file given alone, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; if there are none
-    of these, `pets37_test.jsonl`, `test_2d.parquet`. Of several formats all are found; see `one_format`."""
+    """The split's tables: a file given alone, what `save_to_disk` wrote, the files that the configs of a repository's card
+    name, `test.jsonl`, `test-00000-of-00002.parquet`, `data/test/…`; if there are none of these, `pets37_test.jsonl`,
+    `test_2d.parquet`. Of several formats all are found; see `one_format`. Raises DataError where several configs have it."""
     tables = table_names(files)
+    if not single:
+        saved = saved_tables(files, split)
+        if saved and _on_disk(files) is None:
+            saved = [shard for state in saved for shard in shards(files, state)]
+        if by_layout := saved or card_tables(files, split, tables):
+            return by_layout
     matches = tables if single else [n for n in tables if _is_of_split(n, split)]
+    refuse_twins(files, split, matches)
     return matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
 
 

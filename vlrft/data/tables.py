@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
@@ -100,6 +100,8 @@ def _json_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
         rows = parse_json(content.decode("utf-8-sig"), name)
     except UnicodeDecodeError as e:
         raise DataError(f"{name}: not UTF-8 at byte {e.start}") from e
+    if isinstance(rows, dict):
+        rows = _only_list(rows, name)
     if not isinstance(rows, list):
         raise DataError(f"{name}: expected a list of objects, found {type(rows).__name__}")
     for k, row in enumerate(rows):
@@ -108,6 +110,21 @@ def _json_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
         else:
             why = f"expected an object, found {type(row).__name__}"
             yield UnreadableRows(place=f"{name}, item {k}", why=why)
+
+
+def _only_list(content: Mapping[str, Any], name: str) -> list[Any]:
+    """The rows of an object that holds them under one key, such as `{"results": [...], "accuracy": 0.5}`. Raises DataError
+    where no value or several are lists of objects."""
+    keys = [key for key, value in content.items() if _holds_objects(value)]
+    if len(keys) != 1:
+        found = f"several lists of objects: {', '.join(keys[:5])}" if keys else "one object"
+        raise DataError(f"{name}: expected a list of objects, or an object with one, found {found}")
+    rows: list[Any] = content[keys[0]]
+    return rows
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
 
 
 def _csv_rows(content: bytes, name: str, delimiter: str = ",") -> Iterator[Cells | UnreadableRows]:
