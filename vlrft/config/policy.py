@@ -77,8 +77,9 @@ class PolicyConfig:
     attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"] = "sdpa"
     """Implementation of attention. flash_attention_2 is used in the vision model, with sdpa in the decoder. flex_attention
     needs a GPU and avoids the dense mask of packed rows, whose memory grows with the square of their length."""
-    activation_checkpointing: bool = False
-    """Recompute each layer's activations in the backward pass: less memory, more time."""
+    activation_checkpointing: bool | None = None
+    """Recompute each layer's activations in the backward pass: less memory, more time. null: with `model`, and not with
+    `build`, whose models are small."""
     freeze: tuple[str, ...] = ()
     """Parameters that are not trained: `vision`, `projector`, `language`, or patterns of names such as `*.layers.0.*`."""
     lora: LoraConfig | None = None
@@ -102,6 +103,13 @@ class PolicyConfig:
             raise ValueError(
                 "give either lora, for new adapters, or adapter, which has rank, alpha and modules of its own"
             )
+
+    @property
+    def checkpoints_activations(self) -> bool:
+        """Whether activations are recomputed in the backward pass."""
+        if self.activation_checkpointing is None:
+            return self.build is None
+        return self.activation_checkpointing
 
     @property
     def has_adapters(self) -> bool:

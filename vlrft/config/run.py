@@ -175,8 +175,11 @@ class LogConfig:
 
 @strict
 class RanksConfig:
-    """Time limits for a run of several processes."""
+    """The processes of a run, and time limits for several of them."""
 
+    count: Positive | None = None
+    """Processes that the run is meant for, each with its own GPU: as many are started by `vlrft launch`, and one of as many
+    is planned by `vlrft doctor`, unless --ranks is given. null: one."""
     step_timeout: Seconds = 1800.0
     """Seconds after which a rank is reported as stuck, and the run ends, if it stays in one phase of a step while the
     others wait for it."""
@@ -224,7 +227,7 @@ class Config:
     """The train engine, which holds the weights and the optimiser: `single`, `deepspeed`, or with settings
     `{name: deepspeed, stage: 3, offload: cpu}`."""
     ranks: RanksConfig = RanksConfig()
-    """Time limits for several processes."""
+    """The number of processes and their time limits."""
     seed: Seed = 0
     """Seed of everything random. Equal configs give equal runs on the same machine."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -92,7 +92,7 @@ def load_policy(
     if adapter is not None:
         model = load_adapter(model, adapter)
     freeze(model, config.freeze)
-    if config.activation_checkpointing:
+    if config.checkpoints_activations:
         checkpoint_activations(without_adapters(model))
     model.train()
     return Policy(model, chat)

@@ -114,7 +114,7 @@ def test_doctor_prints_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_suggests_settings_for_a_run_that_does_not_fit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["doctor", "quickstart", *QUICK, "--memory", "200MiB"]) == 0
+    assert main(["doctor", "quickstart", *QUICK, "--memory", "200MiB"]) == 1
     out = capsys.readouterr().out
     assert "does not fit" in out
     assert "policy.activation_checkpointing=true" in out
@@ -164,7 +164,13 @@ def test_suggestions_can_be_given_on_the_command_line() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("80GiB", 80 * 2**30), ("24 GB", 24 * 10**9), ("1.5gib", 3 * 2**29), ("7", 7)],
+    [
+        ("80GiB", 80 * 2**30),
+        ("24 GB", 24 * 10**9),
+        ("1.5gib", 3 * 2**29),
+        ("80", 80 * 2**30),
+        ("85899345920", 80 * 2**30),
+    ],
 )
 def test_sizes_of_memory(text: str, size: int) -> None:
     assert parse_size(text) == size
@@ -242,7 +248,7 @@ def test_a_rank_is_planned_with_the_longest_prompts_that_it_may_get() -> None:
 
 def test_other_engines_are_suggested_to_several_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["doctor", "quickstart", *QUICK, "--memory", "1MiB", "device=cuda", "--ranks", "8"]
-    assert main(command) == 0
+    assert main(command) == 1
     assert "engine={name: deepspeed, stage: 2}" in capsys.readouterr().out
     config = load_config("quickstart")
     alone = list(candidate_changes(config, multimodal=True))

@@ -30,13 +30,12 @@ def add_inspection(add: AddCommand) -> None:
     doctor.add_argument(
         "--memory",
         metavar="SIZE",
-        help="memory of the device, such as 80GiB; with device=cuda it plans for a GPU that is not here "
+        help="memory of the device, such as 80GiB (80 alone is in GiB); with device=cuda it plans for a GPU that is not here "
         "(default: the device's own)",
     )
     doctor.add_argument(
         "--ranks",
         type=number(int, COUNT),
-        default=1,
         metavar="N",
-        help="plan for one of N ranks (default: 1)",
+        help="plan for one of N ranks (default: the config's ranks.count, or 1)",
     )

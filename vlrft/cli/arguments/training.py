@@ -10,7 +10,10 @@ def add_training(add: AddCommand) -> None:
     train = add("train", "train a policy through all stages of a config")
     launch = add("launch", "train in several processes of this machine, each with its own GPU")
     launch.add_argument(
-        "--ranks", type=number(int, COUNT), required=True, metavar="N", help="number of processes"
+        "--ranks",
+        type=number(int, COUNT),
+        metavar="N",
+        help="number of processes (default: the config's ranks.count)",
     )
     for command in (train, launch):
         command.add_argument("config", help=CONFIG)

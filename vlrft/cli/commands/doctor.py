@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -48,10 +49,25 @@ IMAGES = {  # state of torchvision -> what it means for images
 
 
 def run(args: argparse.Namespace) -> int:
-    print(f"python        {platform.python_version()} on {platform.system()} {platform.machine()}")
+    """0; 1 where a package of the base install is missing, or the config's run does not fit."""
     missing = [name for name in CORE if _version(name) is None]
+    if args.config is None:
+        _print_versions(missing)
+        return 1 if missing else 0
+    from vlrft.cli.doctor.page import print_plan
+
+    for name in missing:
+        print(f"{name:13s} MISSING: pip install {name}")
+    versions = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers"))
+    print(f"python {platform.python_version()}, {versions} (vlrft doctor alone lists all packages)")
+    fits = print_plan(args.config, args.overrides, args.memory, args.ranks)
+    return 0 if fits and not missing else 1
+
+
+def _print_versions(missing: Sequence[str]) -> None:
+    print(f"python        {platform.python_version()} on {platform.system()} {platform.machine()}")
     for name in CORE:
-        print(f"{name:13s} {_version(name) or 'MISSING: pip install ' + name}")
+        print(f"{name:13s} {'MISSING: pip install ' + name if name in missing else _version(name)}")
     for package, use in PARTS.items():
         print(
             f"{package:13s} {_version(package) or f'not installed (pip install {package})'}   {use}"
@@ -62,12 +78,6 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("torch") is not None:
         _torchvision()
         _devices()
-    if args.config is not None:
-        from vlrft.cli.doctor.page import print_plan
-
-        print()
-        print_plan(args.config, args.overrides, args.memory, args.ranks)
-    return 1 if missing else 0
 
 
 def _version(package: str) -> str | None:

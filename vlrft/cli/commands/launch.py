@@ -9,19 +9,22 @@ from pathlib import Path
 from vlrft.config.load import load_config
 from vlrft.distributed.interrupts import Interrupted
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
+from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> int:
-    load_config(
-        args.config, args.overrides
-    )  # so that a mistake is reported once, not by every rank
+    # here, so that a mistake is reported once, not by every rank
+    config = load_config(args.config, args.overrides)
+    ranks = args.ranks or config.ranks.count
+    if ranks is None:
+        raise ConfigError(["launch: give --ranks N, for the config does not say ranks.count"])
     from vlrft.distributed.launcher import launch
 
     command = ["train", args.config, *args.overrides]
     command += ["--out", str(args.out)] if args.out else []
     command += [f"--{name}" for name in ("resume", "overwrite", "debug") if getattr(args, name)]
     try:
-        return launch(command, args.ranks)
+        return launch(command, ranks)
     except KeyboardInterrupt as e:  # a second signal: the ranks could not say it
         number = e.number if isinstance(e, Interrupted) else signal.SIGINT
         last = (args.out or Path("runs") / Path(args.config).stem) / CHECKPOINTS / LAST

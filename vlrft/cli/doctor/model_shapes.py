@@ -88,7 +88,7 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
         tower=None if vision is None else _tower(causal, vision, named, config, element),
         weights=_weights(causal, vision, named),
         element=element,
-        checkpointing=config.activation_checkpointing,
+        checkpointing=config.checkpoints_activations,
         head_trained=head.requires_grad,
         gpu=device.startswith("cuda"),
     )

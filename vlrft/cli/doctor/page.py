@@ -18,26 +18,38 @@ from vlrft.memory.plan import FILL_LIMIT, PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
 from vlrft.schema.errors import ConfigError
 
+BYTES_FROM = 1e6  # a smaller number without a unit is in GiB
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}
 UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
 
 
-def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: int) -> None:
-    """Prints the plan of one of the ranks. `memory`: of the device, such as 80GiB; None: that of this machine.
+def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: int | None) -> bool:
+    """Prints the plan of one of the ranks; returns whether it fits. `memory`: of the device, such as 80GiB; None: that of
+    this machine. `ranks`: None: as many as the config is meant for.
 
     Raises ConfigError for a config that does not load and for a model whose config is not available.
     """
     config = load_config(path, overrides)
     device = pick_device(config.device)
+    ranks = ranks or config.ranks.count or 1
     size, where = available_memory(memory, device, ranks)
-    for line in plan_lines(config, Planner(config, device, ranks), size, where):
-        print(line)
-
-
-def plan_lines(config: Config, planner: Planner, memory: int, where: str) -> list[str]:
-    """The lines of the page. `memory`: bytes that a rank may use, `where` in words."""
+    planner = Planner(config, device, ranks)
     plans = planner.plans(config)
+    for line in plan_lines(config, planner, plans, size, where):
+        print(line)
+    return fits(plans, size)
+
+
+def fits(plans: Sequence[StagePlan], memory: int) -> bool:
+    """Whether the peak of all stages leaves a tenth of the memory free."""
+    return peak_bytes(plans) <= FILL_LIMIT * memory
+
+
+def plan_lines(
+    config: Config, planner: Planner, plans: Sequence[StagePlan], memory: int, where: str
+) -> list[str]:
+    """The lines of the page. `memory`: bytes that a rank may use, `where` in words."""
     rank = "" if planner.ranks == 1 else f" of one of {planner.ranks} ranks"
     lines = [f"Peak memory{rank} on {where}, estimated from shapes alone (no weights are read)"]
     for stage in plans:
@@ -53,7 +65,7 @@ def plan_lines(config: Config, planner: Planner, memory: int, where: str) -> lis
         lines += ["", f"rollout.engine {name} has no memory model: sampling is not counted"]
     peak, total = peak_bytes(plans), format_bytes(memory)
     lines.append("")
-    if peak <= FILL_LIMIT * memory:
+    if fits(plans, memory):
         return [*lines, f"fits: {format_bytes(peak)} of {total}"]
     lines.append(
         f"does not fit: {format_bytes(peak)}, and a tenth of {total} is best left free. Settings that help, each alone:"
@@ -125,8 +137,13 @@ def available_memory(memory: str | None, device: str, ranks: int = 1) -> tuple[i
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `80GiB`, `24 GB`, `512MiB` or a plain number. Raises ConfigError for anything else."""
+    """Bytes of `80GiB`, `24 GB`, `512MiB`; a plain number is in bytes, or in GiB where so few bytes would be no memory.
+
+    Raises ConfigError for anything else.
+    """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is None or match[2].lower() not in UNITS or float(match[1]) == 0:
         raise ConfigError([f"--memory {text}: expected a size such as 80GiB or 24GB"])
+    if not match[2] and float(match[1]) < BYTES_FROM:
+        return int(float(match[1]) * UNITS["gib"])
     return int(float(match[1]) * UNITS[match[2].lower()])

@@ -49,7 +49,7 @@ def candidate_changes(
     def with_policy(setting: str, **options: Any) -> tuple[str, Config]:
         return setting, replace(config, policy=replace(policy, **options))
 
-    if not policy.activation_checkpointing:
+    if not policy.checkpoints_activations:
         yield with_policy("policy.activation_checkpointing=true", activation_checkpointing=True)
     if policy.dtype != "bfloat16":
         yield with_policy("policy.dtype=bfloat16", dtype="bfloat16")
