@@ -27,18 +27,15 @@ class Matched:
 def match_samples(
     rows: Sequence[OutputRow], loaded: LoadedTask | None, split: str, where: str
 ) -> Matched:
-    """The sample that each row answers: the one with its id; or, where the id is an index, as other tools count, the sample
-    `SPLIT/INDEX`; or else a sample made of the row's own gold answer. `where`: the file of the rows, for messages.
+    """The sample that each row answers: the one with its id; or the one sample whose id ends with it, as `test/12` does where
+    other tools write 12; or else a sample made of the row's own gold answer. `where`: the file of the rows, for messages.
 
     Raises OutputsError, which lists the rows, where rows have neither.
     """
-    wanted = {row.id for row in rows} | {f"{split}/{row.id}" for row in rows}
-    known: dict[str, Sample] = {}
-    if loaded is not None:
-        known = {s.id: s for s in without_images(loaded) if s.id in wanted}
+    known = {} if loaded is None else _samples_by_id(loaded, {row.id for row in rows}, split)
     samples, orphans, other_gold = list[Sample](), list[str](), list[str]()
     for row in rows:
-        sample = known.get(row.id) or known.get(f"{split}/{row.id}")
+        sample = known.get(row.id)
         if sample is None and row.answer is None:
             orphans.append(f"{row.place}: no sample {row.id!r} in the data, and no gold answer")
             continue
@@ -64,6 +61,21 @@ def match_samples(
             f"{other_gold[0]}; those of the data are used, so check that ids mean the same samples"
         )
     return Matched(samples=tuple(samples), notes=tuple(notes))
+
+
+def _samples_by_id(loaded: LoadedTask, wanted: set[str], split: str) -> dict[str, Sample]:
+    """The samples that these ids name: their own ids, `SPLIT/ID`, or the only one that ends with `/ID`."""
+    exact, of_split, ends = dict[str, Sample](), dict[str, Sample](), dict[str, list[Sample]]()
+    for sample in without_images(loaded):
+        end = sample.id.rpartition("/")[2]
+        if sample.id in wanted:
+            exact[sample.id] = sample
+        if sample.id == f"{split}/{end}":
+            of_split[end] = sample
+        if end in wanted:
+            ends.setdefault(end, []).append(sample)
+    single = {end: samples[0] for end, samples in ends.items() if len(samples) == 1}
+    return {**single, **of_split, **exact}  # an id's own sample comes first
 
 
 def without_images(loaded: LoadedTask) -> Iterable[Sample]:
