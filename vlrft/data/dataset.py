@@ -78,12 +78,16 @@ class Dataset:
         return RowSamples(rows, self.sample, options, tuple(dict.fromkeys(notes_of(source))))
 
     def source(self, split: str, options: Any) -> Source:
-        sources = self.sources(options) if callable(self.sources) else self.sources
+        sources = self.places(options)
         if options.data is None and split not in sources:
             raise MissingSplit(
                 f"the {split} split is not on the hub; give its place with data=PATH{self._forms(split)}"
             )
         return open_source(options.data or sources[split], unreadable=[])
+
+    def places(self, options: Any) -> Mapping[str, str]:
+        """Split -> where its rows are if the options set no `data`."""
+        return self.sources(options) if callable(self.sources) else self.sources
 
     def _forms(self, split: str) -> str:
         return f": {self.read.forms(split)}" if isinstance(self.read, Layouts) else ""

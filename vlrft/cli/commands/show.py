@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from vlrft.config.configured import configured_task
 from vlrft.config.field_docs import field_docs
 from vlrft.config.load import dump_config, load_config, task_config
 from vlrft.config.shipped import shipped_configs
+from vlrft.data import Dataset, Layouts
 from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema import DataError, Task
@@ -78,6 +81,20 @@ def show_task(name: str, overrides: Sequence[str]) -> None:
     print(f"rewards: {rewards}")
     print("options:")
     print_fields(task.options)
+    if isinstance(task.load, Dataset):
+        show_data(task, task.load, config.options)
+
+
+def show_data(task: Task, load: Dataset, options: Mapping[str, Any]) -> None:
+    """Where a task's data are if its options do not say it, and the forms in which it reads them."""
+    places = load.places(TypeAdapter(task.options).validate_python(dict(options)))
+    print("data:")
+    for split in task.splits:
+        print(f"  {split}: {places.get(split, 'not on the hub; give its place with options.data')}")
+    if isinstance(load.read, Layouts):
+        print("forms of the data:")
+        for layout in load.read.layouts:
+            print(f"  {', '.join(layout.splits) or 'each split'}: {layout.name}")
 
 
 def show_engine(name: str, kind: type[Any]) -> None:
