@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from vlrft.data import Dataset, open_source
 from vlrft.data.prepared import PreparedFolder
-from vlrft.schema import DataError, Task
+from vlrft.schema import DataError, Resize, Task
 from vlrft.schema.errors import ConfigError
 
 from .answers import kinds
@@ -43,6 +43,13 @@ def configure(base: Task, options: Options) -> Task:
         metrics=kind.metrics,
         detail=lambda record: kind.detail,
     )
+
+
+def resize(options: Options) -> Resize | None:
+    """The resizing of boxes in pixels of the resized picture, which the policy's image processor must do, too."""
+    if options.boxes != "resized":
+        return None
+    return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
 
 
 def find_kind(options: Options) -> AnswerKind:
@@ -81,4 +88,5 @@ task = Task(
     graders={"strict": ()},
     gold=gold,
     configure=configure,
+    resize=resize,
 )

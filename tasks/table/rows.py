@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -27,9 +28,10 @@ HEAD = 100  # rows by which formats and columns are recognised
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
     """The rows of a split of raw data. Raises DataError for data that are ambiguous."""
-    part = find_part(source, split, options)
-    raw, reading = open_part(part, split, options)
-    kind = kind_of(raw, reading, options)
+    with looking(source):
+        part = find_part(source, split, options)
+        raw, reading = open_part(part, split, options)
+        kind = kind_of(raw, reading, options)
     entries = reading.entries()
     if part.share is not None and options.test_share is not None:
         entries = draw_share(entries, options.test_share, options.seed, drawn=part.share)
@@ -66,11 +68,19 @@ def describe(source: Source, split: str, options: Options) -> list[str]:
     ]
 
 
+@contextmanager
+def looking(source: Source) -> Iterator[None]:
+    """Rows that are looked at before they are read: those that cannot be read are not collected, as they are met again."""
+    unreadable = getattr(source, "unreadable", None)
+    before = len(unreadable or ())
+    yield
+    if unreadable is not None:
+        del unreadable[before:]
+
+
 def open_part(part: Part, split: str, options: Options) -> tuple[Raw, Reading]:
     """The part with its first rows, and its reading. Raises MissingSplit for a split that the hub does not have."""
     source = part.source
-    unreadable = getattr(source, "unreadable", None)
-    before = len(unreadable or ())
     head: tuple[Cells, ...] = ()
     if part.split is not None and (table_names(source) or not source.names()):
         try:
@@ -79,9 +89,6 @@ def open_part(part: Part, split: str, options: Options) -> tuple[Raw, Reading]:
             if not source.names() and split != "train":
                 raise MissingSplit(f"{e}; or draw one from the rows: options.test_share=0.1") from e
             raise
-        finally:
-            if unreadable is not None:
-                del unreadable[before:]  # they are met again when the rows are read
     pictures = source if options.images is None else open_source(options.images)
     raw = Raw(
         source=source,
@@ -119,7 +126,8 @@ def find_facts(
     if kind.prepare is not None:
         facts = kind.prepare(examples, facts, source.label)
     if kind.closed and not facts.classes:
-        facts = replace(facts, classes=collect_answers(source, kind, options))
+        with looking(source):
+            facts = replace(facts, classes=collect_answers(source, kind, options))
     return facts
 
 
@@ -134,8 +142,6 @@ def box_form(options: Options, reading: Reading) -> BoxForm | None:
 def collect_answers(source: Source, kind: AnswerKind, options: Options) -> tuple[str, ...]:
     """The different gold answers of all splits, sorted."""
     found: set[str] = set()
-    unreadable = getattr(source, "unreadable", None)
-    before = len(unreadable or ())
     for split in NAMES:
         try:
             part = find_part(source, split, options)
@@ -150,8 +156,6 @@ def collect_answers(source: Source, kind: AnswerKind, options: Options) -> tuple
                     found.add(str(kind.parse(entry.answer)))
                 except ValueError:
                     continue  # a defect of its own split
-    if unreadable is not None:
-        del unreadable[before:]
     return tuple(sorted(found))
 
 

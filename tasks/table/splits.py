@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -97,24 +97,19 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
     """The split's part, before a share of it is drawn."""
     name = options.splits.get(split)
     names = (name,) if name is not None else NAMES[split]
+    words = split_words(source)
     if name is not None and Path(name).expanduser().exists():
         place = open_source(name, unreadable=getattr(source, "unreadable", None))
         return Part(source=place, split=_only_table(place), why=f"options.splits.{split}")
-    if column := _split_column(source, options):
-        return Part(
-            source=source,
-            split=_any_table(source),
-            column=column,
-            values=frozenset(names),
-            why=f"rows with {' or '.join(names)} in column {column!r}",
-        )
+    if options.split_column is not None:
+        return _column_part(source, options.split_column, names)
     if not source.names():  # a hub id: the hub says whether it has the split
-        why = "the hub's split"
-        return Part(source=source, split=name or split, why=why)
-    words = split_words(source)
+        return Part(source=source, split=name or split, why="the hub's split")
     for candidate in names:
         if candidate in words:
             return Part(source=source, split=words[candidate], why=f"named {words[candidate]}")
+    if _has_split_column(source, words):
+        return _column_part(source, COLUMN, names)
     if name is not None:
         raise DataError(
             f"{source.label}: options.splits: no {name!r}, neither a path nor a name in {_shown(words)}"
@@ -150,37 +145,52 @@ def split_words(source: Source) -> dict[str, str]:
     return words
 
 
-def _split_column(source: Source, options: Options) -> str | None:
-    """The column that says the split of each row: the option's, or `split` where its values are names of splits."""
-    if options.split_column is not None:
-        return options.split_column
-    if not source.names() or KNOWN & split_words(source).keys() or not table_names(source):
-        return None
-    unreadable = getattr(source, "unreadable", None)
-    before = len(unreadable or ())
+def _column_part(source: Source, column: str, names: Sequence[str]) -> Part:
+    """The rows of the only table, or of a hub id's train split, with one of the names in a column. Raises MissingSplit where
+    there are none, DataError without such a column."""
+    part = Part(
+        source=source,
+        split=(_only_table(source) or "train") if source.names() else "train",
+        column=column,
+        values=frozenset(names),
+        why=f"rows with {' or '.join(names)} in column {column!r}",
+    )
+    if next(part.rows(), None) is None:
+        everything = islice(replace(part, column=None).rows(), LOOKED_AT)
+        values = dict.fromkeys(str(cells[column]) for cells in everything if column in cells)
+        if not values:
+            raise DataError(f"{source.label}: options.split_column: no column {column!r}")
+        raise MissingSplit(
+            f"{source.label}: no row with {' or '.join(names)} in column {column!r}, which has {_shown(values)}"
+        )
+    return part
+
+
+def _has_split_column(source: Source, words: Iterable[str]) -> bool:
+    """Whether the only table, not named after a split itself, has a column `split` whose values are names of splits."""
+    if len(_table_stems(source)) != 1 or KNOWN & set(words):
+        return False
     rows = islice(Part(source=source, split=_only_table(source), why="").rows(), LOOKED_AT)
     values = {str(cells.get(COLUMN)) for cells in rows}
-    if unreadable is not None:
-        del unreadable[before:]  # they are met again when the rows are read
-    return COLUMN if values and values <= KNOWN else None
-
-
-def _any_table(source: Source) -> str:
-    """The name by which the only tables are read; for a hub id, its train split."""
-    return (_only_table(source) or "train") if source.names() else "train"
+    return bool(values) and values <= KNOWN
 
 
 def _only_table(source: Source) -> str | None:
     """The name by which a source's only table is read, its shards being one; None without tables. Raises DataError for several
     tables without names of splits."""
-    tables = table_names(source)
-    stems = dict.fromkeys(SHARD.sub("", PurePosixPath(name).stem) for name in tables)
+    stems = _table_stems(source)
     if len(stems) > 1:
         raise DataError(
             f"{source.label}: {len(stems)} tables without the name of a split: {_shown(stems)}; say which is which, such as "
             f"options.splits={{train: {next(iter(stems))}}}"
         )
     return next(iter(stems), None)
+
+
+def _table_stems(source: Source) -> tuple[str, ...]:
+    """The names of tables, the shards of one being one."""
+    names = (SHARD.sub("", PurePosixPath(name).stem) for name in table_names(source))
+    return tuple(dict.fromkeys(names))
 
 
 def _shown(names: Iterable[str]) -> str:

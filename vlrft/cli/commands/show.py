@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
     if name in shipped_configs() and name in task_names() and of_task:
         show_task(name, args.overrides)
         print(f"\nconfig {name}:")
-        show_config(name, [f"task.{item}" for item in args.overrides])
+        print(dump_config(load_config(name, [f"task.{item}" for item in args.overrides])), end="")
     elif Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
         show_config(name, args.overrides)
     elif ":" in name:
