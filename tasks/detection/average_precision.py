@@ -48,6 +48,8 @@ class Matches:
         total = int((weights * self.objects).sum())
         if not total:
             return None
+        if not len(self.answers):
+            return np.zeros(len(self.hits))
         times = weights[self.answers] * self.counted
         right = np.cumsum(times * self.hits, axis=1)
         wrong = np.cumsum(times * ~self.hits, axis=1)
@@ -69,7 +71,7 @@ class AveragePrecision:
     graded: Sequence[Graded]
     resampled: dict[bytes, Any] = field(default_factory=dict[bytes, Any])
 
-    @property
+    @cached_property
     def categories(self) -> list[str]:
         return list(dict.fromkeys(g.category for g in self.graded))
 
@@ -159,17 +161,18 @@ class AveragePrecision:
 
     @cached_property
     def matches(self) -> Mapping[tuple[int, int], Matches]:
-        """By the indices of a range of areas and of a category."""
+        """By the indices of a range of areas and of a category, of those that have objects."""
         evaluation = self.evaluation
         pictures = len(evaluation.params.imgIds)
-        return {
-            (area, kind): _matches(
-                evaluation.evalImgs[(kind * len(SIZES) + area) * pictures :][:pictures],
-                len(evaluation.params.iouThrs),
-            )
-            for area in range(len(SIZES))
-            for kind in range(len(self.categories))
-        }
+        table: dict[tuple[int, int], Matches] = {}
+        for area in range(len(SIZES)):
+            for kind in range(len(self.categories)):
+                start = (kind * len(SIZES) + area) * pictures
+                found = evaluation.evalImgs[start : start + pictures]
+                matches = _matches(found, len(evaluation.params.iouThrs))
+                if matches.objects.any():
+                    table[area, kind] = matches
+        return table
 
 
 def require_pycocotools() -> None:

@@ -1,4 +1,4 @@
-"""Packs pass the suite that task authors inherit: those that make their data, and three on small made data sets."""
+"""Packs pass the suite that task authors inherit: those that make their data, and five on small made data sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.fixtures.makers import counting, geometry3k, geoqa
+from tests.fixtures.makers import counting, detection, geometry3k, geoqa, refcoco
 from vlrft.testing.task import TaskConformance
 
 
@@ -46,3 +46,19 @@ class TestGeometry3k(OnMadeData):
 
 class TestCounting(OnMadeData):
     name, split, maker = "counting", "test", counting
+
+
+class TestRefcoco(OnMadeData):
+    name, split, maker = "refcoco", "val", refcoco
+
+    def options(self) -> Mapping[str, Any]:
+        data, images = self.data / "rec_jsons_processed", self.data / "coco"
+        return {"data": str(data), "images": str(images), "dataset": "all"}
+
+
+class TestDetection(OnMadeData):
+    name, split, maker = "detection", "test", detection
+
+    def options(self) -> Mapping[str, Any]:
+        categories = list(detection.CATEGORIES.values())
+        return {"data": str(self.data / "coco"), "categories": categories, "ask": "all"}

@@ -194,6 +194,12 @@ def test_precisions_are_those_of_pycocotools_from_files(tmp_path: Path) -> None:
         )
 
 
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vlrft.evaluation.bootstrap.RESAMPLES", 50)
+
+
+@pytest.mark.usefixtures("few_resamples")
 def test_an_evaluation_has_intervals_and_both_graders(root: Path) -> None:
     samples = load(root, "test", "coco", **ALL)
     task = find_task("detection")
@@ -211,6 +217,7 @@ def test_an_evaluation_has_intervals_and_both_graders(root: Path) -> None:
     assert result["official"]["mAP"].score == 1.0  # it completes a truncated list
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_without_any_box_precision_is_0(root: Path) -> None:
     samples = load(root, "test", "coco", **ALL)
     task = find_task("detection")
