@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from vlrft.data import Defect, Layout, Row, Source, notes_of
 from vlrft.schema import DataError
@@ -18,10 +19,10 @@ Read = Callable[[Source, str, Options], Iterable[Labelled | Defect]]
 
 
 def layout(
-    name: str, found: Callable[[Source, str, Options], bool], read: Read, splits: Sequence[str] = ()
+    name: str, found: Callable[[Source, str, Options], bool], read: Read, **more: Any
 ) -> Layout:
-    """A layout whose labelled images become the pack's rows."""
-    return Layout(name=name, found=found, read=partial(read_rows, read), splits=tuple(splits))
+    """A layout whose labelled images become the pack's rows. `more`: fields of `Layout`."""
+    return Layout(name=name, found=found, read=partial(read_rows, read), **more)
 
 
 def read_rows(read: Read, source: Source, split: str, options: Options) -> Iterator[Row | Defect]:

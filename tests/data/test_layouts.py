@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -140,3 +140,17 @@ def test_a_split_that_fails_before_its_first_row_leaves_no_files(tmp_path: Path)
     assert [
         json.loads(x)["id"] for x in (tmp_path / "out/t.jsonl.part").read_text().splitlines()
     ] == ["0", "1"]
+
+
+def test_a_layout_of_one_data_set_is_looked_for_with_its_options(tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Chosen(Options):
+        country: str
+
+    german = replace(layout("schilder/*.png", ".png"), options={"country": "de"})
+    layouts = Layouts((german, layout("list.xml", ".xml")))
+    source = open_source(touch(tmp_path, "a.png", "list.xml"))
+    for country, names in (("de", ["schilder/*.png"]), ("fr", ["list.xml"])):
+        rows = dataset(layouts).rows(source, "test", Chosen(country=country))
+        assert [row.question for row in rows if isinstance(row, Row)] == names
+    assert layouts.forms("test", Chosen(country="fr")) == "(1) list.xml"

@@ -166,7 +166,9 @@ def test_a_folder_with_none_of_the_forms_names_them(tmp_path: Path) -> None:
         "ViRFT_CLS_",
         "split_zhou_*.json",
         "annotations/trainval.txt",
+        "pets.pth",
         "SPLIT/CLASS/*.jpg",
     ):
         assert form in str(caught.value)
+    assert "setid.mat" not in str(caught.value)
     assert str(caught.value).endswith("found images/ (1 file), notes.txt")

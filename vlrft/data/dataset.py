@@ -71,7 +71,7 @@ class Dataset:
             )
         if not rows and PreparedFolder.at(source) is None:
             raise DataError(
-                f"{source.label}: no row of the {split} split; {self.explain(source, split)}"
+                f"{source.label}: no row of the {split} split; {self.explain(source, split, options)}"
             )
         for reason, count in left_out.items():
             print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
@@ -81,7 +81,7 @@ class Dataset:
         sources = self.places(options)
         if options.data is None and split not in sources:
             raise MissingSplit(
-                f"the {split} split is not on the hub; give its place with data=PATH{self._forms(split)}"
+                f"the {split} split is not on the hub; give its place with data=PATH{self._forms(split, options)}"
             )
         return open_source(options.data or sources[split], unreadable=[])
 
@@ -89,8 +89,8 @@ class Dataset:
         """Split -> where its rows are if the options set no `data`."""
         return self.sources(options) if callable(self.sources) else self.sources
 
-    def _forms(self, split: str) -> str:
-        return f": {self.read.forms(split)}" if isinstance(self.read, Layouts) else ""
+    def _forms(self, split: str, options: Any) -> str:
+        return f": {self.read.forms(split, options)}" if isinstance(self.read, Layouts) else ""
 
     def understood(self, split: str, options: Any) -> Sequence[str]:
         """What is taken from the raw data of a split, and why, a line each; () for prepared data, and where the pack says
@@ -100,10 +100,10 @@ class Dataset:
             return ()
         return self.describe(source, split, options)
 
-    def explain(self, source: Source, split: str) -> str:
+    def explain(self, source: Source, split: str, options: Any) -> str:
         """What was looked for and what is there, for the message of a split of which no row can be used."""
         if isinstance(self.read, Layouts):
-            return self.read.explain(source, split)
+            return self.read.explain(source, split, options)
         return f"found {describe_files(source)}"
 
     def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:

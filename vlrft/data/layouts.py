@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -29,6 +29,13 @@ class Layout:
     """The rows of the split, given the source, the split and the pack's options."""
     splits: tuple[str, ...] = ()
     """The splits that are published in this form; all unless given."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The values of the pack's options with which it is looked for: one data set of several; any unless given."""
+
+    def is_of(self, split: str, options: Any) -> bool:
+        """Whether the layout is looked for."""
+        of_split = not self.splits or split in self.splits
+        return of_split and all(getattr(options, k) == v for k, v in self.options.items())
 
 
 @dataclass(frozen=True)
@@ -40,21 +47,25 @@ class Layouts:
     def __call__(self, source: Source, split: str, options: Any) -> Iterable[Row | Defect]:
         """The rows as the first layout that is found reads them. Raises MissingSplit, with what was looked for and what was
         found, where there is none."""
-        for layout in self._of(split):
+        for layout in self.of(split, options):
             if layout.found(source, split, options):
                 return layout.read(source, split, options)
-        raise MissingSplit(f"{source.label}: no {split} split; {self.explain(source, split)}")
+        raise MissingSplit(
+            f"{source.label}: no {split} split; {self.explain(source, split, options)}"
+        )
 
-    def explain(self, source: Source, split: str) -> str:
+    def explain(self, source: Source, split: str, options: Any) -> str:
         """The layouts that are looked for, and the files that are there, for the message of a split without rows."""
-        return f"looked for {self.forms(split)}; found {describe_files(source)}"
+        return f"looked for {self.forms(split, options)}; found {describe_files(source)}"
 
-    def forms(self, split: str) -> str:
+    def forms(self, split: str, options: Any) -> str:
         """The names of the split's layouts, numbered."""
-        return "; ".join(f"({k}) {layout.name}" for k, layout in enumerate(self._of(split), 1))
+        names = (layout.name for layout in self.of(split, options))
+        return "; ".join(f"({k}) {name}" for k, name in enumerate(names, 1))
 
-    def _of(self, split: str) -> list[Layout]:
-        return [layout for layout in self.layouts if not layout.splits or split in layout.splits]
+    def of(self, split: str, options: Any) -> list[Layout]:
+        """The layouts that are looked for, in their order."""
+        return [layout for layout in self.layouts if layout.is_of(split, options)]
 
 
 def has_tables(source: Source, split: str, options: object = None) -> bool:

@@ -74,7 +74,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 check_sample=sample_check(task, options),
                 restart=args.overwrite,
                 options=repr(options),
-                explain=partial(task.load.explain, source, split),
+                explain=partial(task.load.explain, source, split, options),
                 notes=notes_of(source),
             )
         except DataError as e:

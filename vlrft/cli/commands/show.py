@@ -87,14 +87,16 @@ def show_task(name: str, overrides: Sequence[str]) -> None:
 
 def show_data(task: Task, load: Dataset, options: Mapping[str, Any]) -> None:
     """Where a task's data are if its options do not say it, and the forms in which it reads them."""
-    places = load.places(TypeAdapter(task.options).validate_python(dict(options)))
+    values = TypeAdapter(task.options).validate_python(dict(options))
+    places = load.places(values)
     print("data:")
     for split in task.splits:
         print(f"  {split}: {places.get(split, 'not on the hub; give its place with options.data')}")
     if isinstance(load.read, Layouts):
         print("forms of the data:")
         for layout in load.read.layouts:
-            print(f"  {', '.join(layout.splits) or 'each split'}: {layout.name}")
+            if any(layout.is_of(split, values) for split in task.splits):
+                print(f"  {', '.join(layout.splits) or 'each split'}: {layout.name}")
 
 
 def show_engine(name: str, kind: type[Any]) -> None:
