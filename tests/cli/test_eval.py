@@ -105,7 +105,9 @@ def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
         assert evaluate("out") == 130
     assert evaluate("out", "rollout.max_tokens=7") == 2
     assert "was started with other settings" in capsys.readouterr().err
-    assert evaluate("out", "rollout.max_tokens=7", "--overwrite") == 0
+    page = tmp_path / "out.html"
+    assert evaluate("out", "rollout.max_tokens=7", "--overwrite", "--html", str(page)) == 0
+    assert page.read_text().count("data:image/png;base64,") == 5  # a card for each answer
     assert len(rows(tmp_path / "out.records.jsonl")) == 5
     assert evaluate("out") == 2
     results = json.loads((tmp_path / "out.json").read_text())

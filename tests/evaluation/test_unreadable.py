@@ -131,7 +131,7 @@ def test_counts_are_printed_with_reasons_and_cut_answers() -> None:
     right = replace(record, unreadable="", truncated=False)
     assert unreadable_lines([right]) == []
     assert unreadable_lines([record, record, right, replace(right, truncated=True)]) == [
-        "unreadable 2 of 4; cut at the limit on tokens 3 of 4, 2 of them unreadable",
+        "unreadable 2 of 4; cut (rollout.max_tokens) 3 of 4, 2 of them unreadable",
         "  2 of 4: no <answer> tag",
     ]
     many = [replace(record, unreadable=f"reason {k}") for k in range(7)]
@@ -151,5 +151,11 @@ def test_the_command_says_why_nothing_was_right_and_the_result_has_the_counts(
     result = json.loads(out.read_text())
     assert (result["n"], result["unreadable"], result["cut"]) == (4, {why: 4}, 0)
     assert (result["strict"]["metric"], result["strict"]["n"]) == ("mIoU", 4)
-    record = json.loads((tmp_path / "out.records.jsonl").read_text().splitlines()[0])
+    records = tmp_path / "out.records.jsonl"
+    record = json.loads(records.read_text().splitlines()[0])
     assert record["unreadable"] == why
+    records.write_text(records.read_text().replace('"truncated": false', '"truncated": true'))
+    assert main(["score", "lisa", "--predictions", str(records)]) == 0  # graded again
+    assert (
+        "unreadable 4 of 4; cut (rollout.max_tokens) 4 of 4, 4 of them" in capsys.readouterr().out
+    )

@@ -90,7 +90,8 @@ def grade_outputs(
     """A record for each row. `untagged`: the whole output, thinking aside, is the answer."""
     graders = Graders.of(task)
     for row, sample in zip(rows, samples, strict=True):
-        yield graders.record(sample, tag_answer(row.output) if untagged else row.output)
+        output = tag_answer(row.output) if untagged else row.output
+        yield graders.record(sample, output, truncated=row.truncated)
 
 
 def tag_answer(output: str) -> str:

@@ -30,7 +30,7 @@ def unreadable_lines(records: Sequence[Record]) -> list[str]:
     if cut:
         both = sum(bool(record.unreadable) for record in records if record.truncated)
         limit = f", {both} of them unreadable" if unreadable else ""
-        parts.append(f"cut at the limit on tokens {cut} of {n}{limit}")
+        parts.append(f"cut (rollout.max_tokens) {cut} of {n}{limit}")
     if not parts:
         return []
     lines = [f"  {count} of {n}: {why}" for why, count in reasons[:LISTED]]

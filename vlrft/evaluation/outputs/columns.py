@@ -20,6 +20,7 @@ class OutputRow:
     answer: Any = None  # the gold answer that the file states; None: it states none
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    truncated: bool = False  # cut at a limit on tokens, where the row says so
 
     @property
     def place(self) -> str:

@@ -56,6 +56,7 @@ def plain_format(keys: Keys, columns: Sequence[str]) -> OutputFormat:
                 answer=None if answer_column is None else _cell(cells, answer_column),
                 tags=dict(tags) if isinstance(tags, Mapping) else {},
                 info=dict(info) if isinstance(info, Mapping) else {},
+                truncated=cells.get("truncated") is True,  # as in vlrft's own records
             )
         ]
 
