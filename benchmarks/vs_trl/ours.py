@@ -25,7 +25,7 @@ from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.play import play, seed_from
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task, TrainingRow
-from vlrft.scoring.rewards import WeightedReward
+from vlrft.scoring.weighted import WeightedReward
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 

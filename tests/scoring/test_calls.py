@@ -30,7 +30,8 @@ from vlrft.schema import (
     Sample,
     TrainingRow,
 )
-from vlrft.scoring.rewards import WeightedReward, score_groups
+from vlrft.scoring.rewards import score_groups
+from vlrft.scoring.weighted import WeightedReward
 from vlrft.testing.small_policies import noise_image
 
 MINE = """

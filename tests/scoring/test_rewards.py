@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from vlrft.schema import DataError, Reward, RewardError, Rollout, Sample, Score
-from vlrft.scoring.rewards import WeightedReward, score
+from vlrft.scoring.rewards import score
+from vlrft.scoring.weighted import WeightedReward
 from vlrft.testing.small_policies import group
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vlrft.schema import Group, best_score
-from vlrft.scoring.rewards import WeightedReward
+from vlrft.scoring.weighted import WeightedReward
 from vlrft.selection.collect import Collected
 from vlrft.testing.small_policies import group
 from vlrft.trainer.step_metrics import Timer, step_metrics

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, PlainSerializer
 from vlrft.config.strict import strict
 from vlrft.schema.ranges import FiniteFloat, Natural, NonNegativeFloat, Positive, Range, Seconds
 
+Retries = Annotated[int, Range(ge=0, le=100)]
 Gigabytes = Annotated[float, Range(gt=0, le=1e6)]
 
 
@@ -32,8 +33,12 @@ class RewardConfig:
     """Seconds of a call, after which its worker is killed; null: 10. Needs `workers`."""
     memory_gb: Gigabytes | None = None
     """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
-    on_error: Literal["raise", "zero"] = "raise"
-    """When a call raises, crashes or exceeds a limit: raise stops the run; zero counts 0.0 and logs the error."""
+    on_error: Literal["raise", "zero", "none"] = "raise"
+    """When a call raises, crashes or exceeds a limit: raise stops the run; zero counts 0.0; none: the reward does not apply to
+    that completion, which gets the mean of the group's others, so that the failure changes no advantage. The errors are
+    logged and counted."""
+    retries: Retries = 0
+    """How often a call that fails is made again before `on_error` counts, after 0.5, 1, 2, … seconds, at most 30."""
     completions: Literal["chat", "text"] | None = None
     """Form of the completions that a TRL-style function gets: chat messages or text; null: text if its parameter is
     annotated `list[str]`, otherwise chat."""

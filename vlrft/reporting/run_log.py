@@ -138,15 +138,21 @@ class RunLog:
 
     def report_failures(self, groups: Sequence[Group]) -> Sequence[Group]:
         """Prints the error of each episode that its environment ended early, and the first failure of each reward whose
-        failures count 0.0; the metrics count all of them. Returns the groups."""
+        failures do not stop the run; the metrics count all of them. Returns the groups."""
         for rollout in (r for g in groups for r in g.rollouts if r.errors):
             for name, error in rollout.errors.items():
                 if name == ENVIRONMENT:
                     self.message(error)
                 elif name not in self.failed:
                     self.failed.add(name)
+                    applies = rollout.scores.get(name) is not None
+                    effect = (
+                        "counts 0.0 (on_error: zero)"
+                        if applies
+                        else "does not apply there (on_error: none)"
+                    )
                     self.message(
-                        f"{error}; it counts 0.0 (on_error: zero); further failures of this reward are only counted"
+                        f"{error}; it {effect}; further failures of this reward are only counted"
                     )
         return groups
 

@@ -17,7 +17,7 @@ from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
 from vlrft.scoring.graders import STRICT, Graders
-from vlrft.scoring.rewards import TIME_LIMIT, WeightedReward
+from vlrft.scoring.weighted import TIME_LIMIT, WeightedReward
 from vlrft.vision.boxes import is_boxes
 from vlrft.workers.memory import default_limit
 from vlrft.workers.worker import Workers
@@ -182,6 +182,7 @@ def _load_reward(reference: str, config: float | RewardConfig) -> WeightedReward
         workers=_make_workers(config) if config.workers else None,
         time_limit=config.time_limit or TIME_LIMIT,
         on_error=config.on_error,
+        retries=config.retries,
         strings=None if config.completions is None else config.completions == "text",
     )
 

@@ -98,7 +98,9 @@ class Rollout:
     reward: float = 0.0
     scores: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Name of a failed reward, which counts 0.0 -> its error; under ENVIRONMENT, the error that ended the episode."""
+    """Name of a failed reward, whose score is 0.0 or None -> its error; under ENVIRONMENT, the error that ended the episode."""
+    retries: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Name of a reward -> how often its call was made again."""
     policy_step: int = 0
     origin: Literal["fresh", "replay", "injected"] = "fresh"
     ended: EndReason = "done"

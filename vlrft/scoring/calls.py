@@ -202,7 +202,7 @@ def _trl_columns(signature: RewardSignature, inputs: Sequence[RewardInput]) -> d
     names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
     if "solution" not in columns:
-        columns["solution"] = columns["answer"]
+        columns["solution"] = [_as_written(answer) for answer in columns["answer"]]
     has_images = any(x.sample.images for x in inputs)
     columns |= {
         "prompts": [_trl_conversation(x.sample, has_images) for x in inputs],
@@ -233,6 +233,12 @@ def _trl_row(sample: Sample) -> Mapping[str, Any]:
     if len(sample.images) == 1:
         row["image"] = sample.images[0]
     return row
+
+
+def _as_written(answer: Any) -> Any:
+    """A gold answer as a data set has it: a number is a text there, and its reward functions search it; a list of boxes is
+    a list."""
+    return str(answer) if isinstance(answer, int | float) else answer
 
 
 def _trl_conversation(sample: Sample, has_images: bool) -> list[dict[str, Any]]:

@@ -2,63 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from vlrft.plugins.attribution import attributed
 from vlrft.plugins.process_state import keeping_process_state
-from vlrft.plugins.reward_signature import RewardSignature, signature_of
-from vlrft.schema import DataError, RewardError, Rollout
-from vlrft.schema.errors import UnsendableError, WorkerMemoryError, WorkerTimeout
-from vlrft.schema.finite_number import LARGEST, read_finite
-from vlrft.schema.short_message import first_line, short_message
+from vlrft.schema import Rollout
 from vlrft.scoring.calls import Outcome, RewardInput, split_into_calls, start_calls
+from vlrft.scoring.failures import neutral_values, retry_calls
+from vlrft.scoring.weighted import RewardResult, WeightedReward, check_outcome, reward_error
 from vlrft.tracing.phases import phase
-from vlrft.workers.worker import Workers
-
-TIME_LIMIT = 10.0  # seconds of a call in a worker unless the config says otherwise
-
-Scores = dict[str, float | None]
-"""Score name -> value; None: the score does not apply."""
-
-
-class RewardResult(NamedTuple):
-    """The scores that one reward gives one rollout, and the error that made them 0.0, if any."""
-
-    scores: Scores
-    error: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightedReward:
-    """A reward with the name and the weight from a task or a config.
-
-    With `workers` its calls are made there, where it is loaded by `reference`, each with `time_limit` seconds. `on_error`:
-    a call that raises, exceeds its time limit or returns no number fails the step, or counts 0.0 and is noted in the rollout's
-    `errors`; an unreadable gold answer always fails the step. `strings`: a TRL function that reads completions as texts.
-    """
-
-    name: str
-    weight: float
-    function: Callable[..., Any]
-    reference: str | None = None
-    workers: Workers | None = None
-    time_limit: float = TIME_LIMIT
-    on_error: Literal["raise", "zero"] = "raise"
-    strings: bool | None = None
-
-    @property
-    def best_score(self) -> float:
-        """The highest score that the function gives, as declared by `vlrft.schema.best_score`; 1.0 without a declaration."""
-        return float(getattr(self.function, "best_score", 1.0))
-
-    @cached_property
-    def signature(self) -> RewardSignature:
-        """How the function is called. Raises PluginError for a function that is not a reward."""
-        signature = signature_of(self.function)
-        return signature if self.strings is None else replace(signature, strings=self.strings)
 
 
 def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:
@@ -81,7 +33,12 @@ def score_groups(
     inputs = [RewardInput(r.text, r.sample, _action_ids(r) if reads_ids else ()) for r in rollouts]
     indices = iter(range(len(rollouts)))
     group_indices = [[next(indices) for _ in group] for group in groups if group]
-    results = _call_rewards(rewards, inputs, group_indices)
+    results = [
+        _without_effect(reward, column, group_indices) if reward.on_error == "none" else column
+        for reward, column in zip(
+            rewards, _call_rewards(rewards, inputs, group_indices), strict=True
+        )
+    ]
     scored = iter(
         [
             _add_scores(rollout, reward_input, rewards, [column[k] for column in results])
@@ -99,16 +56,41 @@ def _add_scores(
 ) -> Rollout:
     """The rollout with the result of each reward added."""
     total, scores, errors = rollout.reward, dict(rollout.scores), dict(rollout.errors)
+    retries = dict(rollout.retries)
     for reward, result in zip(rewards, results, strict=True):
         for name, value in result.scores.items():
             if name in scores:
                 problem = f"gives the score {name!r}, which exists already; rename it"
-                raise _error(reward, [reward_input], problem)
+                raise reward_error(reward, [reward_input], problem)
             scores[name] = value
-            total += reward.weight * (value or 0.0)
+            if result.addend is None:
+                total += reward.weight * (value or 0.0)
+        total += result.addend or 0.0
         if result.error is not None:
             errors[reward.name] = result.error
-    return replace(rollout, reward=total, scores=scores, errors=errors)
+        if result.retries:
+            retries[reward.name] = result.retries
+    return replace(rollout, reward=total, scores=scores, errors=errors, retries=retries)
+
+
+def _without_effect(
+    reward: WeightedReward, results: Sequence[RewardResult], groups: Sequence[Sequence[int]]
+) -> list[RewardResult]:
+    """The results, where the failed ones of a group add the mean of its others. Without a failure they are unchanged."""
+    out = list(results)
+    for group in groups:
+        if not any(results[k].error for k in group):
+            continue
+        added = [
+            None
+            if results[k].error
+            else sum(reward.weight * (value or 0.0) for value in results[k].scores.values())
+            for k in group
+        ]
+        for k, value in zip(group, neutral_values(added), strict=True):
+            if results[k].error:
+                out[k] = results[k]._replace(addend=value)
+    return out
 
 
 def _action_ids(rollout: Rollout) -> tuple[int, ...]:
@@ -123,119 +105,46 @@ def _call_rewards(
     """For each reward, its result for each input. Rewards that run in workers or on the event loop run concurrently."""
     if not inputs:
         return [[] for _ in rewards]
-    calls = [split_into_calls(reward.signature, groups) for reward in rewards]
+    calls = [
+        [[inputs[k] for k in call] for call in split_into_calls(reward.signature, groups)]
+        for reward in rewards
+    ]
     waits = [
-        start_calls(
-            reward.function,
-            reward.signature,
-            [[inputs[k] for k in call] for call in reward_calls],
-            reference=reward.reference,
-            workers=reward.workers,
-            seconds=reward.time_limit,
-            stop=reward.on_error == "raise",
-        )
-        for reward, reward_calls in zip(rewards, calls, strict=True)
+        _start(reward, reward_calls) for reward, reward_calls in zip(rewards, calls, strict=True)
     ]
     with keeping_process_state():
         outcomes = [wait() for wait in waits]
+        retries = [
+            retry_calls(
+                reward_outcomes,
+                lambda failed, reward=reward, made=reward_calls: _start(  # type: ignore[misc]
+                    reward, [made[k] for k in failed]
+                )(),
+                reward.retries,
+            )
+            for reward, reward_calls, reward_outcomes in zip(rewards, calls, outcomes, strict=True)
+        ]
     return [
         [
-            result
-            for call, outcome in zip(reward_calls, reward_outcomes, strict=True)
-            for result in check_outcome(reward, [inputs[k] for k in call], outcome)
+            result._replace(retries=retried)
+            for call, outcome, retried in zip(reward_calls, made, counts, strict=True)
+            for result in check_outcome(reward, call, outcome)
         ]
-        for reward, reward_calls, reward_outcomes in zip(rewards, calls, outcomes, strict=True)
+        for reward, reward_calls, made, counts in zip(
+            rewards, calls, outcomes, retries, strict=True
+        )
     ]
 
 
-def check_outcome(
-    reward: WeightedReward, inputs: Sequence[RewardInput], outcome: Outcome
-) -> list[RewardResult]:
-    """The results of one call, one for each of its inputs. Raises DataError, and RewardError where `on_error` is `raise`."""
-    try:
-        values = _split_outcome(reward, inputs, outcome)
-    except RewardError as e:
-        return [_zero_result(reward, e) for _ in inputs]
-    results: list[RewardResult] = []
-    for reward_input, value in zip(inputs, values, strict=True):
-        try:
-            results.append(RewardResult(_named_scores(reward, reward_input, value)))
-        except RewardError as e:
-            results.append(_zero_result(reward, e))
-    return results
-
-
-def _zero_result(reward: WeightedReward, error: RewardError) -> RewardResult:
-    if reward.on_error == "raise":
-        raise error
-    return RewardResult({reward.name: 0.0}, str(error))
-
-
-def _split_outcome(
-    reward: WeightedReward, inputs: Sequence[RewardInput], outcome: Outcome
-) -> Sequence[Any]:
-    """The outcome as one value for each input."""
-    if isinstance(outcome, DataError):
-        raise outcome
-    if isinstance(outcome, BaseException):
-        raise _error(reward, inputs, _describe(outcome)) from outcome
-    if reward.signature.scope == "rollout":
-        return [outcome]
-    if hasattr(outcome, "tolist"):
-        with attributed(f"reward {reward.name}: the `tolist` of its scores", RewardError):
-            outcome = outcome.tolist()
-    if not isinstance(outcome, list | tuple):
-        problem = f"returned a {type(outcome).__name__}, not a list with one score per completion"
-        raise _error(reward, inputs, problem)
-    if len(outcome) != len(inputs):
-        problem = f"returned {len(outcome)} scores for {len(inputs)} completions"
-        raise _error(reward, inputs, problem)
-    return outcome
-
-
-def _named_scores(reward: WeightedReward, reward_input: RewardInput, value: object) -> Scores:
-    """The returned value as scores under their full names, checked to be finite."""
-    if type(value) is float:  # the most frequent case
-        return {reward.name: _read_score(value, reward, reward_input)}
-    if isinstance(value, Mapping):
-        try:
-            named = {f"{reward.name}/{part}": number for part, number in value.items()}
-        except Exception as e:
-            problem = f"returned a {type(value).__name__} that cannot be read ({short_message(e)})"
-            raise _error(reward, [reward_input], problem) from e
-    else:
-        named = {reward.name: value}
-    return {name: _read_score(number, reward, reward_input) for name, number in named.items()}
-
-
-def _read_score(value: object, reward: WeightedReward, reward_input: RewardInput) -> float | None:
-    if value is None:
-        return None
-    try:
-        score = read_finite(value)
-    except ValueError as e:
-        raise _error(reward, [reward_input], f"returned {e}") from None
-    if abs(score * reward.weight) > LARGEST:
-        problem = (
-            f"returned {score:g}, with its weight {reward.weight:g} a reward beyond ±{LARGEST:g}"
-        )
-        raise _error(reward, [reward_input], problem)
-    return score
-
-
-def _describe(error: BaseException) -> str:
-    """A predicate that follows the reward's name in a message."""
-    if isinstance(error, WorkerTimeout):
-        return f"{first_line(error)}; raise its time_limit or make it faster"
-    if isinstance(error, WorkerMemoryError):
-        return f"{first_line(error)}; raise its memory_gb or make it smaller"
-    if isinstance(error, RewardError):
-        return first_line(error)
-    text = first_line(error) if isinstance(error, UnsendableError) else short_message(error)
-    return f"raised {text}"
-
-
-def _error(reward: WeightedReward, inputs: Sequence[RewardInput], problem: str) -> RewardError:
-    names = list(dict.fromkeys(x.sample.id for x in inputs))
-    where = f"sample {names[0]}" if len(names) == 1 else f"samples {names[0]} … {names[-1]}"
-    return RewardError(f"{where}: reward {reward.name} {problem}")
+def _start(
+    reward: WeightedReward, calls: Sequence[Sequence[RewardInput]]
+) -> Callable[[], list[Outcome]]:
+    return start_calls(
+        reward.function,
+        reward.signature,
+        calls,
+        reference=reward.reference,
+        workers=reward.workers,
+        seconds=reward.time_limit,
+        stop=reward.on_error == "raise" and not reward.retries,
+    )

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vlrft.schema import Piece, Prompt, Rollout, Sample, TrainingRow
-from vlrft.scoring.rewards import WeightedReward, score_groups
+from vlrft.scoring.rewards import score_groups
+from vlrft.scoring.weighted import WeightedReward
 
 UNREADABLE = ("", " ", "\n\n", "<answer>", "</answer><answer>", "\\boxed{", "{[(" * 500, "🂡")
 

@@ -13,7 +13,7 @@ import torch
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.schema import Group, Rollout
-from vlrft.scoring.rewards import WeightedReward
+from vlrft.scoring.weighted import WeightedReward
 from vlrft.selection.collect import Collected
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
@@ -90,8 +90,10 @@ def _reward_metrics(
         source = "reward" if _reward_name(name) in names else "episode"
         if values:
             metrics[f"{source}/{name}"] = float(np.mean(values))
-    for name in (reward.name for reward in rewards if reward.on_error == "zero"):
+    for name in (reward.name for reward in rewards if reward.on_error != "raise"):
         metrics[f"reward/{name}/errors"] = float(sum(name in r.errors for r in rollouts))
+    for name in (reward.name for reward in rewards if reward.retries):
+        metrics[f"reward/{name}/retries"] = float(sum(r.retries.get(name, 0) for r in rollouts))
     return metrics
 
 

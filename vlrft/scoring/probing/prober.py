@@ -13,7 +13,7 @@ from vlrft.schema import DataError
 from vlrft.schema.errors import WorkerTimeout
 from vlrft.scoring.calls import RewardInput, call_and_wait, load_reward
 from vlrft.scoring.probing.probes import GoldCompletions, Probe, make_probes
-from vlrft.scoring.rewards import WeightedReward, check_outcome
+from vlrft.scoring.weighted import WeightedReward, check_outcome
 from vlrft.workers.worker import Worker
 
 REPEATS = 3
@@ -154,7 +154,8 @@ class Prober:
             outcome, seconds = e, self.seconds
         except Exception as e:
             outcome = e
-        scores, error = check_outcome(self.reward, inputs, outcome)[place]
+        result = check_outcome(self.reward, inputs, outcome)[place]
+        scores, error = result.scores, result.error
         applicable = [value for value in scores.values() if value is not None]
         return ProbeResult(
             probe=replace(probe, text=""),  # up to a hundred kilobytes each
