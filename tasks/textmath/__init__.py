@@ -1,7 +1,9 @@
 """Text mathematics: training and test sets by name, the published prompts, avg@k and pass@k.
 
-A local folder (`data`) has a table for each set, `gsm8k.jsonl`, or a folder with its splits, `gsm8k/train.parquet`. Of a
-set without published splits, one row in ten is in the test split, by the hash of its question.
+Raw forms of `data`: a folder with a table for each set, `gsm8k.jsonl`, or a folder with its splits, `gsm8k/train.parquet`; a
+copy of a set's repository (openai/gsm8k with `main/train-*.parquet`, DigitalLearningGmbH/MATH-lighteval, …) or its single
+file, where one set is asked for; Dr. GRPO's evaluation suite (hub: lkevinzc/math-eval, or its folder of `save_to_disk`). Of
+a set without published splits, one row in ten is in the test split, by the hash of its question.
 """
 
 from __future__ import annotations

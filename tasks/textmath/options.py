@@ -22,7 +22,8 @@ class Options:
     test: tuple[str, ...] = FIVE
     """With several sets, metrics are given for each set and for their mean."""
     data: str | None = None
-    """A folder with the sets' tables; each set from the hub unless given."""
+    """A folder or archive with the sets' tables, a copy of one set's repository, a table, or a hub id; each set from its own
+    hub repository unless given."""
     prompt: Literal[
         "clean", "short", "qwen_math", "r1", "none", "r1d", "open_rs", "lighteval", "verl"
     ] = "clean"

@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
-from pathlib import PurePosixPath
 from typing import TypeVar
 
-from vlrft.data import Defect, Row, Source, Subfolder, open_source, read_qa_rows, read_row
+from vlrft.data import Defect, Row, Source, notes_of, open_source, read_qa_rows, read_row
 from vlrft.schema import DataError
 
 from .options import Options
-from .sets import SETS, TextSet, held_out
+from .places import Place, locate
+from .sets import SETS, held_out
 
 T = TypeVar("T")
 
@@ -60,11 +60,16 @@ def _read_set(source: Source, split: str, name: str, options: Options) -> Iterat
     text_set = SETS[name]
     if text_set.splits and split not in text_set.splits:
         raise DataError(f"{name} has no {split} rows; use it for {next(iter(text_set.splits))}")
-    set_source, table, by_hash = _locate(source, split, name, text_set, options)
+    place = _locate(source, split, name, options)
+    if place.by_hash:
+        notes_of(source).append(
+            f"{name} has no published splits here: one row in ten, by the hash of its question, is in the test split, and "
+            "the others are the train split"
+        )
     rows = read_qa_rows(
-        set_source,
+        place.source,
         split,
-        table=table,
+        table=place.table,
         answer=text_set.answer,
         question=text_set.question,
         tags=lambda cells: {"kind": name, "answer": text_set.kind, **text_set.tags(cells)},
@@ -75,7 +80,7 @@ def _read_set(source: Source, split: str, name: str, options: Options) -> Iterat
     def choose(row: Row) -> Row | Defect | None:
         if not _has_level(row, options):
             return Defect(id=row.id, reason="another level", intended=True)
-        return row if not by_hash or held_out(row.question) == (split == "test") else None
+        return row if not place.by_hash or held_out(row.question) == (split == "test") else None
 
     for row in rows:
         item = row if isinstance(row, Defect) else read_row(row.id, partial(choose, row))
@@ -83,23 +88,15 @@ def _read_set(source: Source, split: str, name: str, options: Options) -> Iterat
             yield item
 
 
-def _locate(
-    source: Source, split: str, name: str, text_set: TextSet, options: Options
-) -> tuple[Source, str, bool]:
-    """The source of the set, the name of its table there, and whether its splits are made by hash."""
-    if options.data is None:
-        if text_set.hub is None:
-            raise DataError(f"{name} is not on the hub; give a folder with it as data=PATH")
-        return open_source(text_set.hub), text_set.splits.get(split, "train"), not text_set.splits
-    if any(n.startswith(f"{name}/") for n in source.names()):
-        return Subfolder(source, name), split, False
-    stems = {PurePosixPath(n).stem for n in source.names()}
-    for table in (name, *text_set.files):
-        if table in stems:
-            return source, table, len(text_set.splits) != 1
-    raise DataError(
-        f"{source.label}: no table of {name}; expected {name}.jsonl or {name}/{split}.jsonl"
-    )
+def _locate(source: Source, split: str, name: str, options: Options) -> Place:
+    text_set = SETS[name]
+    if options.data is not None:
+        alone = len(options.sets(split)) == 1
+        return locate(source, split, name, text_set, alone=alone)
+    if text_set.hub is None:
+        raise DataError(f"{name} is not on the hub; give a folder with it as data=PATH")
+    published = text_set.splits.get(split, "train")
+    return Place(source=open_source(text_set.hub), table=published, by_hash=not text_set.splits)
 
 
 def _has_level(row: Row, options: Options) -> bool:

@@ -140,8 +140,18 @@ SETS: Mapping[str, TextSet] = {
     "minerva": _test(
         "knoveleng/Minerva-Math", "train", answer=solution_box, files=("minerva_272",)
     ),
-    "olympiadbench": _test("knoveleng/OlympiadBench", "train", files=("olympiadbench_675",)),
+    "olympiadbench": _test(
+        "knoveleng/OlympiadBench", "train", files=("olympiadbench_675", "olympiad_bench")
+    ),
 }
+SUITE = (
+    ("aime24", "aime"),
+    ("amc_83", "amc"),
+    ("math500", "math"),
+    ("minerva", "minerva"),
+    ("olympiadbench", "olympiad_bench"),
+)
+"""Our name and the split's of each set of Dr. GRPO's evaluation suite (hub: lkevinzc/math-eval; save_to_disk folders)."""
 
 
 def held_out(question: str) -> bool:

@@ -197,10 +197,11 @@ def test_a_pipe_in_the_place_of_a_picture_does_not_block() -> None:
 
 
 def test_a_table_that_is_damaged_as_a_whole_is_listed_and_the_next_one_read() -> None:
-    folder({"train-0.parquet": b"PAR1 no", "train-1.jsonl": lines(row(0), row(2))})(Path("raw"))
+    rows = b"[%s]" % lines(row(0), row(2)).strip().replace(b"\n", b",")
+    folder({"train-0.json": b"[{", "train-1.json": rows})(Path("raw"))
     (defect,) = prepare("raw")
-    assert defect["id"] == "train-0.parquet"
-    assert "not a readable parquet file" in defect["detail"]
+    assert defect["id"] == "train-0.json"
+    assert "not JSON" in defect["detail"]
 
 
 @pytest.mark.parametrize(

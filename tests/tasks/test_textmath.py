@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tests.tasks.loaded import (
     needs_shared,
     prepare,
 )
+from vlrft.cli.main import main
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import DataError, Sample
@@ -183,7 +186,7 @@ def test_options_select_rows_of_a_prepared_folder(data: Path, tmp_path: Path) ->
         ({"train": "asdiv", "data": None}, "is not on the hub; give its place with data=PATH"),
         (
             {"train": "deepscaler", "data": "flat"},
-            "no table of deepscaler; expected deepscaler.jsonl",
+            "no table of deepscaler with its train split; looked for .1. deepscaler.jsonl",
         ),
     ],
 )
@@ -265,3 +268,73 @@ def test_the_real_sets_load_and_their_gold_answers_are_read(tmp_path: Path) -> N
     assert exact == {"aime24": 30, "amc_83": 83, "math500": 500}
     assert counts["minerva"] >= 271
     assert counts["olympiadbench"] >= 673
+
+
+def write_rows(folder: Path, names: Sequence[str]) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"problem": f"{name} {k}", "answer": str(k), "solution": ""} for k in range(30)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "train", "table"),
+    [
+        (
+            ["data/train-00000-of-00001.jsonl", "data/test-00000-of-00001.jsonl"],
+            "math",
+            "data/train",
+        ),
+        (["main/train.jsonl", "main/test.jsonl", "socratic/train.jsonl"], "gsm8k", "main/train"),
+        (["MATH-lighteval/data/train.jsonl", "gsm8k/main/train.jsonl"], "math", "MATH-lighteval/"),
+        (["data/train-00000-of-00001.jsonl"], "deepscaler", "data/train"),
+        (["train.jsonl"], "open_rs", "train.jsonl"),
+    ],
+)
+def test_a_copy_of_a_sets_repository_is_read(
+    tmp_path: Path, files: list[str], train: str, table: str
+) -> None:
+    samples = load(write_rows(tmp_path, files), "train", train=train)
+    assert all(table in str(s.messages[-1].content) for s in samples)
+    assert len(samples) == 30
+
+
+def load(data: Path, split: str, **options: Any) -> Sequence[Sample]:
+    task = find_task("textmath")
+    return task.load(split, task.options(data=str(data), **options))
+
+
+def test_a_set_without_published_splits_is_split_in_a_copy_of_it_too(tmp_path: Path) -> None:
+    write_rows(tmp_path, ["data/train-00000-of-00001.jsonl"])
+    splits = [load(tmp_path, s, train="asdiv", test=("asdiv",)) for s in ("train", "test")]
+    train, test = splits
+    assert len(train) + len(test) == 30
+    assert not {str(s.messages) for s in train} & {str(s.messages) for s in test}
+
+
+def test_a_single_table_is_the_set_that_is_asked_for(tmp_path: Path) -> None:
+    file = write_rows(tmp_path, ["train-00000-of-00001.jsonl"]) / "train-00000-of-00001.jsonl"
+    assert len(load(file, "train", train="math")) == 30
+    with pytest.raises(DataError, match="no table of math with its test split"):
+        load(file, "test", test=("math",))
+
+
+def test_the_suite_of_dr_grpo_is_read_by_the_names_of_its_splits(tmp_path: Path) -> None:
+    names = ("aime", "amc", "math", "minerva", "olympiad_bench")
+    suite = write_rows(tmp_path, [f"data/{name}-00000-of-00001.jsonl" for name in names])
+    samples = load(suite, "test")
+    assert len({s.tags["kind"] for s in samples[:5]}) == 5
+    assert len(samples) == 150
+    with pytest.raises(DataError, match="no table of gsm8k with its train split"):
+        load(suite, "train", train="gsm8k", test=("math500", "minerva"))
+
+
+def test_prepare_says_that_one_row_in_ten_is_held_out(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_rows(tmp_path, ["gsm8k.jsonl"]) / "gsm8k.jsonl"
+    command = ["data", "prepare", "textmath", "--from", str(file), "--out", str(tmp_path / "out")]
+    assert main([*command, "--split", "train"]) == 0
+    assert "one row in ten, by the hash of its question" in "".join(capsys.readouterr())

@@ -47,6 +47,18 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
         yield name_classes(row, classes)
 
 
+def hub_splits(name: str, config: str | None) -> tuple[str, ...]:
+    """The splits of a hub dataset. Raises DataError if they cannot be read."""
+    require_datasets(name)
+    import datasets
+
+    try:
+        builder: Any = datasets.load_dataset_builder(name, config)
+        return tuple(map(str, builder.config.data_files or builder.info.splits or ()))
+    except Exception as e:  # the library raises whatever its transports raise
+        raise DataError(f"{name}: cannot read it from the hub ({first_line(e)})") from e
+
+
 def _config_names(name: str) -> list[str]:
     """The configs of a hub dataset; none where they cannot be read either."""
     import datasets

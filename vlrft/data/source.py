@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from vlrft.data.archives import Archive, is_archive, open_archive, unpacked_names
 from vlrft.data.cells import Cells
-from vlrft.data.hub import hub_rows
+from vlrft.data.hub import hub_rows, hub_splits
 from vlrft.data.split_rows import Unreadable, short_name, split_rows
 from vlrft.schema import DataError
 from vlrft.schema.short_message import first_line
@@ -189,6 +189,10 @@ class Hub:
         raise DataError(
             f"{self.label}: {name!r} is no column; download the dataset and give its folder"
         )
+
+    def splits(self) -> tuple[str, ...]:
+        """The splits of the dataset. Raises DataError if they cannot be read."""
+        return hub_splits(self.label, self.config)
 
     def rows(self, split: str) -> Iterator[Cells]:
         return hub_rows(self.label, self.config, split)
