@@ -80,10 +80,11 @@ def _table(source: Source, dataset: str, split: str) -> str | None:
 
 
 def _is_copy(source: Source, split: str) -> bool:
-    """Whether the source is one of lmms-lab's sets, on the hub or copied."""
+    """Whether the source is one of lmms-lab's sets: on the hub, copied (`data/val-…`), or saved by datasets (`val/data-…`)."""
     paths = [PurePosixPath(name) for name in source.names()]
-    tables = (path.stem for path in paths if path.suffix in (".parquet", ".arrow"))
-    return not paths or any(stem == split or stem.startswith(f"{split}-") for stem in tables)
+    tables = [path for path in paths if path.suffix in (".parquet", ".arrow")]
+    names = ((*path.parts[:-1], path.stem.partition("-")[0]) for path in tables)
+    return not paths or any(split in words for words in names)
 
 
 def _datasets(options: Options) -> tuple[str, ...]:
