@@ -70,7 +70,7 @@ def find_places(raw: Raw, options: Options) -> tuple[Places, tuple[Taken, ...]]:
         raw, "question", "question", options.question, QUESTIONS, _no_question
     )
     talks = question is not None and any(is_conversation(cell_of(c, question)) for c in raw.head)
-    if question is None and (kind is None or not kind.question):
+    if question is None and kind is not None and not kind.question:
         raise missing_column(raw, "question", "question", QUESTIONS)
     candidates = (*(kind.columns if kind else ()), *ANSWERS)
     fits = partial(_answer_problem, kind)

@@ -76,7 +76,7 @@ def ranking_score(record: JsonRow) -> float:
 
 
 def summary_table(run: Path) -> str:
-    """The before/after table as aligned text."""
+    """The before/after table as aligned text; a run without evaluations has none."""
     rows: list[tuple[str, ...]] = [
         (
             "",
@@ -95,6 +95,8 @@ def summary_table(run: Path) -> str:
         paper = "" if line.paper is None else f"{line.paper:g}"
         correct = f"{line.correct}/{line.n}" if line.share else str(line.n)
         rows.append((name, line.stage, correct, *_score_cells(line), paper))
+    if len(rows) == 1:
+        return "no evaluations"
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
