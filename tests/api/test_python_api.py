@@ -120,6 +120,11 @@ def test_one_picture_and_one_question_in_every_form_give_the_same_answer(
     assert len(answers) == 1
     slot = vlrft.generate(policy, "<image>How many?", picture, max_tokens=6)
     assert answers == {slot}
+    part = {"type": "image", "image": str(path)}
+    messages = [{"role": "user", "content": [part, {"type": "text", "text": "How many?"}]}]
+    assert answers == {vlrft.generate(policy, messages, max_tokens=6)}
+    with pytest.raises(vlrft.ConfigError, match="give the pictures in them"):
+        vlrft.generate(policy, messages, path)
     sampled = [
         vlrft.generate(policy, "How many?", path, max_tokens=6, temperature=1.0, seed=seed)
         for seed in (1, 1, 2)

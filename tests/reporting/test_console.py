@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from types import ModuleType, SimpleNamespace
+
 import pytest
 
 from vlrft.reporting.console import Console
@@ -47,3 +51,63 @@ def test_on_a_terminal_there_is_a_bar_and_messages_are_not_markup(
     assert "2/4" in output
     assert "loss 0.5" in output
     assert output.endswith("after the end\n")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_bar_the_time_left_and_whole_metrics_fit_into_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    for name, value in (("TTY_COMPATIBLE", "1"), ("COLUMNS", str(width)), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    console = Console(2000)
+    metrics = {"reward/mean": 0.51234, "groups/valid_share": 0.75, "loss": -0.25, "entropy": 1.5}
+    console.evaluating(128, 1200)
+    console.step("reinforcement_learning", 1234, {**metrics, "speed/rollout_tokens_s": 12000.0})
+    console.close()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).replace("\r", "\n")
+    line = [line for line in text.splitlines() if "1234/2000" in line][-1].rstrip()
+    assert len(line) <= width
+    assert line.startswith("reinforcemen")
+    assert "…" not in line
+    assert "-:--:--" in line  # the time left is whole
+    assert "reward 0.512  valid 0.75" in line
+    assert ("entropy 1.5  12,000 tok/s" in line) == (width == 200)
+
+
+def test_a_long_evaluation_shows_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 11.0, 11.0, 12.0])
+    monkeypatch.setattr("vlrft.reporting.console.time.monotonic", lambda: next(times))
+    console = Console(4)
+    for done in (0, 128, 256):
+        console.evaluating(done, 1200)
+    assert capsys.readouterr().err == "evaluation: 128 of 1,200 samples\n"
+
+
+def test_in_a_notebook_a_line_changes_and_messages_are_not_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[str, bool]] = []
+    handle = SimpleNamespace(display_id="1")
+
+    def display(content: dict[str, str], **_: object) -> SimpleNamespace:
+        shown.append((content["text/plain"], True))
+        return handle
+
+    def update_display(content: dict[str, str], **_: object) -> None:
+        shown.append((content["text/plain"], False))
+
+    ipython = ModuleType("IPython.display")
+    vars(ipython).update(display=display, update_display=update_display)
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    console = Console(4)
+    console.evaluating(0, 20)
+    console.step("gpg", 1, {"loss": 0.5})
+    console.say("a message")
+    console.close()
+    assert [first for _, first in shown] == [True, False]
+    assert shown[0][0] == "evaluation: 0 of 20 samples"
+    assert shown[1][0].startswith("gpg step 1/4  loss 0.5")
+    assert tuple(capsys.readouterr()) == ("a message\n", "")

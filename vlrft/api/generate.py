@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from vlrft.api.quiet import quiet_transformers
 from vlrft.config import PolicyConfig, RolloutConfig
 from vlrft.config.errors import explain
+from vlrft.data import load_qwen_messages
 from vlrft.reporting.run_folder.mark import is_run
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.reporting.run_result import RunResult
@@ -67,10 +68,11 @@ def find_model(model: str | Path | RunResult) -> str:
 
 def generate(
     policy: Policy,
-    question: str,
+    question: str | Sequence[Mapping[str, Any]],
     images: Image | str | Path | bytes | Sequence[Image | str | Path | bytes] = (),
     *,
     system: str | None = None,
+    urls: bool = False,
     max_tokens: int = 256,
     temperature: float = 0.0,
     top_p: float = 1.0,
@@ -83,7 +85,9 @@ def generate(
         answer = vlrft.generate(policy, "Which digit is this?", "seven.png")
 
     `images`: one picture or several, each a PIL image, a path, or the bytes of a file; they come before the question, or
-    where it says `<image>`, once for each. `temperature` 0: greedy decoding. `seed`: of sampling.
+    where it says `<image>`, once for each. `question` may be messages in Qwen's own form, `[{"role": "user", "content":
+    [{"type": "image", "image": "seven.png"}, {"type": "text", "text": "Which digit is this?"}]}]`, with their pictures in
+    them; `urls`: load those that are URLs. `temperature` 0: greedy decoding. `seed`: of sampling.
 
     Raises DataError for a picture that cannot be read, for pictures with a policy that takes text only, and where the
     number of `<image>` is not that of the pictures; ConfigError for a setting out of range.
@@ -98,7 +102,13 @@ def generate(
     except ValidationError as e:
         raise ConfigError(explain(e, RolloutConfig)) from None
     pictures = tuple(_open(image, f"image {k}") for k, image in enumerate(_listed(images)))
-    messages = [Message(role="user", content=_content(question, len(pictures)))]
+    if isinstance(question, str):
+        messages = [Message(role="user", content=_content(question, len(pictures)))]
+    elif pictures:
+        raise ConfigError(["images: with messages as the question, give the pictures in them"])
+    else:
+        loaded, pictures = load_qwen_messages(question, urls=urls)
+        messages = list(loaded)
     if system is not None:
         messages.insert(0, Message(role="system", content=(system,)))
     prompt = policy.chat.render(messages, pictures, name="question")

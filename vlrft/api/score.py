@@ -53,7 +53,7 @@ def score(
     """The grades of outputs that any model wrote, as `vlrft score` gives them.
 
         evaluation = vlrft.score("counting", "predictions.jsonl")
-        evaluation = vlrft.score("digits", [{"id": 1, "output": "<answer>7</answer>", "answer": "7"}])
+        evaluation = vlrft.score("counting", [{"id": 1, "output": "<answer>7</answer>", "answer": "7"}])
         print(evaluation.scores["accuracy"])
 
     `predictions`: a file, in any form that `vlrft score` reads; or rows with `id`, `output` and, where the samples are not

@@ -136,6 +136,10 @@ class RunLog:
             tracker.log({f"eval/{k}": v.score for k, v in result.scores.items()}, step)
         self.console.evaluation(stage, step, result)
 
+    def evaluating(self, done: int, total: int) -> None:
+        """Shows how many samples of an evaluation are done."""
+        self.console.evaluating(done, total)
+
     def report_failures(self, groups: Sequence[Group]) -> Sequence[Group]:
         """Prints the error of each episode that its environment ended early, and the first failure of each reward whose
         failures do not stop the run; the metrics count all of them. Returns the groups."""

@@ -84,12 +84,17 @@ class Run:
         if eval_task is None:
             return
         samples = eval_task.head(config.eval.limit)
+        done = 0
 
         def play(chunk: Sequence[Sample]) -> Sequence[Group]:
+            nonlocal done
             chat, rollout, decoding = self.policy.chat, config.rollout, config.eval
-            return self.log.report_failures(
-                play_evaluation(eval_task, chunk, self.rollout, chat, rollout, decoding, self.ranks)
+            self.log.evaluating(done, len(samples))
+            groups = play_evaluation(
+                eval_task, chunk, self.rollout, chat, rollout, decoding, self.ranks
             )
+            done += len(chunk)
+            return self.log.report_failures(groups)
 
         evaluation = evaluate(eval_task, samples, play)
         for line in missing_metrics(eval_task.task, evaluation):
