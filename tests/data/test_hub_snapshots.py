@@ -11,10 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.fixtures.published.forms import hub_from, write
+from tests.fixtures.published.record import load_records
 from vlrft.data import open_source
 from vlrft.data.class_names import ClassName, class_names
 from vlrft.data.layouts import has_tables
+from vlrft.plugins.find import find_task
 from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
 
 
 def described(columns: Mapping[str, Sequence[Any]], features: Mapping[str, Any]) -> pa.Table:
@@ -83,3 +87,15 @@ def test_classes_are_read_as_the_names_that_the_columns_have(tmp_path: Path) -> 
 def test_metadata_of_another_kind_describe_no_class(text: bytes) -> None:
     assert class_names({b"huggingface": text}) == {}
     assert class_names(None) == {}
+
+
+def test_a_split_that_a_hub_id_does_not_have_is_missing(tmp_path: Path) -> None:
+    copy = write(load_records()["geoqa_train"], "hub", tmp_path)
+    task = find_task("geoqa")
+    with hub_from(copy.hub, tmp_path / "cache"):
+        assert len(task.load("train", task.options(data=copy.data))) == 8
+        with pytest.raises(
+            MissingSplit,
+            match=r"GEOQA_R1V_Train_8K: no test split on the hub.*looked for \(1\) geoqa_test",
+        ):
+            task.load("test", task.options(data=copy.data))

@@ -13,7 +13,7 @@ from vlrft.data.layouts import Layouts, describe_files
 from vlrft.data.pictures import open_picture
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
-from vlrft.data.source import Source, notes_of, open_source
+from vlrft.data.source import Hub, Source, notes_of, open_source
 from vlrft.schema import IMAGE, DataError, Sample
 from vlrft.schema.errors import MissingSplit, VlrftError
 from vlrft.schema.short_message import short_message
@@ -81,7 +81,7 @@ class Dataset:
         sources = self.places(options)
         if options.data is None and split not in sources:
             raise MissingSplit(
-                f"the {split} split is not on the hub; give its place with data=PATH{self._forms(split, options)}"
+                f"the {split} split is not on the hub; give its place with data=PATH{self._forms(', in one of these forms: ', split, options)}"
             )
         return open_source(options.data or sources[split], unreadable=[])
 
@@ -89,8 +89,11 @@ class Dataset:
         """Split -> where its rows are if the options set no `data`."""
         return self.sources(options) if callable(self.sources) else self.sources
 
-    def _forms(self, split: str, options: Any) -> str:
-        return f": {self.read.forms(split, options)}" if isinstance(self.read, Layouts) else ""
+    def _forms(self, before: str, split: str, options: Any) -> str:
+        """The names of the split's layouts after a text; empty for a pack without any."""
+        return (
+            f"{before}{self.read.forms(split, options)}" if isinstance(self.read, Layouts) else ""
+        )
 
     def understood(self, split: str, options: Any) -> Sequence[str]:
         """What is taken from the raw data of a split, and why, a line each; () for prepared data, and where the pack says
@@ -119,12 +122,17 @@ class Dataset:
         else:
             read = partial(self.select, prepared.rows(split), split, options)
         unreadable: list[Defect] | None = getattr(source, "unreadable", None)
-        for item in _guarded(read, f"{source.label}: reading the {split} split failed"):
-            if unreadable:
-                yield from unreadable
-                unreadable.clear()
-            if item is not None:
-                yield item
+        try:
+            for item in _guarded(read, f"{source.label}: reading the {split} split failed"):
+                if unreadable:
+                    yield from unreadable
+                    unreadable.clear()
+                if item is not None:
+                    yield item
+        except MissingSplit as e:
+            if not isinstance(source, Hub):  # others name their files and the layouts
+                raise
+            raise MissingSplit(f"{e}{self._forms('; looked for ', split, options)}") from e
 
 
 def _guarded(

@@ -9,13 +9,14 @@ from typing import Any
 from vlrft.data.cells import Cells
 from vlrft.data.class_names import name_classes
 from vlrft.schema import DataError
+from vlrft.schema.errors import MissingSplit
 from vlrft.schema.short_message import first_line
 
 
 def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
     """The rows of a split of a hub dataset, or of one of its folders if `config` ends in a slash. Images stay encoded.
 
-    Raises DataError if it cannot be loaded.
+    Raises MissingSplit if the dataset does not have it, DataError if it cannot be loaded.
     """
     require_datasets(name)
     import datasets
@@ -35,6 +36,8 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
             raise DataError(
                 f"{name}: it has several configs, {', '.join(configs)}; give one: data={name}:{configs[0]}"
             ) from e
+        if "Unknown split" in str(e):
+            raise MissingSplit(f"{name}: no {split} split on the hub ({first_line(e)})") from e
         raise DataError(
             f"{name}: cannot load the {split} split from the hub ({first_line(e)}); give a local copy with data=PATH"
         ) from e
