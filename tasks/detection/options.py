@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 from vlrft.schema.ranges import Positive
 
-Name = Literal["coco_4_shot", "coco_base65", "coco", "lvis_few_shot"]
 HUB_IDS: Mapping[str, str] = {
     "coco_4_shot": "laolao77/ViRFT_COCO_8_cate_4_shot",
     "coco_base65": "laolao77/ViRFT_COCO_base65",
@@ -39,7 +38,7 @@ class Options:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    dataset: Name = "coco_4_shot"
+    dataset: Literal["coco_4_shot", "coco_base65", "coco", "lvis_few_shot"] = "coco_4_shot"
     """Chooses the hub's training set, and the categories that are tested."""
     data: str | None = None
     """Training: a folder, zip, table or hub id with image, problem, solution; the hub's set unless given. Also, and for

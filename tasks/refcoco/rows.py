@@ -28,7 +28,6 @@ from vlrft.schema.ranges import Positive
 from vlrft.vision.boxes import Box, is_proper
 from vlrft.vision.images import open_size
 
-Name = Literal["refcoco", "refcoco+", "refcocog"]
 HUB_IDS: Mapping[str, str] = {
     "refcoco": "lmms-lab/RefCOCO",
     "refcoco+": "lmms-lab/RefCOCOplus",
@@ -49,7 +48,7 @@ class Options:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    dataset: Name | Literal["all"] = "refcoco"
+    dataset: Literal["refcoco", "refcoco+", "refcocog", "all"] = "refcoco"
     """all: the three sets one after the other, as VLM-R1 trains; needs `data`."""
     data: str | None = None
     """VLM-R1's rec_jsons_processed (folder or zip), a copy of lmms-lab's sets, or a table; lmms-lab's set on the hub unless
