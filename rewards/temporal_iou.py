@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.grading import expects, read_answer
-from vlrft.schema import DataError, Sample
+from vlrft.grading import expects, read_answer, why_no_answer
+from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 
 __all__ = ["temporal_iou"]
 
@@ -18,6 +18,18 @@ _SECONDS = r"([0-9]{1,9}(?:\.[0-9]{1,20})?)"
 _SEGMENT = re.compile(rf"(\[\s*)?{_SECONDS}\s*(?(1),|[,-])\s*{_SECONDS}(?(1)\s*\])")
 
 
+def _why(completion: str, sample: Sample) -> Unreadable | None:
+    answer = read_answer(completion)
+    if answer is None:
+        return why_no_answer(completion)
+    match = _SEGMENT.fullmatch(answer)
+    if match is None:
+        return Unreadable(why="no segment start, end in seconds")
+    backward = float(match[2]) >= float(match[3])
+    return Unreadable(why="segment that ends before or where it starts") if backward else None
+
+
+@explain_unreadable(_why)
 def temporal_iou(completion: str, sample: Sample) -> float | None:
     """Intersection over union in [0, 1] of `start, end`, `start-end` or `[start, end]` in seconds; None when the gold
     answer is not a segment (tag `answer`: segment).

@@ -23,6 +23,7 @@ GOLD = {
     "boxes.bbox_2d": BOX,
     "boxes.matched": [BOX],
     "point": BOX,
+    "temporal_iou": (1.0, 4.5),
 }
 OPTIONS = {"options": "left\nright"}
 

@@ -124,3 +124,10 @@ def test_the_same_characters_are_white_space() -> None:
     assert set(every.translate(dict.fromkeys(map(ord, spaces)))).isdisjoint(
         c for c in every if c.isspace()
     )
+
+
+@pytest.mark.parametrize("name", ["boxes", "boxes.matched"])  # the reasons that search in texts
+def test_the_work_of_a_reason_grows_as_the_completion(name: str) -> None:
+    why = vars(find_reward(name))["why_unreadable"]
+    sample = TARGETS[name].sample
+    assert_linear(lambda text: why(text, sample))

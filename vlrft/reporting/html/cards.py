@@ -19,6 +19,7 @@ from vlrft.vision.boxes import THOUSAND, Box, is_box, rescale
 from vlrft.vision.images import open_image
 
 MAX_CHARACTERS = 600
+MAX_PNG = 60_000  # bytes of an image on the page
 MAX_BOXES = 20  # predicted boxes that are drawn
 _NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _BOXES = re.compile(  # (x1,y1),(x2,y2) or [x1, y1, x2, y2]
@@ -153,8 +154,13 @@ def data_uri(path: Path) -> str:
 
 
 def image_uri(image: Image) -> str:
-    """The image as the source of an <img>, shrunk to MAX_PIXELS."""
-    small, file = image.copy(), io.BytesIO()
+    """The image as the source of an <img>, shrunk to MAX_PIXELS: a PNG, or a JPEG where that would be large, as of a
+    photograph."""
+    small, kind = image.copy(), "png"
     small.thumbnail((MAX_PIXELS, MAX_PIXELS))
+    file = io.BytesIO()
     small.save(file, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    if file.tell() > MAX_PNG:
+        file, kind = io.BytesIO(), "jpeg"
+        small.convert("RGB").save(file, format="JPEG", quality=85)
+    return f"data:image/{kind};base64," + base64.b64encode(file.getvalue()).decode()
