@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from tests.reporting.logs import evaluation
 from vlrft.reporting.console import Console
 
 
@@ -111,3 +113,15 @@ def test_in_a_notebook_a_line_changes_and_messages_are_not_on_stderr(
     assert shown[0][0] == "evaluation: 0 of 20 samples"
     assert shown[1][0].startswith("gpg step 1/4  loss 0.5")
     assert tuple(capsys.readouterr()) == ("a message\n", "")
+
+
+def test_an_evaluation_says_how_many_answers_were_unreadable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = evaluation(0.5)
+    why = tuple(replace(r, unreadable="no <answer> tag") for r in result.records)
+    Console(4).evaluation("gpg", 2, replace(result, records=why))
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "  unreadable 1 of 1",
+        "    1 of 1: no <answer> tag",
+    ]
