@@ -17,8 +17,8 @@ from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.reporting.run_result import RunResult
 from vlrft.rollout.task import load_task
-from vlrft.schema import DataError, Group, Record, Sample
-from vlrft.schema.errors import ConfigError
+from vlrft.schema import Group, Record, Sample
+from vlrft.schema.errors import ConfigError, NoRowsError
 
 if TYPE_CHECKING:
     from vlrft.policy.policy import Policy
@@ -124,7 +124,7 @@ def answer_split(
     loaded.refuse_unreadable_gold_answers()
     samples = loaded.head(decoding.limit)
     if not len(samples):
-        raise DataError(
+        raise NoRowsError(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
     if policy is None:

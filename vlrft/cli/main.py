@@ -24,6 +24,7 @@ from vlrft.config.foreign_names import key_of_foreign, option_of_foreign
 from vlrft.config.shipped import package_version
 from vlrft.distributed.interrupts import Interrupted
 from vlrft.plugins.attribution import describe_raise
+from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import VlrftError
 from vlrft.schema.terminal import guarded_streams
 
@@ -57,6 +58,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The parsed arguments; KEY=VALUE may come before or after options. Exits with code 2 on wrong usage."""
     top = parser()
     words = join_command(sys.argv[1:] if arguments is None else arguments)
+    _explain_command(top, words)
     args, rest = top.parse_known_args(words)
     overrides = [item for item in rest if "=" in item and not item.startswith("-")]
     if rest != overrides or (overrides and not hasattr(args, "overrides")):
@@ -64,6 +66,23 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if overrides:
         args.overrides = [*args.overrides, *overrides]
     return args
+
+
+def _explain_command(top: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Exits where the first word needs a second one, and with a suggestion where it is no command."""
+    first = next((word for word in words if not word.startswith("-")), "")
+    (commands,) = (a.choices for a in top._actions if isinstance(a, argparse._SubParsersAction))
+    if not first or first in commands:
+        return
+    if first in TWO_WORDS:
+        usage = f"usage: {top.prog} {first} {{{','.join(TWO_WORDS[first])}}} …\n"
+        if {"-h", "--help"} & set(words):
+            print(usage, end="")
+            top.exit()
+        top.exit(2, f"{usage}vlrft: error: {first} what? {' or '.join(TWO_WORDS[first])}\n")
+    top.error(
+        f"unknown command {first!r}{did_you_mean(first, commands) or '; vlrft --help lists them'}"
+    )
 
 
 def _as_override(rest: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from vlrft.config.errors import show
 from vlrft.config.renamed import in_run_folder, migrate_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.config.yaml_text import MAX_CHARACTERS, parse_yaml
-from vlrft.plugins.names import did_you_mean
+from vlrft.plugins.names import did_you_mean, nearest
 from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
@@ -66,10 +66,7 @@ def _read(path: Path) -> Tree:
             text = file.read(MAX_CHARACTERS + 1)
         tree = parse_yaml(text)
     except OSError as e:
-        hint = ""
-        if not path.suffix:
-            near = did_you_mean(path.name, shipped_configs())
-            hint = f"{near or ';'} give a YAML file, or a name that `vlrft list configs` prints"
+        hint = _meant_config(path)
         raise ConfigError([f"{path}: cannot be read ({e.strerror}){hint}"]) from None
     except ValueError as e:  # not YAML, or not even UTF-8
         raise ConfigError([f"{path}: not valid YAML: {e}"]) from None
@@ -77,3 +74,22 @@ def _read(path: Path) -> Tree:
         kind = "is empty" if tree is None else f"contains a {type(tree).__name__}"
         raise ConfigError([f"{path}: {kind}; expected keys such as task, policy and stages"])
     return tree
+
+
+def _meant_config(path: Path) -> str:
+    """What was probably meant by a file that cannot be read: a shipped config, or a file next to it."""
+    shipped = shipped_configs()
+    if not path.suffix:
+        near = did_you_mean(path.name, shipped)
+        return f"{near or ';'} give a YAML file, or a name that `vlrft list configs` prints"
+    if path.stem in shipped:
+        return f"; vlrft brings a config of that name: give {path.stem}"
+    folder = path.parent
+    try:
+        others = [other.name for other in sorted(folder.iterdir()) if other.suffix == path.suffix]
+    except OSError:
+        others = []
+    file = nearest(path.name, others)
+    if file:
+        return f"; did you mean {folder / file}?"
+    return did_you_mean(path.stem, shipped)

@@ -15,7 +15,7 @@ from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
 from vlrft.data.source import Hub, Source, notes_of, open_source
 from vlrft.schema import IMAGE, DataError, Sample
-from vlrft.schema.errors import MissingSplit, VlrftError
+from vlrft.schema.errors import MissingSplit, NoRowsError, VlrftError
 from vlrft.schema.short_message import short_message
 
 
@@ -70,7 +70,7 @@ class Dataset:
                 defects=[str(defect) for defect in defects],
             )
         if not rows and PreparedFolder.at(source) is None:
-            raise DataError(
+            raise NoRowsError(
                 f"{source.label}: no row of the {split} split; {self.explain(source, split, options)}"
             )
         for reason, count in left_out.items():

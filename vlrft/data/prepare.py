@@ -19,7 +19,7 @@ from vlrft.data.prepared import MANIFEST, read_manifest, store_row
 from vlrft.data.row import Defect, Row
 from vlrft.data.row_checks import find_problem
 from vlrft.schema import DataError
-from vlrft.schema.errors import ConfigError
+from vlrft.schema.errors import ConfigError, NoRowsError
 from vlrft.schema.short_message import first_line
 
 
@@ -109,7 +109,7 @@ def _prepare(
             if defects
             else f"no row of the {split} split: there is none"
         )
-        raise DataError("; ".join(filter(None, (f"{where}: {problem}", explain()))))
+        raise NoRowsError("; ".join(filter(None, (f"{where}: {problem}", explain()))))
     reasons = dict(Counter(str(d["reason"]) for d in defects))
     manifest["splits"][split] = {
         "rows": count,

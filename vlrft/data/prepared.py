@@ -13,7 +13,7 @@ from vlrft.data.pictures import read_file
 from vlrft.data.row import Picture, Row
 from vlrft.data.source import Source, notes_of
 from vlrft.schema import DataError
-from vlrft.schema.errors import MissingSplit
+from vlrft.schema.errors import MissingSplit, StoredFileError
 from vlrft.schema.short_message import first_line, short_message
 
 MANIFEST = "manifest.json"
@@ -87,15 +87,17 @@ class PreparedFolder:
 
 
 def read_manifest(content: bytes, place: str) -> dict[str, Any]:
-    """A manifest's content. Raises DataError with `place` for a file that is damaged."""
+    """A manifest's content. Raises StoredFileError with `place` for a file that is damaged."""
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as e:
-        raise DataError(
+        raise StoredFileError(
             f"{place}: not JSON ({first_line(e)}); delete it, and prepare the data again if they were prepared"
         ) from e
     if not isinstance(manifest, dict):
-        raise DataError(f"{place}: expected an object, found {type(manifest).__name__}; rename it")
+        raise StoredFileError(
+            f"{place}: expected an object, found {type(manifest).__name__}; rename it"
+        )
     return manifest
 
 

@@ -23,6 +23,7 @@ from vlrft.schema import (
     Sample,
     Task,
 )
+from vlrft.schema.errors import NoRowsError
 from vlrft.schema.finite_number import read_finite
 from vlrft.scoring.graders import STRICT
 
@@ -159,7 +160,7 @@ def evaluate(
     Raises DataError where there is nothing to evaluate.
     """
     if not len(samples):
-        raise DataError(
+        raise NoRowsError(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
     return compute_metrics(

@@ -16,7 +16,7 @@ from vlrft.policy.adapters import base_of, load_adapter
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names
-from vlrft.policy.model_files import reading, refuse_damage, try_chat
+from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled, try_chat
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
 from vlrft.policy.tiny import build_model, build_tokenizer
@@ -46,6 +46,9 @@ def load_policy(
     Raises ConfigError for a model that is missing, incomplete or not supported, and for unknown names to freeze.
     """
     prepare_torchvision()
+    for key in ("model", "adapter"):
+        if getattr(config, key) is not None:
+            refuse_misspelled(f"policy.{key}", getattr(config, key))
     config, adapter = base_of(config)
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: set either model (a hub id or a folder) or build"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from vlrft.plugins.names import nearest
 from vlrft.policy.chat import Chat
 from vlrft.schema import IMAGE, Message
 from vlrft.schema.errors import ConfigError
@@ -124,3 +125,26 @@ def _reason(error: Exception) -> str:
     text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     plain = isinstance(error, OSError | ValueError | RuntimeError) and text
     return text if plain else f"{type(error).__name__} {text}".rstrip()
+
+
+def refuse_misspelled(key: str, source: str) -> None:
+    """Raises ConfigError for a path that is not there and is like one that is, before the hub is asked for it: `runs/demmo`
+    could be a repository too. `key`: of the config."""
+    folder = Path(source).expanduser()
+    if not folder.exists() and near_folder(folder):
+        raise ConfigError([f"{key}={source}: no such folder{near_folder(folder)}"])
+
+
+def near_folder(folder: Path) -> str:
+    """A suggestion for a folder that is not there: the nearest at the first level that is wrong; empty without one."""
+    missing = next(
+        (p for p in (*reversed(folder.parents), folder) if p != Path() and not p.exists()), None
+    )
+    if missing is None or missing.parent == Path() or not missing.parent.is_dir():
+        return ""
+    name = nearest(missing.name, [p.name for p in missing.parent.iterdir() if p.is_dir()])
+    return (
+        ""
+        if name is None
+        else f"; did you mean {missing.parent / name / folder.relative_to(missing)}?"
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from vlrft.policy.families import mismatches, vision_families, vision_family
-from vlrft.policy.model_files import reading
+from vlrft.policy.model_files import near_folder, reading
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -109,11 +109,18 @@ def _check_folder(source: str) -> None:
     folder = Path(source)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ConfigError([f"policy.model={source}: no config.json in this folder"])
+            last = folder / "checkpoints" / "last"  # of a run's folder
+            hint = f"; did you mean {last}?" if (last / "config.json").is_file() else ""
+            raise ConfigError([f"policy.model={source}: no config.json in this folder{hint}"])
         if not any(folder.glob("*.safetensors")):
             raise ConfigError([f"policy.model={source}: no weights (*.safetensors) in this folder"])
-    elif source.startswith((".", "/", "~")) or source.count("/") > 1 or folder.exists():
-        raise ConfigError([f"policy.model={source}: no such folder"])
+    elif (
+        source.startswith((".", "/", "~"))
+        or source.count("/") > 1
+        or folder.exists()
+        or near_folder(folder)
+    ):
+        raise ConfigError([f"policy.model={source}: no such folder{near_folder(folder)}"])
 
 
 def _not_supported(source: str, config: Any, reason: str) -> ConfigError:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from vlrft.schema.errors import TrackerError
+from vlrft.schema.short_message import first_line
 
 
 @runtime_checkable
@@ -63,6 +65,15 @@ def _load(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as e:
-        raise TrackerError(
-            f"log.trackers: {extra} is not installed; pip install 'vlrft[{extra}]'"
-        ) from e
+        raise TrackerError(_why_not(extra, e)) from e
+
+
+def _why_not(extra: str, error: ImportError) -> str:
+    """The message for a tracker that cannot be imported: it is absent, or a package that it needs is broken or absent."""
+    try:
+        present = find_spec(extra) is not None
+    except (ImportError, ValueError):
+        present = False
+    if present:
+        return f"log.trackers: {extra} is installed, but its import fails: {first_line(error)}"
+    return f"log.trackers: {extra} is not installed; pip install 'vlrft[{extra}]'"

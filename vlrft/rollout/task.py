@@ -15,7 +15,7 @@ from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_reward, reward_reference, reward_title
 from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
-from vlrft.schema.errors import ConfigError
+from vlrft.schema.errors import ConfigError, NoRowsError
 from vlrft.scoring.graders import STRICT, Graders
 from vlrft.scoring.weighted import TIME_LIMIT, WeightedReward
 from vlrft.vision.boxes import is_boxes
@@ -132,7 +132,7 @@ class LoadedTask:
 
 
 def load_task(config: TaskConfig, split: str) -> LoadedTask:
-    """Loads one split of the task that a config names. Raises DataError where the split has no samples, ConfigError for an
+    """Loads one split of the task that a config names. Raises NoRowsError where the split has no samples, ConfigError for an
     unknown split."""
     task, options = configured_task(config)
     if split not in task.splits:
@@ -143,7 +143,7 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         samples = task.load(split, options)
         count = len(samples)
     if not count:
-        raise DataError(f"task {task.name}: the {split} split has no samples; check task.options")
+        raise NoRowsError(f"task {task.name}: the {split} split has no samples; check task.options")
     rewards = load_rewards(task.rewards if config.rewards is None else config.rewards)
     return LoadedTask(
         task=task,

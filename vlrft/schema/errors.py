@@ -10,6 +10,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × DataError          (ValueError)          a row, an image, a gold answer or a stored file cannot be used
         + MissingSplit                           the data do not have a split
         + StoredFileError                        a file that vlrft wrote has been changed; exit code 2
+        + NoRowsError                            no row of the data can be used; exit code 2
         + OutputsError                           stored outputs have rows that cannot be read; exit code 2
       × RewardError        (ValueError)          a reward function raised or returned no finite number
       × EnvError           (RuntimeError)        an environment raised, hung or died
@@ -88,6 +89,13 @@ class MissingSplit(DataError):
 class StoredFileError(DataError):
     """A file of a run or of an evaluation that is not as vlrft wrote it; names the file and the line, and says what to
     do."""
+
+    exit_code = 2
+
+
+class NoRowsError(DataError):
+    """Data of which no row can be used: an empty split, or none of its rows fits; says what was found and what was looked
+    for."""
 
     exit_code = 2
 

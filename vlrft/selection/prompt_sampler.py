@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vlrft.config.choice import choose
-from vlrft.schema import DataError, Sample
+from vlrft.schema import Sample
+from vlrft.schema.errors import NoRowsError
 from vlrft.selection.prefetch import Prefetcher
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompt_strategies import PROMPT_STRATEGIES, PromptStrategy, Uniform
@@ -37,7 +38,7 @@ class PromptSampler:
         states: PromptStates | None = None,
     ) -> None:
         if not len(samples):
-            raise DataError("no samples to train on; check task.options and the split")
+            raise NoRowsError("no samples to train on; check task.options and the split")
         self.samples = samples
         self.seed = seed
         self.strategy = strategy or Uniform()

@@ -11,6 +11,7 @@ from vlrft.cli.arguments.common import (
     SPLITS,
     TASK,
     AddCommand,
+    not_empty,
     number,
     path_argument,
 )
@@ -22,10 +23,11 @@ def add_authoring(add: AddCommand) -> None:
     data = add("data", "prepare the data of a task, or show them")
     data.add_argument("action", choices=["prepare", "show"], help="what to do")
     data.add_argument("task", help=TASK)
-    data.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
+    data.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OPTIONS)
     data.add_argument(
         "--from",
         dest="where",
+        type=not_empty,
         metavar="PATH",
         help="the raw data: a data set on the hub, a folder, a zip or a table",
     )
@@ -54,7 +56,7 @@ def add_authoring(add: AddCommand) -> None:
 
     check = add("check", "grade a task's own gold answers with its strict rewards; show one prompt")
     check.add_argument("task", help=TASK)
-    check.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
+    check.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OPTIONS)
     check.add_argument("--split", action="append", help=SPLITS)
     check.add_argument(
         "--limit",
@@ -68,7 +70,7 @@ def add_authoring(add: AddCommand) -> None:
         "check reward", "try to game a reward on samples of a task; exit code 1 if it can be"
     )
     reward.add_argument("reward", help=REWARD)
-    reward.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
+    reward.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OPTIONS)
     reward.add_argument("--task", required=True, help=TASK)
     reward.add_argument("--split", help="a split (default: the task's first)")
     reward.add_argument(

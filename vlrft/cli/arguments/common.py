@@ -23,6 +23,13 @@ COUNT = Range(ge=1)  # of samples or ranks
 AddCommand = Callable[[str, str], argparse.ArgumentParser]  # name, one-line description
 
 
+def not_empty(text: str) -> str:
+    """The text of an option, refused where it is empty, as of a variable that is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("empty; leave the option out, or give a value")
+    return text
+
+
 def path_argument(text: str) -> Path:
     """The path that an option names, refused where its text is empty, as of a variable that is not set: it would be the
     current folder; or where its bytes are not UTF-8."""

@@ -20,6 +20,7 @@ def add_evaluation(add: AddCommand) -> None:
     evaluate.add_argument(
         "overrides",
         nargs="*",
+        default=[],
         metavar="KEY=VALUE",
         help="options of the task and settings: options.canvas=[112], rollout.max_tokens=64, "
         "eval.answers=8, eval.temperature=0.6, policy.dtype=float32",
@@ -52,7 +53,7 @@ def add_evaluation(add: AddCommand) -> None:
 
     score = add("score", "grade stored outputs of any model, without running a model")
     score.add_argument("task", help=TASK)
-    score.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OPTIONS)
+    score.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OPTIONS)
     score.add_argument(
         "--predictions",
         type=path_argument,

@@ -22,11 +22,11 @@ def add_inspection(add: AddCommand) -> None:
         "show", "print a config with all its keys, or describe a task, reward, algorithm or engine"
     )
     show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
-    show.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+    show.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OVERRIDES)
 
     doctor = add("doctor", "check versions and devices; plan the peak memory of a config's run")
     doctor.add_argument("config", nargs="?", help=CONFIG)
-    doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+    doctor.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OVERRIDES)
     doctor.add_argument(
         "--memory",
         metavar="SIZE",

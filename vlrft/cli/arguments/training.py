@@ -17,7 +17,9 @@ def add_training(add: AddCommand) -> None:
     )
     for command in (train, launch):
         command.add_argument("config", help=CONFIG)
-        command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=OVERRIDES)
+        command.add_argument(
+            "overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OVERRIDES
+        )
         command.add_argument(
             "--out",
             type=path_argument,

@@ -15,7 +15,7 @@ from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.episodes import make_episode, split_episodes
 from vlrft.reporting.html.run_data import JsonRow, MetricLine, RunData, read_run
 from vlrft.reporting.run_folder.mark import is_run
-from vlrft.reporting.run_folder.names import PROFILE, REPORT
+from vlrft.reporting.run_folder.names import PROFILE, REPORT, SUMMARY
 from vlrft.schema import DataError
 
 GALLERY = 24  # rollouts of training on the page
@@ -89,7 +89,10 @@ def summary_table(run: Path) -> str:
         )
     ]
     before = None
-    for line in read_run(run).table:
+    lines = read_run(run).table
+    if not lines:
+        return f"no evaluation: {run / SUMMARY} has none"
+    for line in lines:
         name = "" if line.metric == before else line.metric
         before = line.metric
         paper = "" if line.paper is None else f"{line.paper:g}"

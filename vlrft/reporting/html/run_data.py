@@ -11,7 +11,7 @@ from vlrft.config.yaml_tree import read_tree
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.reporting.files import read_log, read_summary
 from vlrft.reporting.run_folder.names import CONFIG, EVALS, METRICS, ROLLOUTS, VALUES
-from vlrft.schema import DataError
+from vlrft.schema.errors import StoredFileError
 
 JsonRow = dict[str, Any]
 
@@ -58,10 +58,10 @@ class MetricLine:
 
 
 def read_run(run: Path) -> RunData:
-    """Reads a run's folder. Raises DataError when it is no run's folder."""
+    """Reads a run's folder. Raises StoredFileError when it is no run's folder."""
     config = run / CONFIG
     if not config.is_file():
-        raise DataError(f"{run}: no run here (config.yaml is missing)")
+        raise StoredFileError(f"{run}: no run here (config.yaml is missing)")
     summary = read_summary(run) or {}
     records = _lines(run, EVALS)
     settings = read_tree(config)

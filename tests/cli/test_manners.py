@@ -1,0 +1,112 @@
+"""Slips of every day on the command line: one line that says what was meant, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from vlrft.cli.main import main
+from vlrft.policy.model_files import refuse_misspelled
+from vlrft.reporting.trackers import build_trackers
+from vlrft.schema.errors import ConfigError, TrackerError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    last = tmp_path / "runs" / "demo" / "checkpoints" / "last"
+    last.mkdir(parents=True)
+    (last / "config.json").write_text("{}")
+    (tmp_path / "mine.yaml").write_text("task: digits")
+    prepared = tmp_path / "prepared"
+    prepared.mkdir()
+    (prepared / "manifest.json").write_text("{ broken")
+    (tmp_path / "none.jsonl").write_text("")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """The exit code and what is printed on stderr."""
+    try:
+        code = main(words)
+    except SystemExit as e:  # argparse's
+        code = int(e.code or 0)
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("trian quickstart", "unknown command 'trian'; did you mean train?"),
+        ("new", "usage: vlrft new {reward,task}"),
+        ("check", "the following arguments are required: task\n"),
+        ("train quickstart --learning_rate 1e-5", "settings are given as KEY=VALUE, this one as update.lr=…"),
+        ("train configs/quickstart.yaml", "vlrft brings a config of that name: give quickstart"),
+        ("train minne.yaml", "did you mean mine.yaml?"),
+        ("show quickstart algorithm=grpoo", "unknown algorithm 'grpoo'; did you mean grpo?"),
+        ("eval --model runs/demmo --task digits", "no such folder; did you mean runs/demo?"),
+        ("eval --model runs/demo --task digits", "did you mean runs/demo/checkpoints/last?"),
+        ("eval --model m --config quickstart update.lr=1", "has no effect on an evaluation"),
+        ("eval --model m --task digits policy.model=n", "give --model"),
+        ("launch quickstart", "give --ranks N"),
+        ("report .", "no run here"),
+        ("data show digits --from=", "argument --from: empty"),
+        ("check counting options.data=prepared", "manifest.json: not JSON"),
+        ("check counting options.data=none.jsonl", "none.jsonl"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_a_wrong_use_and_says_what_was_meant(
+    capsys: pytest.CaptureFixture[str], command: str, said: str
+) -> None:
+    code, error = run(capsys, *command.split(" "))
+    assert said in error
+    assert code == 2
+
+
+def test_help_for_new_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "new", "--help") == (0, "")
+
+
+def test_a_hub_id_is_not_taken_for_a_misspelled_folder() -> None:
+    refuse_misspelled("policy.model", "Qwen/Qwen2-VL-2B-Instruct")  # no folder Qwen here
+    refuse_misspelled("policy.model", "runs/something_else")
+    with pytest.raises(ConfigError, match=r"did you mean runs/demo/checkpoints/last\?"):
+        refuse_misspelled("policy.model", "runs/demmo/checkpoints/last")
+
+
+def test_a_report_without_an_evaluation_says_so(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    (here / "runs" / "demo" / "config.yaml").write_text("task: digits")
+    (here / "runs" / "demo" / "summary.json").write_text("{}")
+    assert main(["report", "runs/demo"]) == 0
+    assert "no evaluation: runs/demo/summary.json has none" in capsys.readouterr().out
+
+
+def test_a_tracker_that_is_there_but_cannot_be_imported_shows_why(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "wandb.py").write_text("import a_package_that_it_needs")
+    monkeypatch.syspath_prepend(str(here))
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    with pytest.raises(
+        TrackerError, match="wandb is installed, but its import fails: No module named 'a_package"
+    ):
+        build_trackers(["wandb"], here)
+
+
+def test_memory_without_a_unit_and_a_run_that_does_not_fit(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    model = {"model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 2}
+    (here / "model").mkdir()
+    (here / "model" / "config.json").write_text(json.dumps(model))
+    code = main(["doctor", "geoqa_gpg", "policy.model=model", "device=cuda", "--memory", "8"])
+    out = capsys.readouterr().out
+    assert code == 1
+    assert out.startswith("python ")
+    assert "on a GPU with 8.00 GiB" in out.splitlines()[1]
+    assert "does not fit" in out
