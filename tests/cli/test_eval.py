@@ -72,8 +72,10 @@ def test_an_interrupted_evaluation_resumes_with_equal_results(
     assert evaluate("whole", *decoding) == 0
     with monkeypatch.context() as patch:
         patch.setattr(parts, "grade_samples", stop_after(1))
+        capsys.readouterr()
         assert evaluate("two", *decoding) == 130
     records = tmp_path / "two.records.jsonl"
+    assert f"stopped; {records} has the answers so far" in capsys.readouterr().err
     each = len(decoding) or 1
     assert len(rows(records)) == 2 * each
     incomplete = (

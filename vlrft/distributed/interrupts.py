@@ -31,6 +31,11 @@ class Interrupted(KeyboardInterrupt):
         return ENDED_BY_SIGNAL + self.number
 
 
+def signal_of(error: KeyboardInterrupt) -> int:
+    """The signal that raised it: SIGINT where it was Python's own handler."""
+    return error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
+
+
 class StopRequest:
     """Whether a signal has asked this process to stop after the current step."""
 

@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import NoReturn
 
-from vlrft.distributed.interrupts import STOP_SIGNALS, Interrupted
+from vlrft.distributed.interrupts import STOP_SIGNALS, Interrupted, signal_of
 from vlrft.reporting.run_folder.names import CONFIG
 from vlrft.schema.errors import TrainingStopped
 from vlrft.trainer.callbacks import StopTraining
@@ -51,7 +51,7 @@ def leave(run: Run, stop: Stop) -> NoReturn:
 
 def interrupted(run: Run, error: KeyboardInterrupt) -> Interrupted:
     """The interrupt with what it leaves, for one that came where the run could not save its state."""
-    number = error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
+    number = signal_of(error)
     if str(error):
         return Interrupted(number, str(error))
     if run.checkpoint is None:

@@ -18,6 +18,7 @@ from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config.load import load_config
+from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import Record
 from vlrft.schema.errors import ConfigError
@@ -52,7 +53,13 @@ def evaluate(
         if partial is not None:
             write_records(partial.path, records)
 
-    evaluation = answer_split(chosen, say=_say, begin=begin, store=store)
+    try:
+        evaluation = answer_split(chosen, say=_say, begin=begin, store=store)
+    except KeyboardInterrupt as e:
+        kept = "nothing is kept, as --json is not given"
+        if partial is not None:
+            kept = f"{partial.path} has the answers so far, and the same command continues"
+        raise Interrupted(signal_of(e), f"stopped; {kept}") from None
     graders = tuple(evaluation.graded)
     print("\n".join(summary_lines(evaluation, graders)))
     about = {"task": chosen.task.name, "options": dict(chosen.task.options)}

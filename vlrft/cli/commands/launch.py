@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from pathlib import Path
 
 from vlrft.config.load import load_config
-from vlrft.distributed.interrupts import Interrupted
+from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.schema.errors import ConfigError
 
@@ -26,7 +25,6 @@ def run(args: argparse.Namespace) -> int:
     try:
         return launch(command, ranks)
     except KeyboardInterrupt as e:  # a second signal: the ranks could not say it
-        number = e.number if isinstance(e, Interrupted) else signal.SIGINT
         last = (args.out or Path("runs") / Path(args.config).stem) / CHECKPOINTS / LAST
         checkpoint = last.resolve().name if last.is_dir() else "none"
-        raise Interrupted(number, f"stopped at once; last checkpoint: {checkpoint}") from None
+        raise Interrupted(signal_of(e), f"stopped at once; last checkpoint: {checkpoint}") from None
