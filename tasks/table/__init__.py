@@ -31,7 +31,7 @@ from .splits import NAMES, find_part
 
 def configure(base: Task, options: Options) -> Task:
     """The task with the rewards, the grader and the metrics of its kind of answers. Raises ConfigError, DataError."""
-    kind = find_kind(options)
+    kind = find_kind(base, options)
     if options.boxes == "resized" and not kind.resized:
         raise ConfigError(
             [f"options.boxes: resized, but answer: {kind.name} is not asked for in pixels"]
@@ -52,7 +52,7 @@ def resize(options: Options) -> Resize | None:
     return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
 
 
-def find_kind(options: Options) -> AnswerKind:
+def find_kind(base: Task, options: Options) -> AnswerKind:
     """The kind that the options name; otherwise the one of the format of the data, or of prepared rows."""
     if options.answer is not None:
         return kinds()[options.answer]
@@ -64,6 +64,10 @@ def find_kind(options: Options) -> AnswerKind:
     source = open_source(options.data, unreadable=[])
     prepared = PreparedFolder.at(source)
     if prepared is not None:
+        if prepared.manifest.get("task") != base.name:
+            raise DataError(
+                f"{source.label}: holds the data of task {prepared.manifest.get('task')}"
+            )
         row = next(prepared.rows(next(iter(prepared.manifest["splits"]), "train")))
         return kinds()[row.info["kind"]]
     problem: DataError | None = None

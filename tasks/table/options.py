@@ -16,6 +16,9 @@ Seed = Annotated[int, Range(ge=0, le=MAX_SEED)]
 Thousandths = Annotated[float, Range(gt=0, le=500)]
 
 
+RESERVED_TAGS = ("answer", "options", "form", "opened")  # which rewards read
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The table, its columns, what its answers are, and the prompt."""
@@ -40,6 +43,8 @@ class Options:
     """Column with the list of choices of `answer: choice`, or one column for each choice: [A, B, C, D]."""
     id: str | None = None
     """Column of the row's name; null: `id` where its values differ, otherwise split and number."""
+    tags: tuple[str, ...] = ()
+    """Columns by whose values `vlrft compare --by` groups the rows."""
     images: str | None = None
     """Folder or zip of the pictures that the table names; null: paths are relative to the table."""
     urls: bool = False
@@ -87,6 +92,8 @@ class Options:
             )
             if value is not None and value not in table
         ]
+        if reserved := [name for name in self.tags if name in RESERVED_TAGS]:
+            mistakes.append(f"tags: {reserved[0]!r} is a tag of the rewards; rename the column")
         if self.min_pixels > self.max_pixels:
             mistakes.append(f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}")
         if mistakes:

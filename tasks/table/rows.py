@@ -15,6 +15,7 @@ from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 
 from .answers import kinds
+from .columns import cell_of, is_missing
 from .entry import BoxForm, Entry, Raw, Reading, Taken
 from .formats import find_format
 from .kind import AnswerKind, Facts
@@ -167,13 +168,17 @@ def make_row(entry: Entry, kind: AnswerKind, facts: Facts, split: str, template:
     if not question.strip():
         raise ValueError("no question")
     gold = kind.read(entry, facts)
+    values = {name: cell_of(entry.columns, name) for name in facts.options.tags}
+    for name, value in values.items():
+        if is_missing(value):
+            raise ValueError(f"no {name}, which options.tags names")
     context = {"context": [list(turn) for turn in entry.context]} if entry.context else {}
     return Row(
         id=entry.id,
         question=question,
         answer=gold.answer,
         pictures=entry.pictures,
-        tags={**entry.tags, **gold.tags},
+        tags={**entry.tags, **{k: str(v) for k, v in values.items()}, **gold.tags},
         info={
             "split": split,
             "kind": kind.name,

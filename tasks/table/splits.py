@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vlrft.data import Cells, Defect, Source, open_source
-from vlrft.data.split_rows import table_names
+from vlrft.data.split_rows import find_tables, table_names
 from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 
@@ -106,6 +106,8 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
     if not source.names():  # a hub id: the hub says whether it has the split
         return Part(source=source, split=name or split, why="the hub's split")
     for candidate in names:
+        if find_tables(source, candidate, single=False):
+            return Part(source=source, split=candidate, why=f"named {candidate}")
         if candidate in words:
             return Part(source=source, split=words[candidate], why=f"named {words[candidate]}")
     if _has_split_column(source, words):

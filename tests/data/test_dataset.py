@@ -17,7 +17,9 @@ from PIL import Image
 from vlrft.data import LazySamples, open_image, open_source
 from vlrft.data.hub import hub_rows
 from vlrft.data.pictures import parse_picture, read_file
+from vlrft.data.source import notes_of
 from vlrft.schema import DataError, Sample
+from vlrft.schema.errors import MissingSplit
 from vlrft.testing.small_policies import noise_image
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
@@ -27,6 +29,27 @@ def encode(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
     file = io.BytesIO()
     image.save(file, format=kind, **settings)
     return file.getvalue()
+
+
+@pytest.mark.parametrize(("name", "missing"), [("train.jsonl", "test"), ("a_test.jsonl", "train")])
+def test_a_table_that_is_named_after_one_split_is_no_other(
+    name: str, missing: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text('{"a": 1}\n')
+    source = open_source(tmp_path / name)
+    with pytest.raises(MissingSplit, match=f"no table of the {missing} split"):
+        list(source.rows(missing))
+    assert len(list(source.rows("train" if missing == "test" else "test"))) == 1
+    assert len(list(source.rows("predictions"))) == 1
+
+
+def test_a_nameless_table_that_is_read_as_the_test_split_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
+    source = open_source(tmp_path / "rows.jsonl")
+    list(source.rows("train"))
+    assert not notes_of(source)
+    list(source.rows("test"))
+    assert "one table without the name of a split" in notes_of(source)[0]
 
 
 def test_a_picture_is_turned_upright_by_its_exif_tag() -> None:

@@ -78,7 +78,12 @@ class PictureFinder:
         cell = cell.removeprefix(FILE_URL)
         path = _best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
         if self.present:
-            self.source.open(path).close()
+            try:
+                self.source.open(path).close()
+            except DataError as e:
+                raise DataError(
+                    f"{e}; where pictures lie elsewhere, options.images is their folder"
+                ) from e
         return Picture(name=path, read=lambda: read_file(self.source, path))
 
     @cached_property

@@ -17,6 +17,12 @@ from vlrft.schema.short_message import short_message
 
 METADATA = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 SHOWN = 5  # files in messages
+SPLITS = (
+    frozenset({"train", "training"}),
+    frozenset({"validation", "val", "valid", "dev"}),
+    frozenset({"test", "testing"}),
+)
+"""Words in the names of tables that say which split they are."""
 MAX_NAME = 200  # characters of a file's name in messages
 Unreadable = list[Defect]
 """The rows of tables that could not be read so far, as a source collects them. A source without the list raises DataError
@@ -81,7 +87,7 @@ def find_tables(files: Files, split: str, *, single: bool) -> list[str]:
             saved = [shard for state in saved for shard in shards(files, state)]
         if by_layout := saved or card_tables(files, split, tables):
             return by_layout
-    matches = tables if single else [n for n in tables if _is_of_split(n, split)]
+    matches = [n for n in tables if (_may_be(n, split) if single else _is_of_split(n, split))]
     refuse_twins(files, split, matches)
     return matches or [n for n in tables if split in re.split(r"[-_.]", PurePosixPath(n).stem)]
 
@@ -110,6 +116,12 @@ def _tables(files: Files, split: str, notes: list[str], *, single: bool) -> list
             f"{split}-*.parquet, found {', '.join(tables[:5]) or 'none'}"
         )
     chosen = one_format(matches)
+    later = any(split in names for names in SPLITS[1:])
+    if single and later and not any(words_of(chosen[0]) & names for names in SPLITS):
+        notes.append(
+            f"{chosen[0]} is one table without the name of a split: all of its rows are the {split} split, and the same "
+            "rows may be another split, too"
+        )
     if others := [name for name in matches if name not in chosen]:
         notes.append(
             f"the {split} split is read from {_list(chosen)}; the same split in another format is not read: "
@@ -120,6 +132,19 @@ def _tables(files: Files, split: str, notes: list[str], *, single: bool) -> list
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a table's name."""
+    return set(re.split(r"[-_.]", PurePosixPath(name).stem))
+
+
+def _may_be(name: str, split: str) -> bool:
+    """Whether a table that is given alone may be the split: not where its name says another one."""
+    words = words_of(name)
+    others = [names for names in SPLITS if split not in names]
+    own = len(others) == len(SPLITS) or any(words & names for names in SPLITS if split in names)
+    return own or not any(words & names for names in others)
 
 
 def _is_of_split(name: str, split: str) -> bool:

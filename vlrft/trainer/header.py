@@ -70,7 +70,8 @@ def _data(run: Run) -> list[tuple[str, str]]:
     lines = [
         ("data", f"{run.config.task.name}: train {' and '.join(counts)}{test} samples{source}")
     ]
-    read = [s.settings.loaded.samples for s in run.stages]
+    loaded = [s.settings.loaded for s in run.stages]
+    read = [task.samples for task in (*loaded, *filter(None, [run.eval_task]))]
     notes = [note for samples in read if isinstance(samples, RowSamples) for note in samples.notes]
     return lines + [("", note) for note in list(dict.fromkeys(notes))[:MAX_NOTES]]
 

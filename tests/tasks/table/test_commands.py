@@ -128,6 +128,22 @@ def test_score_and_compare_grade_by_the_kind_of_answers(capsys: pytest.CaptureFi
     assert "+50.00" in capsys.readouterr().out
 
 
+def test_columns_become_tags(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(Path("data.jsonl"), rows([1, 2], place="sea"))
+    command = ["data", "show", "table", "options.data=data.jsonl", "options.answer=count"]
+    assert main([*command, "options.tags=[place]"]) == 0
+    assert "  place: sea 2" in capsys.readouterr().out
+    assert main([*command, "options.tags=[answer]"]) == 2
+    assert "'answer' is a tag of the rewards" in capsys.readouterr().err
+
+
+def test_prepared_data_of_another_task_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ready").mkdir()
+    Path("ready/manifest.json").write_text(json.dumps({"task": "geoqa", "splits": {}}))
+    assert main(["data", "show", "table", "options.data=ready"]) == 1
+    assert "ready: holds the data of task geoqa" in capsys.readouterr().err
+
+
 def test_score_needs_no_data_where_the_outputs_have_gold_answers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,19 @@ def test_a_share_next_to_a_test_split_or_of_too_few_rows_is_refused(tmp_path: Pa
     write_table(tmp_path / "both", rows([2]), "test.jsonl")
     with pytest.raises(DataError, match=r"has a test split of its own; remove options.test_share"):
         answers(tmp_path / "both", "train", test_share=0.5)
+
+
+def test_a_hub_id_has_the_splits_that_the_hub_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hub_rows(name: str, config: str | None, split: str) -> Iterator[dict[str, Any]]:
+        if split != "train":
+            raise DataError(f"{name}: cannot load the {split} split from the hub")
+        yield from ({"question": "How many?", "answer": k} for k in range(4))
+
+    monkeypatch.setattr("vlrft.data.source.hub_rows", hub_rows)
+    assert answers(Path("me/set"), "train") == [0, 1, 2, 3]
+    with pytest.raises(MissingSplit, match=r"cannot load the test split.*options.test_share=0.1"):
+        answers(Path("me/set"), "test")
+    assert len(answers(Path("me/set"), "test", test_share=0.5)) == 2
 
 
 def test_a_zip_is_read_as_its_folder(tmp_path: Path) -> None:
