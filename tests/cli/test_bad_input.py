@@ -97,7 +97,7 @@ CASES = {
     ),
     "empty dataset": (
         ["task.options.rows=none.json"],
-        1,
+        2,
         "task own: the train split has no samples",
     ),
     "unreadable image": (["task.options.rows=broken.json"], 1, "row0"),

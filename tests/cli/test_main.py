@@ -160,7 +160,7 @@ def test_train_then_eval_then_report(capsys: pytest.CaptureFixture[str], tmp_pat
         (["show", "countin"], 2, "unknown name 'countin'; did you mean counting?"),
         (["show", "nothing"], 2, "unknown name 'nothing'; `vlrft list`"),
         (["check", "digit"], 2, "did you mean digits?"),
-        (["report", "nowhere"], 1, "no run here"),
+        (["report", "nowhere"], 2, "no run here"),
         (["eval", "--model", "nowhere/at/all", "--task", "digits"], 2, "nowhere/at/all"),
         (["eval", "--model", "x", "--task", "digits", "--split", "dev"], 2, "no split 'dev'"),
     ],

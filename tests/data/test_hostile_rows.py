@@ -215,12 +215,12 @@ def test_a_damaged_manifest_is_one_line_with_its_place(
     second()(Path("raw"))
     Path("raw/manifest.json").write_bytes(content)
     command = ["data", "prepare", "geoqa", "--from", "raw", "--out", "out", "--split", "train"]
-    assert main(command) == 1
+    assert main(command) == 2
     assert "vlrft: raw/manifest.json: " in capsys.readouterr().err
     Path("out").mkdir(exist_ok=True)
     Path("out/manifest.json").write_bytes(content)
     Path("raw/manifest.json").unlink()
-    assert main(command) == 1
+    assert main(command) == 2
     assert "vlrft: out/manifest.json: " in capsys.readouterr().err
     assert Path("out/manifest.json").read_bytes() == content
 

@@ -117,7 +117,10 @@ def test_each_failed_episode_is_reported_and_a_failed_reward_once(
 ) -> None:
     one = group("a", [0.0, 0.0])
     errors = {"environment": "sample a: gone", "slow": "reward slow took too long"}
-    broken = replace(one, rollouts=tuple(replace(r, errors=errors) for r in one.rollouts))
+    scores = {"slow": 0.0}
+    broken = replace(
+        one, rollouts=tuple(replace(r, errors=errors, scores=scores) for r in one.rollouts)
+    )
     run = log(tmp_path)
     assert run.report_failures([broken, one]) == [broken, one]
     run.close()
