@@ -17,7 +17,7 @@ from ..kind import AnswerKind, Facts, Gold
 from ._cells import read_text, show
 
 LONGEST = 500  # characters of a gold choice; a longer text is an explanation
-_LETTERED = re.compile(r"\(?([A-Z])[).:]\s(.{1,500})")  # (B) Paris
+_LETTERED = re.compile(r"\(?([A-Z])[).:]\s(.+)")  # (B) Paris
 
 
 def parse(cell: Any) -> str:
