@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from vlrft.data import Source, Subfolder, describe_files, has_tables, open_source
+from vlrft.data.repository import STATE as SAVED
 from vlrft.data.source import Folder, Hub
+from vlrft.data.split_rows import table_names
 from vlrft.schema.errors import MissingSplit
 
 from .sets import SUITE, TextSet
@@ -43,6 +46,8 @@ def locate(source: Source, split: str, name: str, text_set: TextSet, *, alone: b
             return Place(source=source, table=published, by_hash=not text_set.splits)
     folders = {PurePosixPath(n).parts[0] for n in source.names() if "/" in n}
     for folder in dict.fromkeys((*aliases, PurePosixPath(repository).name)):
+        if f"{folder}/{SAVED}" in source.names():  # a split that save_to_disk wrote
+            return Place(source=source, table=folder, by_hash=len(text_set.splits) != 1)
         if folder in folders:
             part = Subfolder(source, folder)
             if folder == name and has_tables(part, split):
@@ -79,7 +84,15 @@ def _in_copy(source: Source, split: str, name: str, text_set: TextSet, config: s
     for table in (split, text_set.splits.get(split)):
         if table is not None and has_tables(source, table):
             return Place(source=source, table=table, by_hash=False)
+    tables = [PurePosixPath(table) for table in table_names(source)]
+    if len(tables) == 1 and not _names_a_split(tables[0]):  # `data/dapo-math-17k.parquet`
+        return Place(source=source, table=tables[0].stem, by_hash=len(text_set.splits) != 1)
     raise MissingSplit(_not_found(source, split, name, text_set))
+
+
+def _names_a_split(table: PurePosixPath) -> bool:
+    words = {*table.parts[:-1], *re.split(r"[-_.]", table.stem)}
+    return bool(words & {"train", "test", "val", "validation", "dev"})
 
 
 def _is_copy(source: Source, repository: str) -> bool:

@@ -43,8 +43,6 @@ PENDING: set[str] = {
     "reasonseg_hub_test-hub",
     "reasonseg_hub_test-snapshot",
     "reasonseg_hub_test-save_to_disk",
-    "math_eval-save_to_disk",
-    "dapo17k-snapshot",
 }
 """Record-form whose reader is not there yet; to be taken away when it is."""
 

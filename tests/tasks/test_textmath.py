@@ -321,6 +321,17 @@ def test_a_single_table_is_the_set_that_is_asked_for(tmp_path: Path) -> None:
         load(file, "test", test=("math",))
 
 
+def test_the_one_table_of_a_copy_is_no_other_split(tmp_path: Path) -> None:
+    """`data/dapo-math-17k.parquet` is the set's only split, but `data/test-….parquet` is not the train split."""
+    write_rows(tmp_path / "named", ["data/dapo-math-17k.jsonl"])
+    assert (
+        len(load(tmp_path / "named", "train", train="math12k")) > 20
+    )  # one row in ten is held out
+    write_rows(tmp_path / "test", ["data/test-00000-of-00001.jsonl"])
+    with pytest.raises(DataError, match="no table of math12k with its train split"):
+        load(tmp_path / "test", "train", train="math12k")
+
+
 def test_the_suite_of_dr_grpo_is_read_by_the_names_of_its_splits(tmp_path: Path) -> None:
     names = ("aime", "amc", "math", "minerva", "olympiad_bench")
     suite = write_rows(tmp_path, [f"data/{name}-00000-of-00001.jsonl" for name in names])
