@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from vlrft.data import Defect, PictureFinder, Row, Source, open_source, read_row
 from vlrft.data.coco_file import (
     CocoFile,
     CocoImage,
     clip,
-    is_coco_file,
+    coco_files,
     read_coco_file,
     split_words,
 )
@@ -32,7 +32,7 @@ Asks = Callable[[CocoImage], Sequence[str]]  # picture -> the categories that it
 def find_annotations(source: Source, split: str) -> str | None:
     """The annotation file of a split, whose path has a word for it: `instances_val2017.json`, `valid/_annotations.coco.json`.
     A file given alone is of the training split where its name has none."""
-    files = [name for name in source.names() if is_coco_file(source, name)]
+    files = coco_files(source)
     for name in files:
         words = set(split_words(name))
         if words & WORDS[split]:
@@ -49,7 +49,8 @@ def read_annotated(source: Source, split: str, options: Options) -> Iterator[Row
         raise DataError(f"{source.label}: no annotation file of the {split} split")
     file = read_coco_file(source, name)
     yield from file.defects
-    finder = PictureFinder(open_source(options.images) if options.images else source, split)
+    pictures = open_source(options.images) if options.images else source
+    finder = PictureFinder(pictures, _folder_of(name))
     chosen, asks = _asked_categories(file, split, options)
     missed = Missed.of(file, chosen, asks) if options.ask not in (PRESENT, ALL) else Missed()
     for category in missed.never_asked:
@@ -78,6 +79,14 @@ def read_annotated(source: Source, split: str, options: Options) -> Iterator[Row
                 return make_row(name, split, picture, size, category, targets, missed=others)
 
             yield read_row(name, make)
+
+
+def _folder_of(name: str) -> str:
+    """The folder of the pictures that an annotation file means where there are several: `val2017` for
+    `annotations/instances_val2017.json`, `valid` for `valid/_annotations.coco.json`."""
+    path = PurePosixPath(name)
+    last = path.stem.rpartition("_")[2]
+    return last if set(split_words(last)) & (WORDS["train"] | WORDS["test"]) else path.parent.name
 
 
 @dataclass(frozen=True, kw_only=True)

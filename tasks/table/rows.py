@@ -95,7 +95,12 @@ def open_part(part: Part, split: str, options: Options) -> tuple[Raw, Reading]:
         source=source,
         split=part.split,
         name=split,
-        finder=PictureFinder(pictures, part.split or split, urls=options.urls, present=True),
+        finder=PictureFinder(
+            pictures,
+            part.split or split,
+            urls=options.urls,
+            present=True,
+        ),
         rows=part.rows,
         head=head,
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.fixtures.makers import detection
-from tests.fixtures.makers._tables import write_json
+from tests.fixtures.makers._tables import write_bytes, write_json
 from tests.tasks.loaded import (
     assert_gold_earns_all,
     assert_same,
@@ -70,6 +70,23 @@ def test_an_annotation_file_is_asked_for_what_its_pictures_have(root: Path) -> N
     assert_gold_earns_all("detection", samples)
     released = load(root, "test", "coco", prompt="released", **ALL)
     assert released[0].messages[0].content[1:3] == ("<image>\n" + detection.PROBLEM.format("cat"),)
+
+
+def test_boxes_are_read_among_captions_and_pictures_of_other_splits(
+    root: Path, tmp_path: Path
+) -> None:
+    """COCO's annotations/ has captions and keypoints with the same lists; other sets use file names again."""
+    tree = detection.annotation_file()
+    captions = {**tree, "annotations": [{"image_id": 37777, "id": 1, "caption": "a cat"}]}
+    write_json(tmp_path / "annotations/captions_val2017.json", captions)
+    write_json(tmp_path / "annotations/instances_val2017.json", tree)
+    for image in tree["images"]:
+        content = (root / "coco/val2017" / image["file_name"]).read_bytes()
+        for folder in ("train2017", "val2017"):
+            write_bytes(tmp_path / folder / image["file_name"], content)
+    samples = load_samples("detection", "test", tmp_path, **ALL)
+    assert [s.answer for s in samples] == [s.answer for s in load(root, "test", "coco", **ALL)]
+    assert samples[0].images[0].size == detection.SIZE
 
 
 def test_all_categories_may_be_asked_for(root: Path) -> None:

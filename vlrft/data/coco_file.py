@@ -15,6 +15,7 @@ from vlrft.data.tables import MAX_TABLE, parse_json, read_limited
 from vlrft.schema import DataError
 from vlrft.vision.boxes import Box
 
+_INSTANCES = "instances"
 _HEAD = 1 << 16  # bytes of a file in which one of its lists begins
 _LISTS = re.compile(rb'"(?:images|annotations|categories)"\s*:\s*\[')
 
@@ -63,6 +64,14 @@ def is_coco_file(source: Source, name: str) -> bool:
     except (DataError, OSError):
         return False
     return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and bool(_LISTS.search(head))
+
+
+def coco_files(source: Source) -> list[str]:
+    """The files that look like one. Of those in one folder, those with boxes: COCO's `instances_…` is among captions and
+    keypoints, whose files have the same lists."""
+    files = [name for name in source.names() if is_coco_file(source, name)]
+    with_boxes = {PurePosixPath(name).parent for name in files if _INSTANCES in name}
+    return [n for n in files if _INSTANCES in n or PurePosixPath(n).parent not in with_boxes]
 
 
 def read_coco_file(source: Source, name: str) -> CocoFile:

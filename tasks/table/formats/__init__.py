@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vlrft.data import describe_files
 from vlrft.schema import DataError
 
 from ..entry import Format, Raw
@@ -32,4 +33,9 @@ def find_format(raw: Raw, wanted: str | None) -> tuple[Format, str]:
         )
     for name, why in found.items():
         return table[name], why
+    if not raw.head:
+        raise DataError(
+            f"{raw.source.label}: no table with rows for the {raw.name} split, and none of the formats {', '.join(table)}; "
+            f"found {describe_files(raw.source)}"
+        )
     return table[FALLBACK], "a table with columns"

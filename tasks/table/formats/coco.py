@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from vlrft.data import Defect, read_row
-from vlrft.data.coco_file import CocoFile, CocoImage, is_coco_file, read_coco_file, split_words
+from vlrft.data.coco_file import CocoFile, CocoImage, coco_files, read_coco_file, split_words
 from vlrft.schema import DataError
 
 from ..entry import BoxForm, Entry, Raw, Reading, Taken
@@ -31,14 +31,13 @@ class Coco:
 
     def read(self, raw: Raw, options: Options) -> Reading:
         files = _files(raw)
-        instances = [name for name in files if "instances" in PurePosixPath(name).name]
-        if len(instances or files) != 1:
+        if len(files) != 1:
             raise DataError(
                 f"{raw.source.label}: {len(files)} annotation files for the {raw.name} split"
                 f"{': ' + ', '.join(files[:5]) if files else ''}; name the one of each split, such as "
                 "options.splits={train: instances_train2017}"
             )
-        name = (instances or files)[0]
+        name = files[0]
         file = read_coco_file(raw.source, name)
 
         def entries() -> Iterator[Entry | Defect]:
@@ -61,7 +60,7 @@ class Coco:
 
 def _files(raw: Raw) -> list[str]:
     """The annotation files of the split."""
-    files = [name for name in raw.source.names() if is_coco_file(raw.source, name)]
+    files = coco_files(raw.source)
     if raw.split is None or len(files) == 1:
         return files
     return [name for name in files if raw.split in _words(name)]

@@ -135,6 +135,37 @@ def test_a_coco_file_alone_is_the_train_split(tmp_path: Path) -> None:
         load(tmp_path / "annotations.json", "test", images=str(pictures))
 
 
+def test_boxes_are_read_among_captions(tmp_path: Path) -> None:
+    data = coco(tmp_path)
+    captions = {**detection.annotation_file(), "annotations": [{"image_id": 37777, "caption": "x"}]}
+    write_json(data / "annotations/captions_train2017.json", captions)
+    assert len(load(data)) == 3
+
+
+def test_roboflow_has_a_file_in_the_folder_of_each_split(tmp_path: Path) -> None:
+    made = coco(tmp_path / "made")
+    for split in ("train", "valid"):
+        write_json(tmp_path / split / "_annotations.coco.json", detection.annotation_file())
+        for picture in (made / "val2017").iterdir():
+            write_bytes(tmp_path / split / picture.name, picture.read_bytes())
+    (tmp_path / "made").rename(tmp_path.parent / f"{tmp_path.name}_made")
+    assert len(load(tmp_path)) == len(load(tmp_path, "validation")) == 3
+
+
+def test_pictures_at_another_place_are_asked_for(tmp_path: Path) -> None:
+    data = write_foreign("swift_solution", tmp_path / "data")
+    (data / "xxx").rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=r"leads out of the folder; .* options\.images"):
+        load(data, answer="math")
+    assert len(load(data, answer="math", images=str(tmp_path / "elsewhere"))) == 2
+
+
+def test_pictures_without_classes_are_no_format(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "1.png", b"")
+    with pytest.raises(DataError, match=r"none of the formats .*imagefolder.*; found 1\.png"):
+        load(tmp_path)
+
+
 def test_several_coco_files_of_a_split_are_listed(tmp_path: Path) -> None:
     tree = detection.annotation_file()
     for name in ("a_train", "b_train"):
