@@ -1,4 +1,4 @@
-"""docs/reference/{config,cli,api}.md are what docs/interfaces.py makes of the code."""
+"""docs/reference/{config,cli,api,metrics}.md are what docs/interfaces.py makes of the code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def interfaces() -> Iterator[ModuleType]:
         yield importlib.import_module("interfaces")
 
 
-@pytest.mark.parametrize("name", ["config.md", "cli.md", "api.md"])
+@pytest.mark.parametrize("name", ["config.md", "cli.md", "api.md", "metrics.md"])
 def test_the_page_is_up_to_date(interfaces: ModuleType, name: str) -> None:
     assert (DOCS / "reference" / name).read_text(encoding="utf-8") == interfaces.PAGES[name](), (
         "run make docs"
