@@ -92,6 +92,9 @@ def test_the_page_of_stored_results_is_the_same(
     assert (folder / "o.html").read_text() == html
     assert main(["report", str(folder / "o.json")]) == 2
     assert "exists; use --overwrite" in capsys.readouterr().err
+    (folder / "other.json").write_text(json.dumps({"records": str(folder / "o.records.jsonl")}))
+    assert main(["report", str(folder / "other.json")]) == 1
+    assert "other.json: has no 'task'" in capsys.readouterr().err
     assert main(["report", str(folder / "nothing.json")]) == 1
     assert "no such file; give one that vlrft eval or score wrote" in capsys.readouterr().err
 

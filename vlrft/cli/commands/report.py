@@ -10,6 +10,7 @@ from vlrft.cli.outputs import claim_file
 from vlrft.config import TaskConfig
 from vlrft.evaluation.result_files import read_results
 from vlrft.reporting.html.page import summary_table, write_report
+from vlrft.schema import DataError
 
 
 def run(args: argparse.Namespace) -> None:
@@ -24,6 +25,8 @@ def run(args: argparse.Namespace) -> None:
 def report_evaluation(file: Path, *, overwrite: bool) -> None:
     """Writes the page of a file that `vlrft eval` or `vlrft score` wrote with --json. Raises DataError, ConfigError."""
     results, records = read_results(file)
+    if missing := [key for key in ("task", "split", "n") if key not in results]:
+        raise DataError(f"{file}: has no {missing[0]!r}, so vlrft eval or score did not write it")
     page = file.with_suffix(".html")
     claim_file(page, "name of the JSON", overwrite=overwrite, inputs=(file,))
     task = None  # outputs that were scored by their own gold answers
