@@ -51,11 +51,14 @@ class Options:
     """Of which categories each picture of an annotation file is asked. present: those that it has. all: every one. Or a json
     file, picture id -> names, as Visual-RFT's exist_map_coco_Qwen2_vl_2B_baseline.json."""
     prompt: Literal["clean", "released"] = "clean"
+    """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
     boxes: Literal["thousandths", "resized"] = "thousandths"
     """thousandths: as Qwen2-VL writes boxes, and as released. resized: pixels of the image as the processor resizes it, as
     Qwen2.5-VL writes them; the two bounds below must be the policy's."""
     min_pixels: Positive = 3136
+    """Of `boxes: resized`: the policy.min_pixels of the run."""
     max_pixels: Positive = 401408
+    """Of `boxes: resized`: the policy.max_pixels of the run."""
 
     def __post_init__(self) -> None:
         if self.min_pixels > self.max_pixels:

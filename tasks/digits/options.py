@@ -42,7 +42,9 @@ class Options:
     train: Natural = 6000
     """Scenes of the train split; `validation` and `test`: of the others."""
     validation: Natural = 1000
+    """Scenes of the validation split."""
     test: Natural = 2000
+    """Scenes of the test split."""
 
     def __post_init__(self) -> None:
         mistakes = "; ".join(self._mistakes())

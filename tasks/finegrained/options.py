@@ -25,6 +25,7 @@ class Options:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     dataset: Name = "flowers102"
+    """The set of classes, which chooses the hub's training set and the names in the prompt."""
     data: str | None = None
     """A folder, zip, table or hub id; Visual-RFT's training set on the hub unless given. The test split is not there."""
     k: Positive | None = 4
@@ -32,6 +33,7 @@ class Options:
     seed: Seed = 0
     """Of the draw of the training images."""
     prompt: Literal["clean", "released"] = "clean"
+    """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ class Options:
     data: str | None = None
     """A folder, zip, table or hub id; the hub's training set unless given. The test split is not on the hub."""
     prompt: Literal["clean", "released"] = "clean"
+    """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
 
 
 def _read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:

@@ -17,6 +17,7 @@ class Options:
     size: Annotated[int, Range(ge=2)] = 3
     """Cells a side."""
     walls: Natural = 2
+    """Cells of a room that cannot be entered."""
     least: Positive = 1
     """The smallest distance of the goal, in moves."""
     cell: Annotated[int, Range(ge=8)] = 28
@@ -28,6 +29,7 @@ class Options:
     train: Natural = 800
     """Rooms of the train split; `test`: of the test split. No room is in both."""
     test: Natural = 200
+    """Rooms of the test split."""
 
     def __post_init__(self) -> None:
         if self.walls + 2 > self.size**2 // 2:

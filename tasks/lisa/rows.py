@@ -31,6 +31,7 @@ class Options:
     data: str | None = None
     """ReasonSeg's folder or zip (`train/`, `val/`, `test/`: pictures and json); the hub does not have it."""
     prompt: Literal["clean", "released"] = "clean"
+    """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
     box: Literal["target", "first_shape"] = "target"
     """target: around the whole target mask. first_shape: around the first polygon only, whatever its label, in truncated
     thousandths, as released."""
@@ -41,7 +42,9 @@ class Options:
     """thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it, as Qwen2.5-VL writes
     them; the two bounds below must be the policy's. The clean prompt says which, the released one does not."""
     min_pixels: Positive = 3136
+    """Of `boxes: resized`: the policy.min_pixels of the run."""
     max_pixels: Positive = 401408
+    """Of `boxes: resized`: the policy.max_pixels of the run."""
 
     masks: str = RECTANGLE
     """How gIoU and cIoU make a mask of a box: `rectangle` fills it; the hub id or the folder of a SAM model, such as

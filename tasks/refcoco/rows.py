@@ -61,7 +61,9 @@ class Options:
     """thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it, as Qwen2.5-VL writes
     them; the two bounds below must be the policy's."""
     min_pixels: Positive = 3136
+    """Of `boxes: resized`: the policy.min_pixels of the run."""
     max_pixels: Positive = 802816
+    """Of `boxes: resized`: the policy.max_pixels of the run."""
 
     def __post_init__(self) -> None:
         if self.min_pixels > self.max_pixels:

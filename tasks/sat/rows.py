@@ -39,6 +39,7 @@ class Options:
     data: str | None = None
     """A folder, zip, table or hub id; SAT and CV-Bench on the hub unless given."""
     prompt: Literal["clean", "released"] = "clean"
+    """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
     form: Literal["chat", "base"] = "chat"
     """base: plain text without a chat template, for a model that was not instruction-tuned, such as Qwen2-VL-2B."""
     rows: Positive | None = 15_000

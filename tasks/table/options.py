@@ -76,7 +76,9 @@ class Options:
     """What the policy is asked for. thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it,
     as Qwen2.5-VL writes them; the two bounds below must be the policy's."""
     min_pixels: Positive = 3136
+    """Where boxes are in pixels of the resized picture: the policy.min_pixels of the run."""
     max_pixels: Positive = 401408
+    """The policy.max_pixels of the run, for the same."""
     radius: Thousandths | None = None
     """How far from a gold point an answer is right, in thousandths of the picture's sides; for `answer: point` with gold points."""
 

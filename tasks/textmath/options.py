@@ -19,6 +19,7 @@ class Options:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     train: str = "gsm8k"
+    """The set that is trained on."""
     test: tuple[str, ...] = FIVE
     """With several sets, metrics are given for each set and for their mean."""
     data: str | None = None

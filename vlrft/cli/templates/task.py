@@ -1,4 +1,4 @@
-"""my_task: three questions about colours, to be replaced by your own.
+"""my_task: pictures of a coloured square and a question on each, to be replaced by your own.
 
 Check it, then train on it:
 
@@ -8,7 +8,7 @@ Check it, then train on it:
 where my_task.yaml contains
 
     task: ./my_task.py
-    policy: {build: {family: qwen2}}
+    policy: {build: {family: qwen2_vl}}
     rollout: {max_tokens: 12}
     stages: [{algorithm: sft, steps: 50, update: {lr: 1.0e-3}}, {algorithm: gpg, steps: 20, prompts_per_step: 3}]
 """
@@ -19,33 +19,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlrft.grading.metrics import accuracy
-from vlrft.schema import Message, Metric, Record, Sample, Task
+from PIL import Image
 
-ROWS = (
-    {"question": "What colour is the sky on a clear day?", "answer": "blue"},
-    {"question": "What colour is fresh grass?", "answer": "green"},
-    {"question": "What colour is a ripe banana?", "answer": "yellow"},
-)
+from vlrft.grading.metrics import accuracy
+from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
+
+QUESTION = "What colour is the square?"
+COLOURS = ("blue", "green", "yellow")
+SIDE = 56  # pixels
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The keys that a config may set: `task: {name: ./my_task.py, options: {hint: …}}`."""
 
-    hint: str = "Answer with one word in <answer>…</answer>."
+    hint: str = "Answer with one word, in this form: <answer>word</answer>"
+    """The form that the rewards `choice` and `format` read: a model that is not asked for it earns nothing."""
 
 
 def load(split: str, options: Any) -> list[Sample]:
-    """The samples of a split. Rows may come from anywhere; `vlrft.data` reads tables and images."""
+    """The samples of a split. Pictures may come from anywhere: `Image.open(path).convert("RGB")` reads one of a file."""
 
-    def sample(number: int, row: Mapping[str, str]) -> Sample:
-        text = f"{row['question']} {options.hint}"
-        # With an image: content=(IMAGE, text) here, and images=(image,) below.
-        ask = Message(role="user", content=(text,))
-        return Sample(id=f"{split}/{number}", messages=(ask,), answer=row["answer"])
+    def sample(number: int, colour: str) -> Sample:
+        picture = Image.new("RGB", (SIDE, SIDE), colour)
+        ask = Message(role="user", content=(IMAGE, f"{QUESTION} {options.hint}"))
+        return Sample(id=f"{split}/{number}", messages=(ask,), images=(picture,), answer=colour)
 
-    return [sample(number, row) for number, row in enumerate(ROWS)]
+    return [sample(number, colour) for number, colour in enumerate(COLOURS)]
 
 
 def gold(sample: Sample) -> str:
@@ -60,7 +60,7 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
 
 task = Task(
     name="my_task",
-    doc="Three questions about colours.",
+    doc="The colour of a square.",
     options=Options,
     splits=("train", "test"),
     load=load,
