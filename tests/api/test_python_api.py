@@ -152,7 +152,7 @@ def test_an_evaluation_of_a_run_and_of_a_loaded_policy_are_the_same(
     options = {"options.subtasks": ["count"], "rollout.max_tokens": 4}
     loaded = vlrft.evaluate(policy, "digits", limit=2, overrides=options)
     assert "2 of 2 answers" in capsys.readouterr().err
-    of_run = vlrft.evaluate(result, "digits", limit=2, overrides=options, progress=False)
+    of_run = vlrft.evaluate(result.folder, "digits", limit=2, overrides=options, progress=False)
     of_config = vlrft.evaluate(policy, load_config(result.folder / "config.yaml"), limit=2)
     assert [r.output for r in loaded.records] == [r.output for r in of_run.records]
     assert [r.output for r in loaded.records] == [r.output for r in of_config.records]

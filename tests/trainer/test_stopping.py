@@ -41,11 +41,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     return load_config(path)
 
 
-@pytest.fixture(scope="module")
-def whole(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(config, out=tmp_path_factory.mktemp("whole") / "run").folder
-
-
 class Recorder(Callback):
     """Keeps what it is called with; `act` is done at its step."""
 
@@ -70,6 +65,20 @@ class Recorder(Callback):
 
     def on_end(self, result: RunResult) -> None:
         self.result = result
+
+
+@pytest.fixture(scope="module")
+def observed(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+    """A callback that has seen a whole run."""
+    recorder = Recorder()
+    train(config, out=tmp_path_factory.mktemp("whole") / "run", callbacks=[recorder])
+    return recorder
+
+
+@pytest.fixture(scope="module")
+def whole(observed: Recorder) -> Path:
+    assert observed.result is not None
+    return observed.result.folder
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -119,10 +128,10 @@ def test_a_second_signal_stops_at_once_and_names_the_last_checkpoint(
         train(config, out=tmp_path / "early", callbacks=[Recorder(twice, at=1)])
 
 
-def test_callbacks_see_every_event_and_the_result(config: Config, tmp_path: Path) -> None:
-    recorder = Recorder()
-    result = train(config, out=tmp_path / "run", callbacks=[recorder])
-    assert recorder.events == [
+def test_callbacks_see_every_event_and_the_result(observed: Recorder, whole: Path) -> None:
+    result = observed.result
+    assert result is not None
+    assert observed.events == [
         ("evaluation", 0),
         ("step", 1),
         ("step", 2),
@@ -133,8 +142,7 @@ def test_callbacks_see_every_event_and_the_result(config: Config, tmp_path: Path
         ("evaluation", 4),
         ("checkpoint", 4),
     ]
-    assert recorder.result == result
-    assert result.checkpoint == tmp_path / "run" / "checkpoints" / "step_4"
+    assert result.checkpoint == whole / "checkpoints" / "step_4"
     assert [row["step"] for row in result.history] == [1, 2, 3, 4]
     assert result.metrics == {"count": result.evaluations[-1]["scores"]["count"]["score"]}
     assert (result.steps, result.stopped) == (4, None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vlrft.api.configs import override_texts
+from vlrft.api.generate import find_model
 from vlrft.api.quiet import quiet_transformers
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import eval_config
@@ -71,7 +72,7 @@ def evaluate(
         print(evaluation.scores["classify"])         # 83/100  83.00 [74.45, 89.11]
         evaluation.records[0].output
 
-    `model`: a folder, a hub id, the result of a run (its newest checkpoint), or what `vlrft.load_policy` returned.
+    `model`: a folder, a hub id, a run's folder or its result (the newest checkpoint), or what `vlrft.load_policy` returned.
     `task`: its name, `package.module:task` or `./file.py:task`; or a Config, whose sections task, rollout and eval are used.
     `split`, `limit`: another split, and its first samples only. `overrides`: `{"options.k": 4, "eval.answers": 8}`, with a
     task's name. `progress`: print the number of answers on stderr.
@@ -79,11 +80,9 @@ def evaluate(
     Raises ConfigError for wrong arguments and for a model that cannot be loaded, DataError for data that cannot be used.
     """
     policy = None
-    if isinstance(model, RunResult):
-        if model.checkpoint is None:
-            raise ConfigError([f"model: the run in {model.folder} has no checkpoint"])
-        model = model.checkpoint
-    elif not isinstance(model, str | Path):
+    if isinstance(model, str | Path | RunResult):
+        model = find_model(model)
+    else:
         policy, model = model, "given"
     if isinstance(task, Config):
         if overrides:

@@ -26,7 +26,9 @@ def add_evaluation(add: AddCommand) -> None:
         "eval.answers=8, eval.temperature=0.6, policy.dtype=float32",
     )
     evaluate.add_argument(
-        "--model", required=True, help="a model on the Hugging Face hub, or a folder with one"
+        "--model",
+        required=True,
+        help="a model on the Hugging Face hub, a folder with one, or a run's folder (its newest checkpoint)",
     )
     source = evaluate.add_mutually_exclusive_group(required=True)
     source.add_argument("--task", help=TASK)

@@ -13,6 +13,7 @@ from vlrft.api.evaluate import (
     settings_of_config,
     settings_of_task,
 )
+from vlrft.api.generate import find_model
 from vlrft.api.quiet import quiet_transformers
 from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file
@@ -79,11 +80,12 @@ def settings(args: argparse.Namespace) -> EvaluationSettings:
     """The settings of a task by name or of a config; options of the command line take precedence. Raises ConfigError, also
     for an override that no evaluation reads."""
     refuse_unread(args.overrides, from_config=args.config is not None)
+    model = find_model(args.model)
     if args.task is not None:
-        chosen = settings_of_task(args.task, args.model, args.overrides)
+        chosen = settings_of_task(args.task, model, args.overrides)
     else:
         config = load_config(args.config, args.overrides, to_train=False)
-        chosen = settings_of_config(config, args.model)
+        chosen = settings_of_config(config, model)
     return chosen.choose(args.split, args.limit)
 
 
