@@ -44,6 +44,10 @@ def locate(source: Source, split: str, name: str, text_set: TextSet, *, alone: b
             return Place(source=source, table=table, by_hash=len(text_set.splits) != 1)
         if alone and published in splits:
             return Place(source=source, table=published, by_hash=not text_set.splits)
+    saved = {n.removesuffix("/state.json") for n in source.names() if n.endswith("/state.json")}
+    for alias in _in_suite(aliases, saved):
+        if alias in saved:
+            return Place(source=source, table=alias, by_hash=len(text_set.splits) != 1)
     folders = {PurePosixPath(n).parts[0] for n in source.names() if "/" in n}
     for folder in dict.fromkeys((*aliases, PurePosixPath(repository).name)):
         if f"{folder}/{SAVED}" in source.names():  # a split that save_to_disk wrote
