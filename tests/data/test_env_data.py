@@ -10,6 +10,7 @@ import pytest
 from tests.rollout.test_play import TASK, Count
 from vlrft.cli.commands.data import sample_check
 from vlrft.data import Dataset, Row, RowSamples
+from vlrft.rollout.bad_rows import check_gold_answers
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Sample, Task
 
@@ -40,11 +41,11 @@ def test_gold_answers_that_need_an_episode_to_be_graded_do_not_stop_a_run() -> N
 
     samples = RowSamples([ROW], make_sample, Options())
     played = LoadedTask(task=replace(task(["1"]), env=env), samples=samples, rewards=())
-    played.refuse_unreadable_gold_answers()
+    check_gold_answers(played)
     assert not started
     without_environment = replace(played, task=replace(played.task, graders={"strict": ("count",)}))
     with pytest.raises(DataError, match="1 of 1 gold answers cannot be read"):
-        without_environment.refuse_unreadable_gold_answers()
+        check_gold_answers(without_environment)
 
 
 @pytest.mark.parametrize(

@@ -326,7 +326,7 @@ def test_training_names_the_sample_whose_data_are_bad(capsys: pytest.CaptureFixt
         "stages: [{algorithm: gpg, steps: 1, prompts_per_step: 2}]\n"
     )
     assert main(["train", "c.yaml"]) == 1
-    message = "vlrft: sample row1: 'p.bmp' cannot be read (RuntimeError: the disk is gone)"
+    message = "the first is row1 (image missing or unreadable: 'p.bmp' cannot be read (RuntimeError: the disk"
     assert message in capsys.readouterr().err
 
 

@@ -14,6 +14,7 @@ from vlrft.cli.main import main
 from vlrft.config.load import task_config
 from vlrft.data import Defect, Row, prepare
 from vlrft.data.claim import lock_folder
+from vlrft.rollout.bad_rows import check_gold_answers
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError
 from vlrft.testing.small_policies import noise_image
@@ -391,11 +392,11 @@ def test_unreadable_gold_answers_are_reported_before_a_run(tmp_path: Path) -> No
     with pytest.raises(
         DataError, match=r"signs: 1 of 6 gold answers cannot be read.*test/3.*prepare"
     ):
-        loaded.refuse_unreadable_gold_answers()
+        check_gold_answers(loaded)
     command = ["eval", "--model", "none/such", "--task", TASK, "options.data=raw"]
     assert main(command) == 1
     write_raw(tmp_path / "good")
-    load_task(task_config(TASK, ["options.data=good"]), "test").refuse_unreadable_gold_answers()
+    check_gold_answers(load_task(task_config(TASK, ["options.data=good"]), "test"))
 
 
 def test_show_prints_counts_and_samples_and_draws_a_sheet(
@@ -447,4 +448,4 @@ def test_a_question_with_the_mark_of_an_image_is_a_defect(
     )
     raw = load_task(task_config(TASK, ["options.data=raw"]), "test")
     with pytest.raises(DataError, match="test/3: 2 places of images"):
-        raw.refuse_unreadable_gold_answers()
+        check_gold_answers(raw)

@@ -115,14 +115,13 @@ def answer_split(
     from vlrft.evaluation.rollouts import play_evaluation
     from vlrft.policy.adapters import exact_policy
     from vlrft.policy.load import load_policy
+    from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
     from vlrft.rollout.engines import build_rollout_engine
-    from vlrft.rollout.long_prompts import refuse_long_prompts
 
     rollout, decoding = settings.rollout, settings.decoding
     loaded = load_task(settings.task, decoding.split)
-    loaded.refuse_unreadable_gold_answers()
-    samples = loaded.head(decoding.limit)
-    if not len(samples):
+    loaded = check_pictures(check_gold_answers(loaded))
+    if not len(loaded.head(decoding.limit)):
         raise NoRowsError(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
@@ -135,7 +134,8 @@ def answer_split(
     loaded.refuse_other_resize(chat.resize)
     if warning := loaded.box_warning(policy.box_unit):
         say(f"vlrft: {warning}")
-    refuse_long_prompts(loaded, chat, rollout.max_prompt_tokens, decoding.limit)
+    loaded = check_prompts(loaded, chat, rollout.max_prompt_tokens, decoding.limit)
+    samples = loaded.head(decoding.limit)
     engine = build_rollout_engine(rollout, policy)
     engine.load_weights(policy.weights(), 0)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import Any, Literal, Protocol, overload, runtime_checkable
 
 from vlrft.data.layouts import Layouts, describe_files
 from vlrft.data.pictures import open_picture
@@ -17,6 +17,8 @@ from vlrft.data.source import Hub, Source, notes_of, open_source
 from vlrft.schema import IMAGE, DataError, Sample
 from vlrft.schema.errors import MissingSplit, NoRowsError, VlrftError
 from vlrft.schema.short_message import short_message
+
+OnBad = Literal["error", "skip"]
 
 
 @runtime_checkable
@@ -44,9 +46,10 @@ class Dataset:
     describe: Callable[[Source, str, Any], Sequence[str]] | None = None
     """Lines on what is taken from the raw data of a split, and why, for `vlrft data show`."""
 
-    def __call__(self, split: str, options: DataOptions) -> RowSamples:
-        """The split's samples. Raises DataError for rows that cannot be used, except those that the dataset's own rules
-        leave out, which are counted on stderr; `vlrft data prepare` lists all defects and leaves them out for good."""
+    def __call__(self, split: str, options: DataOptions, *, on_bad: OnBad = "error") -> RowSamples:
+        """The split's samples. Raises DataError for rows that cannot be used, unless `on_bad` is skip: then the samples list
+        them as `left_out`. Rows that the dataset's own rules leave out are counted on stderr; `vlrft data prepare` lists all
+        defects and leaves them out for good."""
         source = self.source(split, options)
         rows: list[Row] = []
         defects: list[Defect] = []
@@ -62,11 +65,12 @@ class Dataset:
                 left_out[item.reason] += 1
             else:
                 defects.append(item)
-        if defects:
+        if defects and (on_bad == "error" or not rows):
             total = len(rows) + len(defects) + left_out.total()
             raise DataError(
                 f"{source.label}: {len(defects)} of {total} rows of the {split} split cannot be used, "
-                f"the first is {defects[0]}; vlrft data prepare lists them and leaves them out",
+                f"the first is {defects[0]}; vlrft data prepare lists them and leaves them out"
+                + ("; task.on_bad=skip trains without them" if rows else ""),
                 defects=[str(defect) for defect in defects],
             )
         if not rows and PreparedFolder.at(source) is None:
@@ -75,7 +79,14 @@ class Dataset:
             )
         for reason, count in left_out.items():
             print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
-        return RowSamples(rows, self.sample, options, tuple(dict.fromkeys(notes_of(source))))
+        return RowSamples(
+            rows,
+            self.sample,
+            options,
+            tuple(dict.fromkeys(notes_of(source))),
+            left_out=defects,
+            prepared=PreparedFolder.at(source) is not None,
+        )
 
     def source(self, split: str, options: Any) -> Source:
         sources = self.places(options)
@@ -160,9 +171,14 @@ class RowSamples(Sequence[Sample]):
         make: Callable[[Row, Any], Sample],
         options: Any,
         notes: Sequence[str] = (),
+        *,
+        left_out: Sequence[Defect] = (),
+        prepared: bool = False,
     ) -> None:
-        """`notes`: lines on what was chosen or guessed when the rows were read."""
+        """`notes`: lines on what was chosen or guessed when the rows were read. `left_out`: rows that cannot be used.
+        `prepared`: the rows, their pictures among them, were checked by `vlrft data prepare`."""
         self.rows, self.make, self.options, self.notes = rows, make, options, notes
+        self.left_out, self.prepared = left_out, prepared
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -173,17 +189,33 @@ class RowSamples(Sequence[Sample]):
     def __getitem__(self, index: slice) -> RowSamples: ...
     def __getitem__(self, index: int | slice) -> Sample | RowSamples:
         if isinstance(index, slice):
-            return RowSamples(self.rows[index], self.make, self.options, self.notes)
+            return self._with_rows(self.rows[index], self.left_out)
         row = self.rows[index]
         images = tuple(open_picture(p, f"sample {row.id}: ") for p in row.pictures)
-        return replace(self._make(row), images=images)
+        return replace(self.make_sample(row), images=images)
+
+    def without(self, defects: Mapping[int, Defect]) -> RowSamples:
+        """The samples without those of these indices, whose defects join the rows left out."""
+        rows = [row for k, row in enumerate(self.rows) if k not in defects]
+        return self._with_rows(rows, [*self.left_out, *defects.values()])
+
+    def _with_rows(self, rows: Sequence[Row], left_out: Sequence[Defect]) -> RowSamples:
+        return RowSamples(
+            rows,
+            self.make,
+            self.options,
+            self.notes,
+            left_out=left_out,
+            prepared=self.prepared,
+        )
 
     def without_images(self) -> Iterator[Sample]:
         """The samples as graders need them: no image is opened, so that none has to be present."""
         for row in self.rows:
-            yield self._make(row)
+            yield self.make_sample(row)
 
-    def _make(self, row: Row) -> Sample:
+    def make_sample(self, row: Row) -> Sample:
+        """The sample of a row, without its images. Raises DataError."""
         try:
             sample = self.make(row, self.options)
         except VlrftError:

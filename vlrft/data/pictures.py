@@ -12,7 +12,7 @@ from vlrft.data.split_rows import short_name
 from vlrft.data.tables import read_limited
 from vlrft.schema import DataError
 from vlrft.schema.short_message import short_message
-from vlrft.vision.images import open_image
+from vlrft.vision.images import open_image, open_size
 from vlrft.vision.limits import MAX_BYTES
 from vlrft.vision.qwen_messages import resize_image
 
@@ -49,18 +49,27 @@ def parse_picture(cell: object, source: Source, name: str) -> Picture:
     raise DataError(f"{name}: no image (found {type(cell).__name__})")
 
 
+def measure_picture(picture: Picture) -> tuple[int, int]:
+    """Width and height of the upright picture, from its header. Raises DataError as `open_picture`, but not for damage after
+    the header."""
+    return open_size(_read(picture, ""), picture.name)
+
+
 def open_picture(picture: Picture, where: str = "") -> PilImage:
     """The picture, decoded, as `vlrft.vision.open_image` gives it. Raises DataError, with `where` in front, for whatever is
     wrong with it: `picture.read` may be a pack's own."""
+    return open_image(_read(picture, where), f"{where}{picture.name}")
+
+
+def _read(picture: Picture, where: str) -> bytes:
     try:
-        content = picture.read()
+        return picture.read()
     except DataError as e:
         raise DataError(f"{where}{e}") from e
     except Exception as e:
         raise DataError(
             f"{where}{short_name(picture.name)} cannot be read ({short_message(e)})"
         ) from e
-    return open_image(content, f"{where}{picture.name}")
 
 
 def resize_picture(picture: Picture, sizes: Mapping[str, int], name: str) -> Picture:

@@ -9,14 +9,15 @@ from itertools import islice
 
 from vlrft.config import EnvConfig, RewardConfig, TaskConfig
 from vlrft.config.configured import configured_task
-from vlrft.data import LazySamples, RowSamples
+from vlrft.data import Dataset, LazySamples, RowSamples
+from vlrft.data.dataset import OnBad
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_reward, reward_reference, reward_title
 from vlrft.rollout.gold import gold_turns, walk
-from vlrft.schema import DataError, Record, RecordCompleter, Resize, Sample, Task
+from vlrft.schema import Record, RecordCompleter, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError, NoRowsError
-from vlrft.scoring.graders import STRICT, Graders
+from vlrft.scoring.graders import Graders
 from vlrft.scoring.weighted import TIME_LIMIT, WeightedReward
 from vlrft.vision.boxes import is_boxes
 from vlrft.workers.memory import default_limit
@@ -39,6 +40,7 @@ class LoadedTask:
     complete: RecordCompleter | None = None
     box_unit: str | None = None  # of the boxes that it asks for: the value of its option `boxes`
     env: EnvConfig = field(default_factory=EnvConfig)
+    on_bad: OnBad = "error"  # rows that cannot be used
     reference: str = ""  # the name or path by which worker processes load the task
     hosts: EnvRegistry = field(default_factory=EnvRegistry)  # of the run
 
@@ -101,24 +103,6 @@ class LoadedTask:
             f"them as options.boxes={unit} does, unless they were trained otherwise"
         )
 
-    def refuse_unreadable_gold_answers(self) -> None:
-        """Raises DataError for gold answers that the strict grader cannot read, before a run spends time on them. Checks
-        all samples of a task that reads prepared rows, and none of other tasks."""
-        if not isinstance(self.samples, RowSamples):
-            return
-        mistakes: list[str] = []
-        zero_scores = dict.fromkeys(self.task.env_scores, 0.0)
-        for sample in self.samples.without_images():
-            try:
-                self.graders.grade(STRICT, "", sample, zero_scores)
-            except DataError as e:
-                mistakes.append(str(e))
-        if mistakes:
-            raise DataError(
-                f"task {self.task.name}: {len(mistakes)} of {len(self.samples)} gold answers cannot be read, the first: "
-                f"{mistakes[0]}; vlrft data prepare lists them and leaves them out"
-            )
-
     def text(self, samples: int = CORPUS_SAMPLES) -> Iterator[str]:
         """Texts of the first samples and of their gold answers, from which the tokenizer of a new policy is built. In an
         environment: the observations and turns of a few gold answers."""
@@ -140,7 +124,10 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
             [f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
         )
     with attributed(f"task {task.name}: its `load` of the {split} split"):
-        samples = task.load(split, options)
+        if isinstance(task.load, Dataset):
+            samples: Sequence[Sample] = task.load(split, options, on_bad=config.on_bad)
+        else:
+            samples = task.load(split, options)
         count = len(samples)
     if not count:
         raise NoRowsError(f"task {task.name}: the {split} split has no samples; check task.options")
@@ -153,6 +140,7 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         complete=task.complete(options) if task.complete is not None else None,
         box_unit=getattr(options, "boxes", None),
         env=config.env,
+        on_bad=config.on_bad,
         reference=config.name,
     )
 

@@ -14,13 +14,18 @@ from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import find_engine
 from vlrft.envs import EnvRegistry
+from vlrft.policy.chat import Chat
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.reporting.files import read_log
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST, METRICS
 from vlrft.reporting.run_log import RunLog
+from vlrft.rollout.bad_rows import (
+    check_gold_answers,
+    check_pictures,
+    check_prompts,
+)
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
-from vlrft.rollout.long_prompts import refuse_long_prompts
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.errors import ConfigError, MissingSplit
@@ -30,6 +35,7 @@ from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
+from vlrft.trainer.left_out import list_left_out
 from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
@@ -64,13 +70,9 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     hosts = EnvRegistry()
     settings = [replace(s, loaded=replace(s.loaded, hosts=hosts)) for s in resolve_stages(config)]
     eval_task, notes = load_evaluation(config, hosts)
-    named = {f"stage {s.name}": s.loaded for s in settings}
+    settings = [replace(s, loaded=check_pictures(check_gold_answers(s.loaded))) for s in settings]
     if eval_task is not None:
-        named["the evaluation"] = eval_task
-    tasks = tuple(named.values())
-    for loaded in tasks:
-        loaded.refuse_unreadable_gold_answers()
-    compare_tasks(ranks, named)
+        eval_task = check_pictures(check_gold_answers(eval_task))
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
     torch.manual_seed(config.seed)
@@ -84,16 +86,18 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         engine.check(stage.config.update, policy)
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
-    for loaded in tasks:
-        loaded.refuse_other_resize(policy.chat.resize)
-    compare_weights(ranks, policy.model.named_parameters())
-    for stage in settings:
-        if stage.algorithm.answers == "sampled":
-            limit = stage.config.rollout.max_prompt_tokens
-            refuse_long_prompts(stage.loaded, policy.chat, limit)
+    settings = [without_long_prompts(stage, policy.chat) for stage in settings]
     if eval_task is not None:
         limit = config.rollout.max_prompt_tokens
-        refuse_long_prompts(eval_task, policy.chat, limit, config.eval.limit)
+        eval_task = check_prompts(eval_task, policy.chat, limit, config.eval.limit)
+    named = {f"stage {s.name}": s.loaded for s in settings}
+    if eval_task is not None:
+        named["the evaluation"] = eval_task
+    tasks = tuple(named.values())
+    for loaded in tasks:
+        loaded.refuse_other_resize(policy.chat.resize)
+    compare_tasks(ranks, named)
+    compare_weights(ranks, policy.model.named_parameters())
     rollout = build_rollout_engine(config.rollout, policy)
     ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(
@@ -107,7 +111,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         data=data_hashes(settings, eval_task, config.eval.split),
         ranks=ranks,
     )
-    for line in [*notes, *advice(settings)]:
+    for line in [*notes, *advice(settings), *list_left_out(named, folder.path, ranks)]:
         log.message(line)
     if config.policy.model is not None:
         warnings = (loaded.box_warning(policy.box_unit) for loaded in tasks)
@@ -153,6 +157,14 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         compare_weights(ranks, policy.model.named_parameters())
     rollout.load_weights(policy.weights(), run.step)
     return run
+
+
+def without_long_prompts(stage: StageSettings, chat: Chat) -> StageSettings:
+    """The stage without rows whose prompts sampling would refuse; answers that are given have no such limit."""
+    if stage.algorithm.answers != "sampled":
+        return stage
+    limit = stage.config.rollout.max_prompt_tokens
+    return replace(stage, loaded=check_prompts(stage.loaded, chat, limit))
 
 
 def load_evaluation(config: Config, hosts: EnvRegistry) -> tuple[LoadedTask | None, list[str]]:

@@ -21,6 +21,7 @@ ROLLOUTS = "rollouts.jsonl"
 EVALS = "evals.jsonl"
 VALUES = "values.jsonl"
 SUMMARY = "summary.json"
+LEFT_OUT = "left_out.jsonl"
 REPORT = "report.html"
 PROFILE = "profile.md"
 IMAGES = "images"
@@ -36,7 +37,7 @@ LOGS: Mapping[str, Mapping[str, type]] = {
 """Logs with one JSON object a line, and keys that each of their objects has."""
 STEP = re.compile(r"step_(\d+)")
 """The folder of a checkpoint."""
-NAMES = (MARK, LOCK, CONFIG, *LOGS, SUMMARY, REPORT, PROFILE)
+NAMES = (MARK, LOCK, CONFIG, *LOGS, SUMMARY, LEFT_OUT, REPORT, PROFILE)
 FORMER_DRAFTS = tuple(f".{name}" for name in NAMES)  # of versions before DRAFT
 FILES = re.compile(
     "|".join(

@@ -1,0 +1,145 @@
+"""Rows that a run cannot use are found before the first step: prompts that sampling would refuse, pictures that are missing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tests.conftest import Tiny
+from tests.rollout.test_play import TASK
+from vlrft.data import LazySamples, Row, RowSamples
+from vlrft.data.row import Picture
+from vlrft.policy.chat import Chat
+from vlrft.rollout.bad_rows import check_pictures, check_prompts
+from vlrft.rollout.task import LoadedTask
+from vlrft.schema import IMAGE, DataError, Message, Sample
+from vlrft.testing.small_policies import noise_image, sample
+
+
+@dataclass(frozen=True)
+class Options:
+    data: str | None = None
+
+
+def make_sample(row: Row, options: Options) -> Sample:
+    asked = Message(role="user", content=(IMAGE, row.question))
+    return Sample(id=row.id, messages=(asked,))
+
+
+def png(width: int, height: int) -> Callable[[], bytes]:
+    def encode() -> bytes:
+        content = io.BytesIO()
+        noise_image(width, height).save(content, "PNG")
+        return content.getvalue()
+
+    return encode
+
+
+SMALL = png(56, 56)
+
+
+def fail() -> bytes:
+    raise AssertionError("no image may be opened")
+
+
+def loaded(*questions: str, read: Callable[[], bytes] = SMALL, **settings: Any) -> LoadedTask:
+    picture = Picture(name="a.png", read=read)
+    rows = [
+        Row(id=f"train/{k}", question=question, answer="", pictures=(picture,))
+        for k, question in enumerate(questions)
+    ]
+    samples = RowSamples(rows, make_sample, Options())
+    return LoadedTask(task=replace(TASK, env=None), samples=samples, rewards=(), **settings)
+
+
+def test_a_prompt_whose_text_is_too_long_is_refused_by_name(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    task = loaded("How many?", "7" * 300, "8" * 400, read=png(28, 28))
+    with pytest.raises(
+        DataError, match=r"2 prompts are longer than .*=300: the first is train/1 with 3\d\d tokens"
+    ) as caught:
+        check_prompts(task, chat, 300)
+    assert len(caught.value.defects) == 2
+    with pytest.raises(DataError, match=r"1 prompt is longer than .* train/2"):
+        check_prompts(task, chat, 400)
+    assert check_prompts(task, chat, 450) is task
+    assert check_prompts(task, chat, 300, count=1) is task
+
+
+def test_the_tokens_of_images_follow_from_the_sizes_in_their_headers(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    task = loaded("How many?", read=png(280, 140))
+    first = task.samples[0]
+    length = len(chat.render(first.messages, first.images).ids)
+    assert check_prompts(task, chat, length) is task
+    with pytest.raises(DataError, match=rf"train/0 with {length} tokens \(50 of images\)"):
+        check_prompts(task, chat, length - 1)
+
+
+def test_no_picture_is_opened_where_the_largest_would_fit(tiny: Tiny) -> None:
+    task = loaded("How many?", "7" * 300, read=fail)
+    assert check_prompts(task, tiny("qwen2_vl").chat, 5000) is task
+
+
+def test_rows_that_cannot_be_used_are_left_out_where_they_are_to_be_skipped(
+    tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = loaded("How many?", "7" * 300, "Which?", "8" * 400, on_bad="skip")
+    kept = check_prompts(task, tiny("qwen2_vl").chat, 300, count=1)
+    assert [s.id for s in kept.samples] == ["train/0", "train/2"]
+    assert isinstance(kept.samples, RowSamples)
+    assert [(d.id, d.reason) for d in kept.samples.left_out] == [
+        ("train/1", "prompt too long"),
+        ("train/3", "prompt too long"),
+    ]
+    assert "2 rows left out (task.on_bad=skip): 2 prompt too long" in capsys.readouterr().err
+    with pytest.raises(DataError, match="no other row is there"):
+        check_prompts(task, tiny("qwen2_vl").chat, 3)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n no picture"])
+def test_pictures_that_cannot_be_read_are_found_by_their_headers(content: bytes) -> None:
+    task = loaded("How many?", read=lambda: content)
+    with pytest.raises(
+        DataError, match=r"1 of 1 rows have a picture that cannot be read, .*train/0"
+    ):
+        check_pictures(task)
+    rows = [*task.samples.rows, *loaded("Which?").samples.rows]  # type: ignore[attr-defined]
+    two = replace(task, samples=RowSamples(rows, make_sample, Options()), on_bad="skip")
+    assert len(check_pictures(two).samples) == 1
+    checked = RowSamples(rows, make_sample, Options(), prepared=True)
+    assert check_pictures(replace(task, samples=checked)).samples is checked
+
+
+def test_few_texts_become_ids(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    count = Chat.count_text_tokens
+
+    def counting(self: Chat, messages: tuple[Message, ...], *, name: str = "") -> int:
+        counted.append(name)
+        return count(self, messages, name=name)
+
+    monkeypatch.setattr(Chat, "count_text_tokens", counting)
+    check_prompts(loaded("7" * 100, "é" * 900, "8" * 1000), tiny("qwen2").chat, 2000)
+    assert counted == ["train/1"]
+
+
+def test_other_tasks_are_not_looked_at(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, task = tiny("qwen2").chat, loaded("7" * 300)
+    made = LazySamples(lambda k: sample("7" * 300), range(3))
+    counted: list[str] = []
+
+    def counting(self: Chat, messages: Sequence[Message], name: str = "") -> int:
+        counted.append(name)
+        return 11
+
+    monkeypatch.setattr(Chat, "count_text_tokens", counting)
+    check_prompts(replace(task, samples=made), chat, 10)
+    check_prompts(replace(task, task=TASK), chat, 10)
+    assert counted == []
+    with pytest.raises(DataError, match="with 11 tokens"):
+        check_prompts(task, chat, 10)
