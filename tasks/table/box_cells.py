@@ -148,7 +148,7 @@ def picture_size(entry: Entry) -> tuple[int, int]:
 
 def stated_corners(entries: Sequence[Entry]) -> BoxCorners | None:
     """How the boxes are written where the keys of all of them say so; None where they do not, or differ."""
-    stated = {cell.corners for entry in entries for cell in _cells(entry)}
+    stated: set[BoxCorners | None] = {cell.corners for entry in entries for cell in _cells(entry)}
     return stated.pop() if len(stated) == 1 else None
 
 

@@ -47,7 +47,7 @@ def sample(row: Row, options: Options) -> Sample:
         ) from None
     if marks and MARK not in text:
         text = marks + text
-    turns = (*context, ("user", text))
+    turns: list[tuple[Any, str]] = [*context, ("user", text)]
     return Sample(
         id=row.id,
         messages=tuple(Message(role=role, content=split_at_images(t)) for role, t in turns),

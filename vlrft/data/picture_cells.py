@@ -60,7 +60,7 @@ class PictureFinder:
         that is not there is missed when the picture is read."""
         if isinstance(cell, str) and cell.startswith(DATA_URL):
             return parse_picture(_decode(cell.partition(",")[2], name), self.source, name)
-        if is_image_part(cell):
+        if isinstance(cell, Mapping) and is_image_part(cell):
             image = read_image_part(cell, name)
             return resize_picture(self.find(image.value, name), image.sizes, name)
         if not isinstance(cell, str) or not cell:

@@ -139,7 +139,8 @@ def read_saved(folder: Path, name: str) -> Iterator[Cells | UnreadableRows]:
     import datasets
 
     try:
-        table = datasets.load_from_disk(str(folder)).data.table
+        saved: Any = datasets.load_from_disk(str(folder))
+        table = saved.data.table
     except Exception as e:  # FileNotFoundError, ArrowInvalid, KeyError of a damaged state.json, …
         raise DataError(f"{name}: not a dataset that save_to_disk wrote ({first_line(e)})") from e
     yield from read_batches(table, name)

@@ -138,7 +138,8 @@ def resize_image(
             f"{where}: resizing it needs qwen-vl-utils and torchvision: pip install {missing.replace('_', '-')}"
         ) from e
     try:
-        resized: PilImage = fetch_image({"image": image, **sizes}, image_patch_size=patch)
+        part: dict[str, Any] = {"image": image, **sizes}
+        resized: PilImage = fetch_image(part, image_patch_size=patch)
     except (AssertionError, ValueError) as e:
         raise DataError(
             f"{where}: {image.width} x {image.height} pixels cannot be resized to {dict(sizes)} ({first_line(e)})"
