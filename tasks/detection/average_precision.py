@@ -137,7 +137,7 @@ class AveragePrecision:
         iou: float | None = None,
         category: str | None = None,
     ) -> float:
-        """The average precision with each answer counted `weights` times; 0 where no object is left."""
+        """The average precision with each answer counted `weights` times; that of all answers where these have no object."""
         key = weights.tobytes()
         if key not in self.resampled:
             self.resampled[key] = self._precisions(weights)
@@ -147,7 +147,7 @@ class AveragePrecision:
         if iou is not None:
             table = table[:, self.evaluation.params.iouThrs == iou]
         values = table[~np.isnan(table)]
-        return float(values.mean()) if values.size else 0.0
+        return float(values.mean()) if values.size else self.value(size, iou, category)
 
     def _precisions(self, weights: NDArray[np.int64]) -> NDArray[np.float64]:
         recalls = self.evaluation.params.recThrs

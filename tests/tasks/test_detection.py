@@ -133,6 +133,7 @@ def test_hand_computed_precisions() -> None:
     assert precision.resample(once, "all") == pytest.approx((3 * high + 7 * low) / 10)
     assert precision.resample(first, "all") == pytest.approx(1.0)  # the false box comes last
     assert precision.resample(np.array([0, 1]), "all", 0.5) == pytest.approx(1.0)
+    assert precision.resample(np.array([0, 0]), "all", 0.5) == pytest.approx(high)  # undefined
 
 
 def random_case(seed: int) -> list[Any]:
