@@ -47,6 +47,13 @@ def hangs(completion, sample):
         re.match(r"(a+)+$", "a" * 60 + "b")
     return float(read_answer(completion) == sample.answer)
 
+def unfair(completion, sample):
+    weight = 0.5 if int(sample.id.rpartition("/")[2]) % 4 == 0 else 1.0
+    return weight * float(read_answer(completion) == sample.answer)
+
+def short(completion, sample):
+    return max(0.0, 1.0 - len(completion) / 1000)
+
 def always(completion, sample):
     return 1.0
 
@@ -165,6 +172,25 @@ def test_a_trl_function_of_texts_gets_a_note_on_how_to_get_them(
     assert main(check(folder, f"{folder}/bad.py:texts")) == 1
     assert "use --completions text here" in capsys.readouterr().out
     assert main(check(folder, f"{folder}/bad.py:texts", "--completions", "text")) == 0
+
+
+def test_gold_completions_that_score_less_are_one_flaw_and_not_one_of_every_probe(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = f"{folder}/colours.py:task"
+    main(["check", "reward", f"{folder}/bad.py:unfair", "--task", task])
+    flaws = [line for line in capsys.readouterr().out.splitlines() if line.startswith("flaw: ")]
+    assert len(flaws) == 1
+    assert "the gold completion scores less than 1.00" in flaws[0]
+
+
+def test_a_reward_of_style_may_pay_for_wrong_answers_when_it_is_said_to_be_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = ["check", "reward", f"{folder}/bad.py:short", "--task", f"{folder}/colours.py:task"]
+    assert main(check) == 1
+    assert main([*check, "--kind", "style"]) == 0
+    assert "note: checked as a reward of style" in capsys.readouterr().out
 
 
 def test_json_contains_every_probe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

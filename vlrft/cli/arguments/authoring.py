@@ -74,6 +74,12 @@ def add_authoring(add: AddCommand) -> None:
     reward.add_argument("--task", required=True, help=TASK)
     reward.add_argument("--split", help="a split (default: the task's first)")
     reward.add_argument(
+        "--kind",
+        choices=["answer", "style"],
+        default="answer",
+        help="style: a reward of length, form or diversity, which may pay for wrong answers (default: answer)",
+    )
+    reward.add_argument(
         "--limit",
         type=number(int, COUNT),
         default=100,

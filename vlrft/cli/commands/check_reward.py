@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.predictions is not None:
         samples, outputs = match_outputs(args.predictions, loaded, samples)
     prober = Prober(reward, gold_completions(loaded, samples), args.time_limit)
-    verdict = Verdict(prober.run(outputs))
+    verdict = Verdict(prober.run(outputs), style=args.kind == "style")
     if args.json:
         about = {"task": loaded.task.name, "split": split}
         print(json.dumps({**about, **verdict.to_json()}, indent=1))

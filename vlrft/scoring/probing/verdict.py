@@ -36,9 +36,12 @@ class ProbeSummary:
 class Verdict:
     """Summaries of the probes, flaws and notes of one reward."""
 
-    def __init__(self, probed: ProbeResults) -> None:
+    def __init__(self, probed: ProbeResults, *, style: bool = False) -> None:
+        """`style`: the reward is of style, such as length or diversity, and not meant to tell right answers from wrong."""
         self.probed = probed
+        self.style = style
         self.gold_scores = probed.gold_scores
+        self.best = max(self.gold_scores.values(), default=0.0)
         scores = [r.score for r in probed.results if r.score is not None]
         self.low, self.high = min(scores, default=0.0), max(scores, default=0.0)
         self.distinct = len({round(s, 9) for s in scores})
@@ -114,9 +117,11 @@ class Verdict:
         )
 
     def _has_full_marks(self, result: ProbeResult) -> bool:
-        """Whether a completion scores at least as much as the gold completion, and the gold completion scores more than the lowest."""
+        """Whether a completion scores at least as much as the gold completion, and that one has the best score of all gold
+        completions, above the lowest. One that scores less is a flaw of its own, not one of every probe."""
         gold = self.gold_scores[result.number]
-        return result.score is not None and result.score >= gold - EQUAL and gold > self.low + EQUAL
+        earned = gold >= self.best - EQUAL and gold > self.low + EQUAL
+        return result.score is not None and result.score >= gold - EQUAL and earned
 
     def _row(self, name: str) -> ProbeSummary | None:
         return next((row for row in self.rows if row.probe == name), None)
@@ -134,9 +139,10 @@ class Verdict:
         if self.distinct == 1:
             yield f"it gives {self.low:.2f} to everything, including gold completions: nothing can be learned from it"
             return
-        yield from self._gold_flaws()
-        yield from self._undeserved_scores()
-        yield from self._hedging()
+        if not self.style:
+            yield from self._gold_flaws()
+            yield from self._undeserved_scores()
+            yield from self._hedging()
         for names, problem in (
             (probed.unstable, "the same completion does not always score the same"),
             (probed.position_dependent, "a completion's score depends on its place in the list"),
@@ -167,7 +173,7 @@ class Verdict:
 
     def _gold_flaws(self) -> Iterator[str]:
         """Gold completions that score less than others, and probes that score more."""
-        best = max(self.gold_scores.values())
+        best = self.best
         poor = [k for k, score in self.gold_scores.items() if score < best - EQUAL]
         if poor:
             first = next(r for r in self.probed.results if r.number == poor[0])
@@ -213,7 +219,9 @@ class Verdict:
                 "it was called with conversations, as TRL does; if it reads plain texts, use --completions text "
                 "here and completions: text in its section of a config"
             )
-        if self.form_only:
+        if self.style:
+            yield "checked as a reward of style: what it pays for wrong answers is no flaw; keep its weight small"
+        elif self.form_only:
             yield "any answer in the right form scores full marks: right for a reward of form only"
         if self.low < -EQUAL or self.high > 1 + EQUAL:
             yield (
@@ -221,7 +229,7 @@ class Verdict:
                 "rewards accordingly"
             )
         for row in self.rows:
-            if row.kind == "loose" and row.full > CHANCE and not self.form_only:
+            if row.kind == "loose" and row.full > CHANCE and not (self.form_only or self.style):
                 yield f"{row.probe} scores full marks on {row.full:.1%} of the samples"
             if row.none:
                 yield f"the reward returns None (does not apply) for {row.probe} on {row.none:.1%} of the samples"
