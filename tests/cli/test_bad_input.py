@@ -171,4 +171,4 @@ def test_bad_input_is_one_clear_line(name: str, capsys: pytest.CaptureFixture[st
 
 
 def test_good_input_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "c.yaml"]) == 0
+    assert main(["train", "c.yaml", "log.zero_reward_steps=0"]) == 0

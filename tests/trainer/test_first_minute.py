@@ -54,7 +54,9 @@ def test_a_run_starts_with_a_header_and_ends_with_code_3_where_nothing_earned_a_
     assert "1 step of 2 prompts x 2 completions, lr 1e-06; rewards: count 2, format 0.5" in text
     assert "no completion has earned a reward in 1 step: nothing can be learned so" in lines
     assert any(line.startswith("of the last step: unreadable") for line in lines)
-    assert lines[-1].startswith("vlrft: no completion earned a reward in any of the 1 steps")
+    assert lines[-1].startswith(
+        "vlrft: no completion earned a reward from the first step to the last"
+    )
     assert main(["train", str(tiny), "--out", "run", "--resume"]) == 3
     assert "run: the run is finished, 1 of 1 steps" in capsys.readouterr().err
 

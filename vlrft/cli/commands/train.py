@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"model:  {out / 'checkpoints' / 'last'}")
     if code:
         print(
-            f"vlrft: no completion earned a reward in any of the {result.steps} steps, so nothing was learned from rewards",
+            "vlrft: no completion earned a reward from the first step to the last, so nothing was learned from rewards (exit code 3)",
             file=sys.stderr,
         )
     return code
