@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -62,8 +63,6 @@ def parse_boxes(cell: Any) -> list[BoxCell]:
     """A list of at least one box. Raises ValueError."""
     value = untagged(cell)
     if isinstance(value, str):
-        import json
-
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):

@@ -12,7 +12,7 @@ from .entry import Entry
 from .kind import AnswerKind
 
 RESERVED = ("question", "choices", "classes", "unit")
-_PLACE = re.compile(r"\{\{|\}\}|\{([^{}\n]{1,100})\}")
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}\n]+)\}")
 _NAME = re.compile(r"\w[\w. -]*")
 
 
