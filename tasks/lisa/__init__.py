@@ -1,7 +1,8 @@
 """LISA's reasoning grounding: the box of what an instruction asks for (ReasonSeg, Visual-RFT's setting).
 
-Raw form: ReasonSeg's folders `train/`, `val/` and `test/` of pictures, each with a json of polygons
-(`shapes`: label, points) and instructions (`text`). The released training prompt has
+Raw forms: ReasonSeg's folders `train/`, `val/` and `test/` of pictures, each with a json of polygons
+(`shapes`: label, points) and instructions (`text`), and its copies on the hub with a mask a row (Ricky06662/ReasonSeg_val and
+ReasonSeg_test, given as options.data), where ignored regions are part of the target. The released training prompt has
 a user message only; the released evaluation adds a system prompt and a full stop.
 """
 

@@ -1,4 +1,4 @@
-"""Metrics of grounding: of boxes, and of masks where the records have polygons."""
+"""Metrics of grounding: of boxes, and of masks where the records have polygons or runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
         "Acc@0.5": share_above(records, grader, 0.5),
         "Acc@0.7": share_above(records, grader, 0.7),
     }
-    if grader != "strict" or not all("shapes" in r.info for r in records):
+    if grader != "strict" or not all({"shapes", "runs"} & set(r.info) for r in records):
         return result
     by_id: dict[str, list[Record]] = {}
     for record in records:

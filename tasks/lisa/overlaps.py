@@ -10,7 +10,7 @@ from vlrft.schema import Record, RecordCompleter, Sample
 from vlrft.vision.boxes import THOUSAND, Box, is_proper, rescale
 from vlrft.vision.masks import Mask, fill_box, overlap
 
-from .polygons import paint
+from .masked import target_mask
 from .rows import RECTANGLE, Options
 
 Overlap = tuple[int, int]  # pixels of the intersection and of the union
@@ -60,7 +60,7 @@ def _store(record: Record, pixels: Overlap) -> Record:
 
 
 def _target(record: Record) -> Mask:
-    return paint(record.info["shapes"], record.info["size"])
+    return target_mask(record.info)
 
 
 def _answer_box(record: Record) -> Box | None:

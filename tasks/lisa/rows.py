@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from vlrft.data import Defect, Picture, Row, Source, read_file, read_row
+from vlrft.data import Defect, Layout, Layouts, Picture, Row, Source, read_file, read_row
 from vlrft.schema import DataError
 from vlrft.schema.ranges import Positive
 from vlrft.vision.images import open_size
 from vlrft.vision.masks import bounding_box
 
+from .masked import holds, read_masked
 from .polygons import paint
 
 PICTURES = (".jpg", ".jpeg", ".png")
@@ -29,7 +30,8 @@ class Options:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     data: str | None = None
-    """ReasonSeg's folder or zip (`train/`, `val/`, `test/`: pictures and json); the hub does not have it."""
+    """ReasonSeg's folder or zip (`train/`, `val/`, `test/`: pictures and json); or a copy with masks (hub: Ricky06662/ReasonSeg_val
+    and ReasonSeg_test)."""
     prompt: Literal["clean", "released"] = "clean"
     """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
     box: Literal["target", "first_shape"] = "target"
@@ -57,13 +59,16 @@ class Options:
             )
 
 
-def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
+def _annotations(source: Source, split: str) -> list[str]:
+    names = source.names()
+    return [n for n in names if n.endswith(".json") and split in PurePosixPath(n).parts[:-1]]
+
+
+def read_polygons(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
     """One row for each instruction."""
     names = source.names()
     pictures = {n.rpartition(".")[0]: n for n in names if n.lower().endswith(PICTURES)}
-    annotations = [n for n in names if n.endswith(".json") and split in PurePosixPath(n).parts[:-1]]
-    if not annotations:
-        raise DataError(f"{source.label}: no folder {split}/ with json files of polygons")
+    annotations = _annotations(source, split)
     for name in annotations:
         where = f"{split}/{PurePosixPath(name).stem}"
         item = read_row(where, partial(_read_picture, source, pictures, name))
@@ -138,3 +143,19 @@ def _text(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:  # some of ReasonSeg's files are in it
         return content.decode("cp1252", errors="replace")
+
+
+read = Layouts(
+    (
+        Layout(
+            name="a copy with masks (hub: Ricky06662/ReasonSeg_val and _test)",
+            found=holds,
+            read=read_masked,
+        ),
+        Layout(
+            name="a folder SPLIT/ with json files of polygons next to pictures (ReasonSeg's zips)",
+            found=lambda source, split, options: bool(_annotations(source, split)),
+            read=read_polygons,
+        ),
+    )
+)

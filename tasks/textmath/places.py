@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from vlrft.data import Source, Subfolder, describe_files, has_tables, open_source
-from vlrft.data.repository import STATE as SAVED
 from vlrft.data.source import Folder, Hub
 from vlrft.data.split_rows import table_names
 from vlrft.schema.errors import MissingSplit
@@ -50,8 +49,6 @@ def locate(source: Source, split: str, name: str, text_set: TextSet, *, alone: b
             return Place(source=source, table=alias, by_hash=len(text_set.splits) != 1)
     folders = {PurePosixPath(n).parts[0] for n in source.names() if "/" in n}
     for folder in dict.fromkeys((*aliases, PurePosixPath(repository).name)):
-        if f"{folder}/{SAVED}" in source.names():  # a split that save_to_disk wrote
-            return Place(source=source, table=folder, by_hash=len(text_set.splits) != 1)
         if folder in folders:
             part = Subfolder(source, folder)
             if folder == name and has_tables(part, split):

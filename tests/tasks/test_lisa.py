@@ -174,7 +174,7 @@ def test_an_unusable_picture_is_reported_with_a_reason(data: Path, tmp_path: Pat
             "test/text": "incomplete row",
         }
     }
-    with pytest.raises(DataError, match="no folder train/ with json files"):
+    with pytest.raises(DataError, match="no train split; looked for"):
         load_samples("lisa", "train", tmp_path / "raw")
     with pytest.raises(DataError, match="is not on the hub"):
         find_task("lisa").load("train", validate({}))
