@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -111,7 +110,7 @@ def coop(source: Source, split: str) -> Items:
 
 
 def _coop_file(source: Source) -> str:
-    names = (n for n in source.names() if re.search(r"(^|/)split_zhou_\w+\.json$", n))
+    names = (n for n in source.names() if PurePosixPath(n).match("split_zhou_*.json"))
     return next(names, "")
 
 
