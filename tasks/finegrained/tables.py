@@ -27,7 +27,6 @@ from .options import Labelled, Options
 
 LABEL_COLUMNS = ("label", "solution", "class", "variant", "class_name")
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"}
-SPLIT_NAMES = {"train": ("train",), "test": ("test",)}
 
 
 def has_table(source: Source, split: str, options: Options) -> bool:
