@@ -10,10 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vlrft.schema import DataError, Sample
+from vlrft.schema.errors import MissingSplit
 
 from .families import FAMILIES
 from .options import Options
 
+DOWNLOADED = "json_2.1.1"
+SHOWN = 8  # entries of a folder in a message
 GAME_FILE = "game.tw-pddl"
 SOLVABLE = b'"solvable": true'
 HINT = "vlrft data prepare alfworld --count train=200,valid_seen=60,valid_unseen=60 --out DIR"
@@ -30,9 +33,7 @@ def load(split: str, options: Options) -> Sequence[Sample]:
     """The games of a split, in the order of their trials. Raises DataError if there are none."""
     if options.data is None:
         raise DataError(f"task alfworld: options.data is not set; generate games with `{HINT}`")
-    folder = Path(options.data).expanduser() / split
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; generate games with `{HINT}`")
+    folder = _split_folder(Path(options.data).expanduser(), split)
     info = {name: value for name, value in asdict(options).items() if name in EPISODE_OPTIONS}
     samples = [
         _make_sample(split, k, family, path, info)
@@ -40,8 +41,34 @@ def load(split: str, options: Options) -> Sequence[Sample]:
         if family in options.families
     ]
     if not samples:
-        raise DataError(f"{folder}: no solvable game of {', '.join(options.families)}")
+        raise DataError(
+            f"{folder}: no solvable game of {', '.join(options.families)}{_without_games(folder)}"
+        )
     return samples
+
+
+def _split_folder(data: Path, split: str) -> Path:
+    """The folder of a split: in `data`, or in the folder that alfworld-download makes in $ALFWORLD_DATA. Raises
+    MissingSplit."""
+    for folder in (data / split, data / DOWNLOADED / split):
+        if folder.is_dir():
+            return folder
+    if not data.is_dir():
+        raise DataError(f"{data}: no such folder; generate games with `{HINT}`")
+    entries = sorted(p.name + "/" * p.is_dir() for p in data.iterdir())
+    found = ", ".join(entries[:SHOWN]) + (", …" if len(entries) > SHOWN else "")
+    raise MissingSplit(
+        f"{data}: no {split} split; looked for (1) {split}/TASK/TRIAL/{GAME_FILE}; (2) "
+        f"{DOWNLOADED}/{split}/TASK/TRIAL/{GAME_FILE} ($ALFWORLD_DATA); found {found or 'nothing'}; "
+        f"alfworld-download fetches ALFRED's games, or generate some with `{HINT}`"
+    )
+
+
+def _without_games(folder: Path) -> str:
+    """A hint where there are ALFRED's trajectories but no games of them."""
+    if any(folder.glob(f"*/*/{GAME_FILE}")) or not any(folder.glob("*/*/traj_data.json")):
+        return ""
+    return f"; it has ALFRED's trajectories without {GAME_FILE}, which alfworld-download fetches"
 
 
 def find_games(folder: Path) -> Iterator[tuple[str, Path]]:

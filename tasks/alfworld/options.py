@@ -17,7 +17,7 @@ class Options:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     data: str | None = None
-    """The folder with train, valid_seen and valid_unseen."""
+    """The folder with train, valid_seen and valid_unseen, or the one above ($ALFWORLD_DATA, with json_2.1.1)."""
     families: tuple[Family, ...] = FAMILIES
     """Only games of these families; their ids stay the same."""
     prompt: Literal["released", "short"] = "released"

@@ -12,6 +12,7 @@ from vlrft.schema import DataError
 from vlrft.schema.short_message import first_line
 
 BATCH = 256
+PART = 8 << 20  # bytes
 
 
 def read_parquet(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
@@ -68,7 +69,15 @@ def read_batches(table: Any, name: str) -> Iterator[Cells | UnreadableRows]:
 
 
 def _batch_rows(batch: Any, name: str, start: int) -> Iterator[Cells | UnreadableRows]:
-    """The rows of a batch; if they cannot be read at once, each that can. `start`: the number of the first one."""
+    """The rows of a batch, a few megabytes at a time: lists of bits take 64 times as much in Python. `start`: the number of
+    the first one."""
+    count = max(1, batch.num_rows * PART // max(1, batch.nbytes))
+    for first in range(0, batch.num_rows, count):
+        yield from _part_rows(batch.slice(first, count), name, start + first)
+
+
+def _part_rows(batch: Any, name: str, start: int) -> Iterator[Cells | UnreadableRows]:
+    """The rows of a batch; if they cannot be read at once, each that can."""
     try:
         batch.validate(full=True)  # offsets out of bounds would read outside of the file's memory
         rows = batch.to_pylist()

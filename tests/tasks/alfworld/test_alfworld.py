@@ -77,12 +77,22 @@ def test_the_error_names_a_truncated_file(tmp_path: Path) -> None:
         (None, "options.data is not set; generate games with `vlrft data prepare alfworld --count"),
         ("none", "no such folder; generate games with `vlrft data prepare alfworld --count"),
         (".", "no solvable game of pick_and_place_simple"),
+        (
+            "other",
+            r"no train split; looked for \(1\) train/TASK/TRIAL/game.tw-pddl; \(2\) json_2.1.1/train/.*; found logic/; "
+            "alfworld-download fetches",
+        ),
+        ("trials", "no solvable game of .*; it has ALFRED's trajectories without game.tw-pddl"),
     ],
 )
 def test_the_error_without_games_says_how_to_generate_them(
     folder: str | None, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train").mkdir()
+    (tmp_path / "other" / "logic").mkdir(parents=True)
+    trial = tmp_path / "trials" / "json_2.1.1" / "train" / "look" / "trial"
+    trial.mkdir(parents=True)
+    (trial / "traj_data.json").touch()
     data = None if folder is None else str(tmp_path / folder)
     with pytest.raises(DataError, match=message):
         task.load("train", Options(data=data))

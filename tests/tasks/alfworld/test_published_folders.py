@@ -10,19 +10,9 @@ from tests.fixtures.published.forms import forms_of
 from tests.tasks.published_matrix import CASES, RECORDS, use
 
 (ALFRED,) = (case for case in CASES if case.record == "alfred")
-PENDING = {"data_root": "json_2.1.1 below $ALFWORLD_DATA is not looked for yet"}
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        pytest.param(
-            form,
-            marks=[pytest.mark.xfail(strict=True, reason=PENDING[form])] if form in PENDING else [],
-        )
-        for form in forms_of(RECORDS["alfred"])
-    ],
-)
+@pytest.mark.parametrize("form", forms_of(RECORDS["alfred"]))
 def test_a_published_folder_works(form: str, data: Path, tmp_path: Path) -> None:
     reasons = use(ALFRED, form, tmp_path, tmp_path, ("check", "show"), games=data)
     assert {step: why for step, why in reasons.items() if why} == {}
