@@ -63,6 +63,7 @@ def test_a_slip_is_a_wrong_use_and_says_what_was_meant(
 ) -> None:
     code, error = run(capsys, *command.split(" "))
     assert said in error
+    assert "huggingface.co" not in error  # nothing is asked for over the network
     assert code == 2
 
 

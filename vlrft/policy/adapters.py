@@ -18,7 +18,7 @@ from typing import Any
 from safetensors import safe_open
 
 from vlrft.config import PolicyConfig
-from vlrft.policy.model_files import reading, refuse_damage
+from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled
 from vlrft.schema.errors import ConfigError
 
 SETTINGS = "adapter_config.json"
@@ -146,6 +146,7 @@ def exact_policy(config: PolicyConfig) -> tuple[PolicyConfig, str]:
     """
     if config.model is None or config.adapter is not None:
         return config, ""
+    refuse_misspelled("policy.model", config.model)  # before the hub is asked
     source = str(Path(config.model).expanduser())
     if is_adapter(source):
         chosen = replace(config, model=None, adapter=source)
