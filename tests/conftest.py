@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
+import torch
 
+from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.testing.small_policies import CORPUS, Family, tiny_config
@@ -26,3 +29,30 @@ def tiny() -> Tiny:
         return load_policy(tiny_config(family), corpus=CORPUS, seed=0)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def lora_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole model in a folder."""
+    folder = tmp_path_factory.mktemp("base") / "model"
+    load_policy(tiny_config("qwen2_vl"), corpus=CORPUS).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lora_policy(lora_base: Path) -> Policy:
+    """The model with adapters that changed it little, in bfloat16."""
+    config = PolicyConfig(model=str(lora_base), lora=LoraConfig(rank=2), dtype="bfloat16")
+    policy = load_policy(config)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=1e-4, generator=torch.Generator().manual_seed(1))
+    return policy
+
+
+@pytest.fixture(scope="session")
+def lora_checkpoint(lora_policy: Policy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "step_1"
+    lora_policy.save(folder)
+    return folder

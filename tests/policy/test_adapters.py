@@ -19,28 +19,28 @@ from vlrft.testing.small_policies import CORPUS, tiny_config
 
 
 def test_a_checkpoint_is_evaluated_by_its_exact_adapter(
-    base: Path, trained: Policy, checkpoint: Path
+    lora_base: Path, lora_policy: Policy, lora_checkpoint: Path
 ) -> None:
-    asked = PolicyConfig(model=str(checkpoint), dtype="bfloat16")
+    asked = PolicyConfig(model=str(lora_checkpoint), dtype="bfloat16")
     config, line = exact_policy(asked)
-    assert str(base) in line
-    assert str(checkpoint / "adapter") in line
+    assert str(lora_base) in line
+    assert str(lora_checkpoint / "adapter") in line
     exact, merged = load_policy(config), load_policy(asked)
     assert exact.has_lora
     assert not merged.has_lora
-    assert torch.equal(logprobs(exact), logprobs(trained))
-    assert not torch.equal(logprobs(merged), logprobs(trained))
-    kept = json.loads((checkpoint / "adapter" / MERGE).read_text())
+    assert torch.equal(logprobs(exact), logprobs(lora_policy))
+    assert not torch.equal(logprobs(merged), logprobs(lora_policy))
+    kept = json.loads((lora_checkpoint / "adapter" / MERGE).read_text())
     assert kept["dtype"] == "bfloat16"
     assert 0.01 < kept["kept"] < 0.99
 
 
 def test_a_checkpoint_says_how_much_of_the_update_its_merged_weights_hold(
-    checkpoint: Path, base: Path
+    lora_checkpoint: Path, lora_base: Path
 ) -> None:
-    line = merge_note(checkpoint)
+    line = merge_note(lora_checkpoint)
     assert re.search(r"its merged bfloat16 weights hold \d+\.\d % of the adapters' update", line)
-    assert merge_note(base) == ""
+    assert merge_note(lora_base) == ""
 
 
 def test_merged_float32_weights_hold_the_whole_update(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_merged_float32_weights_hold_the_whole_update(tmp_path: Path) -> None:
 
 
 def test_the_merged_weights_are_used_where_the_base_is_not_here(
-    checkpoint: Path, tmp_path: Path
+    lora_checkpoint: Path, tmp_path: Path
 ) -> None:
     moved = tmp_path / "moved"
     (moved / "adapter").mkdir(parents=True)
-    for file in checkpoint.rglob("*.*"):
+    for file in lora_checkpoint.rglob("*.*"):
         if file.is_file():
-            (moved / file.relative_to(checkpoint)).write_bytes(file.read_bytes())
+            (moved / file.relative_to(lora_checkpoint)).write_bytes(file.read_bytes())
     settings = json.loads((moved / "adapter" / "adapter_config.json").read_text())
     settings["base_model_name_or_path"] = str(tmp_path / "gone")
     (moved / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
@@ -69,34 +69,34 @@ def test_the_merged_weights_are_used_where_the_base_is_not_here(
 
 
 def test_an_adapter_names_its_base_and_is_trained_further(
-    base: Path, checkpoint: Path, trained: Policy
+    lora_base: Path, lora_checkpoint: Path, lora_policy: Policy
 ) -> None:
-    adapter = checkpoint / "adapter"
-    assert read_adapter(str(adapter)).base == str(base)
+    adapter = lora_checkpoint / "adapter"
+    assert read_adapter(str(adapter)).base == str(lora_base)
     policy = load_policy(PolicyConfig(adapter=str(adapter), dtype="bfloat16"))
-    assert policy.trained_names == trained.trained_names
-    assert torch.equal(logprobs(policy), logprobs(trained))
-    without = load_policy(PolicyConfig(model=str(base), dtype="bfloat16"))
+    assert policy.trained_names == lora_policy.trained_names
+    assert torch.equal(logprobs(policy), logprobs(lora_policy))
+    without = load_policy(PolicyConfig(model=str(lora_base), dtype="bfloat16"))
     assert torch.equal(logprobs(policy.reference()), logprobs(without))
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
-def test_a_folder_that_peft_wrote_is_an_adapter(base: Path, tmp_path: Path) -> None:
+def test_a_folder_that_peft_wrote_is_an_adapter(lora_base: Path, tmp_path: Path) -> None:
     from peft import LoraConfig as PeftConfig
     from peft import get_peft_model
     from transformers import AutoModelForImageTextToText
 
-    plain = AutoModelForImageTextToText.from_pretrained(base)
+    plain = AutoModelForImageTextToText.from_pretrained(lora_base)
     settings = PeftConfig(r=3, lora_alpha=5, target_modules=["q_proj"], init_lora_weights=False)
     theirs = get_peft_model(plain, settings)
     theirs.save_pretrained(tmp_path / "theirs")
     theirs.merge_and_unload().save_pretrained(tmp_path / "merged")
     for name in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
-        (tmp_path / "merged" / name).write_bytes((base / name).read_bytes())
-    template = (base / "chat_template.jinja").read_bytes()
+        (tmp_path / "merged" / name).write_bytes((lora_base / name).read_bytes())
+    template = (lora_base / "chat_template.jinja").read_bytes()
     (tmp_path / "merged" / "chat_template.jinja").write_bytes(template)
     config, line = exact_policy(PolicyConfig(model=str(tmp_path / "theirs")))
-    assert line == f"model: {base} with the adapter {tmp_path / 'theirs'}"
+    assert line == f"model: {lora_base} with the adapter {tmp_path / 'theirs'}"
     merged = load_policy(PolicyConfig(model=str(tmp_path / "merged")))
     assert torch.allclose(logprobs(load_policy(config)), logprobs(merged), atol=1e-5)
 
@@ -112,9 +112,9 @@ def test_a_folder_that_peft_wrote_is_an_adapter(base: Path, tmp_path: Path) -> N
     ],
 )
 def test_an_adapter_that_cannot_be_used_says_why(
-    checkpoint: Path, tmp_path: Path, changes: dict[str, object], message: str
+    lora_checkpoint: Path, tmp_path: Path, changes: dict[str, object], message: str
 ) -> None:
-    for file in (checkpoint / "adapter").iterdir():
+    for file in (lora_checkpoint / "adapter").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     path = tmp_path / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -122,10 +122,12 @@ def test_an_adapter_that_cannot_be_used_says_why(
         load_policy(PolicyConfig(adapter=str(tmp_path)))
 
 
-def test_places_without_an_adapter_and_adapters_as_models_are_refused(checkpoint: Path) -> None:
+def test_places_without_an_adapter_and_adapters_as_models_are_refused(
+    lora_checkpoint: Path,
+) -> None:
     with pytest.raises(ConfigError, match=r"no adapter_config.json here; the adapter is .*adapter"):
-        load_policy(PolicyConfig(adapter=str(checkpoint)))
+        load_policy(PolicyConfig(adapter=str(lora_checkpoint)))
     with pytest.raises(ConfigError, match=r"a LoRA adapter; policy.adapter=.* trains it further"):
-        load_policy(PolicyConfig(model=str(checkpoint / "adapter")))
+        load_policy(PolicyConfig(model=str(lora_checkpoint / "adapter")))
     with pytest.raises(ValueError, match="give either lora"):
         PolicyConfig(adapter="x", lora=LoraConfig())

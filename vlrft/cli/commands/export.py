@@ -6,13 +6,18 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vlrft.policy.export import Exported, Source, export_model, find_source
-from vlrft.reporting.model_card import CardFacts, write_card
 from vlrft.schema.errors import ConfigError
+
+if TYPE_CHECKING:
+    from vlrft.reporting.model_card import CardFacts
+    from vlrft.trainer.export import Exported, Source
 
 
 def run(args: argparse.Namespace) -> None:
+    from vlrft.trainer.export import find_source
+
     source = find_source(args.source, args.checkpoint)
     export(source, args.out, args)
     print(f"exported: {args.out}")
@@ -21,6 +26,9 @@ def run(args: argparse.Namespace) -> None:
 def export(source: Source, out: Path, args: argparse.Namespace) -> None:
     """Writes the model and its card into a new folder `out`: aside, and renamed when it is complete."""
     from transformers.utils import logging as transformers_logging
+
+    from vlrft.reporting.model_card import write_card
+    from vlrft.trainer.export import export_model
 
     transformers_logging.disable_progress_bar()
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
@@ -48,6 +56,8 @@ def card_facts(
     source: Source, exported: Exported, args: argparse.Namespace, name: str
 ) -> CardFacts:
     """The card's facts that the run does not know."""
+    from vlrft.reporting.model_card import CardFacts
+
     return CardFacts(
         name=args.name or name,
         multimodal=exported.multimodal,

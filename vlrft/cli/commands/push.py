@@ -8,8 +8,6 @@ import tempfile
 from pathlib import Path
 
 from vlrft.cli.commands.export import export
-from vlrft.policy.export import find_source
-from vlrft.reporting.model_card.card import README
 from vlrft.schema.errors import ConfigError, VlrftError
 from vlrft.schema.short_message import first_line
 
@@ -19,10 +17,14 @@ REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 def run(args: argparse.Namespace) -> None:
     if not REPOSITORY.fullmatch(args.repository):
         raise ConfigError([f"{args.repository}: not a repository of the hub; give owner/name"])
+    from vlrft.reporting.model_card.card import README
+
     folder = Path(args.source).expanduser()
     if (folder / README).is_file() and (folder / "config.json").is_file():
         print(f"pushed: {upload(folder, args)}")
         return
+    from vlrft.trainer.export import find_source
+
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / args.repository.split("/")[1]
         args.name = args.name or args.repository
