@@ -30,7 +30,7 @@ def test_it_is_short() -> None:
 
 def test_the_reward_trains() -> None:
     assert list(files(README)) == ["terse.py"]
-    assert main([*command(README, "terse: 0.1"), *SHORT_RUN, "--out", "run"]) == 0
+    assert main([*command(README, "terse=0.1"), *SHORT_RUN, "--out", "run"]) == 0
     rows = [json.loads(line) for line in Path("run/rollouts.jsonl").read_text().splitlines()]
     assert all("terse" in row["scores"] for row in rows if row["stage"] != "sft")
     assert (Path("run") / "report.html").exists()
