@@ -39,6 +39,9 @@ class OnMadeData(TaskConformance):
 class TestGeoqa(OnMadeData):
     name, split, maker = "geoqa", "test", geoqa
 
+    def options(self) -> Mapping[str, Any]:
+        return {"data": str(self.data / "raw")}  # images.zip beside it holds the same
+
 
 class TestGeometry3k(OnMadeData):
     name, split, maker = "geometry3k", "test", geometry3k

@@ -60,9 +60,7 @@ def refuse_twins(files: Files, split: str, tables: Sequence[str]) -> None:
             folders.setdefault(path.name, []).append(name)
     twins = next((names for names in folders.values() if len(names) > 1), [])
     if twins:
-        raise DataError(
-            _several(files, split, {PurePosixPath(n).parent.name or ".": [n] for n in twins})
-        )
+        raise DataError(_several(files, split, {str(PurePosixPath(n).parent): [n] for n in twins}))
 
 
 def _configs(files: Files) -> list[Mapping[str, Any]]:

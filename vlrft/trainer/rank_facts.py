@@ -25,6 +25,7 @@ from vlrft.distributed.ranks import Ranks
 from vlrft.plugins.references import FILE_MODULE
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Sample
+from vlrft.vision.images import upright_rgb
 
 PACKAGES = ("torch", "transformers", "numpy", "peft", "deepspeed")
 OWN = ("vlrft", "vlrft.rewards", "vlrft.tasks")
@@ -106,7 +107,7 @@ def task_facts(tasks: Mapping[str, LoadedTask]) -> Facts:
 
 def hash_of_samples(samples: Sequence[Sample]) -> str:
     """The number of samples and a hash: of the text of all of them where they are rows of a data set, and of the pictures
-    of a few. Samples that a function makes are taken from a few places."""
+    of a few. Samples that a function makes are taken from a few places. Raises DataError for a picture that cannot be read."""
     digest = hashlib.sha256()
     count = len(samples)
     if isinstance(samples, RowSamples):
@@ -117,8 +118,9 @@ def hash_of_samples(samples: Sequence[Sample]) -> str:
         sample = samples[k]
         digest.update(_text_of(sample))
         for image in sample.images:
+            pixels = upright_rgb(image, f"sample {sample.id}")
             digest.update(f"{image.mode}{image.size}".encode())
-            digest.update(image.tobytes())
+            digest.update(pixels.tobytes())
     return f"{count} samples, {digest.hexdigest()[:HASH_LENGTH]}"
 
 
