@@ -116,15 +116,15 @@ def test_filled_boxes_need_no_picture(
     assert 0 < metrics["cIoU"]["score"] < 1
 
 
-def test_a_source_that_is_no_sam_model_is_an_error_before_anything_is_read(
+def test_a_source_that_is_no_sam_model_is_one_error_before_any_picture_is_read(
     raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "test/7_1/0", "output": ""}\n')
     command = ["score", "lisa", "--predictions", str(tmp_path / "p.jsonl"), "--data", str(raw)]
     assert main([*command, f"options.masks={tmp_path}"]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1
-    assert "no SAM model can be loaded from it" in lines[0]
+    assert len(lines) == 2, "what was read of the predictions, and the error"
+    assert "no SAM model can be loaded from it" in lines[1]
 
 
 def test_the_pack_and_its_metrics_load_without_torch() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-LIKENESS = 0.7  # of two names, from 0 to 1; a suggestion below it would mislead
+LIKENESS = 0.66  # of two names, from 0 to 1; a suggestion below it would mislead
 MIN_PREFIX = 4  # letters of a name that another one begins with
 MAX_NAMES = 20  # in a message
 

@@ -14,6 +14,7 @@ BOX = (
     423,
     289,
 )  # so small that no box of the hostile texts reaches an IoU of a hundredth
+IN_PICTURE = {"box": BOX, "size": (1000, 1000)}
 LISTED = "[{'Position': [417, 283, 423, 289], 'Confidence': 1}]"
 
 
@@ -29,10 +30,11 @@ class Target:
     free: float = 0.0
     """What a completion that is not right may earn."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sample(self) -> Sample:
-        return Sample(id="hostile", messages=(), answer=self.gold, tags=self.tags)
+        return Sample(id="hostile", messages=(), answer=self.gold, tags=self.tags, info=self.info)
 
     def is_undue(self, score: float, completion: str) -> bool:
         if score <= self.free:
@@ -54,17 +56,31 @@ FORM = Target(gold="7391", right=tagged("7391"), needs=("</answer>", "<answer>")
 LENGTH = Target(gold="7391", right="\\boxed{7391}", needs=("7391",))
 NAME = Target(gold="zeppelin", right=tagged("zeppelin"), needs=("zeppelin",))
 PIXELS = Target(gold=BOX, right=tagged("(417,283),(423,289)"), needs=("4", "2"), free=0.01)
+JSON_BOX = Target(
+    gold=BOX,
+    right=tagged('{"bbox_2d": [417, 283, 423, 289]}'),
+    needs=("4", "2"),
+    free=0.01,
+    info={**IN_PICTURE, "frame": (1000, 1000)},
+)
 PIXEL_LIST = Target(gold=[BOX], right=tagged(LISTED), needs=("4", "2"), free=0.01)
 
 TARGETS: Mapping[str, Target] = {
     "boxes": PIXELS,
+    "boxes.bbox_2d": JSON_BOX,
     "boxes.detected": PIXEL_LIST,
+    "boxes.detected_iou": PIXEL_LIST,
     "boxes.giou": Target(gold=BOX, right=PIXELS.right, needs=("4", "2"), free=0.51),
     "boxes.matched": Target(gold=[BOX], right=PIXELS.right, needs=("4", "2"), free=0.01),
+    "boxes.qwen_vl_eval": Target(
+        gold=BOX, right=PIXELS.right, needs=("4", "2"), free=0.01, info=IN_PICTURE
+    ),
     "boxes.visual_rft": Target(gold=BOX, right=PIXELS.right, needs=("4", "2"), free=1.01),
     "boxes.visual_rft_confidence": PIXEL_LIST,
     "boxes.visual_rft_eval": PIXELS,
     "boxes.visual_rft_iou": PIXEL_LIST,
+    "boxes.vlm_r1": JSON_BOX,
+    "boxes.vlm_r1_eval": JSON_BOX,
     "choice": NAME,
     "choice.cvbench": Target(
         gold="B", right=tagged("(B)"), needs=("b",), tags={"options": "quince\nzeppelin"}
@@ -88,6 +104,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "format.open_rs": Target(gold="7391", right="a\n</think>\nb", needs=("</think>",)),
     "format.r1": FORM,
+    "format.vlm_r1": Target(gold=BOX, right=JSON_BOX.right, needs=("<think>", "</answer>")),
     "length": LENGTH,
     "length.cosine": LENGTH,
     "length.open_rs_cosine": LENGTH,
@@ -101,6 +118,9 @@ TARGETS: Mapping[str, Target] = {
     "point": Target(gold=BOX, right=tagged("(420,286)"), needs=("4", "28")),
     "temporal_iou": Target(gold=(4173, 4174), right=tagged("4173, 4174"), needs=("4",), free=0.01),
     "text_overlap": Target(
+        gold="quixotic", right=tagged("quixotic"), needs=("quixotic",), free=0.01
+    ),
+    "text_overlap.f1": Target(
         gold="quixotic", right=tagged("quixotic"), needs=("quixotic",), free=0.01
     ),
 }
