@@ -69,7 +69,7 @@ def evaluate(
     """A model's answers to a split of a task, graded, as `vlrft eval` does it.
 
         evaluation = vlrft.evaluate("runs/quickstart/checkpoints/last", "digits", limit=100)
-        print(evaluation.scores["classify"])         # 83/100  83.00 [74.45, 89.11]
+        print(evaluation.scores["classify"])  # 83/100  83.00 [74.45, 89.11]
         evaluation.records[0].output
 
     `model`: a folder, a hub id, a run's folder or its result (the newest checkpoint), or what `vlrft.load_policy` returned.

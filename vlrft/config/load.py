@@ -80,6 +80,16 @@ def task_config(name: str, overrides: Sequence[str]) -> TaskConfig:
     return task
 
 
+def prepare_config(
+    name: str, model: str, overrides: Sequence[str]
+) -> tuple[TaskConfig, PolicyConfig]:
+    """As `task_config`, with overrides `policy.key=value`, too: its bounds of pixels decide how long a prompt is."""
+    task, policy = _read_sections(
+        name, [*overrides, f"policy.model={model}"], {"policy": PolicyConfig}
+    )
+    return task, policy
+
+
 def eval_config(
     name: str, model: str, overrides: Sequence[str]
 ) -> tuple[TaskConfig, PolicyConfig, RolloutConfig, EvalConfig]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from vlrft.data.prepared import MANIFEST, read_manifest
@@ -52,6 +53,19 @@ def is_prepared(out: Path, split: str) -> bool:
             ]
         )
     return True
+
+
+def refuse_other_prompts(out: Path, split: str, prompts: Mapping[str, object]) -> None:
+    """Raises ConfigError where the prompts of a prepared split were measured otherwise, or not at all."""
+    stored = _splits(out)[split].get("prompts")
+    if stored != prompts:
+        found = f"for {stored}" if stored else "without --model"
+        raise ConfigError(
+            [
+                f"{out}: the {split} split was prepared {found}, not for {prompts}; prepare it again with --overwrite, or "
+                "use another --out"
+            ]
+        )
 
 
 def _splits(out: Path) -> dict[str, dict[str, object]]:

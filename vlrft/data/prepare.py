@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from vlrft.config.shipped import package_version
@@ -45,22 +46,30 @@ def prepare(
     options: str = "",
     explain: Callable[[], str] = str,
     notes: Sequence[str] = (),
+    prompts: Mapping[str, object] = MappingProxyType({}),
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
     `check_sample` returns what is wrong with the sample of a row as `reason: detail`, or None. An interrupted run resumes
     after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages;
     `options`: what else the rows depend on; `explain`: what was looked for at the source, for the message of a split without
-    a row; `notes`: a list that has been filled once the rows are read, stored in the manifest. Raises DataError if the folder has another task's data, or if no row can be
-    used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
+    a row; `notes`: a list that has been filled once the rows are read, stored in the manifest; `prompts`: the model and the
+    limit that prompts were measured with, stored in the manifest unless empty.
+
+    Raises DataError if the folder has another task's data, or if no row can be used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
     another process writes it.
     """
     with lock_folder(out):
         refuse_foreign_split(out, split)
-        origin = hashlib.sha256(f"{where}\0{options}".encode(errors="replace")).hexdigest()
+        measured = f"\0{dict(prompts)}" if prompts else ""
+        origin = hashlib.sha256(
+            f"{where}\0{options}{measured}".encode(errors="replace")
+        ).hexdigest()
         parts = [out / f"{split}{suffix}.part" for suffix in (".jsonl", ".defects.jsonl")]
         with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
-            return _prepare(rows, task, split, where, out, check_sample, restart, explain, notes)
+            return _prepare(
+                rows, task, split, where, out, check_sample, restart, explain, notes, prompts
+            )
 
 
 def _prepare(
@@ -73,6 +82,7 @@ def _prepare(
     restart: bool,
     explain: Callable[[], str],
     notes: Sequence[str],
+    prompts: Mapping[str, object],
 ) -> PreparedSplit:
     manifest = _open_manifest(out, task)
     rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
@@ -118,6 +128,7 @@ def _prepare(
         "defects": reasons,
         "vlrft": package_version(),
         **({"notes": list(dict.fromkeys(notes))} if notes else {}),
+        **({"prompts": dict(prompts)} if prompts else {}),
     }
     # The manifest first: a killed call leaves no rows that are not listed, and its .part files are finished by the next.
     write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())

@@ -12,10 +12,11 @@ from torch import nn
 
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
-from vlrft.policy.adapters import base_of, load_adapter
+from vlrft.policy.adapters import Adapter, base_of, load_adapter
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names
+from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled, try_chat
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
@@ -46,9 +47,7 @@ def load_policy(
     Raises ConfigError for a model that is missing, incomplete or not supported, and for unknown names to freeze.
     """
     prepare_torchvision()
-    for key in ("model", "adapter"):
-        if getattr(config, key) is not None:
-            refuse_misspelled(f"policy.{key}", getattr(config, key))
+    _refuse_misspelled_places(config)
     config, adapter = base_of(config)
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: set either model (a hub id or a folder) or build"])
@@ -71,22 +70,9 @@ def load_policy(
             source, dtype=dtype, attention=attention, trust_remote_code=trust, revision=revision
         )
         _refuse_nonfinite(model, source)
-        if adapter is not None and adapter.has_tokenizer:
-            tokenizer = load_tokenizer(adapter.source, trust_remote_code=trust)
-        else:
-            tokenizer = load_tokenizer(source, trust_remote_code=trust, revision=revision)
         vision = vision_family(model)
-        processor = None
-        if vision is not None:
-            with reading(source, "its image processor cannot be loaded"):
-                processor = load_image_processor(source, trust_remote_code=trust, revision=revision)
-    problem = "its tokenizer or its image processor cannot be used"
-    with nullcontext() if config.model is None else reading(config.model, problem):
-        if vision is not None:
-            vision.set_pixel_bounds(processor, config.min_pixels, config.max_pixels)
-        chat = _chat(model, tokenizer, processor, vision)
-    if config.model is not None:
-        try_chat(chat, config.model)
+        tokenizer, processor = _read_tokenizer_and_processor(source, config, adapter, vision)
+    chat = _tried_chat(model, tokenizer, processor, vision, config)
     model = model.to(device)
     if config.lora is not None:
         with torch.random.fork_rng(devices=[]):
@@ -99,6 +85,57 @@ def load_policy(
         checkpoint_activations(without_adapters(model))
     model.train()
     return Policy(model, chat)
+
+
+def load_chat(config: PolicyConfig) -> Chat:
+    """The chat of the policy that `load_policy` would load from a hub id or a folder; its weights are not read.
+
+    Raises ConfigError for a model that is missing, and for a tokenizer or an image processor that cannot be used.
+    """
+    prepare_torchvision()
+    _refuse_misspelled_places(config)
+    config, adapter = base_of(config)
+    source = os.path.expanduser(str(config.model))
+    with torch.device("meta"), reading(source):
+        model = model_without_weights(source, config.trust_remote_code)
+    vision = vision_family(model)
+    tokenizer, processor = _read_tokenizer_and_processor(source, config, adapter, vision)
+    return _tried_chat(model, tokenizer, processor, vision, config)
+
+
+def _refuse_misspelled_places(config: PolicyConfig) -> None:
+    for key in ("model", "adapter"):
+        if getattr(config, key) is not None:
+            refuse_misspelled(f"policy.{key}", getattr(config, key))
+
+
+def _read_tokenizer_and_processor(
+    source: str, config: PolicyConfig, adapter: Adapter | None, vision: VisionFamily | None
+) -> tuple[Any, Any]:
+    """The tokenizer, which an adapter may bring along, and the image processor; None for a text-only model."""
+    trust, revision = config.trust_remote_code, None if adapter is None else adapter.revision
+    if adapter is not None and adapter.has_tokenizer:
+        tokenizer = load_tokenizer(adapter.source, trust_remote_code=trust)
+    else:
+        tokenizer = load_tokenizer(source, trust_remote_code=trust, revision=revision)
+    if vision is None:
+        return tokenizer, None
+    with reading(source, "its image processor cannot be loaded"):
+        return tokenizer, load_image_processor(source, trust_remote_code=trust, revision=revision)
+
+
+def _tried_chat(
+    model: Any, tokenizer: Any, processor: Any, vision: VisionFamily | None, config: PolicyConfig
+) -> Chat:
+    """The chat with the config's bounds of pixels; that of a model that was not built here has rendered a question."""
+    problem = "its tokenizer or its image processor cannot be used"
+    with nullcontext() if config.model is None else reading(config.model, problem):
+        if vision is not None:
+            vision.set_pixel_bounds(processor, config.min_pixels, config.max_pixels)
+        chat = _chat(model, tokenizer, processor, vision)
+    if config.model is not None:
+        try_chat(chat, config.model)
+    return chat
 
 
 def _refuse_nonfinite(model: nn.Module, source: str) -> None:

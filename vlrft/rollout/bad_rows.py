@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import sqrt
@@ -90,9 +90,9 @@ def check_prompts(
         return loaded
     rows = loaded.samples.rows
     pairs = zip(rows, loaded.samples.without_images(), strict=True)
-    found = dict(
-        _long_prompts(islice(pairs, None if loaded.on_bad == "skip" else count), chat, limit)
-    )
+    looked_at = islice(pairs, None if loaded.on_bad == "skip" else count)
+    defects = (find_long_prompt(row, sample, chat, limit) for row, sample in looked_at)
+    found = {k: defect for k, defect in enumerate(defects) if defect is not None}
     first = next(iter(found.values()), None)
     number = "1 prompt is" if len(found) == 1 else f"{len(found)} prompts are"
     return _without(
@@ -103,31 +103,29 @@ def check_prompts(
     )
 
 
-def _long_prompts(
-    pairs: Iterator[tuple[Row, Sample]], chat: Chat, limit: int
-) -> Iterator[tuple[int, Defect]]:
+def find_long_prompt(row: Row, sample: Sample, chat: Chat, limit: int) -> Defect | None:
+    """What is wrong with a row whose prompt has more than `limit` tokens, images included, or whose pictures have no readable
+    size where that decides; None for any other. `sample`: of the row, without its images."""
     resize = chat.resize
     most = 1 if resize is None else _most_tokens(resize)  # of an image
-    for index, (row, sample) in enumerate(pairs):
-        places = sum(part is IMAGE for message in sample.messages for part in message.content)
-        images = places * (most - 1)
-        if _bytes(sample) + TEMPLATE_TOKENS + images <= limit:
-            continue
-        tokens = chat.count_text_tokens(sample.messages, name=sample.id)
-        if tokens + images <= limit:
-            continue
-        in_images = places
-        if resize is not None and tokens <= limit:
-            try:
-                in_images = sum(_image_tokens(measure_picture(p), resize) for p in row.pictures)
-            except (DataError, ValueError) as e:
-                yield index, Defect(id=row.id, reason="image missing or unreadable", detail=str(e))
-                continue
-        length = tokens - places + in_images
-        if length > limit:
-            of_images = f"{in_images} of images" if in_images > places else "without images"
-            detail = f"{length} tokens ({of_images})"
-            yield index, Defect(id=row.id, reason="prompt too long", detail=detail)
+    places = sum(part is IMAGE for message in sample.messages for part in message.content)
+    images = places * (most - 1)
+    if _bytes(sample) + TEMPLATE_TOKENS + images <= limit:
+        return None
+    tokens = chat.count_text_tokens(sample.messages, name=sample.id)
+    if tokens + images <= limit:
+        return None
+    in_images = places
+    if resize is not None and tokens <= limit:
+        try:
+            in_images = sum(_image_tokens(measure_picture(p), resize) for p in row.pictures)
+        except (DataError, ValueError) as e:
+            return Defect(id=row.id, reason="image missing or unreadable", detail=str(e))
+    length = tokens - places + in_images
+    if length <= limit:
+        return None
+    of_images = f"{in_images} of images" if in_images > places else "without images"
+    return Defect(id=row.id, reason="prompt too long", detail=f"{length} tokens ({of_images})")
 
 
 def _most_tokens(resize: Resize) -> int:

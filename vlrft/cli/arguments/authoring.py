@@ -50,6 +50,18 @@ def add_authoring(add: AddCommand) -> None:
         help="prepare: seed of data that are made (default: 0)",
     )
     data.add_argument(
+        "--model",
+        type=not_empty,
+        help="prepare: also leave out rows whose prompt is too long for this model (a hub id, a folder or a run's folder); "
+        "its pixel bounds are set with policy.max_pixels=N",
+    )
+    data.add_argument(
+        "--max-prompt-tokens",
+        type=number(int, COUNT),
+        metavar="N",
+        help="prepare --model: the most tokens of a prompt, images included (default: that of rollout.max_prompt_tokens)",
+    )
+    data.add_argument(
         "--html", type=path_argument, metavar="FILE", help="show: write a contact sheet"
     )
     data.add_argument("--overwrite", action="store_true", help="replace DIR's rows, or FILE")

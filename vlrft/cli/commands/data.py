@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
+from vlrft.api.generate import find_model
 from vlrft.cli.outputs import claim_file
+from vlrft.cli.prompt_limit import PromptLimit, load_prompt_limit
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
-from vlrft.config.load import task_config
+from vlrft.config.load import prepare_config, task_config
 from vlrft.data import Dataset, Row, generate, notes_of, prepare
-from vlrft.data.claim import is_prepared
+from vlrft.data.claim import is_prepared, refuse_other_prompts
 from vlrft.data.dataset import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.envs import build_host
@@ -22,7 +25,7 @@ from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples, write_sheet
 from vlrft.rollout.gold import grade_gold_answer
 from vlrft.rollout.task import load_task
-from vlrft.schema import DataError, Task
+from vlrft.schema import DataError, Sample, Task
 from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.scoring.graders import STRICT, Graders
 
@@ -37,6 +40,8 @@ def run(args: argparse.Namespace) -> None:
                 f"--split: task {task.name} has no split {unknown[0]!r}; it has {', '.join(task.splits)}"
             ]
         )
+    if args.max_prompt_tokens is not None and args.model is None:
+        raise ConfigError(["--max-prompt-tokens: say with --model MODEL whose tokens are counted"])
     {"prepare": run_prepare, "show": run_show}[args.action](args)
 
 
@@ -53,12 +58,14 @@ def run_prepare(args: argparse.Namespace) -> None:
         [f"options.data={json.dumps(str(args.where))}"] if args.where else []
     )  # a text, whatever it looks like
     overrides = [*args.overrides, *place]
-    task, options = configured_task(task_config(args.task, overrides))
+    task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
     done = 0
     problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
         if not args.overwrite and is_prepared(args.out, split):
+            if limit is not None:
+                refuse_other_prompts(args.out, split, limit.facts())
             print(f"{split}: already prepared (--overwrite prepares it again)")
             done += 1
             continue
@@ -71,11 +78,12 @@ def run_prepare(args: argparse.Namespace) -> None:
                 split=split,
                 where=source.label,
                 out=args.out,
-                check_sample=sample_check(task, options),
+                check_sample=sample_check(task, options, limit),
                 restart=args.overwrite,
                 options=repr(options),
                 explain=partial(task.load.explain, source, split, options),
                 notes=notes_of(source),
+                prompts={} if limit is None else limit.facts(),
             )
         except DataError as e:
             if args.split:
@@ -92,8 +100,24 @@ def run_prepare(args: argparse.Namespace) -> None:
     report_problems(problems, f"task {task.name}: no split could be prepared", some=done > 0)
 
 
+def read_settings(
+    args: argparse.Namespace, overrides: Sequence[str]
+) -> tuple[Task, Any, PromptLimit | None]:
+    """The task with its options and, with --model, the limit on its prompts."""
+    if args.model is None:
+        return *configured_task(task_config(args.task, overrides)), None
+    section, policy = prepare_config(args.task, find_model(args.model), overrides)
+    task, options = configured_task(section)
+    return task, options, load_prompt_limit(task, policy, args.max_prompt_tokens)
+
+
 def run_generate(task: Task, args: argparse.Namespace) -> None:
-    options = {"--from": args.where, "--split": args.split, "--overwrite": args.overwrite}
+    options = {
+        "--from": args.where,
+        "--split": args.split,
+        "--overwrite": args.overwrite,
+        "--model": args.model,
+    }
     if unused := [flag for flag, value in options.items() if value]:
         raise ConfigError(
             [f"{unused[0]}: cannot be combined with --count; {task.name} makes its data"]
@@ -102,15 +126,21 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
         print(line, flush=True)
 
 
-def sample_check(task: Task, options: object) -> Callable[[Row], str | None]:
-    """Checks a row: None if its images have their places and the strict grader, where there is one, gives its gold answer full
-    marks, otherwise `reason: detail`."""
+def sample_check(
+    task: Task, options: object, limit: PromptLimit | None = None
+) -> Callable[[Row], str | None]:
+    """Checks a row: None if its images have their places, the strict grader, where there is one, gives its gold answer full
+    marks, and its prompt is within the limit, otherwise `reason: detail`."""
     graders = Graders.of(task) if task.graders[STRICT] else None  # rewards may be named later
     load, host = task.load, build_host(task, workers=0, time_limit=None, reference="")
     assert isinstance(load, Dataset)
 
     def check(row: Row) -> str | None:
         sample = load.sample(row, options)
+        problem = check_answer(row, sample)
+        return problem if problem or limit is None else limit.find_problem(row, sample)
+
+    def check_answer(row: Row, sample: Sample) -> str | None:
         if problem := find_misplaced_images(row, sample):
             return f"image places: {problem}"
         if graders is None:
@@ -146,6 +176,8 @@ def understood(config: TaskConfig, split: str) -> list[str]:
 
 
 def run_show(args: argparse.Namespace) -> None:
+    if args.model is not None:
+        raise ConfigError(["--model: only vlrft data prepare measures prompts"])
     place = (
         [f"options.data={json.dumps(str(args.where))}"] if args.where else []
     )  # a text, whatever it looks like

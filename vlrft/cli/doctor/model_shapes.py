@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,12 +20,11 @@ from vlrft.memory.shapes import (
 )
 from vlrft.policy.adapters import add_adapter_shapes, base_of
 from vlrft.policy.families import VisionFamily, vision_family
+from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.tiny import build_model
 from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
-from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
-HUB_TIMEOUT = 5.0  # seconds
 # Linear modules of a layer -> their input: modules with the same input save it once.
 INPUTS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
 INPUTS |= {"gate_proj": "norm 2", "up_proj": "norm 2", "fc1": "norm 2"}
@@ -52,7 +48,7 @@ def make_meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
     with torch.device("meta"):
         if config.build is not None:
             return build_model(config.build, tokenizer, 0, "sdpa")
-        return _model_without_weights(str(config.model), config.trust_remote_code)
+        return model_without_weights(str(config.model), config.trust_remote_code)
 
 
 def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShape:
@@ -166,70 +162,4 @@ def _weights(
         base=sum(p.nbytes for n, p in named if ".lora_" not in n),
         half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
         sizes=tuple(p.numel() for _, p in trained),
-    )
-
-
-def _model_without_weights(source: str, trust_remote_code: bool) -> Any:
-    """The model of a hub id or a folder, its weights not loaded."""
-    import transformers
-
-    config = model_config(source, trust_remote_code)
-    for name, configs in (
-        ("AutoModelForImageTextToText", transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING),
-        ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
-    ):
-        if type(config) in configs:
-            return getattr(transformers, name).from_config(config)
-    raise ConfigError(
-        [f"policy.model={source}: {config.model_type} is not a causal model that vlrft can train"]
-    )
-
-
-def model_config(source: str, trust_remote_code: bool = False) -> Any:
-    """The transformers config of a folder or a hub id, from the hub's cache or, if it answers within seconds, the hub.
-
-    Raises ConfigError with one line.
-    """
-    from transformers import AutoConfig
-
-    source = str(Path(source).expanduser()) if source.startswith("~") else source
-    local = Path(source)
-    if local.is_dir() and not (local / "config.json").is_file():
-        raise ConfigError([f"policy.model={source}: no config.json in this folder"])
-    if not local.is_dir() and (source.startswith((".", "/")) or source.count("/") != 1):
-        raise ConfigError([f"policy.model={source}: no such folder"])
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    try:
-        return AutoConfig.from_pretrained(source, local_files_only=True, **options)
-    except (OSError, ValueError) as e:
-        if local.is_dir():
-            raise ConfigError([f"policy.model={source}: {str(e).splitlines()[0]}"]) from None
-    _refuse_unreachable(source)
-    try:
-        return AutoConfig.from_pretrained(source, **options)
-    except (OSError, ValueError) as e:
-        raise ConfigError([f"policy.model={source}: {str(e).splitlines()[0]}"]) from None
-
-
-def _refuse_unreachable(source: str) -> None:
-    """Raises ConfigError unless the hub answers one request; its own client would try six times in half a minute."""
-    from huggingface_hub import constants
-
-    reason = "HF_HUB_OFFLINE is set"
-    if not constants.is_offline_mode():
-        try:
-            request = urllib.request.Request(
-                f"{constants.ENDPOINT}/api/models/{source}", method="HEAD"
-            )
-            urllib.request.urlopen(request, timeout=HUB_TIMEOUT).close()
-            return
-        except urllib.error.HTTPError:
-            return  # it answers: its client reports the error
-        except OSError as e:
-            reason = str(getattr(e, "reason", e))
-    raise ConfigError(
-        [
-            f"policy.model={source}: its config is not in the hub's cache, and the hub cannot be reached ({reason}); "
-            "give a folder with its config.json: policy.model=DIR"
-        ]
     )
