@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vlrft.data import Cells, Defect, Source, open_source
+from vlrft.data.source import Folder
 from vlrft.data.split_rows import find_tables, table_names
 from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
@@ -98,6 +99,7 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
     name = options.splits.get(split)
     names = (name,) if name is not None else NAMES[split]
     words = split_words(source)
+    _refuse_twice(source, options)
     if name is not None and Path(name).expanduser().exists():
         place = open_source(name, unreadable=getattr(source, "unreadable", None))
         return Part(source=place, split=_only_table(place), why=f"options.splits.{split}")
@@ -122,6 +124,24 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
         f"{source.label}: no {split} split (found {_shown(words)}); give its place or its name, options.splits={{{split}: "
         f"PATH}}{', or draw one from the rows, options.test_share=0.1' if split == 'test' else ''}"
     )
+
+
+def _refuse_twice(source: Source, options: Options) -> None:
+    """Raises DataError where the options make one table, or one name, the train split and another one."""
+    places = {split: _place(name) for split, name in options.splits.items()}
+    if isinstance(source, Folder) and source.path.is_file() and options.split_column is None:
+        places.setdefault("train", source.path.resolve())
+    twin = next((s for s in places if s != "train" and places[s] == places.get("train")), None)
+    if twin is not None:
+        raise DataError(
+            f"{source.label}: options.splits: {options.splits[twin]} is train and {twin} at once; draw a test split from its "
+            "rows, options.test_share=0.1, or evaluate its rows with --split train"
+        )
+
+
+def _place(name: str) -> Path | str:
+    path = Path(name).expanduser()
+    return path.resolve() if path.exists() else name
 
 
 def _has_split(source: Source, split: str, options: Options) -> bool:

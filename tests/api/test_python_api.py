@@ -144,6 +144,19 @@ def test_a_picture_that_cannot_be_used_is_an_error(policy: Policy, tmp_path: Pat
         vlrft.generate(policy, "<image> or <image>?", Image.new("RGB", (56, 56)))
     with pytest.raises(vlrft.ConfigError, match="max_tokens"):
         vlrft.generate(policy, "?", max_tokens=0)
+    with pytest.raises(
+        vlrft.DataError, match="a PIL image, a path or the bytes of a file, not int"
+    ):
+        vlrft.generate(policy, "?", 3)  # type: ignore[arg-type]
+
+
+def test_a_name_in_place_of_a_policy_and_a_limit_of_zero_are_errors_of_vlrft(
+    policy: Policy,
+) -> None:
+    with pytest.raises(vlrft.ConfigError, match="load_policy"):
+        vlrft.generate("runs/mine", "?")  # type: ignore[arg-type]
+    with pytest.raises(vlrft.ConfigError, match="limit: 0 is out of range"):
+        vlrft.evaluate(policy, "digits", limit=0)
 
 
 def test_an_evaluation_of_a_run_and_of_a_loaded_policy_are_the_same(
@@ -174,5 +187,7 @@ def test_outputs_are_scored_from_a_file_rows_and_a_mapping(tmp_path: Path) -> No
     ]
     assert vlrft.score("digits", rows) == from_file
     assert [value.correct for value in from_file.scores.values()] == [1]
+    with pytest.raises(vlrft.VlrftError, match="no gold answer for each output"):
+        vlrft.score("counting", {"1": "<answer>7</answer>"}, progress=False)
     with pytest.raises(vlrft.VlrftError, match="no sample 'nowhere' in the data"):
         vlrft.score("digits", {"nowhere": "<answer>7</answer>"}, progress=False)

@@ -80,3 +80,8 @@ def test_a_new_file_replaces_a_link_and_not_its_target(here: Path) -> None:
     assert main(["new", "reward", "mine", "--overwrite"]) == 0
     assert Path("thesis.py").read_text() == "words"
     assert "def mine(" in Path("mine.py").read_text()
+
+
+def test_a_misspelled_file_of_outputs_is_a_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "digits", "--predictions", "pp.jsonl"]) == 2
+    assert "pp.jsonl: no such file; did you mean p.jsonl?" in capsys.readouterr().err

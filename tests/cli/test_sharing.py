@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.conftest import Tiny
 from tests.fakes.hub import serve_hub
 from vlrft.algorithms.find import find_algorithm
 from vlrft.cli.main import main
+from vlrft.reporting.model_card.card import CardFacts, card_text
 
 OLD_RUN = Path(__file__).parents[1] / "fixtures" / "old_run"
 
@@ -139,3 +141,11 @@ def test_bash_completes_commands_configs_and_options(
     assert "geoqa_gpg" in configs.split()
     assert "quickstart" not in configs
     assert commands == "export"
+
+
+def test_a_base_in_a_folder_is_no_link_to_the_hub_and_no_path_in_the_card() -> None:
+    facts = CardFacts(name="mine", multimodal=True, dtype="float32", base="/home/me/base")
+    text = card_text(facts, None, None)
+    assert "/home/me" not in text
+    assert "base_model" not in text
+    assert "base_model: owner/base" in card_text(replace(facts, base="owner/base"), None, None)

@@ -194,3 +194,8 @@ def test_the_section_of_a_reward_survives_a_round_trip(tmp_path: Path) -> None:
     written = dump_config(config)
     assert "count: 1.0" in written
     assert load(tmp_path, text=written) == config
+
+
+def test_an_adapter_names_its_base_itself(tmp_path: Path) -> None:
+    config = load(tmp_path, "policy.build=null", "policy.adapter=owner/adapter")
+    assert (config.policy.model, config.policy.adapter) == (None, "owner/adapter")

@@ -40,6 +40,8 @@ class EvaluationSettings:
         """The settings with another split, and with a limit on its samples; None: as it is."""
         decoding = self.decoding
         limit = decoding.limit if limit is None else limit
+        if limit is not None and limit < 1:
+            raise ConfigError([f"limit: {limit} is out of range; allowed: at least 1"])
         return replace(self, decoding=replace(decoding, split=split or decoding.split, limit=limit))
 
 

@@ -94,6 +94,10 @@ def generate(
     """
     from vlrft.rollout.engines import Request, Sampling, build_rollout_engine
 
+    if isinstance(policy, str | Path | RunResult):
+        raise ConfigError(
+            ["policy: give what vlrft.load_policy(model) returns, not the model's name"]
+        )
     tree = {"max_tokens": max_tokens, "top_p": top_p, "top_k": top_k, "stop": list(stop)}
     try:
         rollout = TypeAdapter(RolloutConfig).validate_python(
@@ -138,7 +142,12 @@ def _open(image: Image | str | Path | bytes, name: str) -> Image:
             return open_image(path.read_bytes(), str(path))
         except OSError as e:
             raise DataError(f"{name}, {path}: cannot be read ({e.strerror})") from None
-    return open_image(image, name) if isinstance(image, bytes) else upright_rgb(image, name)
+    if isinstance(image, bytes):
+        return open_image(image, name)
+    if not hasattr(image, "getexif"):  # PIL's
+        kind = type(image).__name__
+        raise DataError(f"{name}: a PIL image, a path or the bytes of a file, not {kind}")
+    return upright_rgb(image, name)
 
 
 def _content(question: str, pictures: int) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.score import complete, grade_outputs, match_samples
 from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.rollout.task import load_task
-from vlrft.schema import Record
+from vlrft.schema import DataError, Record
 from vlrft.schema.errors import OutputsError
 
 Predictions = str | Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
@@ -89,7 +89,14 @@ def grade_all(
     """
     task, _ = configured_task(settings.task)
     stated = all(row.answer is not None for row in outputs.rows)
-    loaded = load_task(settings.task, settings.split) if settings.load or not stated else None
+    try:
+        loaded = load_task(settings.task, settings.split) if settings.load or not stated else None
+    except DataError as e:
+        if settings.load:
+            raise
+        raise OutputsError(
+            f"{where}: has no gold answer for each output: name their column (answer key), or give the samples (data); {e}"
+        ) from e
     matched = match_samples(outputs.rows, loaded, settings.split, where)
     for note in matched.notes:
         say(f"vlrft: {note}")

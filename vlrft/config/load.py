@@ -150,7 +150,9 @@ def equals_sections(text: str, **sections: object) -> bool:
 def _cross_key_mistakes(config: Config) -> list[str]:
     """Mistakes in how keys go together."""
     mistakes: list[str] = []
-    if (config.policy.model is None) == (config.policy.build is None):
+    policy = config.policy
+    sources = (policy.model is not None) + (policy.build is not None)
+    if sources > 1 or (sources == 0 and policy.adapter is None):  # an adapter names its base itself
         mistakes.append(
             "policy: give either model (a hub id or a folder) or build (a small model made here)"
         )

@@ -13,6 +13,8 @@ from vlrft.data.archives import Archive, is_archive, open_archive, unpacked_name
 from vlrft.data.cells import Cells
 from vlrft.data.hub import hub_rows, hub_splits
 from vlrft.data.split_rows import Unreadable, short_name, split_rows
+from vlrft.data.tables import SUFFIXES
+from vlrft.plugins.names import nearest
 from vlrft.schema import DataError
 from vlrft.schema.short_message import first_line
 
@@ -220,6 +222,18 @@ def open_source(where: str | Path, unreadable: Unreadable | None = None) -> Sour
     except (OSError, RuntimeError, ValueError) as e:  # too long a name, an unknown user, …
         raise DataError(f"{short_name(str(where))}: not a place of data ({first_line(e)})") from e
     name, _, config = str(where).partition(":")
-    if len(PurePosixPath(name).parts) == 2 and not name.startswith((".", "/", "~")):
+    parts = PurePosixPath(name).parts
+    near = _near_entry(path)
+    is_id = len(parts) == 2 and not name.startswith((".", "/", "~"))
+    if is_id and not near and not (is_archive(name) or path.suffix.lower() in SUFFIXES):
         return Hub(name, config or None)
-    raise DataError(f"{where}: no such file or folder, and not a hub id (owner/name)")
+    no_id = "" if is_id else ", and not a hub id (owner/name)"
+    raise DataError(f"{where}: no such file or folder{no_id}{near}")
+
+
+def _near_entry(path: Path) -> str:
+    """A suggestion for a path that is not there, from its folder: `anmals/cats` could be a hub id, too."""
+    if path.parent == Path() or not path.parent.is_dir():
+        return ""
+    name = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
+    return "" if name is None else f"; did you mean {path.parent / name}?"

@@ -135,6 +135,10 @@ def _csv_rows(content: bytes, name: str, delimiter: str = ",") -> Iterator[Cells
     text = content.decode("utf-8-sig", "surrogateescape")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     columns = next(reader, [])
+    if len(columns) == 1 and ";" in columns[0]:  # as Excel writes csv where the comma is decimal
+        delimiter = ";"
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        columns = next(reader, [])
     if not _is_unicode(columns):
         raise DataError(f"{name}: not UTF-8")
     named = [column for column in columns if column]

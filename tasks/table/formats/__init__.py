@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vlrft.data import describe_files
+from vlrft.data.split_rows import table_names
 from vlrft.schema import DataError
 
 from ..entry import Format, Raw
@@ -33,6 +34,12 @@ def find_format(raw: Raw, wanted: str | None) -> tuple[Format, str]:
         )
     for name, why in found.items():
         return table[name], why
+    if not raw.head and (lost := getattr(raw.source, "unreadable", None)):
+        raise DataError(f"{raw.source.label}: no row can be read; {lost[0].id}: {lost[0].detail}")
+    if not raw.head and raw.split is not None and table_names(raw.source):
+        raise DataError(
+            f"{raw.source.label}: the {raw.name} split has no rows: its table is empty, or has a header alone"
+        )
     if not raw.head:
         raise DataError(
             f"{raw.source.label}: no table with rows for the {raw.name} split, and none of the formats {', '.join(table)}; "

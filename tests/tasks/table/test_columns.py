@@ -235,7 +235,7 @@ def test_a_broken_row_is_a_defect_that_says_what_is_wrong(case: str, tmp_path: P
 def test_an_empty_table_and_no_table_say_so(tmp_path: Path) -> None:
     empty = tmp_path / "train.jsonl"
     empty.touch()
-    with pytest.raises(DataError, match="no table with rows"):
+    with pytest.raises(DataError, match="the train split has no rows"):
         load(empty, answer="count")
     with pytest.raises(DataError, match="no such file or folder"):
         load(tmp_path / "none.jsonl", answer="count")

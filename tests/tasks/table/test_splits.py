@@ -147,3 +147,44 @@ def test_a_zip_is_read_as_its_folder(tmp_path: Path) -> None:
             archive.write(path, path.name)
     samples = load(tmp_path / "raw.zip", answer="count").samples
     assert [sample.images[0].size for sample in samples] == [(200, 100)] * 2
+
+
+@pytest.mark.parametrize("named", [("train", "test"), ("test",)])
+def test_one_file_cannot_be_named_as_train_and_test(named: tuple[str, ...], tmp_path: Path) -> None:
+    table = write_table(tmp_path, rows([1, 2]))
+    for split in ("train", "test"):
+        with pytest.raises(DataError, match=r"is train and test at once; .*test_share"):
+            answers(table, split, splits=dict.fromkeys(named, str(table)))
+
+
+def test_a_table_without_rows_and_a_broken_one_say_so(tmp_path: Path) -> None:
+    for name, content, said in (
+        ("empty.csv", "", "the train split has no rows"),
+        ("header.csv", "image,label\n", "the train split has no rows"),
+        ("broken.json", '[{"image"', "no row can be read; broken.json: not JSON"),
+    ):
+        table = tmp_path / name
+        table.write_text(content, encoding="utf-8")
+        with pytest.raises(DataError, match=said):
+            answers(table, "train")
+
+
+def test_a_csv_with_semicolons_is_read(tmp_path: Path) -> None:
+    write_pictures(tmp_path)
+    table = tmp_path / "excel.csv"
+    table.write_text(
+        "image;question;answer\n0.png;How many, in all?;3\n1.png;How many?;4\n", encoding="utf-8"
+    )
+    assert answers(table, "train") == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"), [("dta.csv", "no such file or folder; did you mean"), ("x.csv", "no such")]
+)
+def test_a_misspelled_table_is_no_hub_id(
+    wanted: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path / "mine" / "data.csv", [])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=said):
+        load(Path("mine") / wanted, "train", answer="count")

@@ -11,7 +11,9 @@ from typing import Any
 from vlrft.data import parse_json
 from vlrft.data.cells import Cells, UnreadableRows
 from vlrft.data.tables import MAX_TABLE, SUFFIXES, read_limited, read_table
+from vlrft.plugins.names import did_you_mean
 from vlrft.schema import DataError
+from vlrft.schema.errors import OutputsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +35,7 @@ class StoredFile:
 def read_stored_file(path: Path) -> StoredFile:
     """The rows of a file, also those that cannot be read. Raises DataError where nothing of it can be read."""
     if not path.is_file():
-        problem = "a folder; give one of its files" if path.is_dir() else "no such file"
-        raise DataError(f"{path}: {problem}")
+        raise OutputsError(f"{path}: {_problem(path)}")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(
@@ -44,6 +45,13 @@ def read_stored_file(path: Path) -> StoredFile:
         if suffix == ".json":
             return _read_json(path, read_limited(file, str(path), MAX_TABLE))
         return StoredFile(path=path, rows=tuple(read_table(file, path.name)))
+
+
+def _problem(path: Path) -> str:
+    if path.is_dir():
+        return "a folder; give one of its files"
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    return f"no such file{did_you_mean(path.name, names)}"
 
 
 def _read_json(path: Path, content: bytes) -> StoredFile:

@@ -13,6 +13,7 @@ from vlrft.reporting.html.run_data import RunData, read_run
 from vlrft.reporting.model_card.facts import (
     base_model,
     datasets_used,
+    is_hub_id,
     read_settings,
     read_stages,
     result_lines,
@@ -57,7 +58,7 @@ def card_text(facts: CardFacts, data: RunData | None, control: RunData | None) -
         keep_trailing_newline=True,
     )
     settings = {} if data is None else read_settings(data)
-    base = base_model(settings) or facts.base
+    base = base_model(settings) or (facts.base if is_hub_id(facts.base) else None)
     stages = read_stages(settings)
     controls = (
         {} if control is None else {line.metric: line for line in result_lines(control.table)}
