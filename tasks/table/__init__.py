@@ -60,7 +60,11 @@ def find_kind(base: Task, options: Options) -> AnswerKind:
         known = "; ".join(
             f"{k.name} ({', '.join(k.rewards) or 'your own'})" for k in kinds().values()
         )
-        raise ConfigError([f"options.answer chooses them: {known}"])
+        raise ConfigError(
+            [
+                f"options.answer is not set; it says what the gold answers are, and chooses the rewards: {known}"
+            ]
+        )
     source = open_source(options.data, unreadable=[])
     prepared = PreparedFolder.at(source)
     if prepared is not None:

@@ -199,3 +199,11 @@ def test_the_section_of_a_reward_survives_a_round_trip(tmp_path: Path) -> None:
 def test_an_adapter_names_its_base_itself(tmp_path: Path) -> None:
     config = load(tmp_path, "policy.build=null", "policy.adapter=owner/adapter")
     assert (config.policy.model, config.policy.adapter) == (None, "owner/adapter")
+
+
+def test_a_command_with_a_task_says_how_a_key_of_a_config_is_given_to_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        task_config("digits", ["task.options.canvas=[140]"])
+    assert caught.value.mistakes == [
+        "task.options.canvas: the task is named here, so give options.canvas=…"
+    ]

@@ -103,6 +103,12 @@ def eval_config(
 
 def _read_sections(name: str, overrides: Sequence[str], kinds: Mapping[str, type]) -> list[Any]:
     """The task's config, then the section of each kind."""
+    paths = [item.partition("=")[0] for item in overrides]
+    whole = [path for path in paths if path.startswith("task.")]
+    if whole:
+        raise ConfigError(
+            [f"{path}: the task is named here, so give {path[len('task.') :]}=…" for path in whole]
+        )
     tree: Tree = {"name": name}
     _, mistakes = apply_overrides(tree, overrides)
     parts: list[tuple[type, Tree, str]] = [(kinds[at], tree.pop(at, {}), at) for at in kinds]

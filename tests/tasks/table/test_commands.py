@@ -21,7 +21,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_show_says_which_rewards_the_options_choose(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "table"]) == 0
-    assert "rewards: options.answer chooses them: " in capsys.readouterr().out
+    assert (
+        "rewards: options.answer is not set; it says what the gold answers are, and chooses"
+        in capsys.readouterr().out
+    )
     assert main(["show", "table", "options.answer=box"]) == 0
     assert "rewards: boxes × 1.0, format × 1.0" in capsys.readouterr().out
     assert main(["show", "table", "options.answer=bix"]) == 2
