@@ -131,3 +131,15 @@ def test_places_without_an_adapter_and_adapters_as_models_are_refused(
         load_policy(PolicyConfig(model=str(lora_checkpoint / "adapter")))
     with pytest.raises(ValueError, match="give either lora"):
         PolicyConfig(adapter="x", lora=LoraConfig())
+
+
+def test_the_adapter_of_a_policy_that_was_built_points_to_the_merged_weights(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 2}')
+    (adapter / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(ConfigError, match="merged with it: "):
+        exact_policy(PolicyConfig(model=str(adapter)))

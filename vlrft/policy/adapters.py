@@ -92,10 +92,12 @@ def base_of(config: PolicyConfig) -> tuple[PolicyConfig, Adapter | None]:
     if config.model is not None or config.build is not None:
         return config, replace(adapter, revision=None)
     if adapter.base is None:
+        merged = Path(source).parent
+        hint = f"; merged with it: {merged}" if (merged / "config.json").is_file() else ""
         raise ConfigError(
             [
                 f"policy.adapter={config.adapter}: its {SETTINGS} names no model; set policy.model to the one that it was "
-                "trained on"
+                f"trained on{hint}"
             ]
         )
     return replace(config, model=adapter.base), adapter
@@ -150,7 +152,7 @@ def exact_policy(config: PolicyConfig) -> tuple[PolicyConfig, str]:
     source = str(Path(config.model).expanduser())
     if is_adapter(source):
         chosen = replace(config, model=None, adapter=source)
-        return chosen, f"model: {read_adapter(source).base} with the adapter {source}"
+        return chosen, f"model: {base_of(chosen)[0].model} with the adapter {source}"
     beside = Path(source) / FOLDER
     if not (beside / SETTINGS).is_file():
         return config, ""
