@@ -129,6 +129,8 @@ def test_places_without_an_adapter_and_adapters_as_models_are_refused(
         load_policy(PolicyConfig(adapter=str(lora_checkpoint)))
     with pytest.raises(ConfigError, match=r"a LoRA adapter; policy.adapter=.* trains it further"):
         load_policy(PolicyConfig(model=str(lora_checkpoint / "adapter")))
+    with pytest.raises(ConfigError, match=r"policy.adapter: belongs to the weights"):
+        load_policy(tiny_config("qwen2_vl", adapter=str(lora_checkpoint / "adapter")))
     with pytest.raises(ValueError, match="give either lora"):
         PolicyConfig(adapter="x", lora=LoraConfig())
 

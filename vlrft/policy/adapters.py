@@ -75,7 +75,8 @@ def read_adapter(source: str) -> Adapter:
 def base_of(config: PolicyConfig) -> tuple[PolicyConfig, Adapter | None]:
     """The config with the model that its `adapter` changes, and the adapter; the config as it is where it has none.
 
-    Raises ConfigError for a place without an adapter, and where neither the config nor the adapter names the model.
+    Raises ConfigError for a place without an adapter, where neither the config nor the adapter names the model, and for a
+    model that is built: an adapter on other weights would train on silently.
     """
     if config.adapter is None:
         model = "" if config.model is None else str(Path(config.model).expanduser())
@@ -87,9 +88,16 @@ def base_of(config: PolicyConfig) -> tuple[PolicyConfig, Adapter | None]:
                 ]
             )
         return config, None
+    if config.build is not None:
+        raise ConfigError(
+            [
+                "policy.adapter: belongs to the weights that it was trained on, and policy.build makes new ones; set "
+                "policy.build=null, and policy.model where the adapter names no model"
+            ]
+        )
     source = str(Path(config.adapter).expanduser())
     adapter = read_adapter(source)
-    if config.model is not None or config.build is not None:
+    if config.model is not None:
         return config, replace(adapter, revision=None)
     if adapter.base is None:
         merged = Path(source).parent
