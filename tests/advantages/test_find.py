@@ -125,7 +125,7 @@ def test_a_choice_that_is_no_estimator_is_refused(choice: Any, line: str) -> Non
 def test_files_without_an_estimator_are_refused(own_file: str) -> None:
     assert "is a function, not an Estimator" in mistakes(f"{own_file}:halve")[0]
     assert "neither a function" in mistakes([f"{own_file}:Plain"])[0]
-    assert "has no 'half'; did you mean halve?" in mistakes([f"{own_file}:half"])[0]
+    assert "has no 'halv'; did you mean halve?" in mistakes([f"{own_file}:halv"])[0]
     assert mistakes([{"step": f"{own_file}:halve", "by": 2}])[0].startswith(
         "algorithm.advantage.0.by: unknown key"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-LIKENESS = 0.66  # of two names, from 0 to 1; a suggestion below it would mislead
+LIKENESS = 0.7  # of two names, from 0 to 1; a suggestion below it would mislead
 MIN_PREFIX = 4  # letters of a name that another one begins with
 MAX_NAMES = 20  # in a message
 
@@ -33,9 +33,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def nearest(name: str, names: Iterable[str], likeness: float = LIKENESS) -> str | None:
-    """The name that is most like `name`, apart from case, or begins with it; None when none is near."""
+    """The name that is most like `name`, apart from case, has its letters in another order, or begins with it; None when none
+    is near."""
     spelled = {known.lower(): known for known in reversed(list(names))}
     close = get_close_matches(name.lower(), list(spelled), 1, likeness)
+    if not close:
+        close = [known for known in spelled if sorted(known) == sorted(name.lower())]
     if not close and len(name) >= MIN_PREFIX:
         close = [known for known in reversed(spelled) if known.startswith(name.lower())]
     return spelled[close[0]] if close else None
