@@ -22,8 +22,6 @@ from pydantic import TypeAdapter
 
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import find_algorithm
-from vlrft.cli.doctor.model_shapes import load_model_shape
-from vlrft.cli.doctor.prompt_lengths import SizedTokenizer
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.engine.single import Single
@@ -40,6 +38,8 @@ from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Group, Piece, Pixels, Prompt, Rollout, Sample, TrainingRow
 from vlrft.trainer.batch import make_batch
+from vlrft.trainer.memory_plan.model_shapes import load_model_shape
+from vlrft.trainer.memory_plan.prompt_lengths import SizedTokenizer
 from vlrft.trainer.update import update
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")

@@ -31,7 +31,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.memory.case import Case, make_groups, make_prompts
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
-from vlrft.cli.doctor.model_shapes import read_model_shape
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import TrainEngine, build_engine, find_engine, planned_choices, rank_memory
@@ -50,6 +49,7 @@ from vlrft.testing.engine_steps import deepspeed_engine
 from vlrft.testing.process_ranks import run_ranks
 from vlrft.testing.small_policies import CORPUS
 from vlrft.trainer.batch import make_batches
+from vlrft.trainer.memory_plan.model_shapes import read_model_shape
 from vlrft.trainer.update import update
 
 MIB = 2**20

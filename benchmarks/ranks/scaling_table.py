@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from vlrft.cli.doctor.planner import Planner
 from vlrft.config.load import load_config
 from vlrft.engine import planned_choices
 from vlrft.memory.plan import FILL_LIMIT, MemoryPhase, MemoryPlan
+from vlrft.trainer.memory_plan.planner import Planner
 
 GIB = 2**30
 CARDS = (24, 48, 80)  # GiB

@@ -8,5 +8,5 @@
     rank_memory     what depends on the train engine: weights, gradients, optimiser
     update_phase, sampling_phase, phases -> plan
 
-`vlrft/cli/doctor` reads shapes and lengths from a config and prints the plan.
+`vlrft/trainer/memory_plan` reads shapes and lengths from a config; `vlrft doctor` prints the plan.
 """

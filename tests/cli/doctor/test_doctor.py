@@ -14,11 +14,6 @@ import pytest
 import torch
 
 from vlrft.cli.commands.doctor import EXTRAS
-from vlrft.cli.doctor.model_shapes import load_model_shape
-from vlrft.cli.doctor.page import available_memory, parse_size
-from vlrft.cli.doctor.planner import Planner
-from vlrft.cli.doctor.prompt_lengths import TaskPrompts
-from vlrft.cli.doctor.suggestions import candidate_changes
 from vlrft.cli.main import main
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.config.load import load_config
@@ -29,6 +24,11 @@ from vlrft.policy.tiny import build_tokenizer
 from vlrft.policy.trainable import add_lora
 from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import CORPUS, tiny_config
+from vlrft.trainer.memory_plan.device_memory import available_memory, parse_size
+from vlrft.trainer.memory_plan.model_shapes import load_model_shape
+from vlrft.trainer.memory_plan.planner import Planner
+from vlrft.trainer.memory_plan.prompt_lengths import TaskPrompts
+from vlrft.trainer.memory_plan.suggestions import candidate_changes
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
 OPTIONS = "task.options={subtasks: [classify], train: 40}"
@@ -95,7 +95,7 @@ def test_no_weights_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
         models.append(add_lora(model, config))
         return models[-1]
 
-    monkeypatch.setattr("vlrft.cli.doctor.model_shapes.add_lora", add)
+    monkeypatch.setattr("vlrft.trainer.memory_plan.model_shapes.add_lora", add)
     config = tiny_config("qwen2_vl", lora=LoraConfig(rank=2))
     tokenizer = build_tokenizer(BuildConfig(vocab_size=300), CORPUS)
     load_model_shape(config, tokenizer=tokenizer, device="cpu")

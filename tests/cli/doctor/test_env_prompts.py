@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Tiny
-from vlrft.cli.doctor.prompt_lengths import measure_prompts
 from vlrft.config import TaskConfig
 from vlrft.memory.shapes import PromptSize
 from vlrft.testing.small_policies import ask
+from vlrft.trainer.memory_plan.prompt_lengths import measure_prompts
 
 BOUNDS = PromptSize(tokens=4096)
 FILE = """

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from vlrft.cli.doctor.model_shapes import load_model_shape
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.memory import saved_tensors
 from vlrft.memory.shapes import MicroBatchShape, PackedPrompt, PromptSize
@@ -18,6 +17,7 @@ from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.schema import Pixels, Prompt
 from vlrft.testing.small_policies import CORPUS, Family, tiny_config
+from vlrft.trainer.memory_plan.model_shapes import load_model_shape
 
 SIDE, TEXT, ROWS, TOKENS = 16, 40, 4, 21  # patches of an image's side; tokens
 LORA = LoraConfig(rank=4)

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from vlrft.cli.doctor import planner
-from vlrft.cli.doctor.model_shapes import load_model_shape, make_meta_model
-from vlrft.cli.doctor.page import fits
+from vlrft.cli.doctor.planner import fits
 from vlrft.config import Config, PolicyConfig, TaskConfig
 from vlrft.config.load import load_config
 from vlrft.config.shipped import shipped_configs
 from vlrft.memory.shapes import ModelShape
+from vlrft.trainer.memory_plan import planner
+from vlrft.trainer.memory_plan.model_shapes import load_model_shape, make_meta_model
 
 MODELS: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "model_shapes.json").read_text(encoding="utf-8")

@@ -53,11 +53,11 @@ def memory_verdict(config: Config, ranks: int) -> str:
     """The planner's verdict in one line; the reason where it has none."""
     import torch
 
-    from vlrft.cli.doctor.page import available_memory
-    from vlrft.cli.doctor.planner import Planner
-    from vlrft.cli.doctor.suggestions import peak_bytes
     from vlrft.distributed.device import pick_device
     from vlrft.memory.plan import FILL_LIMIT, format_bytes
+    from vlrft.trainer.memory_plan.device_memory import available_memory
+    from vlrft.trainer.memory_plan.planner import Planner
+    from vlrft.trainer.memory_plan.suggestions import peak_bytes
 
     device = pick_device(config.device)
     try:

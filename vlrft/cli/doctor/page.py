@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
-from vlrft.cli.doctor.planner import Planner, StagePlan
-from vlrft.cli.doctor.suggestions import Suggestion, peak_bytes, suggest_settings
-from vlrft.config import Config
-from vlrft.config.load import load_config
-from vlrft.distributed.device import pick_device
+from vlrft.cli.doctor.planner import DevicePlan, plan_config
 from vlrft.memory.plan import FILL_LIMIT, PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
-from vlrft.schema.errors import ConfigError
-
-BYTES_FROM = 1e6  # a smaller number without a unit is in GiB
-UNITS = {"": 1, "b": 1}
-UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}
-UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
+from vlrft.trainer.memory_plan.planner import StagePlan
+from vlrft.trainer.memory_plan.suggestions import Suggestion, peak_bytes, suggest_settings
 
 
 def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: int | None) -> bool:
@@ -30,28 +18,17 @@ def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: i
 
     Raises ConfigError for a config that does not load and for a model whose config is not available.
     """
-    config = load_config(path, overrides)
-    device = pick_device(config.device)
-    ranks = ranks or config.ranks.count or 1
-    size, where = available_memory(memory, device, ranks)
-    planner = Planner(config, device, ranks)
-    plans = planner.plans(config)
-    for line in plan_lines(config, planner, plans, size, where):
+    run = plan_config(path, overrides, memory, ranks)
+    for line in plan_lines(run):
         print(line)
-    return fits(plans, size)
+    return run.fits
 
 
-def fits(plans: Sequence[StagePlan], memory: int) -> bool:
-    """Whether the peak of all stages leaves a tenth of the memory free."""
-    return peak_bytes(plans) <= FILL_LIMIT * memory
-
-
-def plan_lines(
-    config: Config, planner: Planner, plans: Sequence[StagePlan], memory: int, where: str
-) -> list[str]:
-    """The lines of the page. `memory`: bytes that a rank may use, `where` in words."""
+def plan_lines(run: DevicePlan) -> list[str]:
+    """The lines of the page."""
+    config, planner, plans = run.config, run.planner, run.stages
     rank = "" if planner.ranks == 1 else f" of one of {planner.ranks} ranks"
-    lines = [f"Peak memory{rank} on {where}, estimated from shapes alone (no weights are read)"]
+    lines = [f"Peak memory{rank} on {run.where}, estimated from shapes alone (no weights are read)"]
     for stage in plans:
         lines += ["", f"stage {stage.name}; prompts: {stage.origin}", *table(stage.plan)]
         lines.append(_peak_line(stage))
@@ -63,15 +40,15 @@ def plan_lines(
     if not all(stage.sampling_modelled for stage in plans):
         name = _name(config.rollout.engine)
         lines += ["", f"rollout.engine {name} has no memory model: sampling is not counted"]
-    peak, total = peak_bytes(plans), format_bytes(memory)
+    peak, total = peak_bytes(plans), format_bytes(run.memory)
     lines.append("")
-    if fits(plans, memory):
+    if run.fits:
         return [*lines, f"fits: {format_bytes(peak)} of {total}"]
     lines.append(
         f"does not fit: {format_bytes(peak)}, and a tenth of {total} is best left free. Settings that help, each alone:"
     )
     suggestions = suggest_settings(config, planner)
-    return [*lines, *_suggestion_lines(suggestions, memory)]
+    return [*lines, *_suggestion_lines(suggestions, run.memory)]
 
 
 def _name(choice: str | Mapping[str, Any]) -> str:
@@ -116,34 +93,3 @@ def _suggestion_lines(suggestions: Sequence[Suggestion], memory: int) -> list[st
         for suggestion in suggestions
     ]
     return lines or ["  none of those that doctor tries"]
-
-
-def available_memory(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str]:
-    """Bytes that a rank may use, and of which device in words: `memory`, or a GPU's own, or the rank's part of the host's."""
-    kind = "a GPU" if device.startswith("cuda") else "a CPU"
-    if memory is not None:
-        size = parse_size(memory)
-        return size, f"{kind} with {format_bytes(size)}"
-    if device.startswith("cuda"):
-        if not torch.cuda.is_available():
-            raise ConfigError(
-                ["device=cuda, but this machine has no GPU: give --memory, such as 80GiB"]
-            )
-        gpu = torch.cuda.get_device_properties(0)
-        return int(gpu.total_memory), f"{gpu.name} with {format_bytes(gpu.total_memory)}"
-    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    shared = "" if ranks == 1 else f", shared by {ranks} ranks"
-    return size // ranks, f"this CPU with {format_bytes(size)}{shared}"
-
-
-def parse_size(text: str) -> int:
-    """Bytes of `80GiB`, `24 GB`, `512MiB`; a plain number is in bytes, or in GiB where so few bytes would be no memory.
-
-    Raises ConfigError for anything else.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[2].lower() not in UNITS or float(match[1]) == 0:
-        raise ConfigError([f"--memory {text}: expected a size such as 80GiB or 24GB"])
-    if not match[2] and float(match[1]) < BYTES_FROM:
-        return int(float(match[1]) * UNITS["gib"])
-    return int(float(match[1]) * UNITS[match[2].lower()])

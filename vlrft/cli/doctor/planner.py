@@ -1,137 +1,51 @@
-"""A config -> the memory plan of each of its stages, for one rank."""
+"""The arguments of `vlrft doctor CONFIG` -> the plan of the run on a device."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vlrft.algorithms import find_algorithm
-from vlrft.cli.doctor.model_shapes import load_model_shape, make_meta_model
-from vlrft.cli.doctor.prompt_lengths import (
-    TaskPrompts,
-    longest_prompt,
-    make_chat,
-    make_plan_tokenizer,
-    measure_prompts,
-)
-from vlrft.config import Config, PolicyConfig, StageConfig
-from vlrft.engine import find_engine, rank_memory
-from vlrft.evaluation.evaluate import EVAL_CHUNK
-from vlrft.memory.phases import plan
-from vlrft.memory.plan import MemoryPlan
-from vlrft.memory.shapes import ModelShape
-from vlrft.memory.workload import RolloutWork, StepWork
-from vlrft.policy.families import vision_family
-from vlrft.rollout.engines import RolloutMemoryModel, find_rollout_engine
+from vlrft.config import Config
+from vlrft.config.load import load_config
+from vlrft.distributed.device import pick_device
+from vlrft.memory.plan import FILL_LIMIT
+from vlrft.trainer.memory_plan.device_memory import available_memory
+from vlrft.trainer.memory_plan.planner import Planner, StagePlan
+from vlrft.trainer.memory_plan.suggestions import peak_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagePlan:
-    """The memory plan of a stage."""
+class DevicePlan:
+    """The plan of a run on a device. `memory`: bytes that a rank may use, `where` in words."""
 
-    name: str
-    plan: MemoryPlan
-    origin: str  # where the prompt lengths come from
-    engine_modelled: bool = True
-    """False: the train engine has no memory model, and the plan is that of an engine that shards nothing."""
-    sampling_modelled: bool = True
-    """False: the rollout engine has no memory model, and rollout and evaluation are left out."""
+    config: Config
+    planner: Planner
+    stages: Sequence[StagePlan]
+    memory: int
+    where: str
 
-
-class Planner:
-    """Plans one rank of a run. The tokenizer and the prompts, which no setting changes, are read once."""
-
-    def __init__(self, config: Config, device: str, ranks: int = 1) -> None:
-        """`device`: where each of the ranks trains. Raises ConfigError for a model whose config is not available."""
-        self.device = device
-        self.ranks = ranks
-        self.tokenizer: Any = None
-        if config.policy.build is not None:
-            self.tokenizer = make_plan_tokenizer(config.policy, config.stages[0])
-        self.model = self._shapes(config.policy)
-        model = make_meta_model(config.policy, self.tokenizer)
-        vision = vision_family(model)
-        image_token_id = None if vision is None else model.config.image_token_id
-        chat = make_chat(config, self.tokenizer, vision, image_token_id)
-        self.stages = [
-            measure_prompts(
-                s.task, "train", chat, longest_prompt(config, s.rollout.max_prompt_tokens, vision)
-            )
-            for s in config.stages
-        ]
-        limit = longest_prompt(config, config.rollout.max_prompt_tokens, vision)
-        self.evaluation = measure_prompts(config.task, config.eval.split, chat, limit)
-
-    def _shapes(self, policy: PolicyConfig) -> ModelShape:
-        return load_model_shape(policy, tokenizer=self.tokenizer, device=self.device)
-
-    def plans(self, config: Config) -> list[StagePlan]:
-        """The plan of every stage. `config` may differ from the planner's own in its settings, not in model and tasks."""
-        model = self._shapes(config.policy)
-        engine = find_engine(config.engine)
-        rollout_engine = find_rollout_engine(config.rollout.engine)
-        rollout_memory = None
-        if isinstance(rollout_engine, RolloutMemoryModel):
-            rollout_memory = rollout_engine.rollout_memory
-        evaluation = evaluation_work(config, self.evaluation, self.ranks)
-        plans: list[StagePlan] = []
-        for stage, prompts in zip(config.stages, self.stages, strict=True):
-            work = replace(
-                step_work(config, stage, prompts, self.ranks),
-                evaluation=evaluation,
-            )
-            rank, engine_modelled = rank_memory(engine, stage.update, model, self.ranks)
-            plans.append(
-                StagePlan(
-                    name=stage.name or "",
-                    plan=plan(model, work, rank, rollout_memory),
-                    origin=prompts.origin,
-                    engine_modelled=engine_modelled,
-                    sampling_modelled=rollout_memory is not None,
-                )
-            )
-        return plans
+    @property
+    def fits(self) -> bool:
+        return fits(self.stages, self.memory)
 
 
-def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: int) -> StepWork:
-    """One rank's share of a step: every group is trained on, every completion as long as allowed."""
-    assert stage.algorithm is not None
-    algorithm = find_algorithm(stage.algorithm)
-    rollout, sizes = stage.rollout, prompts.largest_shard(stage.prompts_per_step, ranks)
-    sampling = RolloutWork(
-        prompts=sizes[: math.ceil(stage.prompts_per_step / ranks)],
-        answers=rollout.group_size,
-        tokens=rollout.max_tokens,
-        truncated=rollout.top_p < 1 or rollout.top_k > 0,
-        max_rows=rollout.max_rows,
-        max_cache_tokens=rollout.max_cache_tokens,
-    )
-    sampled = algorithm.answers == "sampled"
-    return StepWork(
-        prompts=sizes,
-        group=rollout.group_size if sampled else 1,
-        tokens=rollout.max_tokens,
-        micro_tokens=stage.update.max_tokens_per_micro_batch,
-        updates=stage.update.updates_per_batch,
-        reference=algorithm.needs.ref_logprobs,
-        rollout=sampling if sampled else None,
-        self_check=config.self_check,
-        prefetch=config.prefetch_threads > 0,
-        distinct_images=prompts.samples,
-    )
+def plan_config(
+    path: str, overrides: Sequence[str], memory: str | None, ranks: int | None
+) -> DevicePlan:
+    """The plan of one of the ranks. `memory`: of the device, such as 80GiB; None: that of this machine. `ranks`: None: as
+    many as the config is meant for.
+
+    Raises ConfigError for a config that does not load and for a model whose config is not available.
+    """
+    config = load_config(path, overrides)
+    device = pick_device(config.device)
+    ranks = ranks or config.ranks.count or 1
+    size, where = available_memory(memory, device, ranks)
+    planner = Planner(config, device, ranks)
+    plans = planner.plans(config)
+    return DevicePlan(config=config, planner=planner, stages=plans, memory=size, where=where)
 
 
-def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> RolloutWork:
-    """One rank's share of the samples that an evaluation plays at once."""
-    decoding, rollout = config.eval, config.rollout
-    count = min(EVAL_CHUNK, decoding.limit or EVAL_CHUNK, prompts.samples or EVAL_CHUNK)
-    return RolloutWork(
-        prompts=replace(prompts, turns=1).largest_shard(count, ranks),
-        answers=decoding.answers,
-        tokens=decoding.max_tokens or rollout.max_tokens,
-        greedy=decoding.temperature == 0,
-        truncated=decoding.top_p < 1,
-        max_rows=rollout.max_rows,
-        max_cache_tokens=rollout.max_cache_tokens,
-    )
+def fits(plans: Sequence[StagePlan], memory: int) -> bool:
+    """Whether the peak of all stages leaves a tenth of the memory free."""
+    return peak_bytes(plans) <= FILL_LIMIT * memory

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vlrft.cli.doctor.planner import Planner, StagePlan
 from vlrft.config import Config, LoraConfig, RolloutConfig, UpdateConfig
 from vlrft.engine import planned_choices
+from vlrft.trainer.memory_plan.planner import Planner, StagePlan
 
 HELPS = 0.98  # a setting is suggested when the peak falls below this share of the present one
 
