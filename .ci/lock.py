@@ -26,7 +26,7 @@ HEADER = f"""\
 
 
 def compile_lock(extras: list[str]) -> str:
-    """What uv resolves, one block a package: `name==version` and its hashes.
+    """The packages that uv resolves, one block a package: `name==version` and its hashes.
 
     Raises:
         subprocess.CalledProcessError: nothing satisfies pyproject.toml and constraints.txt together

@@ -11,7 +11,7 @@ from typing import Any, Literal
 Outcome = Literal["survived", "unclear", "lost", "wrong"]
 WORST: tuple[Outcome, ...] = ("lost", "wrong", "unclear", "survived")
 Plan = Mapping[str, Any]
-"""What a case does, in JSON's types: it depends on the seed alone."""
+"""The actions of a case, in JSON's types: they depend on the seed alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

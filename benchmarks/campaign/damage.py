@@ -90,7 +90,7 @@ def _command(name: str) -> list[str]:
 
 @cache
 def evaluation(unfinished: bool) -> str:
-    """What the evaluation of the intact run prints."""
+    """The output of the evaluation of the intact run."""
     folder = SCRATCH / f"evaluated_{unfinished}_{os.getpid()}"
     shutil.copytree(undisturbed("plain") / "run", folder / "run", symlinks=True)
     if unfinished:

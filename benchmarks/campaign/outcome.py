@@ -24,8 +24,8 @@ LINE = "vlrft: "
 
 
 def judge_end(ended: Ended) -> list[Finding]:
-    """What is unclear about the end of a command: a hang, a traceback, an exception without a line of ours, no line
-    at all, control characters on the terminal."""
+    """Findings about the end of a command: a hang, a traceback, an exception without a line of ours, no line at all, control
+    characters on the terminal."""
     problems = list(_problems(ended))
     return [
         Finding(outcome="unclear", text=f"{problem} ({ended.command[:200]})")
@@ -84,7 +84,7 @@ def fingerprint(run: Path) -> Mapping[str, str]:
 
 
 def judge_equal(run: Path, undisturbed: Mapping[str, str]) -> list[Finding]:
-    """What of a run differs from the undisturbed one."""
+    """The parts of a run that differ from the undisturbed one."""
     own = fingerprint(run)
     differing = [name for name in undisturbed if own[name] != undisturbed[name]]
     if not differing:

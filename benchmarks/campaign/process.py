@@ -37,7 +37,7 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What differs from an ordinary start."""
+    """The differences from an ordinary start."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     ignored: tuple[int, ...] = ()  # signals that the process ignores, as after nohup

@@ -159,7 +159,7 @@ def _spoil(table: Path, plan: Plan) -> None:
 
 
 def _refused(out: Path) -> list[str]:
-    """What a small policy refuses of the prepared rows, read as training reads them."""
+    """The prepared rows that a small policy refuses, read as training reads them."""
     from vlrft.plugins.find import find_task
     from vlrft.schema import DataError
     from vlrft.testing.hostile_parsing import small_chat

@@ -53,7 +53,7 @@ PRINTERS: list[Text] = [plain, plain, wide, powers, dotted, times, spaced]
 
 
 def wrap(draw: random.Random, text: str) -> str:
-    """What a model puts around an answer without changing it."""
+    """Words that a model puts around an answer without changing it."""
     forms = [
         "{}",
         "{}",

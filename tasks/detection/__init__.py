@@ -15,33 +15,25 @@ from typing import Any
 
 from vlrft.data import Dataset, Row, fill_prompt, read_prompt, user_sample
 from vlrft.grading import MAX_LIST, read_answer
-from vlrft.schema import IMAGE, DataError, Resize, Sample, Task
-from vlrft.vision.boxes import rescale, resized_size, round_box
+from vlrft.schema import IMAGE, Sample, Task
+from vlrft.vision.box_options import box_frame, gold_box, resize, unit_text
 
 from .average_precision import require_pycocotools
 from .metrics import metrics
 from .options import HUB_IDS, Options
 from .rows import read
 
-UNITS = {
-    "thousandths": "in thousandths of the picture's width and height",
-    "resized": "in pixels of the picture, which is {} pixels wide and {} high",
-}
-
 
 def sample(row: Row, options: Options) -> Sample:
     info: dict[str, Any] = dict(row.info)
-    unit = UNITS[options.boxes]
+    frame = None
     if options.boxes == "resized":
-        width, height = info["size"]
-        try:
-            info["frame"] = resized_size(width, height, options.min_pixels, options.max_pixels)
-        except ValueError as e:
-            raise DataError(f"sample {row.id}: {e}") from None
-        unit = unit.format(*info["frame"])
+        frame = info["frame"] = box_frame(options, info["size"], row.id)
     problem = info.pop("problem")
     released = options.prompt == "released"
-    text = fill_prompt(read_prompt(__file__, options.prompt), category=row.question, unit=unit)
+    text = fill_prompt(
+        read_prompt(__file__, options.prompt), category=row.question, unit=unit_text(frame)
+    )
     if released and row.info["split"] == "test":
         text = f"<image>\n{text}"
     elif released and problem:
@@ -52,20 +44,10 @@ def sample(row: Row, options: Options) -> Sample:
 
 def gold(sample: Sample) -> str:
     """The gold boxes with confidence 1, in the unit of `options.boxes`; No Objects where there is none."""
-    boxes = [list(box) for box in sample.answer]
-    if "frame" in sample.info:
-        frame = sample.info["frame"]
-        boxes = [list(round_box(rescale(tuple(box), (1000, 1000), frame))) for box in boxes]
+    boxes = [list(gold_box(tuple(box), sample.info)) for box in sample.answer]
     detections = ", ".join(f"{{'Position': {box}, 'Confidence': 1}}" for box in boxes)
     text = f"[{detections}]" if boxes else sample.info["none"]
     return f"<think></think><answer>{text}</answer>"
-
-
-def resize(options: Options) -> Resize | None:
-    """The resizing of boxes in pixels of the resized picture, which the policy's image processor must do too."""
-    if options.boxes != "resized":
-        return None
-    return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
 
 
 def complete(options: Options) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from vlrft.schema.ranges import Positive
+from vlrft.vision.box_options import BoxOptions
 
 HUB_IDS: Mapping[str, str] = {
     "coco_4_shot": "laolao77/ViRFT_COCO_8_cate_4_shot",
@@ -33,7 +33,7 @@ TEST_CATEGORIES: Mapping[str, tuple[str, ...] | None] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BoxOptions):
     """The set, its source, and what is asked of each picture."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -52,18 +52,8 @@ class Options:
     file, picture id -> names, as Visual-RFT's exist_map_coco_Qwen2_vl_2B_baseline.json."""
     prompt: Literal["clean", "released"] = "clean"
     """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
-    boxes: Literal["thousandths", "resized"] = "thousandths"
-    """thousandths: as Qwen2-VL writes boxes, and as released. resized: pixels of the image as the processor resizes it, as
-    Qwen2.5-VL writes them; the two bounds below must be the policy's."""
-    min_pixels: Positive = 3136
-    """Of `boxes: resized`: the policy.min_pixels of the run."""
-    max_pixels: Positive = 401408
-    """Of `boxes: resized`: the policy.max_pixels of the run."""
 
     def __post_init__(self) -> None:
-        if self.min_pixels > self.max_pixels:
-            raise ValueError(
-                f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}"
-            )
+        super().__post_init__()
         if self.prompt == "released" and self.boxes != "thousandths":
             raise ValueError("the released prompt asks for boxes: thousandths")

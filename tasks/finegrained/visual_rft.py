@@ -40,7 +40,7 @@ class Global:
 
 @dataclass(frozen=True)
 class Call:
-    """What the pickle would call; it is never called."""
+    """A function that the pickle would call; it is never called."""
 
     function: Any
     arguments: Any
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the pickle refers to in the zip."""
+    """A storage of the zip that the pickle refers to."""
 
     place: Any
 

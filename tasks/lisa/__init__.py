@@ -11,17 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from vlrft.data import Dataset, Row, read_prompt
-from vlrft.schema import IMAGE, DataError, Message, Resize, Sample, Task
-from vlrft.vision.boxes import Box, rescale, resized_size, round_box, to_thousandths
+from vlrft.schema import IMAGE, Message, Sample, Task
+from vlrft.vision.box_options import box_frame, gold_box, resize, unit_text
+from vlrft.vision.boxes import to_thousandths
 
 from .metrics import metrics
 from .overlaps import complete
 from .rows import Options, read
-
-UNITS = {
-    "thousandths": "in thousandths of the picture's width and height",
-    "resized": "in pixels of the picture, which is {} pixels wide and {} high",
-}
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -36,16 +32,12 @@ def sample(row: Row, options: Options) -> Sample:
             int(y2 * 1000 / height),
         )
     info: dict[str, Any] = dict(row.info)
-    unit = UNITS[options.boxes]
-    if options.boxes == "resized":
-        try:
-            info["frame"] = resized_size(width, height, options.min_pixels, options.max_pixels)
-        except ValueError as e:
-            raise DataError(f"sample {row.id}: {e}") from None
-        unit = unit.format(*info["frame"])
+    frame = box_frame(options, row.info["size"], row.id)
+    if frame is not None:
+        info["frame"] = frame
     return Sample(
         id=row.id,
-        messages=_messages(row, options, unit),
+        messages=_messages(row, options, unit_text(frame)),
         answer=answer,
         tags=row.tags,
         info=info,
@@ -65,18 +57,9 @@ def _messages(row: Row, options: Options, unit: str) -> tuple[Message, ...]:
     return (system, asked)
 
 
-def resize(options: Options) -> Resize | None:
-    """The resizing of boxes in pixels of the resized picture, which the policy's image processor must do too."""
-    if options.boxes != "resized":
-        return None
-    return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
-
-
 def gold(sample: Sample) -> str:
     """The gold box in the unit of `options.boxes`."""
-    box: Box = sample.answer
-    if "frame" in sample.info:
-        box = round_box(rescale(box, (1000, 1000), sample.info["frame"]))
+    box = gold_box(sample.answer, sample.info)
     return "<think></think><answer>({},{}),({},{})</answer>".format(*box)
 
 

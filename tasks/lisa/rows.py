@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from vlrft.data import Defect, Layout, Layouts, Picture, Row, Source, read_file, read_row
 from vlrft.schema import DataError
-from vlrft.schema.ranges import Positive
+from vlrft.vision.box_options import BoxOptions
 from vlrft.vision.images import open_size
 from vlrft.vision.masks import bounding_box
 
@@ -24,7 +24,7 @@ FARTHEST = 1e6  # pixels; also refuses what is not finite
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BoxOptions):
     """Where the data are, which box is the gold answer, and how boxes are written."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -40,23 +40,10 @@ class Options:
     instructions: Literal["first", "all"] = "first"
     """Of the test and val splits; training takes all instructions of a picture. A prepared folder has those that it was
     prepared with."""
-    boxes: Literal["thousandths", "resized"] = "thousandths"
-    """thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it, as Qwen2.5-VL writes
-    them; the two bounds below must be the policy's. The clean prompt says which, the released one does not."""
-    min_pixels: Positive = 3136
-    """Of `boxes: resized`: the policy.min_pixels of the run."""
-    max_pixels: Positive = 401408
-    """Of `boxes: resized`: the policy.max_pixels of the run."""
 
     masks: str = RECTANGLE
     """How gIoU and cIoU make a mask of a box: `rectangle` fills it; the hub id or the folder of a SAM model, such as
     facebook/sam-vit-huge, segments the object in the box, as for the published results."""
-
-    def __post_init__(self) -> None:
-        if self.min_pixels > self.max_pixels:
-            raise ValueError(
-                f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}"
-            )
 
 
 def _annotations(source: Source, split: str) -> list[str]:

@@ -14,32 +14,29 @@ from typing import Any
 
 from vlrft.data import Dataset, Row, fill_prompt, read_prompt, user_sample
 from vlrft.grading.metrics import accuracy, share_above
-from vlrft.schema import IMAGE, DataError, Metric, Record, Resize, Sample, Task
-from vlrft.vision.boxes import Box, rescale, resized_size, round_box, to_thousandths
+from vlrft.schema import IMAGE, Metric, Record, Sample, Task
+from vlrft.vision.box_options import box_frame, gold_box, resize, unit_text
+from vlrft.vision.boxes import to_thousandths
 
-from .rows import HUB_IDS, PREFIX, Options, read
-
-UNITS = {
-    "thousandths": "in thousandths of the picture's width and height",
-    "resized": "in pixels of the picture, which is {} pixels wide and {} high",
-}
+from .expressions import PREFIX
+from .options import Options
+from .rows import HUB_IDS, read
 
 
 def sample(row: Row, options: Options) -> Sample:
     width, height = row.info["size"]
     x1, y1, x2, y2 = row.info["box"]
     info: dict[str, Any] = dict(row.info)
-    unit = UNITS[options.boxes]
-    if options.boxes == "resized":
-        try:
-            info["frame"] = resized_size(width, height, options.min_pixels, options.max_pixels)
-        except ValueError as e:
-            raise DataError(f"sample {row.id}: {e}") from None
-        unit = unit.format(*info["frame"])
+    frame = box_frame(options, row.info["size"], row.id)
+    if frame is not None:
+        info["frame"] = frame
     released = options.prompt == "released"
     problem = info.pop("problem") or f"{PREFIX} {row.question}."
     text = fill_prompt(
-        read_prompt(__file__, options.prompt), expression=row.question, problem=problem, unit=unit
+        read_prompt(__file__, options.prompt),
+        expression=row.question,
+        problem=problem,
+        unit=unit_text(frame),
     )
     asked = user_sample(row, (IMAGE, text))
     return Sample(
@@ -51,18 +48,9 @@ def sample(row: Row, options: Options) -> Sample:
     )
 
 
-def resize(options: Options) -> Resize | None:
-    """The resizing of boxes in pixels of the resized picture, which the policy's image processor must do too."""
-    if options.boxes != "resized":
-        return None
-    return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
-
-
 def gold(sample: Sample) -> str:
     """The gold box in the unit of `options.boxes` and the form that the prompt asks for."""
-    box: Box = sample.answer
-    if "frame" in sample.info:
-        box = round_box(rescale(box, (1000, 1000), sample.info["frame"]))
+    box = gold_box(sample.answer, sample.info)
     form = "({},{}),({},{})"
     if sample.tags["answer"] == "bbox_2d":
         form = '{{"bbox_2d": [{}, {}, {}, {}]}}'

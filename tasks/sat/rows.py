@@ -53,7 +53,7 @@ class Options:
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """The rows of a split, in the file's order. A row of SAT is told by its column `correct_answer`."""
+    """The rows of a split, in the file's order. A row of SAT is recognised by its column `correct_answer`."""
     limit = options.rows if split == "train" else None
     finder = PictureFinder(source, split)
     names: set[str] = set()

@@ -18,8 +18,9 @@ from dataclasses import replace
 
 from vlrft.data import Dataset, open_source
 from vlrft.data.prepared import PreparedFolder
-from vlrft.schema import DataError, Resize, Task
+from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError
+from vlrft.vision.box_options import resize
 
 from .answers import kinds
 from .kind import AnswerKind
@@ -43,13 +44,6 @@ def configure(base: Task, options: Options) -> Task:
         metrics=kind.metrics,
         detail=lambda record: kind.detail,
     )
-
-
-def resize(options: Options) -> Resize | None:
-    """The resizing of boxes in pixels of the resized picture, which the policy's image processor must do, too."""
-    if options.boxes != "resized":
-        return None
-    return Resize(min_pixels=options.min_pixels, max_pixels=options.max_pixels)
 
 
 def find_kind(base: Task, options: Options) -> AnswerKind:

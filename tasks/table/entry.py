@@ -83,7 +83,7 @@ class Raw:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a format made of the data of a split."""
+    """The data of a split as a format reads them."""
 
     entries: Callable[[], Iterator[Entry | Defect]]
     """All rows, each time from the first one; a defect for each row that cannot be used."""
@@ -110,7 +110,7 @@ class Format(Protocol):
         ...
 
     def recognises(self, raw: Raw) -> str:
-        """What in the data shows that they have this format, such as "columns `conversations` with `from` and `value`"; an
+        """The sign in the data that they have this format, such as "columns `conversations` with `from` and `value`"; an
         empty string where they do not. Looks at the names of files, the columns and the first rows, and never raises."""
         ...
 

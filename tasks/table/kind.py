@@ -20,7 +20,7 @@ SHOWN = 10  # classes in a line
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of all rows when one of them is read."""
+    """Facts that hold for all rows, known when one of them is read."""
 
     options: Options
     boxes: BoxForm | None = None

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from vlrft.schema.ranges import MAX_SEED, Positive, Range
+from vlrft.schema.ranges import MAX_SEED, Range
+from vlrft.vision.box_options import BoxOptions
 
 from .entry import BoxCorners, BoxUnit
 from .texts import read_text
@@ -20,7 +21,7 @@ RESERVED_TAGS = ("answer", "options", "form", "opened")  # which rewards read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BoxOptions):
     """The table, its columns, what its answers are, and the prompt."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -72,17 +73,11 @@ class Options:
     its sides, or shares of 1."""
     box_corners: BoxCorners | None = None
     """Numbers of the table's boxes: two corners, or a corner, width and height."""
-    boxes: Literal["thousandths", "resized"] = "thousandths"
-    """What the policy is asked for. thousandths: as Qwen2-VL writes boxes. resized: pixels of the image as the processor resizes it,
-    as Qwen2.5-VL writes them; the two bounds below must be the policy's."""
-    min_pixels: Positive = 3136
-    """Where boxes are in pixels of the resized picture: the policy.min_pixels of the run."""
-    max_pixels: Positive = 401408
-    """The policy.max_pixels of the run, for the same."""
     radius: Thousandths | None = None
     """How far from a gold point an answer is right, in thousandths of the picture's sides; for `answer: point` with gold points."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         from .answers import kinds
         from .formats import formats
 
@@ -96,8 +91,6 @@ class Options:
         ]
         if reserved := [name for name in self.tags if name in RESERVED_TAGS]:
             mistakes.append(f"tags: {reserved[0]!r} is a tag of the rewards; rename the column")
-        if self.min_pixels > self.max_pixels:
-            mistakes.append(f"min_pixels {self.min_pixels}, more than max_pixels {self.max_pixels}")
         if mistakes:
             raise ValueError("; ".join(mistakes))
 

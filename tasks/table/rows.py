@@ -55,7 +55,7 @@ def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]
 
 
 def describe(source: Source, split: str, options: Options) -> list[str]:
-    """What is taken from raw data, and why: a line each."""
+    """A line for each thing that is taken from raw data, with the reason."""
     part = find_part(source, split, options)
     raw, reading = open_part(part, split, options)
     kind = kind_of(raw, reading, options)
@@ -123,7 +123,7 @@ def kind_of(raw: Raw, reading: Reading, options: Options) -> AnswerKind:
 def find_facts(
     source: Source, kind: AnswerKind, reading: Reading, examples: list[Entry], options: Options
 ) -> Facts:
-    """What is known of all rows. Raises DataError where the options have to say it."""
+    """The facts that hold for all rows. Raises DataError where the options have to say it."""
     facts = Facts(
         options=options,
         boxes=box_form(options, reading),

@@ -8,7 +8,7 @@ from typing import Any
 
 from vlrft.data import Row, read_prompt, split_at_images
 from vlrft.schema import DataError, Message, Sample
-from vlrft.vision.boxes import resized_size
+from vlrft.vision.box_options import box_frame, unit_text
 
 from .answers import kinds
 from .kind import AnswerKind
@@ -16,11 +16,6 @@ from .messages import MARK
 from .options import Options
 from .templates import fill
 from .texts import read_text
-
-UNITS = {
-    "thousandths": "in thousandths of the picture's width and height",
-    "resized": "in pixels of the picture, which is {} pixels wide and {} high",
-}
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -76,24 +71,18 @@ def _framed(row: Row, kind: AnswerKind, options: Options) -> Mapping[str, Any]:
         raise DataError(
             f"sample {row.id}: prepared without the size of its picture; prepare the data with options.boxes=resized"
         )
-    try:
-        width, height = row.info["size"]
-        frame = resized_size(width, height, options.min_pixels, options.max_pixels)
-    except ValueError as e:
-        raise DataError(f"sample {row.id}: {e}") from None
-    return {**row.info, "frame": list(frame)}
+    return {**row.info, "frame": list(box_frame(options, row.info["size"], row.id) or ())}
 
 
 def _values(row: Row, info: Mapping[str, Any], question: str) -> dict[str, str]:
     choices = row.tags.get("options", "").splitlines()
     lettered = (f"({a}) {text}" for a, text in zip(ascii_uppercase, choices, strict=False))
-    unit = UNITS["resized" if "frame" in info else "thousandths"].format(*info.get("frame", ()))
     return {
         **info.get("columns", {}),
         "question": question,
         "choices": "\n".join(lettered),
         "classes": info.get("classes", ""),
-        "unit": unit,
+        "unit": unit_text(info.get("frame")),
     }
 
 

@@ -16,8 +16,9 @@ from .answers import kinds
 from .answers._cells import show
 from .columns import cell_of
 from .entry import Entry, Raw, Reading, Taken
+from .formats._places import Places, find_choices, find_name
 from .formats.columns import FORMAT as COLUMNS
-from .formats.columns import Places, find_choices, find_name, read_entries
+from .formats.columns import read_entries
 from .messages import MARK, is_conversation
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Shape:
     images: tuple[str, ...] = ("images", "image")
     """The first of these columns that is there."""
     shown_by: Callable[[Raw], str]
-    """What in the first rows shows that they have this format; an empty string where they do not."""
+    """The sign in the first rows that they have this format; an empty string where they do not."""
 
     def recognises(self, raw: Raw) -> str:
         return self.shown_by(raw) if raw.head else ""

@@ -155,7 +155,7 @@ def _has_split(source: Source, split: str, options: Options) -> bool:
 
 
 def split_words(source: Source) -> dict[str, str]:
-    """Each word of the names of tables and their folders that may be a split, without a year -> the word as it stands there.
+    """Each word of the names of tables and their folders that may be a split, without a year -> the word as it is written there.
     Without tables, the words of all folders and of json files."""
     tables = table_names(source)
     words: dict[str, str] = {}

@@ -53,7 +53,7 @@ def other_machine(path: Path) -> Callable[[float], Writer]:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[], object]]]:
-    """What happens during each wait for another machine, in place of the wait."""
+    """The change that happens during each wait for another machine, in place of the wait."""
     events: list[Callable[[], object]] = []
     monkeypatch.setattr("vlrft.data.writer_lock.time.sleep", lambda seconds: events.pop(0)())
     yield events

@@ -94,7 +94,7 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
 
 
 def disagreement(ranks: Ranks) -> list[str]:
-    """What a rank says that has another value than the others, and one that has the same."""
+    """The messages of a rank that has another value than the others, and one that has the same."""
     require_agreement(ranks, {"seed": "0"})
     try:
         require_agreement(ranks, {"seed": "0", "lr": str(0.1 + ranks.rank)})

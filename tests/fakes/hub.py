@@ -16,7 +16,7 @@ OID = "a" * 40
 
 @dataclass
 class Hub:
-    """What was sent: requests by method and path, files by name, and the tokens that came with them."""
+    """The requests that were sent: by method and path, files by name, and the tokens that came with them."""
 
     requests: list[str] = field(default_factory=list[str])
     created: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

@@ -33,7 +33,7 @@ Reasons = Mapping[
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What a record gives its pack: the rows of each split, and their gold answers."""
+    """The data that a record gives its pack: the rows of each split, and their gold answers."""
 
     record: str
     splits: Mapping[str, int]  # of the pack

@@ -1,4 +1,4 @@
-"""What ranks compare: it changes with everything that training depends on, and with nothing else."""
+"""The facts that ranks compare: they change with everything that training depends on, and with nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be started in a folder, what --overwrite removes from it, and who writes it."""
+"""Run folders: which runs may start in one, which files --overwrite removes, and who writes it."""
 
 from __future__ import annotations
 

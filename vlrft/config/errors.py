@@ -144,7 +144,7 @@ def _paths_in(value: Any, path: str) -> Iterator[str]:
 
 
 def _hint(full: str, key: str, keys: Sequence[str]) -> str:
-    """What was probably meant: another toolkit's name for a key of ours, the nearest key in the same section, the nearest
+    """The key that was probably meant: another toolkit's name for a key of ours, the nearest key in the same section, the nearest
     in any section; else all keys of the section. `full`: the key from the root of the config, `key`: from that of `keys`."""
     section, _, name = key.rpartition(".")
     pattern = re.sub(r"\.\d+(?=\.|$)", "", section)

@@ -106,6 +106,6 @@ class TaskConfig:
     env: EnvConfig = EnvConfig()
     """Settings of the environment, for a task that has one."""
     on_bad: Literal["error", "skip"] = "error"
-    """What rows do that cannot be used (damaged, incomplete, a gold answer or a picture that cannot be read, a prompt above
+    """Handling of rows that cannot be used (damaged, incomplete, a gold answer or a picture that cannot be read, a prompt above
     rollout.max_prompt_tokens), all of which are found before the first step. error: the run is refused. skip: they are left
     out, counted, and listed in the run's left_out.jsonl."""

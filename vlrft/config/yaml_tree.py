@@ -77,7 +77,7 @@ def _read(path: Path) -> Tree:
 
 
 def _meant_config(path: Path) -> str:
-    """What was probably meant by a file that cannot be read: a shipped config, or a file next to it."""
+    """The config that was probably meant by a file that cannot be read: a shipped one, or a file next to it."""
     shipped = shipped_configs()
     if not path.suffix:
         near = did_you_mean(path.name, shipped)

@@ -107,7 +107,7 @@ class Dataset:
         )
 
     def understood(self, split: str, options: Any) -> Sequence[str]:
-        """What is taken from the raw data of a split, and why, a line each; () for prepared data, and where the pack says
+        """A line for each thing that is taken from the raw data of a split, with the reason; () for prepared data, and where the pack says
         nothing."""
         source = self.source(split, options)
         if self.describe is None or PreparedFolder.at(source) is not None:
@@ -115,7 +115,7 @@ class Dataset:
         return self.describe(source, split, options)
 
     def explain(self, source: Source, split: str, options: Any) -> str:
-        """What was looked for and what is there, for the message of a split of which no row can be used."""
+        """The names that were looked for and those that are there, for the message of a split of which no row can be used."""
         if isinstance(self.read, Layouts):
             return self.read.explain(source, split, options)
         return f"found {describe_files(source)}"

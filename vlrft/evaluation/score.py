@@ -18,7 +18,7 @@ LISTED = 10  # rows that a message names
 
 @dataclass(frozen=True, kw_only=True)
 class Matched:
-    """The samples of the rows, one for each row, and what is to be told of the match."""
+    """The samples of the rows, one for each row, and the notes on the match that are printed."""
 
     samples: tuple[Sample, ...]
     notes: tuple[str, ...] = ()

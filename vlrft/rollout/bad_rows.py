@@ -104,7 +104,7 @@ def check_prompts(
 
 
 def find_long_prompt(row: Row, sample: Sample, chat: Chat, limit: int) -> Defect | None:
-    """What is wrong with a row whose prompt has more than `limit` tokens, images included, or whose pictures have no readable
+    """The defect of a row whose prompt has more than `limit` tokens, images included, or whose pictures have no readable
     size where that decides; None for any other. `sample`: of the row, without its images."""
     resize = chat.resize
     most = 1 if resize is None else _most_tokens(resize)  # of an image

@@ -9,26 +9,19 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from vlrft.plugins.references import load_attribute
 from vlrft.plugins.reward_signature import RewardSignature, signature_of
-from vlrft.schema import IMAGE, RewardError, Sample
+from vlrft.scoring.reward_input import RewardInput
+from vlrft.scoring.trl_columns import trl_columns
 from vlrft.workers.worker import Workers
 
 Outcome = Any
 """The return value of a call, or the exception that it raised."""
-
-
-class RewardInput(NamedTuple):
-    """The part of a rollout that a reward may read."""
-
-    completion: str
-    sample: Sample
-    ids: tuple[int, ...] = ()  # action tokens [T], only filled for rewards that read them
 
 
 def split_into_calls(
@@ -81,7 +74,7 @@ def call_reward(
         return function(completions=completions, sample=inputs[0].sample)
     if signature.scope == "batch":
         return function(completions=completions, samples=[x.sample for x in inputs])
-    return function(**_trl_columns(signature, inputs))
+    return function(**trl_columns(signature, inputs))
 
 
 def call_and_wait(
@@ -191,67 +184,3 @@ def _run_in_thread(
         return outcomes[0]
 
     return join
-
-
-def _trl_columns(signature: RewardSignature, inputs: Sequence[RewardInput]) -> dict[str, Any]:
-    """The keyword arguments of a TRL reward function: those that it names, or all.
-
-    Raises RewardError for a required column that no sample has.
-    """
-    rows = [_trl_row(x.sample) for x in inputs]
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
-    if "solution" not in columns:
-        columns["solution"] = [_as_written(answer) for answer in columns["answer"]]
-    has_images = any(x.sample.images for x in inputs)
-    columns |= {
-        "prompts": [_trl_conversation(x.sample, has_images) for x in inputs],
-        "completions": [
-            x.completion if signature.strings else [{"role": "assistant", "content": x.completion}]
-            for x in inputs
-        ],
-        "completion_ids": [list(x.ids) for x in inputs],
-        "trainer_state": None,
-        "log_extra": lambda column, values: None,
-        "log_metric": lambda name, value: None,
-    }
-    missing = sorted(signature.needs - set(columns))
-    if missing:
-        raise RewardError(
-            f"needs {', '.join(missing)}; the samples have {', '.join(sorted(columns))}"
-        )
-    if signature.rest:
-        return columns
-    return {name: column for name, column in columns.items() if name in signature.wants}
-
-
-def _trl_row(sample: Sample) -> Mapping[str, Any]:
-    """The sample as a row of a TRL dataset."""
-    row: dict[str, Any] = {**sample.info, **sample.tags, "id": sample.id, "answer": sample.answer}
-    if sample.images:
-        row["images"] = list(sample.images)
-    if len(sample.images) == 1:
-        row["image"] = sample.images[0]
-    return row
-
-
-def _as_written(answer: Any) -> Any:
-    """A gold answer as a data set has it: a number is a text there, and its reward functions search it; a list of boxes is
-    a list."""
-    return str(answer) if isinstance(answer, int | float) else answer
-
-
-def _trl_conversation(sample: Sample, has_images: bool) -> list[dict[str, Any]]:
-    """The prompt as TRL passes it: texts, or lists of parts if any sample of the batch has an image."""
-    images = iter(sample.images)
-    messages: list[dict[str, Any]] = []
-    for message in sample.messages:
-        parts = [
-            {"type": "image", "image": next(images)}
-            if part is IMAGE
-            else {"type": "text", "text": part}
-            for part in message.content
-        ]
-        plain = "".join(part for part in message.content if isinstance(part, str))
-        messages.append({"role": message.role, "content": parts if has_images else plain})
-    return messages

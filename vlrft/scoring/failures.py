@@ -36,8 +36,8 @@ def _may_pass(outcome: Outcome) -> bool:
 
 
 def neutral_values(values: Sequence[float | None]) -> list[float]:
-    """What each rollout of a group adds to its reward, None where the call failed: there the mean of the others, which
-    moves no advantage; 0.0 where all failed.
+    """The score that each rollout of a group adds to its reward. Where the call failed (None) it is the mean of the others,
+    which moves no advantage; 0.0 where all failed.
 
     >>> neutral_values([1.0, None, 0.0])
     [1.0, 0.5, 0.0]

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from vlrft.plugins.process_state import keeping_process_state
 from vlrft.schema import Rollout
-from vlrft.scoring.calls import Outcome, RewardInput, split_into_calls, start_calls
+from vlrft.scoring.calls import Outcome, split_into_calls, start_calls
 from vlrft.scoring.failures import neutral_values, retry_calls
+from vlrft.scoring.reward_input import RewardInput
 from vlrft.scoring.weighted import RewardResult, WeightedReward, check_outcome, reward_error
 from vlrft.tracing.phases import phase
 

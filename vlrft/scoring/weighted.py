@@ -13,7 +13,8 @@ from vlrft.schema import DataError, RewardError
 from vlrft.schema.errors import UnsendableError, WorkerMemoryError, WorkerTimeout
 from vlrft.schema.finite_number import LARGEST, read_finite
 from vlrft.schema.short_message import first_line, short_message
-from vlrft.scoring.calls import Outcome, RewardInput
+from vlrft.scoring.calls import Outcome
+from vlrft.scoring.reward_input import RewardInput
 from vlrft.workers.worker import Workers
 
 TIME_LIMIT = 10.0  # seconds of a call in a worker unless the config says otherwise

@@ -28,7 +28,7 @@ class Target:
     needs: tuple[str, ...]
     """A completion that lacks one of these, white space and case aside, cannot be right."""
     free: float = 0.0
-    """What a completion that is not right may earn."""
+    """The most that a completion that is not right may earn."""
     tags: Mapping[str, str] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
 

@@ -19,7 +19,7 @@ class TaskConformance:
     """Inherit it, name the subclass `Test…`, and set `name`; one instance tests one split."""
 
     name: str
-    """What `task.name` of a config says: a pack, `package.module:task` or `./file.py:task`."""
+    """The task as `task.name` of a config names it: a pack, `package.module:task` or `./file.py:task`."""
     split: str
     limit: int = 16
     """The first so many samples of the split are tested."""

@@ -22,7 +22,7 @@ DTYPES = ("float32", "bfloat16")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What is exported: `model`, a checkpoint's folder, or an adapter's folder or hub id, and the run that wrote it."""
+    """The model to export: `model`, a checkpoint's folder, or an adapter's folder or hub id, and the run that wrote it."""
 
     model: str
     run: Path | None
@@ -61,7 +61,7 @@ def find_source(text: str, checkpoint: str = LAST) -> Source:
 
 def export_model(source: Source, out: Path, *, dtype: str | None, base: str | None) -> Exported:
     """Writes the model into an empty folder. The files of a whole checkpoint are copied; an adapter is merged into its base,
-    or into `base`; with `dtype` the weights are cast, and a checkpoint's adapter is merged anew, in that dtype.
+    or into `base`; with `dtype` the weights are cast, and a checkpoint's adapter is merged again, in that dtype.
 
     Raises ConfigError for a damaged checkpoint and for an adapter without its base.
     """

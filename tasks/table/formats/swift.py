@@ -25,7 +25,7 @@ UNITS: Mapping[str, Any] = {"real": "pixels", "norm1": "normalised"}
 
 class Swift:
     """Where the reply has boxes, they are the gold answer; a `<bbox>` or `<ref-object>` in a message of the user is replaced
-    by what stands for it."""
+    by the object's text or box."""
 
     name = "swift"
     doc = "ms-swift: messages, images, objects (ref, bbox); or messages, images, solution"
@@ -77,12 +77,12 @@ def _read(raw: Raw, places: Any) -> Iterator[Entry | Defect]:
             yield entry
             continue
         try:
-            yield _filled(entry)
+            yield _fill_objects(entry)
         except ValueError as e:
             yield Defect(id=entry.id, reason="incomplete row", detail=str(e))
 
 
-def _filled(entry: Entry) -> Entry:
+def _fill_objects(entry: Entry) -> Entry:
     """The entry with its objects in place of their marks. Raises ValueError where there are fewer objects than marks."""
     objects: Any = entry.columns.get("objects") or {}
     refs = iter(objects.get("ref") or ())

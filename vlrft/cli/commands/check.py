@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_warnings(loaded: LoadedTask, limit: int | None) -> Iterator[str]:
-    """What was chosen or guessed when rows were read, and gold answers that are all alike."""
+    """Notes on choices and guesses that were made when rows were read, and on gold answers that are all alike."""
     if not isinstance(loaded.samples, RowSamples):
         return
     yield from loaded.samples.notes

@@ -169,7 +169,7 @@ def report_problems(problems: Mapping[str, DataError], failure: str, *, some: bo
 
 
 def understood(config: TaskConfig, split: str) -> list[str]:
-    """What a pack took from the raw data, and why."""
+    """Prints the columns and files that a pack took from the raw data, with the reasons."""
     task, options = configured_task(config)
     lines = task.load.understood(split, options) if isinstance(task.load, Dataset) else ()
     return [f"  {line}" for line in lines]

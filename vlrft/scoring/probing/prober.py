@@ -11,8 +11,9 @@ from typing import Any
 
 from vlrft.schema import DataError
 from vlrft.schema.errors import WorkerTimeout
-from vlrft.scoring.calls import RewardInput, call_and_wait, load_reward
+from vlrft.scoring.calls import call_and_wait, load_reward
 from vlrft.scoring.probing.probes import GoldCompletions, Probe, make_probes
+from vlrft.scoring.reward_input import RewardInput
 from vlrft.scoring.weighted import WeightedReward, check_outcome
 from vlrft.workers.worker import Worker
 
