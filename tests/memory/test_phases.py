@@ -59,9 +59,9 @@ def test_memory_of_the_whole_stage_by_hand() -> None:
         "optimiser moments": 2000,
         "pixels and features": pixels,
     }
-    lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100))
+    lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100, adapted=30))
     assert held_throughout(lora, work, alone(lora))["reference weights"] == 0
-    assert save_phase(lora, work, alone(lora), {}).parts == {"weights": 1100}
+    assert save_phase(lora, work, alone(lora), {}).parts == {"weights": 30 * (4 + 8)}
 
 
 def test_half_precision_is_trained_through_float32_copies() -> None:

@@ -82,12 +82,16 @@ def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
 
 
 def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBytes) -> MemoryPhase:
-    """A merged copy of the model with LoRA, or what the engine gathers. Files are written from the tensors themselves; on a
-    GPU the first rank copies what a resumed run needs to host memory."""
+    """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves; on a GPU the
+    first rank copies what a resumed run needs to host memory.
+
+    Merging n weights: their copy, n s, and the product of the adapters before and after its scaling, 8 n.
+    """
     weights = model.weights
     lora = weights.base < weights.total
+    merging = {"weights": weights.adapted * (model.element + 8)}
     moments = {
-        "merged copy" if lora else "writing": add_parts(held, {"weights": weights.total * lora}),
+        "merging a weight" if lora else "writing": add_parts(held, merging),
         "gathering": add_parts(held, rank.gathering),
     }
     if not model.gpu:

@@ -77,7 +77,8 @@ class WeightBytes:
     trained: int
     embedding: int  # of the input embedding when it is trained, else 0
     tower: int = 0  # trained, of the vision model
-    base: int = 0  # without adapters, as a merged copy has them
+    base: int = 0  # without adapters
+    adapted: int = 0  # elements of the largest weight with adapters
     half: int = 0  # trained, in half precision
     sizes: tuple[int, ...] = ()  # elements of each trained parameter
 

@@ -19,9 +19,10 @@ from vlrft.policy.adapters import FOLDER, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import model_family, vision_family
+from vlrft.policy.merging import PlainWeights, write_model
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer
-from vlrft.policy.trainable import kept_share, merge_adapters, without_adapters
+from vlrft.policy.trainable import without_adapters
 from vlrft.schema.errors import ConfigError
 
 
@@ -122,11 +123,9 @@ class Policy:
         return {name: named[name].detach() for name in self.trained_names}
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """All parameters with their names (detached, not copied); with LoRA those of a merged copy. Nothing is computed
-        before the first one is read."""
-        model = merge_adapters(self.model) if self.has_lora else self.model
-        for name, parameter in model.named_parameters():
-            yield name, parameter.detach()
+        """All parameters by their names in the transformers model (detached, not copied); adapters are merged into a copy of
+        one tensor at a time, when it is read."""
+        yield from PlainWeights(self.model).parameters()
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copies tensors that `trained_weights` returned. Raises ConfigError when the names differ."""
@@ -158,13 +157,12 @@ class Policy:
             (path / FOLDER / MERGE).write_text(json.dumps(content))
 
     def save_merged(self, path: Path) -> float | None:
-        """Writes the folder that `save` writes, without adapters. Returns the share of their update that the merged weights
-        hold (see `kept_share`); None for a policy without adapters."""
+        """Writes the folder that `save` writes, without adapters, one tensor at a time. Returns the share of their update that
+        the merged weights hold (see `PlainWeights.kept`); None for a policy without adapters."""
         path.mkdir(parents=True, exist_ok=True)
         # transformers imports DeepSpeed, which prints messages about missing GPUs.
         if self.device.type == "cpu":
             os.environ.setdefault("DS_ACCELERATOR", "cpu")
-        model = merge_adapters(self.model) if self.has_lora else self.model
-        model.save_pretrained(path)
+        kept = write_model(self.model, path)
         self.chat.save(path)
-        return kept_share(self.model, model) if self.has_lora else None
+        return kept if self.has_lora else None

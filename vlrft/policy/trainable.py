@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import warnings
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-import torch
 from torch import nn
 
 from vlrft.config import LoraConfig
@@ -94,24 +92,3 @@ def name_base(model: Any) -> None:
         source = os.path.abspath(source)
     settings.base_model_name_or_path = source
     settings.revision = getattr(config, "_commit_hash", None)
-
-
-def merge_adapters(model: Any) -> Any:
-    """A copy of a peft model's base with the adapters added to its weights; the model itself is unchanged."""
-    return copy.deepcopy(model).merge_and_unload()
-
-
-def kept_share(model: Any, merged: Any) -> float:
-    """The share of the adapters' update that the merged weights hold: 1 − ‖merged − (base + update)‖² / ‖update‖² over all
-    adapted weights, from 0 (each weight was rounded back) to 1; 1.0 for an update of zero. bfloat16 has 8 bits of precision:
-    it loses an update of a weight by less than 1/512.
-    """
-    lost, whole = 0.0, 0.0
-    with torch.no_grad():
-        for name, module in model.get_base_model().named_modules():
-            if hasattr(module, "get_delta_weight") and "default" in getattr(module, "lora_A", {}):
-                update = module.get_delta_weight("default").double()
-                weight = merged.get_submodule(name).weight.double()
-                lost += float((weight - module.base_layer.weight.double() - update).square().sum())
-                whole += float(update.square().sum())
-    return 1 - lost / whole if whole else 1.0

@@ -160,6 +160,10 @@ def _weights(
         embedding=embedding.nbytes if embedding.requires_grad else 0,
         tower=sum(p.nbytes for n, p in trained if _in_vision(n, vision)),
         base=sum(p.nbytes for n, p in named if ".lora_" not in n),
+        adapted=max(
+            (m.base_layer.weight.numel() for m in causal.modules() if hasattr(m, "lora_A")),
+            default=0,
+        ),
         half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
         sizes=tuple(p.numel() for _, p in trained),
     )

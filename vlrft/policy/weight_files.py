@@ -1,0 +1,78 @@
+"""Writes weights as safetensors, one tensor at a time: the files never need a second model in memory.
+
+`safetensors.torch.save_file` takes all tensors of a file at once, so merged weights, or those of a GPU, would all have to be
+in host memory. The files are the same, byte for byte: see the format at https://huggingface.co/docs/safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import split_torch_state_dict_into_shards
+from safetensors.torch import save
+from torch import Tensor
+
+INDEX = "model.safetensors.index.json"
+SHARD_BYTES = 50 * 10**9  # of one file, as transformers writes them
+LENGTH_BYTES = (
+    8  # a file begins with the length of its header, which is padded to a multiple of as many
+)
+
+Read = Callable[[str], Tensor]
+
+
+def write_weights(
+    folder: Path, shapes: Mapping[str, Tensor], read: Read, shard_bytes: int = SHARD_BYTES
+) -> None:
+    """Writes model.safetensors, or with more than `shard_bytes` its shards and their index, as the hub names them.
+
+    `shapes`: the tensors by name in the file, on the meta device; `read` returns one of them with its numbers, and is called
+    once for each.
+    """
+    split = split_torch_state_dict_into_shards(dict(shapes), max_shard_size=shard_bytes)
+    for file, names in split.filename_to_tensors.items():
+        write_tensors(folder / file, {name: shapes[name] for name in names}, read)
+    if split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
+
+
+def write_tensors(path: Path, shapes: Mapping[str, Tensor], read: Read) -> None:
+    """One safetensors file. Wide numbers come first, so that every tensor is aligned."""
+    names = sorted(shapes, key=lambda name: (-shapes[name].element_size(), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name in names:
+        start, end = end, end + shapes[name].nbytes
+        header[name] = {
+            "dtype": _dtype_name(shapes[name].dtype),
+            "shape": list(shapes[name].shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % LENGTH_BYTES)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
+        for name in names:
+            file.write(_numbers(name, read(name), shapes[name]))
+
+
+def _numbers(name: str, tensor: Tensor, shape: Tensor) -> memoryview:
+    """The tensor's bytes; they are copied only from another device, or where they are not in order."""
+    if (tensor.dtype, tensor.shape) != (shape.dtype, shape.shape):
+        raise ValueError(f"{name}: {tensor.dtype} {tuple(tensor.shape)} in place of {shape}")
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    """`BF16`: the name of a dtype in the format, as the library writes it."""
+    content = save({"x": torch.empty(0, dtype=dtype)})
+    size = int.from_bytes(content[:LENGTH_BYTES], "little")
+    name: str = json.loads(content[LENGTH_BYTES : LENGTH_BYTES + size])["x"]["dtype"]
+    return name
