@@ -214,7 +214,7 @@ def test_stored_outputs_are_scored_too(folder: Path, capsys: pytest.CaptureFixtu
     assert main(check(folder, "choice", *more)) == 0
     output = capsys.readouterr()
     assert "stored outputs: 12, mean 0.167, 0 errors" in output.out
-    assert "1 outputs belong to no sample" in output.err
+    assert "1 output of no sample" in output.err
     assert main(check(folder, f"{folder}/bad.py:always", *more)) == 1
     assert main(check(folder, "choice", "--predictions", str(stored), "--split", "test")) == 1
     assert "none of its 13 ids is a sample of this split; try --split" in capsys.readouterr().err

@@ -217,3 +217,22 @@ def test_any_other_exit_of_foreign_code_is_said(
     monkeypatch.setattr("vlrft.cli.commands.list.run", run)
     assert main(["list", "tasks"]) == 1
     assert "raised SystemExit: 0 (test_main.py:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["list", "taks"], "invalid choice: 'taks'; did you mean tasks? (choose from"),
+        (
+            ["train", "quickstart", "--resume", "runs/x"],
+            "--resume takes no folder: vlrft train CONFIG --out runs/x --resume",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_answered_with_the_right_one(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert expected in capsys.readouterr().err

@@ -235,7 +235,7 @@ def test_raw_rows_that_cannot_be_used_stop_unless_the_set_leaves_them_out_itself
 ) -> None:
     write_raw(tmp_path / "raw", row1={"answer": "twice"})
     load_task(task_config(TASK, ["options.data=raw"]), "test")
-    assert "raw: test: 1 rows left out: more than one image" in capsys.readouterr().err
+    assert "raw: test: 1 row left out: more than one image" in capsys.readouterr().err
     write_raw(tmp_path / "worse", row1={"answer": "twice"}, row5={"image": None})
     with pytest.raises(DataError, match=r"1 of 6 rows .* the first is test/5 .*no image.* prepare"):
         load_task(task_config(TASK, ["options.data=worse"]), "test")

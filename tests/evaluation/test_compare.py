@@ -46,7 +46,7 @@ def test_answers_to_one_sample_count_as_one() -> None:
 
 def test_evaluations_of_different_samples_are_refused() -> None:
     with pytest.raises(
-        DataError, match="2 samples are in only one of the two evaluations, such as 'a'"
+        DataError, match="only one of the two evaluations has 2 samples, such as 'a'"
     ):
         compare(records({"a": 1.0}), records({"b": 1.0}), "strict", 1.0, "kind")
     with pytest.raises(DataError, match="sample a: no official grade"):

@@ -78,7 +78,7 @@ def test_prepared_samples_equal_the_raw_ones_and_pairs_of_pictures_are_left_out(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw = {split: load_samples("sat", split, data / "raw") for split in ("train", "test")}
-    assert "train: 1 rows left out: more than one image" in capsys.readouterr().err
+    assert "train: 1 row left out: more than one image" in capsys.readouterr().err
     assert prepare("sat", data / "raw", tmp_path / "out") == {
         "train": {"train/2": "more than one image"},
         "test": {},

@@ -138,7 +138,7 @@ def test_gold_answers_may_be_numbers_and_lists(data: Path) -> None:
 def test_levels_select_rows(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     samples = load_samples("textmath", "train", data / "raw", train="math", levels=(3, 5))
     assert [s.tags["level"] for s in samples] == ["Level 3", "Level 5"]
-    assert "1 rows left out: another level" in capsys.readouterr().err
+    assert "1 row left out: another level" in capsys.readouterr().err
     test = load_samples("textmath", "test", data / "raw", test=("math",), levels=(1, 5))
     assert [s.tags["level"] for s in test] == ["Level 4"]  # not that of `Level ?`
 

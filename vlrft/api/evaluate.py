@@ -19,6 +19,7 @@ from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.reporting.run_result import RunResult
 from vlrft.rollout.task import load_task
 from vlrft.schema import Group, Record, Sample
+from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, NoRowsError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def answer_split(
 
     records = begin()
     if records:
-        say(f"vlrft: resuming, {len(records)} answers already done")
+        say(f"vlrft: resuming, {counted(len(records), 'answer')} already done")
     total = len(samples) * decoding.answers
     for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
         records += chunk

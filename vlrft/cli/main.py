@@ -10,12 +10,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from signal import Signals
+from typing import NoReturn
 
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
@@ -32,11 +35,20 @@ PACKAGE = Path(__file__).parents[1]
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose message for a wrong choice suggests the near one."""
+
+    def error(self, message: str) -> NoReturn:
+        choice = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        if choice is not None:
+            wrong, names = choice[1], re.findall(r"[^', ]+", choice[2])
+            message = message.replace(f"{wrong!r} (", f"{wrong!r}{did_you_mean(wrong, names)} (")
+        super().error(message)
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands. Each sets `module`, the module of `cli.commands` that runs it."""
-    top = argparse.ArgumentParser(
-        prog="vlrft", description="Reinforcement fine-tuning of vision-language models."
-    )
+    top = Parser(prog="vlrft", description="Reinforcement fine-tuning of vision-language models.")
     top.add_argument("--version", action="version", version=f"vlrft {package_version()}")
     top.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
@@ -62,7 +74,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     args, rest = top.parse_known_args(words)
     overrides = [item for item in rest if "=" in item and not item.startswith("-")]
     if rest != overrides or (overrides and not hasattr(args, "overrides")):
-        top.error(f"unrecognized arguments: {' '.join(rest)}{_as_override(rest)}")
+        top.error(f"unrecognized arguments: {' '.join(rest)}{_as_override(rest, words)}")
     if overrides:
         args.overrides = [*args.overrides, *overrides]
     return args
@@ -85,8 +97,11 @@ def _explain_command(top: argparse.ArgumentParser, words: Sequence[str]) -> None
     )
 
 
-def _as_override(rest: Sequence[str]) -> str:
-    """How the first unknown option is given here, where it is a setting of another toolkit such as --learning_rate."""
+def _as_override(rest: Sequence[str], words: Sequence[str]) -> str:
+    """How the first unknown word is given here, where it is a setting of another toolkit such as --learning_rate, or a folder
+    after --resume."""
+    if ("--resume", rest[0]) in pairwise(words):
+        return f"; --resume takes no folder: vlrft train CONFIG --out {rest[0]} --resume"
     name = next((word.lstrip("-").partition("=")[0] for word in rest if word.startswith("--")), "")
     ours, option = key_of_foreign(name), option_of_foreign(name)
     if ours:

@@ -15,6 +15,7 @@ from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
 from vlrft.data.source import Hub, Source, notes_of, open_source
 from vlrft.schema import IMAGE, DataError, Sample
+from vlrft.schema.counted import counted
 from vlrft.schema.errors import MissingSplit, NoRowsError, VlrftError
 from vlrft.schema.short_message import short_message
 
@@ -78,7 +79,10 @@ class Dataset:
                 f"{source.label}: no row of the {split} split; {self.explain(source, split, options)}"
             )
         for reason, count in left_out.items():
-            print(f"{source.label}: {split}: {count} rows left out: {reason}", file=sys.stderr)
+            print(
+                f"{source.label}: {split}: {counted(count, 'row')} left out: {reason}",
+                file=sys.stderr,
+            )
         return RowSamples(
             rows,
             self.sample,

@@ -9,6 +9,7 @@ from statistics import fmean
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import DataError, Record
+from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError
 
 
@@ -44,7 +45,7 @@ def compare(
     if old.keys() != new.keys():
         unmatched = sorted(old.keys() ^ new.keys())
         raise DataError(
-            f"{len(unmatched)} samples are in only one of the two evaluations, such as {unmatched[0]!r}; compare evaluations of the same samples"
+            f"only one of the two evaluations has {counted(len(unmatched), 'sample')}, such as {unmatched[0]!r}; compare evaluations of the same samples"
         )
     if tag is not None and not any(tag in r.tags for r in before):
         tags = ", ".join(sorted({name for r in before for name in r.tags}))

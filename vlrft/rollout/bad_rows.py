@@ -17,6 +17,7 @@ from vlrft.data.pictures import measure_picture
 from vlrft.policy.chat import Chat
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, DataError, Resize, Sample
+from vlrft.schema.counted import counted
 from vlrft.scoring.graders import STRICT
 from vlrft.vision.boxes import resized_size
 from vlrft.vision.limits import MAX_RATIO
@@ -162,4 +163,4 @@ def count_left_out(defects: Sequence[Defect]) -> str:
     """One line: how many rows were left out, by reason, and the first of them."""
     reasons = Counter(defect.reason for defect in defects)
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-    return f"{len(defects)} rows left out (task.on_bad=skip): {listed}; the first is {defects[0]}"
+    return f"{counted(len(defects), 'row')} left out (task.on_bad=skip): {listed}; the first is {defects[0]}"

@@ -28,6 +28,7 @@ from vlrft.rollout.bad_rows import (
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
 from vlrft.rollout.play import seed_from
 from vlrft.rollout.task import LoadedTask, load_task
+from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
@@ -202,7 +203,7 @@ def refuse_lost_checkpoints(run: Run) -> None:
         raise ConfigError(
             [
                 f"--resume: {run.checkpoints.root} has no checkpoint any more, and {run.out / METRICS} has "
-                f"{logged} steps; put the checkpoints back, or start again with --overwrite"
+                f"{counted(logged, 'step')}; put the checkpoints back, or start again with --overwrite"
             ]
         )
 

@@ -26,6 +26,7 @@ from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples
 from vlrft.rollout.gold import grade_gold_answer
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Sample, Task
+from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.scoring.graders import STRICT, Graders
 
@@ -92,7 +93,7 @@ def run_prepare(args: argparse.Namespace) -> None:
             continue
         done += 1
         again = f", {prepared.resumed} of them by an earlier call" if prepared.resumed else ""
-        print(f"{split}: {prepared.rows} rows{again}")
+        print(f"{split}: {counted(prepared.rows, 'row')}{again}")
         for reason, count in prepared.defects.items():
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
         for note in (*dict.fromkeys(notes_of(source)), *filter(None, (spelled.note,))):
@@ -194,7 +195,7 @@ def run_show(args: argparse.Namespace) -> None:
                 raise
             problems[split] = e
             continue
-        head = [f"{split}: {len(loaded.samples)} samples", *understood(config, split)]
+        head = [f"{split}: {counted(len(loaded.samples), 'sample')}", *understood(config, split)]
         print("\n".join([*head, *describe_samples(loaded.samples)]))
         for k in range(min(SHOWN, len(loaded.samples))):
             print("\n".join(describe_sample(loaded.samples[k])))

@@ -11,6 +11,7 @@ from vlrft.evaluation.bootstrap import Interval
 from vlrft.evaluation.intervals import metric_interval
 from vlrft.grading.metrics import grades_by_sample, reaches_threshold
 from vlrft.schema import Record
+from vlrft.schema.counted import counted
 from vlrft.scoring.graders import STRICT
 from vlrft.vision.boxes import THOUSAND, is_box
 
@@ -78,7 +79,7 @@ class BoxTable:
                 f"[{low:.2f}, {high:.2f}]"
             )
         if self.unsized and self.sizes:
-            lines.append(f"  {self.unsized} answers of pictures without a stored size")
+            lines.append(f"  {counted(self.unsized, 'answer')} of pictures without a stored size")
         return lines
 
 

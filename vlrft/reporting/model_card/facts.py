@@ -11,6 +11,7 @@ import yaml
 
 from vlrft.algorithms.find import find_algorithm
 from vlrft.reporting.html.run_data import MetricLine, RunData
+from vlrft.schema.counted import counted
 from vlrft.schema.errors import VlrftError
 
 Settings = Mapping[str, Any]
@@ -60,7 +61,9 @@ def read_stages(settings: Settings) -> list[StageLine]:
             paper, doc = "", ""
         sampled = stage.get("rollout", {})
         length = (
-            f"{stage['steps']} steps" if stage.get("steps") else f"{stage.get('epochs')} epochs"
+            counted(stage["steps"], "step")
+            if stage.get("steps")
+            else f"{stage.get('epochs')} epochs"
         )
         lines.append(
             StageLine(
