@@ -93,13 +93,20 @@ def _attend(
     query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """softmax(q·k + bias) v and the log-sum-exp of the scores, both computed in float32 at least."""
-    scores = query @ keys.transpose(-1, -2)
-    if scores.dtype != torch.float64:
-        scores = scores.float()
+    scores = _score(query, keys)
     if bias is not None:
         scores = scores + bias
     total = scores.logsumexp(-1, keepdim=True)
     return (scores - total).exp().to(values.dtype) @ values, total
+
+
+def _score(query: Tensor, keys: Tensor) -> Tensor:
+    """q·k in float32 at least. Released Qwen2 models have scores of some hundreds, which bfloat16 would round by about 1."""
+    exact = torch.promote_types(query.dtype, torch.float32)
+    if query.is_cuda and exact != query.dtype:  # accumulated in float32 without a copy of the keys
+        flat = query.flatten(0, 1), keys.flatten(0, 1).mT
+        return torch.bmm(*flat, out_dtype=exact).view(*query.shape[:-1], -1)
+    return query.to(exact) @ keys.to(exact).mT
 
 
 def _shared_prefix_attention(
