@@ -1,0 +1,59 @@
+"""Which attention kernel is used where: one choice for training, prefill and decoding."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
+from vlrft.policy.attention.kernel import Kernel
+from vlrft.policy.attention.plain import Plain
+
+# torch's operators behind the kernels. Their names begin with an underscore: they are private, and torch's supported
+# range in pyproject.toml is the one whose operators these are. An operator that is missing is not used.
+CPU_FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+CUDA_FLASH = "_flash_attention_forward"
+CUDA_EFFICIENT = "_scaled_dot_product_efficient_attention"
+
+
+def attend(
+    query: Float[Tensor, "B H Q D"],
+    key: Float[Tensor, "B W K D"],
+    value: Float[Tensor, "B W K D"],
+    *,
+    causal: bool,
+    scale: float,
+    lengths: Int[Tensor, " B"] | None = None,
+) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
+    """Output and log-sum-exp of one part of an attention, by the kernel for this device and dtype; see `Kernel.forward`.
+    Any of the axes may be empty; without keys the output is 0 and the log-sum-exp -inf. Without a gradient."""
+    if query.numel() == 0 or key.numel() == 0:  # some kernels divide by the number of keys
+        exact = torch.promote_types(query.dtype, torch.float32)
+        return torch.zeros_like(query), query.new_full(query.shape[:-1], -torch.inf, dtype=exact)
+    kernel = choose_kernel(query)
+    return kernel.forward(query, key, value, causal=causal, scale=scale, lengths=lengths)
+
+
+def choose_kernel(query: Float[Tensor, "*S D"]) -> Kernel:
+    """The kernel for queries of this device, dtype and width of a head."""
+    return _choose(query.device, query.dtype, query.shape[-1])
+
+
+@cache
+def _choose(device: torch.device, dtype: torch.dtype, width: int) -> Kernel:
+    if device.type == "cpu" and dtype in cpu_flash.DTYPES and has_operator(CPU_FLASH):
+        return cpu_flash.CpuFlash()
+    if device.type == "cuda":
+        if has_operator(CUDA_FLASH) and cuda_flash.suits(device, dtype, width):
+            return cuda_flash.CudaFlash()
+        if has_operator(CUDA_EFFICIENT) and cuda_efficient.suits(dtype, width):
+            return cuda_efficient.CudaEfficient()
+    return Plain()
+
+
+def has_operator(name: str) -> bool:
+    """Whether this torch has the operator."""
+    return hasattr(torch.ops.aten, name)
