@@ -96,7 +96,7 @@ def test_the_folder_of_raw_data_is_a_text_whatever_its_name_looks_like(
     write_raw(tmp_path / folder, **BAD)
     prepare = ["data", "prepare", TASK, "--from", folder, "--out", "ready", "--split", "test"]
     assert main(prepare) == 0
-    assert "test: 1 rows" in capsys.readouterr().out
+    assert "test: 1 row" in capsys.readouterr().out
 
 
 def test_prepare_lists_every_row_that_is_left_out(
@@ -105,7 +105,7 @@ def test_prepare_lists_every_row_that_is_left_out(
     write_raw(tmp_path / "raw", **BAD)
     assert main(["data", "prepare", TASK, "--from", "raw", "--out", "ready"]) == 0
     output = capsys.readouterr()
-    assert "test: 1 rows" in output.out
+    assert "test: 1 row" in output.out
     assert "train: not prepared: raw: no table of the train split" in output.err
     assert defects("ready") == {
         "test/1": "more than one image",
@@ -123,7 +123,7 @@ def test_prepare_lists_every_row_that_is_left_out(
     Path("ready/test.jsonl.part").write_text("the rest of an interrupted run\n")
     again = ["data", "prepare", TASK, "--from", "raw", "--out", "ready", "--split", "test"]
     assert main([*again, "--overwrite"]) == 0
-    assert "test: 1 rows" in capsys.readouterr().out
+    assert "test: 1 row" in capsys.readouterr().out
 
 
 def test_raw_data_are_never_replaced_by_prepared_ones(

@@ -105,7 +105,7 @@ def test_each_size_has_its_accuracy() -> None:
         ("large", 1, 0.5, 1.0),
     ]
     assert table.unsized == 1
-    assert table.lines()[-1] == "  1 answers of pictures without a stored size"
+    assert table.lines()[-1] == "  1 answer of pictures without a stored size"
 
 
 def test_a_task_says_which_records_are_in_which_table() -> None:

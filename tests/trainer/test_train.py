@@ -184,7 +184,7 @@ def test_a_finished_run_that_is_resumed_has_its_last_link_mended_and_loses_nothi
     train(one_step, out=run, resume=True)
     assert last.resolve().name == "step_1"
     (run / "checkpoints/step_1").rename(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match=r"has no checkpoint any more, and .* has 1 steps"):
+    with pytest.raises(ConfigError, match=r"has no checkpoint any more, and .* has 1 step"):
         train(one_step, out=run, resume=True)
     (tmp_path / "elsewhere").rename(run / "checkpoints/step_1")
     with (run / "metrics.jsonl").open("a") as file:

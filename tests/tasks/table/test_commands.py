@@ -82,7 +82,7 @@ def test_prepared_rows_know_their_kind(capsys: pytest.CaptureFixture[str]) -> No
     (defect,) = "".join(lists).splitlines()
     assert "'many' is not a whole number" in json.loads(defect)["detail"]
     assert main(["data", "show", "table", "options.data=ready", "--split", "test"]) == 0
-    assert "test: 1 samples" in capsys.readouterr().out
+    assert "test: 1 sample" in capsys.readouterr().out
     assert main(["show", "table", "options.data=ready"]) == 0
     assert "rewards: count × 1.0" in capsys.readouterr().out
     assert (
