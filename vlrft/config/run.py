@@ -238,6 +238,9 @@ class Config:
     """Permute the rewards within each group: a control run, which must not learn."""
     published: Published | None = None
     """Results that a paper reports for this run."""
+    memory_check: bool = True
+    """Refuse a run whose planned peak is more memory than its device has, before the policy is loaded. false: start it all
+    the same. The plan, which is that of `vlrft doctor`, is printed in both cases."""
     self_check: bool = True
     """Compare the packed forward pass with the plain one on the first batch of each stage, and stop if they differ."""
     profile: bool = False

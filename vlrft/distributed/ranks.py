@@ -103,6 +103,11 @@ def rank_from_environment() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+def ranks_on_this_machine(ranks: Ranks) -> int:
+    """How many of the ranks run on this machine: as the launcher says, else all of them."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", ranks.size)) if ranks.size > 1 else 1
+
+
 def join_ranks(device: str, timeout: float) -> Ranks:
     """Joins the ranks that torchrun, a DeepSpeed hostfile or `vlrft launch` started, as the environment describes them.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from vlrft.config.shipped import package_version
@@ -17,8 +15,8 @@ MAX_STAGES = 4  # that have a line of their own
 MAX_NOTES = 2
 
 
-def header(run: Run, memory: Callable[[], str] | None = None) -> list[str]:
-    """The lines. `memory`: the planner's verdict, computed on rank 0; None: no line."""
+def header(run: Run) -> list[str]:
+    """The lines."""
     lines = [
         ("run", f"{run.out}, {_beginning(run)}, vlrft {package_version()}"),
         ("policy", _policy(run)),
@@ -26,9 +24,8 @@ def header(run: Run, memory: Callable[[], str] | None = None) -> list[str]:
         *_data(run),
         *_stages(run),
         ("eval", _evaluation(run)),
+        ("memory", run.memory),
     ]
-    if memory is not None and run.ranks.first:
-        lines.append(("memory", memory()))
     return [f"{name:<{WIDTH}}{text}" for name, text in lines]
 
 

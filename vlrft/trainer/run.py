@@ -46,6 +46,7 @@ class Run:
     eval_task: LoadedTask | None
     """None for data without the split of `eval.split`: the run trains without evaluations."""
     prompt_states: PromptStates
+    memory: str = ""  # the planner's verdict
     profiler: Profiler = OFF
     ranks: Ranks = ALONE
     step: int = 0  # finished steps

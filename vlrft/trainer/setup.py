@@ -37,6 +37,8 @@ from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
 from vlrft.trainer.left_out import list_left_out
+from vlrft.trainer.memory_plan.planner import RunTasks
+from vlrft.trainer.memory_plan.verdict import check_memory
 from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
@@ -76,6 +78,8 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         eval_task = check_pictures(check_gold_answers(eval_task))
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
+    planned = RunTasks(stages=tuple(s.loaded for s in settings), evaluation=eval_task)
+    memory = ranks.run_on_first(lambda: check_memory(config, planned, ranks))
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,
@@ -144,6 +148,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         checkpoints=Checkpoints(out / CHECKPOINTS, save.keep_last, save.keep_best, log.message),
         eval_task=eval_task,
         prompt_states=prompt_states,
+        memory=memory,
         profiler=StepProfiler(out) if config.profile and ranks.first else OFF,
         ranks=ranks,
         zero_rewards=ZeroRewards(zero_reward_limit(config, settings)),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
-from vlrft.config import Config
 from vlrft.config.load import load_config
-from vlrft.schema.errors import VlrftError
 
 EARNED_NOTHING = 3  # exit code
 
@@ -25,8 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from vlrft.trainer.train import train
 
     def announce(run: Run) -> None:
-        memory = partial(memory_verdict, config, run.ranks.size)
-        for line in header(run, memory if run.policy.device.type == "cuda" else None):
+        for line in header(run):
             run.log.message(line)
 
     transformers_logging.disable_progress_bar()  # it would break the run's own progress line
@@ -47,26 +43,3 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return code
-
-
-def memory_verdict(config: Config, ranks: int) -> str:
-    """The planner's verdict in one line; the reason where it has none."""
-    import torch
-
-    from vlrft.distributed.device import pick_device
-    from vlrft.memory.plan import FILL_LIMIT, format_bytes
-    from vlrft.trainer.memory_plan.device_memory import available_memory
-    from vlrft.trainer.memory_plan.planner import Planner
-    from vlrft.trainer.memory_plan.suggestions import peak_bytes
-
-    device = pick_device(config.device)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            peak = peak_bytes(Planner(config, device, ranks).plans(config))
-        size, _ = available_memory(None, device, ranks)
-    except VlrftError as e:
-        return f"not planned: {e}"
-    verdict = (
-        "fits" if peak <= FILL_LIMIT * size else "may not fit; vlrft doctor CONFIG says what helps"
-    )
-    return f"peak about {format_bytes(peak)} of {format_bytes(size)} a rank: {verdict}"

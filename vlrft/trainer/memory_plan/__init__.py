@@ -4,6 +4,7 @@
     prompt_lengths  the prompts of a task
     planner         the plan of each stage, for one rank
     device_memory   the memory that there is
+    verdict         one line on a run before it starts, or its refusal
     suggestions     settings that make a run smaller
 
 Shapes are read from the model's config without its weights, prompt lengths from the task's data where they are available.

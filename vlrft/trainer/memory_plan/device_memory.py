@@ -16,6 +16,7 @@ UNITS = {"": 1, "b": 1}
 UNITS |= {f"{k}b": 1000**n for n, k in enumerate("kmgt", 1)}
 UNITS |= {f"{k}ib": 1024**n for n, k in enumerate("kmgt", 1)}
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+MEMINFO = Path("/proc/meminfo")  # sizes in KiB
 
 
 def available_memory(memory: str | None, device: str, ranks: int = 1) -> tuple[int, str]:
@@ -44,6 +45,14 @@ def host_memory() -> int:
     size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [path.read_text().strip() for path in map(Path, CGROUP_LIMITS) if path.is_file()]
     return min([size, *(int(limit) for limit in limits if limit.isdigit())])  # or `max`: no limit
+
+
+def free_memory(device: str) -> int:
+    """Bytes of the device that no process holds at the moment; on a CPU those that can be had without swapping."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info()[0])
+    fields = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
+    return min(int(fields["MemAvailable"].split()[0]) * 1024, host_memory())
 
 
 def parse_size(text: str) -> int:

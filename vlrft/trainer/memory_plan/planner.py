@@ -16,6 +16,7 @@ from vlrft.memory.shapes import ModelShape
 from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.families import vision_family
 from vlrft.rollout.engines import RolloutMemoryModel, find_rollout_engine
+from vlrft.rollout.task import LoadedTask
 from vlrft.trainer.memory_plan.model_shapes import load_model_shape, make_meta_model
 from vlrft.trainer.memory_plan.prompt_lengths import (
     TaskPrompts,
@@ -39,16 +40,29 @@ class StagePlan:
     """False: the rollout engine has no memory model, and rollout and evaluation are left out."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunTasks:
+    """Tasks that a run has loaded: of each stage, and of its evaluations (None: it has none)."""
+
+    stages: tuple[LoadedTask, ...]
+    evaluation: LoadedTask | None
+
+
 class Planner:
     """Plans one rank of a run. The tokenizer and the prompts, which no setting changes, are read once."""
 
-    def __init__(self, config: Config, device: str, ranks: int = 1) -> None:
-        """`device`: where each of the ranks trains. Raises ConfigError for a model whose config is not available."""
+    def __init__(
+        self, config: Config, device: str, ranks: int = 1, tasks: RunTasks | None = None
+    ) -> None:
+        """`device`: where each of the ranks trains. `tasks`: those of a run; None: they are loaded here, nothing is
+        downloaded. Raises ConfigError for a model whose config is not available."""
         self.device = device
         self.ranks = ranks
         self.tokenizer: Any = None
+        loaded = [None] * len(config.stages) if tasks is None else list(tasks.stages)
         if config.policy.build is not None:
-            self.tokenizer = make_plan_tokenizer(config.policy, config.stages[0])
+            self.tokenizer = make_plan_tokenizer(config.policy, config.stages[0], loaded[0])
+        self.policy = config.policy
         self.model = self._shapes(config.policy)
         model = make_meta_model(config.policy, self.tokenizer)
         vision = vision_family(model)
@@ -56,25 +70,34 @@ class Planner:
         chat = make_chat(config, self.tokenizer, vision, image_token_id)
         self.stages = [
             measure_prompts(
-                s.task, "train", chat, longest_prompt(config, s.rollout.max_prompt_tokens, vision)
+                s.task,
+                "train",
+                chat,
+                longest_prompt(config, s.rollout.max_prompt_tokens, vision),
+                task,
             )
-            for s in config.stages
+            for s, task in zip(config.stages, loaded, strict=True)
         ]
-        limit = longest_prompt(config, config.rollout.max_prompt_tokens, vision)
-        self.evaluation = measure_prompts(config.task, config.eval.split, chat, limit)
+        self.evaluation: TaskPrompts | None = None
+        if tasks is None or tasks.evaluation is not None:
+            limit = longest_prompt(config, config.rollout.max_prompt_tokens, vision)
+            task = None if tasks is None else tasks.evaluation
+            self.evaluation = measure_prompts(config.task, config.eval.split, chat, limit, task)
 
     def _shapes(self, policy: PolicyConfig) -> ModelShape:
         return load_model_shape(policy, tokenizer=self.tokenizer, device=self.device)
 
     def plans(self, config: Config) -> list[StagePlan]:
         """The plan of every stage. `config` may differ from the planner's own in its settings, not in model and tasks."""
-        model = self._shapes(config.policy)
+        model = self.model if config.policy == self.policy else self._shapes(config.policy)
         engine = find_engine(config.engine)
         rollout_engine = find_rollout_engine(config.rollout.engine)
         rollout_memory = None
         if isinstance(rollout_engine, RolloutMemoryModel):
             rollout_memory = rollout_engine.rollout_memory
-        evaluation = evaluation_work(config, self.evaluation, self.ranks)
+        evaluation = None
+        if self.evaluation is not None:
+            evaluation = evaluation_work(config, self.evaluation, self.ranks)
         plans: list[StagePlan] = []
         for stage, prompts in zip(config.stages, self.stages, strict=True):
             work = replace(

@@ -67,13 +67,16 @@ def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
         return str(e).splitlines()[0]
 
 
-def make_plan_tokenizer(config: PolicyConfig, stage: StageConfig) -> Any:
-    """A built policy's tokenizer: trained on the task's text, or a `SizedTokenizer` where the data are not available."""
+def make_plan_tokenizer(
+    config: PolicyConfig, stage: StageConfig, loaded: LoadedTask | None = None
+) -> Any:
+    """A built policy's tokenizer: trained on the task's text, or a `SizedTokenizer` where the data are not available.
+    `loaded`: the task, where it is loaded already."""
     assert config.build is not None
-    loaded = try_load_task(stage.task, "train")
-    if isinstance(loaded, str):
+    found = try_load_task(stage.task, "train") if loaded is None else loaded
+    if isinstance(found, str):
         return SizedTokenizer(config.build.vocab_size)
-    return build_tokenizer(config.build, loaded.text())
+    return build_tokenizer(config.build, found.text())
 
 
 class SizedTokenizer:
@@ -117,14 +120,28 @@ def make_chat(
 
 
 def measure_prompts(
-    task: TaskConfig, split: str, chat: Chat | str, longest: PromptSize
+    task: TaskConfig,
+    split: str,
+    chat: Chat | str,
+    longest: PromptSize,
+    loaded: LoadedTask | None = None,
 ) -> TaskPrompts:
-    """The sizes of the task's first prompts, or `longest` alone where the data are not available."""
+    """The sizes of the task's first prompts, or `longest` alone where the data are not available. `loaded`: the task, where
+    it is loaded already; its environments are left open."""
     if isinstance(chat, str):
         return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({chat})")
-    loaded = try_load_task(task, split)
-    if isinstance(loaded, str):
-        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({loaded})")
+    if loaded is not None:
+        return _measure(loaded, split, chat, longest)
+    found = try_load_task(task, split)
+    if isinstance(found, str):
+        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({found})")
+    try:
+        return _measure(found, split, chat, longest)
+    finally:
+        found.close()
+
+
+def _measure(loaded: LoadedTask, split: str, chat: Chat, longest: PromptSize) -> TaskPrompts:
     has_env = loaded.task.env is not None
     first = list(islice(iter(loaded.samples), PLAYED if has_env else RENDERED))
     try:
@@ -139,7 +156,7 @@ def measure_prompts(
     what = "gold episodes of " if has_env else ""
     return TaskPrompts(
         sizes=tuple(sizes),
-        origin=f"{what}the first {len(first)} of {task.name}/{split}: {tokens} tokens",
+        origin=f"{what}the first {len(first)} of {loaded.task.name}/{split}: {tokens} tokens",
         samples=len(loaded.samples),
         turns=math.ceil(len(sizes) / len(first)),
     )
@@ -153,10 +170,7 @@ def _play_gold(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> lis
     """For each training row of the samples' gold episodes, all that precedes its last answer."""
     from vlrft.rollout.demonstrations import play_demonstrations
 
-    try:
-        groups = play_demonstrations(loaded, samples, chat)
-    finally:
-        loaded.close()
+    groups = play_demonstrations(loaded, samples, chat)
     rows = [row for group in groups for r in group.rollouts for row in r.rows]
     return [
         Prompt(
