@@ -51,7 +51,7 @@ def make_update(
     weights = advantages(item, engine.policy.device)
 
     def work() -> None:
-        engine.backward(-(score(engine.policy, item) * weights).sum())
+        engine.backward(-(score(engine.policy, item) * weights).sum(), last=True)
         engine.step()
 
     return work

@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from vlrft.advantages.rows import estimate_rows
@@ -18,6 +20,8 @@ from vlrft.config import UpdateConfig
 from vlrft.distributed.agreement import require_agreement
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import build_engine
+from vlrft.engine.gradient_buckets import GradientBuckets
+from vlrft.engine.single import SingleEngine
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.schema import Group
@@ -87,6 +91,7 @@ def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
         shared = [replace(g, rank=r) for g, r in zip(groups, players, strict=True)]
         for name in NAMES:
             results[f"{split}/{name}"] = gradient(policy, shared, ALGORITHMS[name], ranks)
+    results |= sums_in_buckets(ranks)
     results["first"] = results_of_first(ranks)
     results["broken"] = broken(policy, groups, ranks)
     results["disagreement"] = disagreement(ranks)
@@ -147,6 +152,62 @@ def refuse(*mistakes: str) -> None:
     raise ConfigError(mistakes)
 
 
+class Calls:
+    """Counts the collectives of GradientBuckets, and notes where they begin."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+        self.place = ""
+        self._all_reduce = dist.all_reduce
+
+    def __call__(self, tensor: Tensor, **keys: Any) -> Any:
+        self.places.append(f"{self.place} {tensor.dtype}")
+        return self._all_reduce(tensor, **keys)
+
+
+def sum_of_step(
+    engine: SingleEngine, scales: list[float], unused: int, calls: Calls
+) -> list[Tensor]:
+    """Gradients after micro-batches whose gradient is a multiple of the weights; the `unused` first weights get none."""
+    calls.places.clear()
+    for k, scale in enumerate(scales):
+        loss = sum((p.float() ** 2).sum() for p in engine.parameters[unused:])
+        calls.place = "backward"
+        engine.backward(loss * scale, last=k == len(scales) - 1)
+    calls.place = "step"
+    engine.sums.finish()
+    gradients = [torch.zeros(()) if w.grad is None else w.grad.clone() for w in engine.weights]
+    engine.discard()
+    return gradients
+
+
+def sums_in_buckets(ranks: Ranks) -> dict[str, Any]:
+    """Gradients, and the collectives that summed them, of a few steps in both dtypes."""
+    results: dict[str, Any] = {}
+    for dtype in ("float32", "bfloat16"):
+        policy = load_policy(replace(tiny_config("qwen2"), dtype=dtype), corpus=CORPUS, seed=0)
+        engine = build_engine(UpdateConfig(), policy, 1, ranks)
+        assert isinstance(engine, SingleEngine)
+        engine.sums = GradientBuckets(engine.weights, ranks, 4096)
+        calls = Calls()
+        with patch("vlrft.engine.gradient_buckets.dist.all_reduce", calls):
+            scale = 1.0 + ranks.rank
+            results[f"{dtype}/both"] = sum_of_step(engine, [0.25, scale], 0, calls)
+            results[f"{dtype}/calls"] = list(calls.places)
+            results[f"{dtype}/one rank lacks some"] = sum_of_step(
+                engine, [scale], 2 * ranks.rank, calls
+            )
+            results[f"{dtype}/all lack some"] = sum_of_step(engine, [scale], 3, calls)
+            results[f"{dtype}/none"] = sum_of_step(engine, [], 0, calls)
+            results[f"{dtype}/calls of none"] = list(calls.places)
+        single = build_engine(UpdateConfig(), policy, 1)
+        assert isinstance(single, SingleEngine)
+        single.backward(sum((p.float() ** 2).sum() for p in single.parameters), last=True)
+        results[f"{dtype}/squares"] = [w.grad for w in single.weights]
+        results[f"{dtype}/buckets"] = len(engine.sums.buckets)
+    return results
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return run_ranks(work, tmp_path_factory.mktemp("ranks"))
@@ -194,3 +255,39 @@ def test_a_log_prob_that_is_not_finite_on_one_rank_skips_the_step_on_both(
 def test_ranks_that_disagree_stop_with_the_same_lines(pair: list[dict[str, Any]]) -> None:
     assert pair[0]["disagreement"][0] == "lr differs between ranks: 0.1 on rank 0; 1.1 on rank 1"
     assert pair[1]["disagreement"] == pair[0]["disagreement"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sums_are_those_of_one_tensor_at_a_time(pair: list[dict[str, Any]], dtype: str) -> None:
+    """Micro-batches of ¼ on both ranks, and then of 1 and 2."""
+    squares = pair[0][f"{dtype}/squares"]
+    for results in pair:
+        sums = results[f"{dtype}/both"]
+        expected = [(g / 4 + g) + (g / 4 + g * 2) for g in squares]
+        assert all(torch.equal(a, b) for a, b in zip(sums, expected, strict=True))
+        lacking = results[f"{dtype}/one rank lacks some"]
+        factors = [1.0] * 2 + [3.0] * (len(squares) - 2)
+        for total, square, factor in zip(lacking, squares, factors, strict=True):
+            assert torch.equal(total, square * factor)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_gradient_that_no_rank_has_stays_none(pair: list[dict[str, Any]], dtype: str) -> None:
+    for results in pair:
+        sums = results[f"{dtype}/all lack some"]
+        assert [t.ndim == 0 for t in sums[:4]] == [True, True, True, False]
+        assert all(t.ndim == 0 for t in results[f"{dtype}/none"])
+        assert results[f"{dtype}/calls of none"] == ["step torch.float64"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_few_collectives_which_begin_during_the_last_backward_pass(
+    pair: list[dict[str, Any]], dtype: str
+) -> None:
+    for results in pair:
+        buckets = results[f"{dtype}/buckets"]
+        assert 1 < buckets < len(results[f"{dtype}/squares"])
+        assert results[f"{dtype}/calls"] == [
+            *["backward torch.float32"] * buckets,
+            "step torch.int32",
+        ]

@@ -45,7 +45,7 @@ def make_engine(dtype: str = "float32", **settings: object) -> SingleEngine:
 def give_gradients(engine: SingleEngine, value: float) -> None:
     """Of a loss whose gradient is `value` everywhere."""
     loss = torch.stack([parameter.float().sum() for parameter in engine.parameters]).sum()
-    engine.backward(loss * value)
+    engine.backward(loss * value, last=True)
 
 
 def test_gradients_are_clipped_and_the_norm_before_clipping_is_reported() -> None:
@@ -152,8 +152,8 @@ def test_every_rank_holds_all_weights_and_the_whole_optimiser() -> None:
     model = replace(MODEL, element=2, weights=half)
     memory = Single().rank_memory(UpdateConfig(), model, 8)
     assert memory.held == {"weights": 200, "float32 copies": 400, "optimiser moments": 800}
-    # bfloat16 gradients of autograd in addition to the float32 sums.
-    assert memory.gradients == GradientMemory(fresh=200, summed=400, in_place=False)
+    # A bfloat16 gradient is freed as soon as it is added to its float32 sum.
+    assert memory.gradients == GradientMemory(fresh=400, summed=400, in_place=True)
     assert memory.step == {"gradients": 400}
     assert memory.saving == {}  # tensors on the CPU are written without a copy
     saved = Single().rank_memory(UpdateConfig(), replace(model, gpu=True), 8).saving

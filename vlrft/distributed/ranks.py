@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
 from vlrft.schema.errors import RanksError
@@ -78,21 +77,6 @@ class Ranks:
         if isinstance(result[0], Exception):
             raise result[0]
         return result[0]  # type: ignore[return-value]
-
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sums gradients over the ranks, in place; a gradient that no rank has stays None."""
-        if self.size == 1:
-            return
-        trained = list(parameters)
-        has_gradient = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32)
-        with phase(WAIT):
-            dist.all_reduce(has_gradient)
-            for parameter in (p for p, count in zip(trained, has_gradient, strict=True) if count):
-                gradient: Tensor = (
-                    torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-                )
-                dist.all_reduce(gradient)
-                parameter.grad = gradient
 
 
 ALONE = Ranks()

@@ -39,8 +39,9 @@ class ForwardPass(Protocol):
 class Optimiser(Protocol):
     """Gradients, *summed* over micro-batches and ranks, and the step that uses them."""
 
-    def backward(self, loss: Tensor) -> None:
-        """Adds the gradient of a micro-batch's loss []."""
+    def backward(self, loss: Tensor, *, last: bool) -> None:
+        """Adds the gradient of a micro-batch's loss []. `last`: it is the step's last one, so that an engine may send
+        gradients to other ranks while it computes them."""
         ...
 
     def step(self) -> dict[str, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.finite_weights import require_finite_weights
+from vlrft.engine.gradient_buckets import GradientBuckets
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.protocols import ScorerCall
 from vlrft.memory.rank_memory import GradientMemory, RankMemory
@@ -47,7 +49,7 @@ class Single:
         optimiser = {"float32 copies": 2 * half, "optimiser moments": 2 * updated}
         return RankMemory(
             held={"weights": weights.total, **optimiser},
-            gradients=GradientMemory(fresh=weights.trained, summed=updated, in_place=not half),
+            gradients=GradientMemory(fresh=updated, summed=updated, in_place=True),
             step={"gradients": updated},
             saving={"weights": weights.trained, **optimiser} if model.gpu else {},
         )
@@ -78,6 +80,7 @@ class SingleEngine:
         self.parameters = [p for _, p in named]
         # The tensors that the optimiser updates.
         self.weights = [self._weight(p) for p in self.parameters]
+        self.sums = GradientBuckets(self.weights, ranks)
         self.optimizer = torch.optim.AdamW(
             self.weights,
             lr=config.lr,
@@ -99,18 +102,43 @@ class SingleEngine:
         return ((parameter, weight) for parameter, weight in pairs if parameter is not weight)
 
     @phase("backward")
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()  # type: ignore[no-untyped-call]
-        for parameter, weight in self._copies():
-            if parameter.grad is not None:
-                gradient = parameter.grad.float()
-                weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+    def backward(self, loss: Tensor, *, last: bool) -> None:
+        send = last and self.ranks.size > 1
+        if send:
+            self.sums.begin()
+        with self._handling_gradients(send):
+            loss.backward()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _handling_gradients(self, send: bool) -> Iterator[None]:
+        """A context for a backward pass, in which each gradient is handled when it is computed: that of a half-precision
+        parameter is added to the float32 sum and freed, and with `send` the sums go to the other ranks."""
+
+        def handle(weight: nn.Parameter, parameter: Tensor) -> None:
+            if parameter is not weight and parameter.grad is not None:
+                total, gradient = weight.grad, parameter.grad
+                weight.grad = gradient.float() if total is None else total.add_(gradient)
                 parameter.grad = None
+            if send:
+                self.sums.complete(weight)
+
+        pairs = zip(self.parameters, self.weights, strict=True)
+        handles = [
+            parameter.register_post_accumulate_grad_hook(partial(handle, weight))
+            for parameter, weight in pairs
+            if send or parameter is not weight
+        ]
+        try:
+            yield
+        finally:
+            for handle_ in handles:
+                handle_.remove()
 
     @phase("optimiser")
     def step(self) -> dict[str, float]:
         rate = learning_rate(self.config, self.steps, self.total_steps)
-        self.ranks.sum_gradients(self.weights)
+        if self.ranks.size > 1:
+            self.sums.finish()
         limit = self.config.max_grad_norm or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.weights, limit))
         if not math.isfinite(norm):
@@ -127,6 +155,8 @@ class SingleEngine:
         return {"grad_norm": norm, "lr": rate}
 
     def discard(self) -> None:
+        if self.sums.open:  # on every rank: sums that have begun are ended together
+            self.sums.finish()
         self.optimizer.zero_grad(set_to_none=True)
 
     def unsharded(self) -> AbstractContextManager[None]:

@@ -54,8 +54,9 @@ def update(
         try:
             if needs.group_stats and len(micros) > 1:
                 batch = _add_group_stats(batch, micros, engine, algorithm, reference)
-            for micro in micros:
-                _backward(engine, micro.of(batch), algorithm, reference, metrics)
+            for k, micro in enumerate(micros):
+                last = k == len(micros) - 1
+                _backward(engine, micro.of(batch), algorithm, reference, metrics, last)
             metrics.add_values(engine.step())
         except NonFiniteError as e:
             engine.discard()
@@ -79,8 +80,9 @@ def _backward(
     algorithm: Algorithm,
     reference: Policy | None,
     metrics: UpdateMetrics,
+    last: bool,
 ) -> None:
-    """Adds the gradient of one micro-batch. Raises NonFiniteError with the samples at fault, on every rank."""
+    """Adds the gradient of one micro-batch, the `last` of its step. Raises NonFiniteError with the samples at fault, on every rank."""
     needs, mask = algorithm.needs, micro.loss.mask
     work_on(micro.samples)
     scores = token_logprobs(
@@ -94,7 +96,7 @@ def _backward(
             rows = replace(rows, entropy=scores.entropy)
         loss, terms = algorithm.loss(scores.logprobs, rows)
         _require_finite(loss)
-    engine.backward(loss)
+    engine.backward(loss, last=last)
     if not micro.ids:
         return
     metrics.add_to_sum("loss", float(loss.detach()))

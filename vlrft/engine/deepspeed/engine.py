@@ -126,7 +126,7 @@ class DeepSpeedEngine:
             self.engine.optimizer._lazy_init_hp_params_optimizer_state()
 
     @phase("backward")
-    def backward(self, loss: Tensor) -> None:
+    def backward(self, loss: Tensor, *, last: bool) -> None:
         self.engine.backward(loss * self.ranks.size)
         self._backwards += 1
 
