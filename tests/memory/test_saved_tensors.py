@@ -65,8 +65,8 @@ def test_adapters_of_another_dtype_cast_every_input() -> None:
 
 
 def test_a_tower_by_hand() -> None:
-    # norms' inputs 2 W, attention 6 W, three linear inputs of W, 3 I of the MLP, log-sum-exps
-    layer = 4 * 8 * (2 * 4 + 6 * 4 + 3 * 4 + 3 * 8 + 2)
+    # norms' inputs 2 W, attention 6 W, two linear inputs of W, 3 I of the MLP, log-sum-exps
+    layer = 4 * 8 * (2 * 4 + 6 * 4 + 2 * 4 + 3 * 8 + 2)
     assert saved_tensors.tower_layer(MODEL, TOWER, 8) == layer
     ends = 4 * 8 * (4 * 4 + 10 + 2 * 2)  # projector, pixels, rotary angles
     assert saved_tensors.tower(MODEL, MICRO) == 2 * layer + ends

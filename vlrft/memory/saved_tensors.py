@@ -68,11 +68,12 @@ def decoder(model: ModelShape, micro: MicroBatchShape) -> int:
 
 
 def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: int = 0) -> int:
-    """One vision layer: P s [2W + 6W + mI] and hw for the log-sum-exp; with trained weights P s [3W + I], gated 2W more.
+    """One vision layer: P s [2W + 6W + mI] and hw for the log-sum-exp; with trained weights P s [2W + I], gated 2W more.
 
     2W: the norms' inputs (RMS norms: in float32). 6W: queries, keys, the 3W that contain the values, the attention output.
-    mI: what the MLP's activation saves, 3I gated and else 2I. Trained weights: the inputs of the linear modules. Eager
-    attention: its weights instead of the log-sum-exp, `squares` (the sum of the squared lengths attended over) x heads.
+    mI: what the MLP's activation saves, 3I gated and else 2I. Trained weights: the inputs of the linear modules, of which the
+    attention output is saved already. Eager attention: its weights instead of the log-sum-exp, `squares` (the sum of the
+    squared lengths attended over) x heads, and the output once more, as it is joined from those of the images.
     """
     s, w = model.element, model.wide
     norm = w if tower.gated else s  # an RMS norm computes in float32, a layer norm saves its input
@@ -81,7 +82,8 @@ def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: in
     if tower.attention == "sdpa":
         each += tower.heads * w
     if tower.gradient == "all":
-        each += (3 * tower.width + tower.inner + (2 * tower.width if tower.gated else 0)) * s
+        inputs = 2 if tower.attention == "sdpa" else 3
+        each += (inputs * tower.width + tower.inner + (2 * tower.width if tower.gated else 0)) * s
     weights = squares * tower.heads * (s if s >= 4 else 4 + s) if tower.attention == "eager" else 0
     return patches * (each + adapters(tower.adapters, s)) + weights
 

@@ -35,7 +35,8 @@ def decoder_backward(model: ModelShape, positions: int, square: int) -> int:
 
 def tower_forward(model: ModelShape, patches: int) -> int:
     """The widest point of a vision layer without gradients, P s max(9W, 3W + 3I), and the pixels, 4 bytes each, with their
-    copy in half precision. 9W in attention: input, norm output, q, k and v (3W), rotated q and k, the output twice."""
+    copy in half precision. 9W in attention: input, norm output, q, k and v (3W), rotated q and k, the output and its
+    projection."""
     t, s = model.tower, model.element
     if t is None:
         return 0

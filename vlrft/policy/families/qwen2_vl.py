@@ -26,7 +26,9 @@ from vlrft.policy.families._qwen import (
     mistakes,
     text_settings,
 )
+from vlrft.policy.families._qwen_tower import tower_arguments
 from vlrft.policy.image_features import ImageFeatures
+from vlrft.policy.tower_attention import to_device
 from vlrft.schema import Pixels, Resize
 from vlrft.vision.processor import prepare_torchvision
 
@@ -105,9 +107,11 @@ class QwenVision:
         return ".merger." in parameter and self.is_vision(parameter)
 
     def encode(self, model: Any, images: Sequence[Pixels], device: Any) -> ImageFeatures:
-        values = torch.cat([image.values for image in images]).to(device)
-        grids = torch.tensor([image.grid for image in images], device=device)
-        features = model.base_model.get_image_features(values, grids, return_dict=True)
+        values = to_device(torch.cat([image.values for image in images]), device)
+        grids = [image.grid for image in images]
+        arguments = tower_arguments(model.base_model.visual, grids, device)
+        grid = torch.tensor(grids, device=None if arguments else device)
+        features = model.base_model.get_image_features(values, grid, return_dict=True, **arguments)
         return ImageFeatures(embeds=torch.cat(tuple(features.pooler_output)))
 
     def decoder_arguments(
