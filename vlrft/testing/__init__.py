@@ -15,7 +15,8 @@ rollout_engine  an engine that completes prompts
 family          a model family: image tokens, positions, packing
 
 The suites use plain asserts and need no plugin of pytest's. vlrft's own parts pass them (`tests/conformance/`).
-`scripted_engine` answers prompts from a function; `work_meter` and `count_step` count the work of a training step;
+`scripted_engine` answers prompts from a function; `work_meter` and `count_step` count the work of a training step,
+`operator_meter` dispatched operators and host syncs, `pass_costs` FLOPs of attention and saved bytes;
 `small_policies` and `process_ranks` make small policies and ranks, and `engine_steps` compares a sharded engine with
 `single`.
 """

@@ -1,0 +1,47 @@
+"""Rows of results in a file of JSON lines, so that a benchmark that was interrupted continues where it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+CHANGED = "+"  # after a commit's name: the files differ from it
+Row = dict[str, Any]
+
+
+class Records:
+    """The rows of a file; a new row is written at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[Row] = []
+        if path.exists():
+            self.rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    def find(self, key: Mapping[str, Any]) -> list[Row]:
+        """The rows that have all of the key's values; none where its commit is of files that have been changed since."""
+        if str(key.get("commit", "")).endswith(CHANGED):
+            self.rows = [row for row in self.rows if row.get("commit") != key["commit"]]
+        return [row for row in self.rows if key.items() <= row.items()]
+
+    def add(self, rows: Iterable[Row]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row) + "\n")
+                self.rows.append(row)
+
+
+def commit_of(checkout: Path) -> str:
+    """The checkout's commit, followed by a + where its files have been changed since."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(checkout), *arguments]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    commit = git("rev-parse", "--short", "HEAD").strip() or "unknown"
+    return f"{commit}{CHANGED * bool(changed.strip())}"
