@@ -242,6 +242,7 @@ class Config:
     """Refuse a run whose planned peak is more memory than its device has, before the policy is loaded. false: start it all
     the same. The plan, which is that of `vlrft doctor`, is printed in both cases."""
     self_check: bool = True
-    """Compare the packed forward pass with the plain one on the first batch of each stage, and stop if they differ."""
+    """Compare the packed forward pass with the plain one, and its log-probs with the rollout engine's, on the first batch of
+    each stage, and stop if they differ."""
     profile: bool = False
     """Write `profile.md` with the time of each phase, and a trace of two steps of each stage."""

@@ -24,7 +24,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × ReplayError        (ValueError)          a rollout cannot be stored for replay
       × NonFiniteError     (FloatingPointError)  a log-prob, a loss or a gradient is NaN or infinite
       × DivergedError      (FloatingPointError)  weights that an update left NaN, infinite or too large to use
-      × SelfCheckError     (RuntimeError)        the packed forward pass differs from the plain one
+      × SelfCheckError     (RuntimeError)        the packed forward pass differs from the plain one, or from the sampler
       × RanksError         (RuntimeError)        the processes of a run cannot work together
       × CheckpointError    (OSError)             a checkpoint cannot be written or read
       × TrainingStopped    (RuntimeError)        a run cannot continue
@@ -163,7 +163,7 @@ class DivergedError(VlrftError, FloatingPointError):
 
 
 class SelfCheckError(VlrftError, RuntimeError):
-    """The packed forward pass of a policy gives other log-probs than the plain one."""
+    """The packed forward pass of a policy gives other log-probs than the plain one, or than the rollout engine reported."""
 
 
 class RanksError(VlrftError, RuntimeError):

@@ -28,6 +28,7 @@ from vlrft.selection.rollout_filters import select_and_estimate
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch, make_batches
 from vlrft.trainer.checkpoint import TrainerState
+from vlrft.trainer.sampler_check import measure_sampler_gap, require_small_gap
 from vlrft.trainer.stage_settings import StageSettings
 from vlrft.trainer.update import check_packing
 
@@ -143,13 +144,18 @@ class Stage:
         )
 
     def check_packing(self, step: int, engine: TrainEngine, batches: Sequence[Batch]) -> None:
-        """`self_check`: at the stage's first step, compares the packed forward pass with the unpacked one.
+        """`self_check`: at the stage's first step, compares the packed forward pass with the unpacked one, and its log-probs
+        with the rollout engine's.
 
         Raises SelfCheckError where they differ.
         """
-        if self.run_config.self_check and step == self.settings.first + 1 and batches:
-            with engine.unsharded():
-                check_packing(self.policy, batches[0], self.settings.micro_batch_tokens)
+        if not (self.run_config.self_check and step == self.settings.first + 1 and batches):
+            return
+        policy, batch, budget = self.policy, batches[0], self.settings.micro_batch_tokens
+        with engine.unsharded():
+            check_packing(policy, batch, budget)
+            gap = measure_sampler_gap(policy, batch, budget, self.settings.config.rollout)
+        require_small_gap(gap, policy.dtype, self.ranks)
 
     def build_engine(self, resumed: TrainerState | None) -> TrainEngine:
         """The stage's train engine. `resumed`: the checkpoint that the stage resumes from, None for a new stage."""
