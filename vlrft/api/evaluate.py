@@ -149,10 +149,11 @@ def answer_split(
     if records:
         say(f"vlrft: resuming, {counted(len(records), 'answer')} already done")
     total = len(samples) * decoding.answers
-    for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
-        records += chunk
-        store(chunk)
-        say(f"{len(records)} of {total} answers")
+    with policy.float32_products():
+        for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
+            records += chunk
+            store(chunk)
+            say(f"{len(records)} of {total} answers")
     evaluation = compute_metrics(loaded.task, records)
     for line in missing_metrics(loaded.task, evaluation):
         say(f"vlrft: {line}")

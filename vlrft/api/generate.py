@@ -126,7 +126,8 @@ def generate(
     engine = build_rollout_engine(rollout, policy)
     engine.load_weights(policy.weights(), 0)
     request = Request(id="question", prompt=prompt, seeds=(seed,))
-    ((piece,),) = engine.generate([request], sampling)
+    with policy.float32_products():
+        ((piece,),) = engine.generate([request], sampling)
     return piece.text
 
 

@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
+from vlrft.cli.cuda_allocator import choose_allocator
 from vlrft.cli.signals import handled_signals
 from vlrft.config.foreign_names import key_of_foreign, option_of_foreign
 from vlrft.config.shipped import package_version
@@ -121,6 +122,7 @@ def join_command(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    choose_allocator()
     with guarded_streams(), handled_signals(), warnings.catch_warnings():
         # pictures are refused by name where they cannot be used; PIL warns of large ones and of damage beside the pixels
         warnings.filterwarnings("ignore", module=r"PIL\.")

@@ -74,6 +74,10 @@ class PolicyConfig:
     """A small model that is built here, instead of `model`."""
     dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
     """Type of the weights; auto: bfloat16 on a GPU that supports it, otherwise float32."""
+    tf32: bool | None = None
+    """Products of float32 matrices on a GPU in TF32: on tensor cores, with 10 bits of mantissa. null: with weights in bfloat16,
+    beside which the float32 products are those of adapters; not with float32 weights, whose results it changes. On a CPU it
+    has no effect."""
     attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"] = "sdpa"
     """Implementation of attention. flash_attention_2 is used in the vision model, with sdpa in the decoder. flex_attention
     needs a GPU and avoids the dense mask of packed rows, whose memory grows with the square of their length."""

@@ -84,7 +84,7 @@ def load_policy(
     if config.checkpoints_activations:
         checkpoint_activations(without_adapters(model))
     model.train()
-    return Policy(model, chat)
+    return Policy(model, chat, tf32=config.tf32)
 
 
 def load_chat(config: PolicyConfig) -> Chat:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.memory.limits import replicated_rows
 from vlrft.policy.linear_logprobs import logprobs_of_logits
 from vlrft.policy.packing import PackItem, pack
@@ -96,7 +97,7 @@ def model_inputs(
     """The arguments of transformers' own forward and `generate()`, on the policy's device. `real`: 0 at padding."""
     inputs = {"input_ids": ids, "attention_mask": real}
     inputs |= policy.backbone.model_inputs(ids, images)
-    return {name: value.to(policy.device) for name, value in inputs.items()}
+    return {name: to_device(value, policy.device) for name, value in inputs.items()}
 
 
 @phase("self_check")

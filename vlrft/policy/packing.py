@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.backbone import Backbone, PromptImages
 from vlrft.schema import DataError, Pixels, Prompt
 
@@ -55,8 +57,10 @@ class Packed:
     slots: Int[Tensor, " N"]  # index into [B T] of each
 
     def to(self, device: torch.device) -> Packed:
+        """The batch on a device, its images excepted."""
         names = ("ids", "positions", "segments", "hidden", "targets", "slots")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+        copies: dict[str, Any] = {name: to_device(getattr(self, name), device) for name in names}
+        return replace(self, **copies)
 
 
 def pack(

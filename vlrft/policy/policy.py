@@ -6,7 +6,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from vlrft.distributed.cuda_settings import float32_products
 from vlrft.policy.adapters import FOLDER, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
@@ -30,14 +31,21 @@ class Policy:
     """A model with its chat. `model` is a transformers causal model, or a peft model around one."""
 
     def __init__(
-        self, model: Any, chat: Chat, *, adapters: bool = True, owner: Policy | None = None
+        self,
+        model: Any,
+        chat: Chat,
+        *,
+        adapters: bool = True,
+        owner: Policy | None = None,
+        tf32: bool | None = None,
     ) -> None:
         """`adapters`: whether LoRA adapters, if the model has any, are applied. `owner`: the policy whose model
-        this policy shares, for a reference."""
+        this policy shares, for a reference. `tf32`: as in a config."""
         self.model = model
         self.chat = chat
         self.adapters = adapters
         self.owner = owner
+        self.tf32 = tf32
         self.rank_sync: RankSync = Unsynchronised()  # while sampling
         self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
 
@@ -49,6 +57,10 @@ class Policy:
     def dtype(self) -> torch.dtype:
         dtype: torch.dtype = next(self.model.parameters()).dtype
         return dtype
+
+    def float32_products(self) -> AbstractContextManager[None]:
+        """A context with the precision of float32 products on a GPU that this policy computes with."""
+        return float32_products(self.tf32, self.dtype, self.device.type)
 
     @property
     def has_lora(self) -> bool:

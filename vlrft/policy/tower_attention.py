@@ -21,6 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vlrft.distributed.cuda_settings import to_device
+
 ATTENTION = "vlrft_flash_tower"
 SEQUENCES = "tower_sequences"  # argument of the tower's forward: `Sequences` by their number
 MAX_FLASH_HEAD = 256  # elements; and a multiple of 8
@@ -57,11 +59,6 @@ def make_sequences(boundaries: Int[Tensor, " bounds"], device: Any) -> Sequences
         order=None if order is None else to_device(order, device),
         inverse=None if inverse is None else to_device(inverse, device),
     )
-
-
-def to_device(tensor: Tensor, device: Any) -> Tensor:
-    """The tensor on the device. Pageable memory is read before this returns, so nothing waits for the device."""
-    return tensor.to(device, non_blocking=True)
 
 
 def attend_within(

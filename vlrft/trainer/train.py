@@ -48,7 +48,7 @@ def train(
         run = open_run(config, out, ranks, resume=resume, overwrite=overwrite)
         run.callbacks = called
         stopped = None
-        with run.folder:
+        with run.folder, run.policy.float32_products():
             try:
                 if run.step < run.last_step:
                     announce(run)

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from vlrft.policy.tower_attention import SEQUENCES, make_sequences, to_device, use_tower_attention
+from vlrft.distributed.cuda_settings import to_device
+from vlrft.policy.tower_attention import SEQUENCES, make_sequences, use_tower_attention
 
 # transformers' towers -> whether they have windows; the functions are in `transformers.vision_utils`
 TOWERS = {

@@ -12,6 +12,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 
 from vlrft.config import BuildConfig
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.memory.shapes import VisionShape
 from vlrft.policy.families import Family
 from vlrft.policy.families._qwen import (
@@ -28,7 +29,6 @@ from vlrft.policy.families._qwen import (
 )
 from vlrft.policy.families._qwen_tower import tower_arguments
 from vlrft.policy.image_features import ImageFeatures
-from vlrft.policy.tower_attention import to_device
 from vlrft.schema import Pixels, Resize
 from vlrft.vision.processor import prepare_torchvision
 
