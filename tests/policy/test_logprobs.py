@@ -354,7 +354,7 @@ def test_the_self_check_may_run_in_parts(tiny: Tiny, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(limits, "REPLICATED_LOGITS", 300 * 320)
     assert self_check(policy, items, mask=mask, temperature=1.0) <= TOLERANCE
     assert len(calls) > 2
-    assert sum(calls) == len(mask)
+    assert sum(calls) == sum(min(len(item.rows), 2) for item in items) < len(mask)
 
 
 @torch.no_grad()

@@ -8,11 +8,11 @@ from tests.fixtures.qwen_tokenizer import (
     RELEASED_PIXELS,
     image_tokens,
     needs_qwen,
-    qwen_tokenizer,
     render,
 )
 from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.schema import IMAGE, Message, Sample
+from vlrft.testing.qwen_tokenizer import qwen_tokenizer
 
 pytestmark = needs_qwen
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.fixtures.makers.textmath import make
-from tests.fixtures.qwen_tokenizer import needs_qwen, qwen_tokenizer, render
+from tests.fixtures.qwen_tokenizer import needs_qwen, render
 from tests.tasks.loaded import (
     SHARED,
     assert_gold_earns_all,
@@ -26,6 +26,7 @@ from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
 from vlrft.schema import DataError, Sample
 from vlrft.scoring.graders import Graders
+from vlrft.testing.qwen_tokenizer import qwen_tokenizer
 
 TURNS = ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")
 SYSTEM = "<|im_start|>system\n{}<|im_end|>\n"

@@ -122,13 +122,13 @@ def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatchShape, 
 
 
 def self_check_phase(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
-    """The first micro-batch again, by a plain forward pass of a few unpacked rows: the logits of every position, T V s, and
-    of the scored ones once more, N V (s + 4w)."""
+    """The first micro-batch again, by a plain forward pass of the first and last row of each packed row, a few at once: the
+    logits of every position, T V s, and of the scored ones once more, N V (s + 4w)."""
     micros = plan_micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
     items = micros[0].items
     longest = max(item.prompt.tokens for item in items) + work.tokens
     vocab = model.decoder.vocab
-    rows = min(replicated_rows(vocab, longest), sum(len(item.rows) for item in items))
+    rows = min(replicated_rows(vocab, longest), sum(min(len(item.rows), 2) for item in items))
     positions = rows * longest
     scored = rows * work.tokens * vocab * (model.element + 4 * model.wide)
     plain = transient.decoder_forward(model, positions, rows * longest**2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -109,7 +109,8 @@ def self_check(
     temperature: float,
     names: Sequence[str] = (),
 ) -> float:
-    """The largest difference between packed and replicated log-probs, without dropout and without gradients.
+    """The largest difference between packed and replicated log-probs, without dropout and without gradients, over the first
+    and the last row of each item.
 
     Raises SelfCheckError, with the row's name from `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
     precision 0.25), and NonFiniteError where a log-prob is NaN or infinite.
@@ -125,7 +126,7 @@ def self_check(
             gaps = (packed[rows] - expected).abs().amax(1)
             gap, row = float(gaps.max()), int(gaps.argmax())
             worst = max(worst, gap)
-            name = names[rows.start + row] if names else f"row {rows.start + row}"
+            name = names[rows[row]] if names else f"row {rows[row]}"
             if not math.isfinite(gap):
                 raise NonFiniteError(
                     f"{name}: the policy's log-probs are NaN or infinite; its weights are not finite or too large, or an "
@@ -148,18 +149,25 @@ def _scatter(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size
     )
 
 
-def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[slice, list[PackItem]]]:
-    """Single rows with their prompts, as many at once as `replicated_rows` allows."""
-    rows = [
-        PackItem(prompt=item.prompt, rows=(row,), images=item.images[k : k + 1])
-        for item in items
-        for k, row in enumerate(item.rows)
-    ]
+def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[list[int], list[PackItem]]]:
+    """The first and the last row of each item, alone with their prompt, and their numbers; as many at once as
+    `replicated_rows` allows.
+
+    The last row comes after all others of the item, so rows that see each other, or lie or are scored at wrong positions,
+    change its log-probs; the first shows the prompt's part alone.
+    """
+    numbers: list[int] = []
+    rows: list[PackItem] = []
+    first = 0
+    for item in items:
+        for k in sorted({0, len(item.rows) - 1}):
+            numbers.append(first + k)
+            rows.append(replace(item, rows=item.rows[k : k + 1], images=item.images[k : k + 1]))
+        first += len(item.rows)
     lengths = [len(row.prompt.ids) + len(row.rows[0]) for row in rows]
     size = replicated_rows(vocab, max(lengths))
     for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        yield slice(start, start + len(part)), part
+        yield numbers[start : start + size], rows[start : start + size]
 
 
 @contextmanager

@@ -104,13 +104,17 @@ def _persistent_buffers(base: Any) -> Iterator[tuple[str, Tensor]]:
                 yield f"{prefix}.{name}" if prefix else name, buffer
 
 
+def stored_shapes(model: Any) -> dict[str, Tensor]:
+    """Every tensor of the model's files on the meta device, by its name on the hub."""
+    weights = PlainWeights(model)
+    return _stored(weights.base, weights.shapes)
+
+
 def write_model(model: Any, folder: Path) -> float:
     """Writes a folder that transformers loads, with the weights' names on the hub. Returns `PlainWeights.kept`."""
-    from transformers.core_model_loading import revert_weight_conversion
-
     weights = PlainWeights(model)
     shapes = weights.shapes
-    stored: Mapping[str, Tensor] = revert_weight_conversion(weights.base, dict(shapes))
+    stored = _stored(weights.base, shapes)
     names = {id(shape): name for name, shape in shapes.items()}
     if all(id(shape) in names for shape in stored.values()):
         weights.base.save_pretrained(folder, state_dict={})  # all files but the weights
@@ -118,3 +122,11 @@ def write_model(model: Any, folder: Path) -> float:
     else:  # transformers computes the stored tensors from several of the model's, as of fused experts
         weights.base.save_pretrained(folder, state_dict={n: weights.read(n) for n in shapes})
     return weights.kept
+
+
+def _stored(base: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The model's tensors as files have them: the same ones by other names, unless the model fuses several into one."""
+    from transformers.core_model_loading import revert_weight_conversion
+
+    stored: dict[str, Tensor] = revert_weight_conversion(base, dict(tensors))
+    return stored

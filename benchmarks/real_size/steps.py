@@ -1,0 +1,192 @@
+"""The steps of a trial, each in a process of its own: `python -m benchmarks.real_size.steps STEP NAME FOLDER` prints its result
+as a line of JSON.
+
+FOLDER/model is the model, FOLDER/small one of the same kind with a vocabulary as large and little else. A step first runs
+on the small one, so that libraries and the tokenizer do not count as memory of the model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+
+from benchmarks.real_size.build import build, count_parameters, meta_model, write_small_files
+from benchmarks.real_size.meter import Meter, free_memory, resident
+from benchmarks.real_size.released import MODELS, Released
+from vlrft.api.evaluate import evaluate
+from vlrft.api.train import train
+from vlrft.cli.main import main as cli
+from vlrft.config import Config
+from vlrft.config.load import load_config
+from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
+from vlrft.trainer.memory_plan.planner import Planner
+
+TRIAL = Path(__file__).with_name("trial.yaml")
+SMALL_TEXT = {
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "num_key_value_heads": 1,
+    "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]},
+}
+SMALL_TOWER = {"depth": 1, "fullatt_block_indexes": [0]}
+PROMPT_TOKENS = 8  # that plain transformers generates from an exported model
+
+Result = dict[str, Any]
+
+
+def shrink(released: Released) -> Released:
+    """A model of the same kind whose weights hardly count."""
+    tower = {**released.config["vision_config"], **SMALL_TOWER}
+    width = "out_hidden_size" if "out_hidden_size" in tower else "hidden_size"
+    tower[width] = SMALL_TEXT["hidden_size"]
+    return replace(released, config={**released.config, **SMALL_TEXT, "vision_config": tower})
+
+
+def settings(model: Path) -> Config:
+    return load_config(TRIAL, (f"policy.model={model}",))
+
+
+def build_step(released: Released, folder: Path) -> Result:
+    build(released, folder / "model")
+    build(shrink(released), folder / "small")
+    return {"gigabytes": sum(p.stat().st_size for p in (folder / "model").iterdir()) / 1e9}
+
+
+def shapes_step(released: Released, folder: Path) -> Result:
+    """Everything that needs no weights: the parameters, and the plan."""
+    model = folder / "model"
+    if not (model / "config.json").is_file():
+        write_small_files(released, model)
+    counted = count_parameters(meta_model(model))
+    return {"parameters": counted, "published": released.parameters, "plan": _plan(model)}
+
+
+def _plan(model: Path) -> Result:
+    """Planned bytes of each phase, on this CPU."""
+    config = settings(model)
+    phases = Planner(config, "cpu").plans(config)[0].plan.phases
+    return {p.name: {"total": p.total, "moment": p.moment, "parts": dict(p.parts)} for p in phases}
+
+
+def doctor_step(released: Released, folder: Path) -> Result:
+    code = cli(["doctor", str(TRIAL), f"policy.model={folder / 'model'}"])
+    return {"exit": code}
+
+
+def eval_step(released: Released, folder: Path) -> Result:
+    return _measure(folder, lambda model, out: evaluate(model, settings(model), limit=2))
+
+
+def train_step(released: Released, folder: Path) -> Result:
+    def run(model: Path, out: Path) -> None:
+        train(settings(model), out=out, overwrite=True)
+
+    result = _measure(folder, run)
+    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    metrics = next(row for row in map(json.loads, lines) if "sampler_gap" in row)
+    names = ("entropy", "sampler_gap", "grad_norm")
+    merge = json.loads((folder / "run" / CHECKPOINTS / LAST / "adapter" / "merge.json").read_text())
+    return {**result, "metrics": {name: metrics[name] for name in names}, "kept": merge["kept"]}
+
+
+def export_step(released: Released, folder: Path) -> Result:
+    """The adapter merged anew into its base: not a copy of the checkpoint's files."""
+    adapter = folder / "run" / CHECKPOINTS / LAST / "adapter"
+    shutil.rmtree(folder / "exported", ignore_errors=True)
+    baseline = resident()
+    with Meter().running() as meter:
+        code = cli(["export", str(adapter), "--out", str(folder / "exported")])
+    return {"exit": code, "phases": meter.summary(baseline)}
+
+
+def load_step(released: Released, folder: Path) -> Result:
+    """What plain transformers makes of the exported folder, and how many tensors differ from the model's."""
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    out = folder / "exported"
+    changed = same = 0
+    for name in sorted(before := _tensors(folder / "model")):
+        pair = [_read(place[name], name) for place in (before, _tensors(out))]
+        equal = torch.equal(*pair)
+        changed, same = changed + (not equal), same + equal
+    model, report = AutoModelForImageTextToText.from_pretrained(
+        out, dtype="auto", output_loading_info=True
+    )
+    processor = AutoProcessor.from_pretrained(out)
+    question = {"role": "user", "content": "Which digit is this?"}
+    text = processor.apply_chat_template([question], add_generation_prompt=True)
+    inputs = processor(text=[text], return_tensors="pt")
+    ids = model.generate(**inputs, max_new_tokens=PROMPT_TOKENS, do_sample=False)
+    return {
+        "missing": len(report["missing_keys"]),
+        "unexpected": len(report["unexpected_keys"]),
+        "changed": changed,
+        "same": same,
+        "generated": int(ids.shape[1] - inputs["input_ids"].shape[1]),
+        "processor": type(processor).__name__,
+    }
+
+
+def _tensors(folder: Path) -> dict[str, Path]:
+    """The file of each tensor of a model."""
+    places: dict[str, Path] = {}
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            places |= dict.fromkeys(file.keys(), path)
+    return places
+
+
+def _read(path: Path, name: str) -> torch.Tensor:
+    with safe_open(path, "pt") as file:
+        tensor: torch.Tensor = file.get_tensor(name)
+    return tensor
+
+
+def _measure(folder: Path, work: Callable[[Path, Path], object]) -> Result:
+    """Bytes above the level after the same work on the small model, seconds and processor seconds, by phase."""
+    work(folder / "small", folder / "small_run")
+    shutil.rmtree(folder / "small_run", ignore_errors=True)
+    free_memory()
+    baseline = resident()
+    with Meter().running() as meter:
+        work(folder / "model", folder / "run")
+    return {"baseline": baseline, "phases": meter.summary(baseline)}
+
+
+STEPS: Mapping[str, Callable[[Released, Path], Result]] = {
+    "build": build_step,
+    "shapes": shapes_step,
+    "doctor": doctor_step,
+    "eval": eval_step,
+    "train": train_step,
+    "export": export_step,
+    "load": load_step,
+}
+
+
+def main() -> None:
+    step, name, folder = sys.argv[1:]
+    start = time.perf_counter()
+    result = STEPS[step](MODELS[name], Path(folder))
+    result |= {
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": time.process_time(),
+        "load": os.getloadavg()[0],
+    }
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
