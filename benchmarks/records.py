@@ -13,18 +13,18 @@ Row = dict[str, Any]
 
 
 class Records:
-    """The rows of a file; a new row is written at once."""
+    """The rows of a file; a new row is written at once. Rows of a commit whose files had been changed are not read: the
+    files may be others now."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: list[Row] = []
         if path.exists():
-            self.rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            rows = (json.loads(line) for line in path.read_text("utf-8").splitlines())
+            self.rows = [row for row in rows if not str(row.get("commit")).endswith(CHANGED)]
 
     def find(self, key: Mapping[str, Any]) -> list[Row]:
-        """The rows that have all of the key's values; none where its commit is of files that have been changed since."""
-        if str(key.get("commit", "")).endswith(CHANGED):
-            self.rows = [row for row in self.rows if row.get("commit") != key["commit"]]
+        """The rows that have all of the key's values."""
         return [row for row in self.rows if key.items() <= row.items()]
 
     def add(self, rows: Iterable[Row]) -> None:

@@ -35,7 +35,7 @@ CPU_ATTENTION = {
 class PassCosts:
     """`attention_flops`: of fused attention operators, two for each multiply-add, with all pairs of the queries and keys
     that an operator got, masked ones included. `flops`: of these, matrix products and convolutions. `saved_bytes`: memory
-    that autograd keeps from the forward pass for the backward pass, each block counted once, weights left out."""
+    that autograd keeps from the forward passes for their backward passes, each block counted once, weights left out."""
 
     attention_flops: int = 0
     flops: int = 0
@@ -56,8 +56,12 @@ def count_costs(model: nn.Module) -> Iterator[PassCosts]:
             costs.saved_bytes += tensor.untyped_storage().nbytes()
         return tensor
 
+    def give_back(tensor: Tensor) -> Tensor:
+        costs._blocks.clear()  # a backward pass has begun, which frees what it has used
+        return tensor
+
     counter = FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), counter:
+    with torch.autograd.graph.saved_tensors_hooks(keep, give_back), counter:
         yield costs
     costs._blocks.clear()
     by_operator = counter.get_flop_counts().get("Global", {})
