@@ -19,34 +19,37 @@ def test_a_micro_batch_is_padded_to_its_longest_item() -> None:
 
 
 def test_a_decoder_layer_by_hand() -> None:
-    # 9 positions: the norms' 6 H; q, repeated k and v, the attention output; 4 I; 2 log-sum-exps
-    elements = 6 * 8 + 4 * 8 + 4 * 16 + 2
-    mask = 9 * 9
-    assert saved_tensors.decoder_layer(MODEL, MICRO) == 4 * (9 * elements + mask)
+    # 9 positions: the norms' 6 H; q and the attention output, k and v; 4 I; 2 log-sum-exps
+    elements = 6 * 8 + 2 * 8 + 2 * 4 + 4 * 16 + 2
+    assert saved_tensors.decoder_layer(MODEL, MICRO) == 4 * 9 * elements
 
 
 def test_frozen_weights_save_no_inputs() -> None:
     frozen = replace(MODEL, decoder=replace(DECODER, gradient="flow"))
-    elements = 2 * 8 + 4 * 8 + 3 * 16 + 2
-    assert saved_tensors.decoder_layer(frozen, MICRO) == 4 * (9 * elements + 81)
+    elements = 2 * 8 + 2 * 8 + 2 * 4 + 3 * 16 + 2
+    assert saved_tensors.decoder_layer(frozen, MICRO) == 4 * 9 * elements
 
 
 def test_half_precision_saves_norm_inputs_and_log_sum_exps_in_float32() -> None:
     half = replace(MODEL, element=2)
-    narrow = 4 * 8 + 4 * 8 + 4 * 16
-    assert saved_tensors.decoder_layer(half, MICRO) == 9 * (2 * narrow + 4 * (2 * 8 + 2)) + 2 * 81
+    narrow = 4 * 8 + 2 * 8 + 2 * 4 + 4 * 16
+    assert saved_tensors.decoder_layer(half, MICRO) == 9 * (2 * narrow + 4 * (2 * 8 + 2))
 
 
-def test_flex_attention_has_no_mask_and_repeats_no_keys() -> None:
-    flex = replace(MODEL, decoder=replace(DECODER, attention="flex_attention"))
-    less = saved_tensors.decoder_layer(MODEL, MICRO) - saved_tensors.decoder_layer(flex, MICRO)
-    assert less == 4 * (81 + 9 * 2 * 4)
+def test_saved_tensors_grow_linearly_with_the_completions() -> None:
+    """As many again after the same prompt: no mask, which would grow with the square."""
+    (item,) = MICRO.items
+    twice = MicroBatchShape([replace(item, rows=item.rows * 2)])
+    thrice = MicroBatchShape([replace(item, rows=item.rows * 3)])
+    once, two, three = (saved_tensors.decoder_layer(MODEL, m) for m in (MICRO, twice, thrice))
+    assert two - once == three - two
 
 
 def test_eager_attention_saves_its_weights_for_each_head() -> None:
     eager = replace(MODEL, decoder=replace(DECODER, attention="eager"))
     more = saved_tensors.decoder_layer(eager, MICRO) - saved_tensors.decoder_layer(MODEL, MICRO)
-    assert more == 4 * (81 * 2 - 81 - 9 * 2)
+    repeated = 9 * 2 * (8 - 4)  # keys and values for each query head
+    assert more == 4 * (81 * 2 + repeated - 9 * 2)
 
 
 def test_checkpointing_saves_the_input_of_a_layer() -> None:

@@ -22,6 +22,7 @@ from tests.policy.test_linear_logprobs import rows_through
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.memory import limits
 from vlrft.policy import backbone
+from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import attending
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs, self_check
@@ -310,10 +311,7 @@ def test_self_check_passes_and_names_the_row_that_differs(
     names = [f"sample/{b}" for b in range(len(mask))]
     assert self_check(policy, items, mask=mask, temperature=1.0, names=names) <= TOLERANCE
 
-    def all_causal(segments: Tensor) -> Tensor:
-        return torch.ones(*segments.shape, segments.shape[1], dtype=torch.bool).tril()
-
-    monkeypatch.setattr("vlrft.policy.backbone.block_mask", all_causal)
+    monkeypatch.setattr(PackedRows, "shared", lambda rows: [])  # completions without their prompts
     with pytest.raises(SelfCheckError, match=r"^sample/\d+: packed and replicated .* 0.0001"):
         self_check(policy, items, mask=mask, temperature=1.0, names=names)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.conftest import Tiny
-from vlrft.policy.backbone import block_mask
+from vlrft.policy.attention.dense import block_mask
 from vlrft.policy.packing import PackItem, pack
 from vlrft.schema import IMAGE, DataError, Prompt
 from vlrft.testing.small_policies import ask, noise_image
@@ -23,7 +23,7 @@ def test_a_prompt_is_packed_once_and_each_row_continues_it(tiny: Tiny) -> None:
     ]
     packed = pack(items, mask_of("xxx", "x..", ".x.", "xx."), tiny("qwen2").backbone, pad_id=0)
     assert packed.ids.tolist() == [[1, 2, 3, 10, 11, 30], [4, 40, 0, 0, 0, 0]]
-    assert packed.segments.tolist() == [[0, 0, 0, 1, 1, 3], [0, 1, -1, -1, -1, -1]]
+    assert packed.rows.ids().tolist() == [[0, 0, 0, 1, 1, 3], [0, 1, -1, -1, -1, -1]]
     assert packed.positions[0, 0].tolist() == [0, 1, 2, 3, 4, 3]
     assert packed.positions[0, 1, :2].tolist() == [0, 1]
     # wanted tokens, the states that predict them, and the slots of the results in [B=4 T=3]

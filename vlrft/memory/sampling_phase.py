@@ -36,13 +36,12 @@ def _batch_memory(
 ) -> Moments:
     """Keys and values: 2 K s per layer and token of a padded prompt, and room for the longest completion in each row.
 
-    Prefill: a layer's forward pass and its mask of B P² entries, for B prompts of P tokens. Decoding: the scores of a
+    Prefill: a layer's forward pass. Decoding: the scores of a
     layer, N h max(P, T) 3w for N rows, h heads and completions of T tokens. Dropping rows: a copy of the remaining rows.
     """
     d, s = model.decoder, model.element
     token = 2 * d.kv * d.layers * s
     positions = len(batch.parts) * batch.longest
-    square = positions * batch.longest
     prefix, completions = positions * token, batch.rows * work.tokens * token
     results = batch.rows * work.tokens * 3 * 8  # tokens, log-probs and random numbers
     last_logits = batch.rows * d.vocab * s  # the head's output, until the next replaces it
@@ -50,7 +49,7 @@ def _batch_memory(
     moments: dict[str, PartBytes] = {
         "prefill": {
             "keys and values": prefix,
-            "activations": transient.decoder_forward(model, positions, square) + 2 * square,
+            "activations": transient.decoder_forward(model, positions),
         },
         "encoding images": {"activations": transient.tower_forward(model, batch.patches)},
         "sampling tokens": {

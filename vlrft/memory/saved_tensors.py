@@ -11,15 +11,15 @@ from vlrft.memory.shapes import AdapterShape, DecoderShape, MicroBatchShape, Mod
 
 
 def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
-    """One layer: T [2Hw + 2As + 2K's + 3Is + hw] and a mask; with trained weights also T [4Hs + Is].
+    """One layer: T [2Hw + 2As + 2K's + 3Is + hw]; with trained weights also T [4Hs + Is].
 
     2Hw: the norms' inputs, in float32. 2As: queries and the attention output (also the next module's input). 2K's: keys
-    and values, repeated to A for each query head where there is a mask (K' = A), else K. 3Is: gate, its activation, up.
+    and values; eager attention repeats them to A for each query head (K' = A), else K. 3Is: gate, its activation, up.
     hw: log-sum-exp of the attention scores. Trained weights: each norm's output before and after its scale, and the down
     projection's input.
     """
     d, s, w = model.decoder, model.element, model.wide
-    repeated = d.kv if d.attention == "flex_attention" else d.query
+    repeated = d.query if d.attention == "eager" else d.kv
     each = 2 * d.hidden * w + (2 * d.query + 2 * repeated + 3 * d.inner) * s
     if d.attention != "eager":
         each += d.heads * w
@@ -29,10 +29,7 @@ def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
 
 
 def attention(decoder: DecoderShape, micro: MicroBatchShape, s: int) -> int:
-    """sdpa: the mask as numbers, R L² s, one copy for each layer. eager: the attention weights, R h L² w, and their copy in
-    the model's dtype. flex_attention: nothing."""
-    if decoder.attention == "sdpa":
-        return micro.square * s
+    """Eager attention: its weights, R h L² w, and their copy in the model's dtype. All others: nothing."""
     if decoder.attention == "eager":
         return micro.square * decoder.heads * (s if s >= 4 else 4 + s)
     return 0

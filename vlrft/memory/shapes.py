@@ -137,7 +137,7 @@ class MicroBatchShape:
 
     @property
     def square(self) -> int:
-        """Entries of the attention mask: rows x length x length."""
+        """Pairs of positions, as eager attention has scores of them: rows x length x length."""
         return len(self.items) * self.length**2
 
     @property

@@ -7,22 +7,31 @@ an element, w of one in float32 at least; T positions, P patches, N scored token
 from __future__ import annotations
 
 from vlrft.memory.limits import chunk_rows
-from vlrft.memory.shapes import ModelShape
+from vlrft.memory.shapes import MicroBatchShape, ModelShape
 
 
-def decoder_forward(model: ModelShape, positions: int, square: int) -> int:
-    """The widest point of a layer without gradients: T s max(4H + 3I, 4H + 4A + 2K) and the numeric mask, `square` s.
+def decoder_forward(model: ModelShape, positions: int, square: int = 0) -> int:
+    """The widest point of a layer without gradients: T s max(4H + 3I, 4H + 4A + 4K).
 
     MLP: embeddings, layer input, residual and norm output (4H); gate, up and their product (3I). Attention: the same 4H;
-    queries, keys and values, keys and values repeated, and the output. Eager attention: scores, masked scores and
-    attention weights for each head.
+    queries, keys and values, all three once more in the order of the kernel's calls, and the output twice. `square`: the
+    entries of a mask, where there is one; then 2A instead of 2K, as keys and values are repeated, and its numbers,
+    `square` s. Eager attention: also scores, masked scores and attention weights for each head.
     """
     d, s = model.decoder, model.element
     mlp = positions * s * (4 * d.hidden + 3 * d.inner)
+    if not square:
+        return max(mlp, positions * s * (4 * d.hidden + 4 * d.query + 4 * d.kv))
     attention = positions * s * (4 * d.hidden + 4 * d.query + 2 * d.kv)
     if d.attention == "eager":
         attention += square * d.heads * (2 * s + model.wide)
     return max(mlp, attention + square * s)
+
+
+def packed_forward(model: ModelShape, micro: MicroBatchShape) -> int:
+    """`decoder_forward` of packed rows, which only eager attention runs with a mask."""
+    square = micro.square if model.decoder.attention == "eager" else 0
+    return decoder_forward(model, micro.positions, square)
 
 
 def decoder_backward(model: ModelShape, positions: int, square: int) -> int:

@@ -45,7 +45,7 @@ def _forward(
         }
     }
     if reference:
-        layer = transient.decoder_forward(model, micro.positions, micro.square)
+        layer = transient.packed_forward(model, micro)
         moments["the reference's forward"] = {
             **gradients,
             "activations": decoder + tower + max(layer, encoding),
@@ -132,7 +132,7 @@ def self_check_phase(model: ModelShape, work: StepWork, held: PartBytes) -> Memo
     positions = rows * longest
     scored = rows * work.tokens * vocab * (model.element + 4 * model.wide)
     plain = transient.decoder_forward(model, positions, rows * longest**2)
-    packed = transient.decoder_forward(model, micros[0].positions, micros[0].square)
+    packed = transient.packed_forward(model, micros[0])
     patches = max(item.prompt.patches for item in items) * rows
     encoding = transient.tower_forward(model, patches)
     moments = {

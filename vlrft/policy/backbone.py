@@ -6,14 +6,16 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, no_type_check
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vlrft.memory.limits import FEATURE_BYTES
+from vlrft.policy.attention.decoder import PACKED, install, packed_arguments
+from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import vision_family
 from vlrft.policy.image_features import ImageFeatures
@@ -21,7 +23,6 @@ from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
 
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
-DENSE = {"flex_attention": "sdpa"}  # attention without dense masks -> the one used with them
 # Positions are computed in multiples of this length, so that longer rows rarely need new ones.
 SPARE_POSITIONS = 64
 
@@ -45,8 +46,7 @@ class DecoderInputs:
 class Backbone:
     """Embeds prompts, computes their rotary positions and runs the decoder.
 
-    Axes: A rotary axes (1 for text-only models), B rows, L positions of a row, K positions that are attended to, H
-    hidden, F features.
+    Axes: A rotary axes (1 for text-only models), B rows, R packed rows, L positions of a row, H hidden, F features.
     """
 
     def __init__(self, model: Any, *, frozen_vision: bool = False) -> None:
@@ -58,6 +58,7 @@ class Backbone:
         self.vision = vision_family(causal)  # None: text only
         self.axes = 1 if self.vision is None else self.vision.axes
         self.image_token_id: int = -1 if self.vision is None else causal.config.image_token_id
+        install(self.decoder.config)
         self.keeps_features = True  # of a frozen tower; False where ranks must run equal modules
         self._causal = causal
         self._frozen = frozen_vision
@@ -134,32 +135,28 @@ class Backbone:
                 self._features.put(image.key, copy, copy.nbytes)
         return ImageFeatures.concatenate([part for part in features.values() if part is not None])
 
-    def hidden_states(
-        self,
-        inputs: DecoderInputs,
-        positions: Int[Tensor, "A B L"],
-        allowed: Bool[Tensor, "B L K"],
-        cache: Any = None,
-    ) -> Float[Tensor, "B L H"]:
-        """Hidden states after the last norm. `allowed`: which keys a position attends to, at least one each; `cache`: a
-        KV cache to fill."""
-        with attending(self.decoder.config, DENSE.get(self.attention, self.attention)):
-            mask = self._mask(allowed[:, None], inputs.embeds.dtype)
-            return self.call_decoder(
-                inputs.embeds, positions, attention_mask=mask, past_key_values=cache, **inputs.extra
-            )
-
     def packed_hidden_states(
+        self, inputs: DecoderInputs, positions: Int[Tensor, "A R L"], rows: PackedRows
+    ) -> Float[Tensor, "R L H"]:
+        """Hidden states of packed rows after the last norm, by the decoder's attention."""
+        arguments = packed_arguments(self.attention, rows, inputs.embeds)
+        return self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
+
+    def prefill(
         self,
         inputs: DecoderInputs,
         positions: Int[Tensor, "A B L"],
-        segments: Int[Tensor, "B L"],
+        lengths: Sequence[int],
+        cache: Any,
     ) -> Float[Tensor, "B L H"]:
-        """As `hidden_states`, for packed rows; with flex_attention no mask of L x L entries is made."""
-        if self.attention == "flex_attention":
-            mask = sparse_mask(segments)
-            return self.call_decoder(inputs.embeds, positions, attention_mask=mask, **inputs.extra)
-        return self.hidden_states(inputs, positions, block_mask(segments))
+        """Hidden states of prompts of these lengths, padded on the right, whose keys and values fill a transformers cache.
+        Without gradients; the kernels are those of decoding whatever the decoder's attention is."""
+        rows = PackedRows.of_prompts(lengths)
+        with attending(self.decoder.config, PACKED):
+            arguments = packed_arguments(PACKED, rows, inputs.embeds)
+            return self.call_decoder(
+                inputs.embeds, positions, past_key_values=cache, **arguments, **inputs.extra
+            )
 
     @property
     def attention(self) -> str:
@@ -179,12 +176,6 @@ class Backbone:
         )
         hidden: Tensor = out.last_hidden_state
         return hidden
-
-    def _mask(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
-        if self.attention == "sdpa":
-            return allowed
-        least = torch.finfo(dtype).min
-        return torch.zeros_like(allowed, dtype=dtype).masked_fill(~allowed, least)
 
     def positions(self, prompt: Prompt, more: int, name: str) -> Int[Tensor, "A L"]:
         """Rotary positions of a prompt and `more` tokens of text after it (CPU).
@@ -222,27 +213,6 @@ def _check_places(places: int, prompt: Prompt, name: str) -> None:
             f"{name}: {places} image tokens in the prompt, but its {len(prompt.images)} images have "
             f"{features} features; render it with this policy's chat"
         )
-
-
-def block_mask(segments: Int[Tensor, "R L"]) -> Bool[Tensor, "R L L"]:
-    """Which keys (last axis) a position attends to: those before it in the prompt and in its segment."""
-    length = segments.shape[1]
-    causal = torch.ones(length, length, dtype=torch.bool, device=segments.device).tril()
-    query, key = segments[:, :, None], segments[:, None, :]
-    return causal & ((key == 0) | (key == query))
-
-
-def sparse_mask(segments: Int[Tensor, "R L"]) -> Any:
-    """As `block_mask`, for flex_attention, which skips blocks of 128 x 128 that no position attends to."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
-    @no_type_check  # flex_attention counts the parameters of the function it is given
-    def allowed(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        segment = segments[row, key]
-        return (query >= key) & ((segment == 0) | (segment == segments[row, query]))
-
-    rows, length = segments.shape
-    return create_block_mask(allowed, rows, None, length, length, device=segments.device.type)
 
 
 @contextmanager

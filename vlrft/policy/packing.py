@@ -5,7 +5,7 @@ then each row's completion, which continues the prompt's positions and attends t
 completion has several turns where an environment answered; the tokens that it inserted may include images:
 
     ids        P0 P1 P2 a0 a1 b0
-    segments    0  0  0  1  1  2          (-1: padding)
+    segment     0  0  0  1  1  2
     positions   0  1  2  3  4  3
 
 A row's last token is not run: nothing is predicted from it.
@@ -23,6 +23,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from vlrft.distributed.cuda_settings import to_device
+from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import Backbone, PromptImages
 from vlrft.schema import DataError, Pixels, Prompt
 
@@ -50,7 +51,7 @@ class Packed:
 
     ids: Int[Tensor, "R L"]
     positions: Int[Tensor, "A R L"]
-    segments: Int[Tensor, "R L"]
+    rows: PackedRows
     images: PromptImages
     hidden: Int[Tensor, " N"]  # index into [R L] of the hidden state that predicts a wanted token
     targets: Int[Tensor, " N"]  # the wanted tokens
@@ -58,7 +59,7 @@ class Packed:
 
     def to(self, device: torch.device) -> Packed:
         """The batch on a device, its images excepted."""
-        names = ("ids", "positions", "segments", "hidden", "targets", "slots")
+        names = ("ids", "positions", "hidden", "targets", "slots")
         copies: dict[str, Any] = {name: to_device(getattr(self, name), device) for name in names}
         return replace(self, **copies)
 
@@ -80,15 +81,13 @@ def pack(
     ]
     longest = max(len(ids) for ids, *_ in parts)
     ids = np.full((len(items), longest), pad_id, dtype=np.int64)
-    segments = np.full((len(items), longest), -1, dtype=np.int64)
     positions = torch.zeros(backbone.axes, len(items), longest, dtype=torch.long)
     # for each completion token the index into [R L] of the token before it
     before = np.zeros((len(wanted), width), dtype=np.int64)
-    for r, ((first, item), (item_ids, item_segments, offsets)) in enumerate(
+    for r, ((first, item), (item_ids, _, offsets)) in enumerate(
         zip(_firsts(items), parts, strict=True)
     ):
         ids[r, : len(item_ids)] = item_ids
-        segments[r, : len(item_ids)] = item_segments
         reach = int(offsets.max()) + 1
         start = len(item.prompt.ids)
         unpacked = backbone.positions(item.prompt, max(reach - start, 0), f"prompt {r}")
@@ -108,7 +107,7 @@ def pack(
     return Packed(
         ids=torch.from_numpy(ids),
         positions=positions,
-        segments=torch.from_numpy(segments),
+        rows=PackedRows(segments=tuple(sizes for _, sizes, _ in parts), width=longest),
         images=backbone.collect_images(
             [_images_of(item, run, backbone) for item, run in _run_tokens(items, ends)]
         ),
@@ -167,13 +166,13 @@ def _firsts(items: Sequence[PackItem]) -> list[tuple[int, PackItem]]:
     return list(zip(counts.tolist(), items, strict=False))
 
 
-def _pack_item(item: PackItem, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids and segments of one packed row, and each token's index in its unpacked row."""
+def _pack_item(item: PackItem, ends: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:
+    """Ids of one packed row, the lengths of its segments, and each token's index in its unpacked row."""
     prompt = len(item.prompt.ids)
     run = [row[: end - 1] for row, end in zip(item.rows, ends, strict=True)]
     ids = np.array([*item.prompt.ids, *(i for row in run for i in row)], dtype=np.int64)
-    sizes = [prompt, *map(len, run)]
-    segments = np.repeat(np.arange(len(sizes)), sizes)
+    sizes = (prompt, *map(len, run))
     starts = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
-    within = np.arange(len(ids)) - starts
-    return ids, segments, within + prompt * (segments > 0)
+    offsets = np.arange(len(ids)) - starts
+    offsets[prompt:] += prompt
+    return ids, sizes, offsets

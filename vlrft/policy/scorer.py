@@ -27,7 +27,7 @@ class Scorer(nn.Module):
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
         """Log-probs and entropies of `packed.targets`."""
         inputs = self.backbone.embed(packed.ids, packed.images)
-        states = self.backbone.packed_hidden_states(inputs, packed.positions, packed.segments)
+        states = self.backbone.packed_hidden_states(inputs, packed.positions, packed.rows)
         states = states.flatten(0, 1)[packed.hidden]
         head = self.backbone.head
         return linear_logprobs(head, states, packed.targets, banned, temperature, entropy_gradient)

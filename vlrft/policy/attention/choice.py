@@ -9,8 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
+from vlrft.policy.attention.calls import Calls
 from vlrft.policy.attention.kernel import Kernel
+from vlrft.policy.attention.padded import PaddedCalls
 from vlrft.policy.attention.plain import Plain
+from vlrft.policy.attention.rows import PackedRows
+from vlrft.policy.attention.varlen import VarlenCalls
 
 # torch's operators behind the kernels. Their names begin with an underscore: they are private, and torch's supported
 # range in pyproject.toml is the one whose operators these are. An operator that is missing is not used.
@@ -40,6 +44,14 @@ def attend(
 def choose_kernel(query: Float[Tensor, "*S D"]) -> Kernel:
     """The kernel for queries of this device, dtype and width of a head."""
     return _choose(query.device, query.dtype, query.shape[-1])
+
+
+def make_calls(query: Float[Tensor, "*S D"], rows: PackedRows) -> Calls:
+    """The calls over packed rows of the kernel for such queries."""
+    kernel = choose_kernel(query)
+    if isinstance(kernel, cuda_flash.CudaFlash):
+        return VarlenCalls(rows, query.device)
+    return PaddedCalls(kernel, rows, query.device)
 
 
 @cache

@@ -219,36 +219,33 @@ def compute_logits(backbone: Backbone, states: Float[Tensor, "N H"]) -> Float[Te
 def prefill(
     backbone: Backbone, requests: Sequence[Request], *, pad_id: int, steps: int
 ) -> tuple[DecodingRows, Float[Tensor, "N H"]]:
-    """Runs each prompt once, padded on the left. Returns a row for each seed, with room for `steps` tokens, and the
+    """Runs each prompt once, padded on the right. Returns a row for each seed, with room for `steps` tokens, and the
     hidden state of its prompt's last token."""
     from transformers import DynamicCache
 
     prompts: list[Prompt] = [request.prompt for request in requests]
-    longest = max(len(prompt.ids) for prompt in prompts)
+    lengths = [len(prompt.ids) for prompt in prompts]
+    longest = max(lengths)
     ids = torch.full((len(prompts), longest), pad_id)
-    real = torch.zeros(len(prompts), longest, dtype=torch.bool)  # no padding
     positions = torch.zeros(backbone.axes, len(prompts), longest + 1, dtype=torch.long)
-    for b, request in enumerate(requests):
-        start = longest - len(request.prompt.ids)
-        ids[b, start:] = torch.tensor(request.prompt.ids)
-        real[b, start:] = True
-        positions[:, b, start:] = backbone.positions(request.prompt, 1, request.id)
+    for b, (request, length) in enumerate(zip(requests, lengths, strict=True)):
+        ids[b, :length] = torch.tensor(request.prompt.ids)
+        positions[:, b, : length + 1] = backbone.positions(request.prompt, 1, request.id)
+    counts = torch.tensor([len(request.seeds) for request in requests])
+    ends = torch.tensor(lengths)
+    prompt = torch.arange(len(requests)).repeat_interleave(counts)  # [N]
+    following = positions[:, prompt, ends[prompt]]
     device = backbone.device
-    ids, real, positions = ids.to(device), real.to(device), positions.to(device)
-    # Padding attends to itself, so that no row of the mask is empty.
-    diagonal = torch.eye(longest, dtype=torch.bool, device=device)
-    allowed = torch.ones_like(diagonal).tril() & real[:, None] | diagonal
     cache = DynamicCache(config=backbone.decoder.config)
-    inputs = backbone.embed(ids, backbone.collect_images(prompts))
-    states = backbone.hidden_states(inputs, positions[..., :-1], allowed, cache)
-    counts = torch.tensor([len(request.seeds) for request in requests], device=device)
-    prompt = torch.arange(len(requests), device=device).repeat_interleave(counts)  # [N]
+    inputs = backbone.embed(ids.to(device), backbone.collect_images(prompts))
+    states = backbone.prefill(inputs, positions[..., :-1].to(device), lengths, cache)
+    real = torch.arange(longest) < ends[:, None]  # no padding
     rows = DecodingRows(
-        next=positions[:, prompt, -1],
-        prompts=PromptCache.of(cache, real, counts),
+        next=following.to(device),
+        prompts=PromptCache.of(cache, real.to(device), counts.to(device)),
         completions=CompletionCache(len(cache.layers), steps),
     )
-    return rows, states[prompt, -1]
+    return rows, states[prompt.to(device), (ends - 1)[prompt].to(device)]
 
 
 @contextmanager
