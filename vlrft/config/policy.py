@@ -20,6 +20,8 @@ Width = Annotated[int, Range(ge=1, le=16_384)]
 Layers = Annotated[int, Range(ge=1, le=256)]
 Pixels = Annotated[int, Range(ge=1, le=2**24)]  # small images are enlarged to as many
 
+Quantization = Literal["none", "nf4"]
+
 
 @strict
 class BuildConfig:
@@ -92,6 +94,9 @@ class PolicyConfig:
     """A LoRA adapter whose training continues: a folder that peft wrote, the `adapter/` of a checkpoint, or a hub id. Its own
     settings give rank, alpha and modules. `model` may be left out where they name it. The reference policy is the model
     without the adapter."""
+    quantization: Quantization | None = None
+    """nf4: the linear layers of the decoder are held in 4 bits (QLoRA, with bitsandbytes) and adapters are trained on them;
+    embeddings, head, norms and vision model stay in `dtype`. null: as the weights under `adapter` were held, else none."""
     min_pixels: Pixels | None = None
     """Smallest area of an image; smaller ones are enlarged. null: as the model's image processor has it."""
     max_pixels: Positive | None = None
@@ -103,6 +108,8 @@ class PolicyConfig:
         low, high = self.min_pixels, self.max_pixels
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_pixels {low}, more than max_pixels {high}")
+        if self.quantization == "nf4" and self.build is not None:
+            raise ValueError("quantization nf4 is for weights of a `model`; those of build are new")
         if self.lora is not None and self.adapter is not None:
             raise ValueError(
                 "give either lora, for new adapters, or adapter, which has rank, alpha and modules of its own"

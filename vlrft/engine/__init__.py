@@ -1,6 +1,13 @@
 """Train engines: the optimiser, and how weights, gradients and optimiser state are sharded over the ranks."""
 
-from vlrft.engine.find import ENGINES, build_engine, find_engine, planned_choices, rank_memory
+from vlrft.engine.find import (
+    ENGINES,
+    build_engine,
+    check_quantization,
+    find_engine,
+    planned_choices,
+    rank_memory,
+)
 from vlrft.engine.protocols import EngineKind, MemoryModel, TrainEngine
 
 __all__ = [
@@ -9,6 +16,7 @@ __all__ = [
     "MemoryModel",
     "TrainEngine",
     "build_engine",
+    "check_quantization",
     "find_engine",
     "planned_choices",
     "rank_memory",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vlrft.config import UpdateConfig
+from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.config.choice import choose
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.protocols import EngineKind, MemoryModel, TrainEngine
@@ -18,7 +18,9 @@ from vlrft.engine.single import Single
 from vlrft.memory.rank_memory import RankMemory
 from vlrft.memory.shapes import ModelShape
 from vlrft.plugins.kinds import Kinds
+from vlrft.policy.adapters import base_of
 from vlrft.policy.policy import Policy
+from vlrft.schema.errors import ConfigError
 
 ENGINES = Kinds("vlrft.engine", "vlrft.engines")
 
@@ -38,6 +40,29 @@ def build_engine(
 ) -> TrainEngine:
     """The chosen engine over the policy, for a stage of `total_steps` steps."""
     return find_engine(choice).build(config, policy, total_steps, ranks)
+
+
+def check_quantization(choice: str | Mapping[str, Any], policy: PolicyConfig) -> None:
+    """Raises ConfigError for 4-bit weights (also those that the policy's adapter was trained on) without adapters to train,
+    and under an engine whose kind does not say that it can train over them: `PACKED = True`."""
+    if base_of(policy)[0].quantization in (None, "none"):
+        return
+    if not policy.has_adapters:
+        raise ConfigError(
+            [
+                "policy.quantization: 4-bit weights are not trained, adapters on them are; set policy.lora, such as "
+                "policy.lora={rank: 16}"
+            ]
+        )
+    if not getattr(find_engine(choice), "PACKED", False):
+        able = [name for name, kind in ENGINES.items() if getattr(kind, "PACKED", False)]
+        name = choice if isinstance(choice, str) else choice["name"]
+        raise ConfigError(
+            [
+                f"engine: {name} does not train over 4-bit weights (policy.quantization); use {' or '.join(able)}, or more "
+                "ranks without 4-bit weights"
+            ]
+        )
 
 
 def planned_choices() -> list[dict[str, Any]]:

@@ -104,7 +104,7 @@ class TrainEngine(ForwardPass, Optimiser, WeightAccess, OptimiserState, Protocol
 @runtime_checkable
 class EngineKind(Protocol):
     """Settings of an engine, under `engine` in a config: a `strict` dataclass whose fields are the keys next to
-    `name`."""
+    `name`. Those of an engine that can train adapters over 4-bit weights have `PACKED = True`."""
 
     def build(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks

@@ -31,6 +31,7 @@ class Single:
     """Unsharded: each rank holds the whole policy and the whole optimiser; gradients are summed over the ranks."""
 
     CHOICES: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    PACKED = True
 
     def build(
         self, config: UpdateConfig, policy: Policy, total_steps: int, ranks: Ranks

@@ -13,11 +13,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from safetensors import safe_open
 
 from vlrft.config import PolicyConfig
+from vlrft.config.policy import Quantization
 from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled
 from vlrft.schema.errors import ConfigError
 
@@ -25,18 +26,22 @@ SETTINGS = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 FOLDER = "adapter"  # in a checkpoint
 MERGE = "merge.json"  # in FOLDER: {"dtype": of the merged weights, "kept": the share of the update that they hold}
+HELD = "base.json"  # in FOLDER: how training held the model's weights, {"quantization": …, "dtype": …}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
     """A LoRA adapter. `source`: its folder or hub id. `base`: the folder or hub id of the model that it changes, at
-    `revision`; None where its settings do not say."""
+    `revision`; None where its settings do not say. `quantization`: how training held that model's weights; `dtype`: the
+    dtype in which they were quantised, None where they were not."""
 
     source: str
     weights: Path
     base: str | None
     revision: str | None
     has_tokenizer: bool
+    quantization: Quantization = "none"
+    dtype: str | None = None
 
 
 def is_adapter(source: str, *, local: bool = False) -> bool:
@@ -69,6 +74,7 @@ def read_adapter(source: str) -> Adapter:
         base=settings.get("base_model_name_or_path") or None,
         revision=settings.get("revision") or None,
         has_tokenizer=_file(source, "tokenizer_config.json") is not None,
+        **_read_held(source),
     )
 
 
@@ -97,6 +103,8 @@ def base_of(config: PolicyConfig) -> tuple[PolicyConfig, Adapter | None]:
         )
     source = str(Path(config.adapter).expanduser())
     adapter = read_adapter(source)
+    if config.quantization is None:
+        config = replace(config, quantization=adapter.quantization)
     if config.model is not None:
         return config, replace(adapter, revision=None)
     if adapter.base is None:
@@ -207,6 +215,19 @@ def _read_settings(path: Path, source: str) -> Mapping[str, Any]:
         )
     content: Mapping[str, Any] = settings
     return content
+
+
+def _read_held(source: str) -> dict[str, Any]:
+    """`quantization` and `dtype` of an adapter that vlrft trained on 4-bit weights; nothing for any other."""
+    path = _file(source, HELD)
+    if path is None:
+        return {}
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        names = get_args(Quantization)
+        return {"quantization": names[names.index(held["quantization"])], "dtype": held["dtype"]}
+    except (ValueError, KeyError, TypeError) as e:
+        raise ConfigError([f"policy.adapter={source}: {HELD} is not as vlrft writes it"]) from e
 
 
 def _file(

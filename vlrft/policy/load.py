@@ -20,6 +20,7 @@ from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled, try_chat
 from vlrft.policy.policy import Policy
 from vlrft.policy.pretrained import load_model, load_tokenizer
+from vlrft.policy.quantization import NF4
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze, without_adapters
 from vlrft.schema.errors import ConfigError
@@ -67,7 +68,12 @@ def load_policy(
         trust, revision = config.trust_remote_code, None if adapter is None else adapter.revision
         refuse_damage(source)
         model = load_model(
-            source, dtype=dtype, attention=attention, trust_remote_code=trust, revision=revision
+            source,
+            dtype=dtype,
+            attention=attention,
+            trust_remote_code=trust,
+            revision=revision,
+            packed_on=device if config.quantization == NF4 else None,
         )
         _refuse_nonfinite(model, source)
         vision = vision_family(model)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vlrft.policy.quantization import is_packed, plain, plain_like
 from vlrft.policy.weight_files import write_weights
 
 CHUNK = 2**20  # numbers of a weight that are compared at once
@@ -35,7 +36,7 @@ class PlainWeights:
     @property
     def shapes(self) -> dict[str, Tensor]:
         """Every tensor on the meta device, by its name in the transformers model."""
-        return {name: tensor.to("meta") for name, (tensor, _) in self._sources.items()}
+        return {name: plain_like(tensor) for name, (tensor, _) in self._sources.items()}
 
     @property
     def kept(self) -> float:
@@ -46,10 +47,10 @@ class PlainWeights:
 
     @torch.no_grad()
     def read(self, name: str) -> Tensor:
-        """A tensor (detached, not copied), or a merged copy of it."""
+        """A tensor (detached, not copied), or a merged copy of it; of 4-bit weights the numbers that they stand for."""
         tensor, layer = self._sources[name]
         if layer is None:
-            return tensor.detach()
+            return plain(tensor)
         merged = merge_layer(layer)
         attribute = name.rsplit(".", 1)[-1]
         if attribute == "weight":
@@ -66,7 +67,8 @@ class PlainWeights:
         """Adds a merged weight to the sums of `kept`, in float64 for a part at a time."""
         update = layer.get_delta_weight("default")
         parts = (
-            t.reshape(-1).split(CHUNK) for t in (merged, layer.get_base_layer().weight, update)
+            t.reshape(-1).split(CHUNK)
+            for t in (merged, plain(layer.get_base_layer().weight), update)
         )
         for new, old, change in zip(*parts, strict=True):
             wanted = change.double()
@@ -75,10 +77,19 @@ class PlainWeights:
 
 
 def merge_layer(layer: Any) -> Any:
-    """A copy of the base of a layer with adapters, with the adapters added to its weights."""
-    single = copy.deepcopy(layer)
-    single.merge()
-    return single.get_base_layer()
+    """A copy of the base of a layer with adapters, with the adapters added to its weights. 4-bit weights stay unpacked: packed
+    again they would lose most of the update."""
+    base = layer.get_base_layer()
+    if not is_packed(base.weight):
+        single = copy.deepcopy(layer)
+        single.merge()
+        return single.get_base_layer()
+    weight = plain(base.weight)
+    rows, columns = weight.shape
+    merged = nn.Linear(columns, rows, bias=base.bias is not None, device="meta")
+    merged.weight = nn.Parameter(weight.add_(layer.get_delta_weight("default")))
+    merged.bias = base.bias
+    return merged
 
 
 def _plain_names(base: Any) -> Iterator[tuple[str, tuple[Tensor, Any]]]:

@@ -16,11 +16,12 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from vlrft.distributed.cuda_settings import float32_products
-from vlrft.policy.adapters import FOLDER, MERGE
+from vlrft.policy.adapters import FOLDER, HELD, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import model_family, vision_family
 from vlrft.policy.merging import PlainWeights, write_model
+from vlrft.policy.quantization import NF4, is_packed
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer
 from vlrft.policy.trainable import without_adapters
@@ -61,6 +62,11 @@ class Policy:
     def float32_products(self) -> AbstractContextManager[None]:
         """A context with the precision of float32 products on a GPU that this policy computes with."""
         return float32_products(self.tf32, self.dtype, self.device.type)
+
+    @property
+    def quantization(self) -> str:
+        """How the decoder's linear weights are held: `nf4`, or `none`."""
+        return NF4 if any(map(is_packed, self.model.parameters())) else "none"
 
     @property
     def has_lora(self) -> bool:
@@ -167,6 +173,9 @@ class Policy:
             self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
             content = {"dtype": str(self.dtype).removeprefix("torch."), "kept": kept}
             (path / FOLDER / MERGE).write_text(json.dumps(content))
+            if self.quantization != "none":
+                held = {"quantization": self.quantization, "dtype": content["dtype"]}
+                (path / FOLDER / HELD).write_text(json.dumps(held))
 
     def save_merged(self, path: Path) -> float | None:
         """Writes the folder that `save` writes, without adapters, one tensor at a time. Returns the share of their update that

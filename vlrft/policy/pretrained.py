@@ -9,6 +9,7 @@ import torch
 
 from vlrft.policy.families import mismatches, vision_families, vision_family
 from vlrft.policy.model_files import near_folder, reading
+from vlrft.policy.quantization import loading_options, settle
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -20,8 +21,10 @@ def load_model(
     attention: Any,
     trust_remote_code: bool = False,
     revision: str | None = None,
+    packed_on: str | None = None,
 ) -> Any:
-    """A causal language model, multimodal or text-only, from safetensors (pickled weights are refused).
+    """A causal language model, multimodal or text-only, from safetensors (pickled weights are refused). `packed_on`: the
+    device on which the decoder's weights are held in 4 bits; None: the model is on the CPU, and none of them are.
 
     Raises ConfigError for a missing path, a folder without weights, and a model that is not supported.
     """
@@ -38,6 +41,11 @@ def load_model(
             raise _not_supported(
                 source, config, "transformers does not load it as a causal language model"
             )
+        options: dict[str, Any] = {}
+        if packed_on is not None:
+            with torch.device("meta"):
+                causal = auto.from_config(config, trust_remote_code=trust_remote_code)
+            options = loading_options(causal, dtype, packed_on)
         model, report = auto.from_pretrained(
             source,
             dtype=dtype,
@@ -46,7 +54,10 @@ def load_model(
             revision=revision,
             use_safetensors=True,
             output_loading_info=True,
+            **options,
         )
+    if packed_on is not None:
+        settle(model)
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise ConfigError(

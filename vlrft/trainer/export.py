@@ -30,12 +30,14 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """The written model. `kept`: the share of an adapter's update that its weights hold; None: there was no adapter."""
+    """The written model. `kept`: the share of an adapter's update that its weights hold; None: there was no adapter.
+    `quantization`: how training held the base; the written weights are the numbers that it computed with."""
 
     dtype: str
     multimodal: bool
     base: str | None
     kept: float | None
+    quantization: str = "none"
 
 
 def find_source(text: str, checkpoint: str = LAST) -> Source:
@@ -87,23 +89,37 @@ def _copy(checkpoint: Path, out: Path) -> Exported:
     merge = checkpoint / FOLDER / MERGE
     kept = json.loads(merge.read_text())["kept"] if merge.is_file() else None
     named = (checkpoint / FOLDER / "adapter_config.json").is_file()
+    adapter = read_adapter(str(checkpoint / FOLDER)) if named else None
     return Exported(
         dtype=str(config.get("dtype") or config.get("torch_dtype") or "float32"),
         multimodal="vision_config" in config,
-        base=read_adapter(str(checkpoint / FOLDER)).base if named else None,
+        base=None if adapter is None else adapter.base,
         kept=kept,
+        quantization="none" if adapter is None else adapter.quantization,
     )
 
 
 def _merge(config: PolicyConfig, out: Path, dtype: str | None) -> Exported:
     """The policy that a config describes, merged and written."""
-    from vlrft.policy.load import load_policy
+    import torch
 
-    model = base_of(config)[0].model
-    stated: Any = dtype or stored_dtype(str(model))
-    policy = load_policy(PolicyConfig(model=config.model, adapter=config.adapter, dtype=stated))
+    from vlrft.policy.load import load_policy
+    from vlrft.policy.quantization import cast_base
+
+    loaded, adapter = base_of(config)
+    stated: Any = dtype or stored_dtype(str(loaded.model))
+    # 4-bit weights are quantised as in training, from numbers of the same dtype.
+    held: Any = stated if adapter is None or adapter.dtype is None else adapter.dtype
+    policy = load_policy(PolicyConfig(model=config.model, adapter=config.adapter, dtype=held))
+    cast_base(policy.model, getattr(torch, stated))
     kept = policy.save_merged(out)
-    return Exported(dtype=stated, multimodal=policy.backbone.multimodal, base=model, kept=kept)
+    return Exported(
+        dtype=stated,
+        multimodal=policy.backbone.multimodal,
+        base=loaded.model,
+        kept=kept,
+        quantization=policy.quantization,
+    )
 
 
 def stored_dtype(model: str) -> str:

@@ -12,7 +12,7 @@ import torch
 from vlrft.config import Config
 from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.engine import find_engine
+from vlrft.engine import check_quantization, find_engine
 from vlrft.envs import EnvRegistry
 from vlrft.policy.chat import Chat
 from vlrft.policy.load import load_policy
@@ -68,6 +68,7 @@ def open_run(
 def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     out = folder.path
     engine = find_engine(config.engine)
+    check_quantization(config.engine, config.policy)
     rollout_engine = find_rollout_engine(config.rollout.engine)
     ranks.run_on_first(lambda: folder.check(config))
     hosts = EnvRegistry()

@@ -44,6 +44,12 @@ def export(source: Source, out: Path, args: argparse.Namespace) -> None:
         draft.rename(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+    if exported.quantization != "none":
+        print(
+            f"vlrft: the adapter was trained on {exported.base} in 4 bits ({exported.quantization}): the weights are what "
+            "those stand for, with the adapter added, and not the base's own",
+            file=sys.stderr,
+        )
     if exported.kept is not None and exported.kept < 0.999:
         print(
             f"vlrft: the {exported.dtype} weights hold {100 * exported.kept:.1f} % of the adapter's update; "
