@@ -23,7 +23,7 @@ def plan(
 ) -> MemoryPlan:
     """Every phase of a stage after its first step, when the optimiser has its moments. `rollout_memory` None: the rollout
     engine has no memory model, and rollout and evaluation are left out."""
-    rank = rank if model.gpu else merge_host_memory(rank)
+    rank = add_unpacking(rank if model.gpu else merge_host_memory(rank), model)
     held = held_throughout(model, work, rank)
     while_sampling = add_parts(held, rank.sampling)
     phases = []
@@ -43,6 +43,21 @@ def plan(
         phases.append(sampling_phase("evaluation", moments, while_sampling | images))
     on_host = [replace(phase, host=rank.host) for phase in phases]
     return MemoryPlan((*on_host, save_phase(model, work, rank, held)))
+
+
+def add_unpacking(rank: RankMemory, model: ModelShape) -> RankMemory:
+    """The memory of a rank with 4-bit weights: each pass unpacks one weight of n numbers at a time, n s, and the float32
+    scales of its blocks, 4 n / 64."""
+    n = model.weights.packed
+    if not n:
+        return rank
+    unpacked = {"unpacked weights": n * model.element + 4 * n // 64}
+    return replace(
+        rank,
+        passes=add_parts(rank.passes, unpacked),
+        sampling=add_parts(rank.sampling, unpacked),
+        self_check=add_parts(rank.self_check, unpacked),
+    )
 
 
 def held_throughout(model: ModelShape, work: StepWork, rank: RankMemory) -> dict[str, int]:
@@ -85,11 +100,12 @@ def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBy
     """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves; on a GPU the
     first rank copies what a resumed run needs to host memory.
 
-    Merging n weights: their copy, n s, and the product of the adapters before and after its scaling, 8 n.
+    Merging n weights: their copy, n s, and the product of the adapters before and after its scaling, 8 n; of 4-bit weights
+    another copy, to compare with, n s.
     """
     weights = model.weights
     lora = weights.base < weights.total
-    merging = {"weights": weights.adapted * (model.element + 8)}
+    merging = {"weights": weights.adapted * (model.element + 8) + weights.packed * model.element}
     moments = {
         "merging a weight" if lora else "writing": add_parts(held, merging),
         "gathering": add_parts(held, rank.gathering),

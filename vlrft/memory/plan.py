@@ -10,6 +10,7 @@ from vlrft.memory.rank_memory import PartBytes
 PARTS = (
     "weights",
     "gathered weights",
+    "unpacked weights",
     "float32 copies",
     "reference weights",
     "gradients",

@@ -79,6 +79,7 @@ class WeightBytes:
     tower: int = 0  # trained, of the vision model
     base: int = 0  # without adapters
     adapted: int = 0  # elements of the largest weight with adapters
+    packed: int = 0  # elements of the largest weight that is held in 4 bits
     half: int = 0  # trained, in half precision
     sizes: tuple[int, ...] = ()  # elements of each trained parameter
 

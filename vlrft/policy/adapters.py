@@ -26,7 +26,9 @@ SETTINGS = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 FOLDER = "adapter"  # in a checkpoint
 MERGE = "merge.json"  # in FOLDER: {"dtype": of the merged weights, "kept": the share of the update that they hold}
-HELD = "base.json"  # in FOLDER: how training held the model's weights, {"quantization": …, "dtype": …}
+HELD = (
+    "base.json"  # in FOLDER: how training held the model's weights, {"quantization": …, "dtype": …}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,9 +63,7 @@ def loading_options(causal: Any, dtype: torch.dtype, device: str) -> dict[str, A
     from transformers import BitsAndBytesConfig
 
     packed = quantized_layers(causal)
-    others = [
-        n for n, m in causal.named_modules() if isinstance(m, nn.Linear) and n not in packed
-    ]
+    others = [n for n, m in causal.named_modules() if isinstance(m, nn.Linear) and n not in packed]
     settings = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type=NF4,

@@ -6,6 +6,7 @@ import torch
 
 from vlrft.config.shipped import package_version
 from vlrft.data import RowSamples
+from vlrft.policy.quantization import plain_like
 from vlrft.rollout.task import LoadedTask
 from vlrft.trainer.run import Run
 from vlrft.trainer.stage import Stage
@@ -38,11 +39,12 @@ def _beginning(run: Run) -> str:
 
 def _policy(run: Run) -> str:
     config, model = run.config.policy, run.policy.model
-    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    sizes = {name: plain_like(weight).numel() for name, weight in model.named_parameters()}
     trained = sum(sizes[name] for name in run.policy.trained_names)
     name = config.adapter or config.model or "built here"
     share = "all trained" if trained == sum(sizes.values()) else f"{_count(trained)} trained"
-    adapters = " (LoRA)" if run.policy.has_lora else ""
+    held = "" if run.policy.quantization == "none" else f" on {run.policy.quantization} weights"
+    adapters = f" (LoRA{held})" if run.policy.has_lora else ""
     return f"{name}, {model.config.model_type}, {_count(sum(sizes.values()))} parameters, {share}{adapters}"
 
 

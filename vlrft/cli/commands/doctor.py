@@ -30,6 +30,7 @@ EXTRAS = {  # extra -> its package and its use
     "math": ("math-verify", "formulas as answers"),
     "text": ("sacrebleu", "BLEU"),
     "peft": ("peft", "LoRA"),
+    "quantization": ("bitsandbytes", "LoRA on 4-bit weights"),
     "trl": ("trl", "vlrft's algorithms in TRL's GRPOTrainer"),
     "detection": ("pycocotools", "mean average precision of boxes"),
     "excel": ("openpyxl", "predictions in xlsx files"),

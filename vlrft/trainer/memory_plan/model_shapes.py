@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from vlrft.memory.shapes import (
 from vlrft.policy.adapters import add_adapter_shapes, base_of
 from vlrft.policy.families import VisionFamily, vision_family
 from vlrft.policy.meta_model import model_without_weights
+from vlrft.policy.quantization import NF4, packed_bytes, quantized_layers
 from vlrft.policy.tiny import build_model
 from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
 from vlrft.vision.processor import prepare_torchvision
@@ -56,9 +58,11 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
     model = model.to(planned_dtype(config.dtype, device))
     causal = model
     vision = vision_family(causal)
+    base, adapter = base_of(config)
+    packed = quantized_layers(causal).values() if base.quantization == NF4 else ()
+    packed_ids = {id(layer.weight) for layer in packed}
     if config.lora is not None:
         model = add_lora(model, config.lora)
-    adapter = base_of(config)[1]
     if adapter is not None:
         model = add_adapter_shapes(model, adapter)
     freeze(model, config.freeze)
@@ -82,7 +86,7 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
             adapters=_adapters(causal.get_decoder(), element),
         ),
         tower=None if vision is None else _tower(causal, vision, named, config, element),
-        weights=_weights(causal, vision, named),
+        weights=_weights(causal, vision, named, packed_ids),
         element=element,
         checkpointing=config.checkpoints_activations,
         head_trained=head.requires_grad,
@@ -150,20 +154,26 @@ def _in_vision(name: str, vision: VisionFamily | None) -> bool:
 
 
 def _weights(
-    causal: Any, vision: VisionFamily | None, named: list[tuple[str, nn.Parameter]]
+    causal: Any,
+    vision: VisionFamily | None,
+    named: list[tuple[str, nn.Parameter]],
+    packed: Container[int],
 ) -> WeightBytes:
+    """`packed`: identities of the weights that are held in 4 bits."""
     embedding = causal.get_input_embeddings().weight
     trained = [(n, p) for n, p in named if p.requires_grad]
+    sizes = {n: packed_bytes(p.numel()) if id(p) in packed else p.nbytes for n, p in named}
     return WeightBytes(
-        total=sum(p.nbytes for _, p in named),
+        total=sum(sizes.values()),
         trained=sum(p.nbytes for _, p in trained),
         embedding=embedding.nbytes if embedding.requires_grad else 0,
         tower=sum(p.nbytes for n, p in trained if _in_vision(n, vision)),
-        base=sum(p.nbytes for n, p in named if ".lora_" not in n),
+        base=sum(size for n, size in sizes.items() if ".lora_" not in n),
         adapted=max(
             (m.base_layer.weight.numel() for m in causal.modules() if hasattr(m, "lora_A")),
             default=0,
         ),
+        packed=max((p.numel() for _, p in named if id(p) in packed), default=0),
         half=sum(p.nbytes for _, p in trained if p.element_size() == 2),
         sizes=tuple(p.numel() for _, p in trained),
     )
