@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.testing.engine_steps import EngineCase, compare_with_single, deepspeed_engine
+from vlrft.testing.engine_steps import EngineCase, compare_with_single, sharding_engine
 from vlrft.testing.process_ranks import run_ranks
 
 ALGORITHMS = ("gpg", "gmpo", "gvpo", "cw_grpo")
@@ -46,7 +46,7 @@ def compare(ranks: Ranks, folder: Path) -> list[str]:
         "| --- | --- |" + " ---: |" * len(OWNERS),
     ]
     for title, settings in ENGINES.items():
-        engine = deepspeed_engine(settings, folder)
+        engine = sharding_engine(settings, folder)
         for algorithm in ALGORITHMS:
             cells: list[str] = []
             for owners in OWNERS.values():

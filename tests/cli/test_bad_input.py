@@ -88,7 +88,7 @@ CASES = {
     "unknown engine": (
         ["engine=singel"],
         2,
-        "engine: unknown train engine 'singel'; did you mean single? known: deepspeed, single",
+        "engine: unknown train engine 'singel'; did you mean single? known: deepspeed, fsdp, single",
     ),
     "engine in a file that is not there": (
         ["rollout.engine=./nowhere.py:Mine"],

@@ -49,12 +49,12 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_shipped_engines_are_found() -> None:
-    assert list(ENGINES) == ["deepspeed", "single"]
+    assert list(ENGINES) == ["deepspeed", "fsdp", "single"]
 
 
 @pytest.mark.usefixtures("mirrored")
 def test_an_engine_of_ones_own_is_one_file() -> None:
-    assert list(ENGINES) == ["deepspeed", "mirrored", "single"]
+    assert list(ENGINES) == ["deepspeed", "fsdp", "mirrored", "single"]
     assert vars(find_engine({"name": "mirrored", "copies": 3})) == {"copies": 3}
     with pytest.raises(ConfigError, match=r"engine\.copys: unknown key; did you mean copies\?"):
         find_engine({"name": "mirrored", "copys": 3})

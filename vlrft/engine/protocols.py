@@ -11,7 +11,6 @@ A new engine is one file or package in this folder that defines `KIND`, an `Engi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -22,8 +21,7 @@ from vlrft.distributed.ranks import Ranks
 from vlrft.memory.rank_memory import RankMemory
 from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
-
-ScorerCall = Callable[..., tuple[Tensor, Tensor]]  # as `policy.scorer`: log-probs, entropies
+from vlrft.policy.scorer import ScorerCall
 
 
 @runtime_checkable

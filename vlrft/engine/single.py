@@ -16,10 +16,10 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.gradient_buckets import GradientBuckets
 from vlrft.engine.lr_schedule import learning_rate
-from vlrft.engine.protocols import ScorerCall
 from vlrft.memory.rank_memory import GradientMemory, RankMemory
 from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
+from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import phase
 

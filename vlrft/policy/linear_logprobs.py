@@ -59,7 +59,10 @@ class _LinearLogprobs(torch.autograd.Function):
         size: int,
     ) -> tuple[Tensor, Tensor]:
         kind = torch.promote_types(states.dtype, torch.float32)
-        logprobs, entropy, total = states.new_empty(3, len(targets), dtype=kind)
+        kept = (states.new_empty(len(targets), dtype=kind) for _ in range(3))
+        logprobs, entropy, total = (
+            kept  # no views: an engine hooks its gathering of weights to them
+        )
         for rows in _chunks(len(targets), size):
             z = _scaled(F.linear(states[rows], weight), banned, temperature)
             total[rows] = z.logsumexp(1)

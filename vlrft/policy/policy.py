@@ -23,7 +23,7 @@ from vlrft.policy.families import model_family, vision_family
 from vlrft.policy.merging import PlainWeights, write_model
 from vlrft.policy.quantization import NF4, is_packed
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
-from vlrft.policy.scorer import Scorer
+from vlrft.policy.scorer import Scorer, ScorerCall
 from vlrft.policy.trainable import without_adapters
 from vlrft.schema.errors import ConfigError
 
@@ -48,6 +48,8 @@ class Policy:
         self.owner = owner
         self.tf32 = tf32
         self.rank_sync: RankSync = Unsynchronised()  # while sampling
+        self.sharded_scorer: ScorerCall | None = None
+        """The scorer of an engine that keeps the weights elsewhere, while `model` is without them."""
         self.trained_names = tuple(n for n, p in model.named_parameters() if p.requires_grad)
 
     @property
@@ -83,8 +85,10 @@ class Policy:
         return self._new_backbone if self._wrapped_owner is None else self._wrapped_owner.backbone
 
     @property
-    def scorer(self) -> Scorer:
-        return self._new_scorer if self._wrapped_owner is None else self._wrapped_owner.scorer
+    def scorer(self) -> ScorerCall:
+        if self._wrapped_owner is not None:
+            return self._wrapped_owner.scorer
+        return self.sharded_scorer or self.own_scorer
 
     @cached_property
     def _new_backbone(self) -> Backbone:
@@ -93,7 +97,8 @@ class Policy:
         return Backbone(self.model, frozen_vision=not trained)
 
     @cached_property
-    def _new_scorer(self) -> Scorer:
+    def own_scorer(self) -> Scorer:
+        """The scorer over `model`."""
         return Scorer(self.model, self.backbone)
 
     @property

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.linear_logprobs import linear_logprobs
 from vlrft.policy.packing import Packed
+
+ScorerCall = Callable[..., tuple[Tensor, Tensor]]
+"""As `Scorer.forward`: log-probs, entropies."""
 
 
 class Scorer(nn.Module):

@@ -44,10 +44,10 @@ class EngineCase:
     then: Mapping[str, Any] | None = None  # the engine that continues after the first step
 
 
-def deepspeed_engine(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The engine's config, under which stage 3 shards every parameter.
+def sharding_engine(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The config of an engine, under which stage 3 of DeepSpeed, the engine where no name is given, shards every parameter.
 
-    DeepSpeed leaves small parameters whole, and nearly all of a small policy's are. Its file is written to `folder`.
+    It leaves small parameters whole, and nearly all of a small policy's are. Its file is written to `folder`.
     """
     engine = {"name": "deepspeed", **settings}
     if engine.get("stage") == 3:
@@ -93,9 +93,11 @@ def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
     start = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
     groups = ragged_groups(policy)
     reference = policy.reference()
-    single = build_engine(UPDATE, policy, 4)
-    expected = _train(case, single, _groups_by_step(groups), reference, Ranks())
-    policy.load_weights(start)
+    expected: dict[str, Tensor] = {}
+    if ranks.first:
+        single = build_engine(UPDATE, policy, 4)
+        expected = _train(case, single, _groups_by_step(groups), reference, Ranks())
+        policy.load_weights(start)
     shared = [replace(g, rank=r) for g, r in zip(groups, case.owners, strict=True)]
     engine = build_engine(UPDATE, policy, 4, ranks, dict(case.engine))
     sizes = {p.numel() for p in policy.model.parameters()}
@@ -114,7 +116,7 @@ def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
     leftovers = [n for p in policy.model.parameters() for n in vars(p) if n.startswith("ds_")]
     with torch.no_grad():
         policy.model(input_ids=torch.tensor([[1, 2, 3]]))  # an ordinary model again
-    gaps = {n: relative_distance(result[n], t) for n, t in expected.items()} if ranks.first else {}
+    gaps = {name: relative_distance(result[name], tensor) for name, tensor in expected.items()}
     return {"gaps": gaps, "sharded": sizes == {0}, "leftovers": leftovers}
 
 

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from tests.engine.deepspeed.test_engine import TOLERANCE
+from tests.engine.test_sharded_steps import TOLERANCE
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import ALONE, Ranks

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from vlrft.config import UpdateConfig
+from vlrft.distributed.process_group import ensure_process_group
 from vlrft.distributed.ranks import Ranks
-from vlrft.engine.deepspeed.package import ensure_process_group, import_deepspeed
+from vlrft.engine.deepspeed.package import import_deepspeed
 from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.deepspeed.zero3 import (
     gather_by_layer,
@@ -24,9 +25,9 @@ from vlrft.engine.deepspeed.zero3 import (
 )
 from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.lr_schedule import learning_rate
-from vlrft.engine.protocols import ScorerCall
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
+from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import ConfigError, NonFiniteError
 from vlrft.tracing.phases import phase
 
@@ -87,7 +88,9 @@ class DeepSpeedEngine:
         for name, buffer in policy.model.named_buffers():
             buffer.data = buffers[name]  # DeepSpeed casts rotary frequencies to bfloat16
         if self.sharded:
-            deepspeed.zero.register_external_parameter(policy.scorer, policy.backbone.head.weight)
+            deepspeed.zero.register_external_parameter(
+                policy.own_scorer, policy.backbone.head.weight
+            )
         self._reset_moments()
         for name, data in float32.items():
             deepspeed.utils.safe_set_full_fp32_param(self.parameters[name], data)
@@ -101,7 +104,7 @@ class DeepSpeedEngine:
         with redirect_stdout(StringIO()):  # stdout is for results, not for DeepSpeed's log
             try:
                 return deepspeed.initialize(
-                    model=self.policy.scorer, optimizer=self.optimizer, config=tree
+                    model=self.policy.own_scorer, optimizer=self.optimizer, config=tree
                 )[0]
             except ValidationError as e:
                 mistake = e.errors()[0]

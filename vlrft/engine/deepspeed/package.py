@@ -1,4 +1,4 @@
-"""The deepspeed package: imported quietly, for the right device, with a process group."""
+"""The deepspeed package: imported quietly, for the right device."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import logging
 import os
 import warnings
 from typing import Any
-
-import torch.distributed as dist
 
 from vlrft.schema.errors import ConfigError
 
@@ -30,12 +28,3 @@ def import_deepspeed(device: str) -> Any:
     # Compiling it takes a minute, and only inference uses it.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     return deepspeed
-
-
-def ensure_process_group(device: str) -> None:
-    """Creates a process group of one, which DeepSpeed needs, where there is none."""
-    from torch.distributed import HashStore  # type: ignore[attr-defined]
-
-    if not dist.is_initialized():
-        backend = "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl"
-        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)

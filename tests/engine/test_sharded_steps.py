@@ -1,5 +1,5 @@
-"""DeepSpeed on two ranks takes the same steps as `single` on one: every ZeRO stage, images on some ranks only, ranks
-without work, references, steps that are skipped, and states that one engine saves and another loads."""
+"""Engines that shard take on two ranks the same steps as `single` on one: every ZeRO stage and FSDP2, images on some ranks
+only, ranks without work, references, steps that are skipped, and states that one engine saves and another loads."""
 
 from __future__ import annotations
 
@@ -12,15 +12,30 @@ import pytest
 
 from vlrft.config import LoraConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.testing.engine_steps import EngineCase, compare_with_single, deepspeed_engine
+from vlrft.testing.engine_steps import EngineCase, compare_with_single, sharding_engine
 from vlrft.testing.process_ranks import run_ranks
-
-pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="needs vlrft[deepspeed]")
 
 TOLERANCE = 1e-5  # relative, of each tensor
 IDLE = (0, 0, 0, 0, 0)
 IMAGES_ON_1 = (0, 1, 0, 1, 1)
+LORA = {"lora": LoraConfig(rank=4)}
+FSDP = {"name": "fsdp"}
 CASES = {
+    "fsdp, images on one rank": EngineCase(
+        engine=FSDP, owners=IMAGES_ON_1, policy={"activation_checkpointing": True}, breaks=True
+    ),
+    "fsdp, frozen tower, a rank without work": EngineCase(
+        engine={**FSDP, "reshard_after_forward": False},
+        algorithm="gvpo",
+        owners=IDLE,
+        policy={"freeze": ["vision"]},
+    ),
+    "fsdp, offloaded, adapters": EngineCase(
+        engine={**FSDP, "offload": "cpu"}, algorithm="grpo", policy=LORA
+    ),
+    "fsdp, then single": EngineCase(engine=FSDP, then={"name": "single"}),
+}
+DEEPSPEED_CASES = {
     "stage 1": EngineCase(engine={"stage": 1}, algorithm="cw_grpo"),
     "stage 2, whole groups, a rank without work": EngineCase(
         engine={"stage": 2}, algorithm="gvpo", owners=IDLE
@@ -38,26 +53,27 @@ CASES = {
     "stage 3, images late, a rank without work": EngineCase(
         engine={"stage": 3}, algorithm="grpo", owners=IDLE
     ),
-    "stage 3, adapters": EngineCase(
-        engine={"stage": 3}, algorithm="grpo", policy={"lora": LoraConfig(rank=4)}
-    ),
-    "stage 2, then stage 1": EngineCase(engine={"stage": 2}, then={"stage": 1}),
+    "stage 3, adapters": EngineCase(engine={"stage": 3}, algorithm="grpo", policy=LORA),
+    "stage 2, then fsdp": EngineCase(engine={"stage": 2}, then=FSDP),
+    "fsdp, then stage 3": EngineCase(engine=FSDP, then={"stage": 3}),
     "stage 1, then stage 3": EngineCase(engine={"stage": 1}, then={"stage": 3}),
 }
+if find_spec("deepspeed") is not None:
+    CASES |= DEEPSPEED_CASES
 
 
 def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
     results = {}
     for name, case in CASES.items():
-        then = None if case.then is None else {"name": "deepspeed", **case.then}
-        full = replace(case, engine=deepspeed_engine(case.engine, folder), then=then)
+        then = None if case.then is None else sharding_engine(case.then, folder)
+        full = replace(case, engine=sharding_engine(case.engine, folder), then=then)
         results[name] = compare_with_single(full, ranks)
     return results
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    first: dict[str, Any] = run_ranks(work, tmp_path_factory.mktemp("deepspeed"))[0]
+    first: dict[str, Any] = run_ranks(work, tmp_path_factory.mktemp("sharded"))[0]
     return first
 
 
@@ -69,8 +85,9 @@ def test_weights_and_moments_equal_those_of_one_process(results: dict[str, Any],
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_stage_3_shards_weights_and_a_closed_engine_leaves_an_ordinary_model(
+def test_weights_are_sharded_and_a_closed_engine_leaves_an_ordinary_model(
     results: dict[str, Any], name: str
 ) -> None:
-    assert results[name]["sharded"] == (CASES[name].engine["stage"] == 3)
+    engine = CASES[name].engine
+    assert results[name]["sharded"] == (engine.get("name") == "fsdp" or engine.get("stage") == 3)
     assert results[name]["leftovers"] == []
