@@ -1,1 +1,1 @@
-"""Update, rollout and whole step on one GPU."""
+"""Is vlrft right and fast on a GPU? Two programs of ten minutes: `correctness` and `speed`."""

@@ -14,7 +14,9 @@ ids equal); otherwise the results are void. Measured quantities:
     update   completions with their rewards -> optimiser step; images and prompts are processed before
     rollout  ids and pixels -> ids
     step     questions and images -> optimiser step
-    memory   peak of the resident set during an update minus its size before; Adam's moments already exist
+    memory   peak of the resident set during the measured part minus its size before; Adam's moments already exist
+
+Seconds are processor time of all threads; wall-clock times are in the rows, too.
 
 Writes one row per repeat into FOLDER/vs_trl_DATE.jsonl, and FOLDER/vs_trl.md from all rows of that file; repeats that the
 file already has are not run again. FOLDER: benchmarks/results, at small scale runs/vs_trl. TRL's settings: theirs.py. The

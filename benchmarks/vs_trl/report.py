@@ -15,7 +15,8 @@ from benchmarks.vs_trl.cases import CASES, Case
 
 Row = dict[str, Any]
 PACKAGES = ("vlrft", "trl", "torch", "transformers", "accelerate")
-TITLES = "case | work | gate: worst gradient | vlrft | TRL | ratio | goal | "
+TITLES = "case | work | gate: worst gradient | vlrft | TRL | ratio | goal | | peak MB: vlrft | TRL | ratio "
+SECONDS = "cpu_seconds"  # of all threads: other work on the machine hardly moves them
 KEYS = ("case", "scale", "family", "threads", "trl_rows")
 
 
@@ -57,7 +58,12 @@ def _settings() -> list[str]:
         "",
         "vlrft: `dr_grpo`, which has the same loss, with its defaults and the same AdamW learning rate, weight decay and clipping.",
         "",
-        "Cells: median [quartiles] of the repeats; ratios are taken within a repeat.",
+        "Cells: median [quartiles] (number) of the repeats; ratios are taken within a repeat. Seconds are processor time of all threads.",
+        "Peak memory is that of the measured part, above the level before it, at the row's own settings: vlrft's micro-batches hold as many "
+        "groups as its default budget allows (one group in P6 and P6s), TRL's the rows named in the column `work`.",
+        "",
+        "Neither side samples with vLLM here. On GPUs TRL's users do, so that P4 and P5 say nothing about rollouts there; and TRL's "
+        "micro-batches are larger there than the ones that are fastest on this CPU.",
     ]
 
 
@@ -71,7 +77,7 @@ def page(rows: Sequence[Row]) -> str:
     parts: list[str] = []
     for scale, family, threads in settings:
         table = {key: v for key, v in by_case.items() if key[1:4] == (scale, family, threads)}
-        parts += [f"## {family}, {scale} scale, {threads} threads", "", f"| {TITLES}|", "|---" * 8 + "|"]  # fmt: skip
+        parts += [f"## {family}, {scale} scale, {threads} threads", "", f"| {TITLES}|", "|---" * 11 + "|"]  # fmt: skip
         order = [case.name for case in CASES]
         parts += [
             _line(table, key) for key in sorted(table, key=lambda k: (order.index(k[0]), k[4]))
@@ -85,8 +91,9 @@ def _line(by_case: dict[tuple[Any, ...], list[Row]], key: tuple[Any, ...]) -> st
     rows = by_case[key]
     gates = [row for row in rows if "gate" in row]
     repeats = [row for row in rows if "repeat" in row]
-    unit, name = ("MB", "megabytes") if case.quantity == "memory" else ("s", "seconds")
+    unit, name = ("MB", "megabytes") if case.quantity == "memory" else ("s", SECONDS)
     ours, theirs = (np.array([r[side][name] for r in repeats]) for side in ("vlrft", "trl"))
+    memory = [np.array([r[side]["megabytes"] for r in repeats]) for side in ("vlrft", "trl")]
     ratios = ours / theirs if case.quantity == "memory" else theirs / ours
     goal = _goal(case, by_case)
     gate = gates[-1]["gate"] if gates else {}
@@ -101,6 +108,8 @@ def _line(by_case: dict[tuple[Any, ...], list[Row]], key: tuple[Any, ...]) -> st
         "void" if wrong else _spread(ratios),
         _goal_text(goal, case),
         "void" if wrong else _verdict(float(np.median(ratios)), goal, case),
+        *("void" if wrong else f"{np.median(v):,.0f}" for v in memory),
+        "void" if wrong else f"{np.median(memory[0] / memory[1]):.2f}",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -121,7 +130,7 @@ def _goal(case: Case, by_case: dict[tuple[Any, ...], list[Row]]) -> float | None
         return case.goal
     for key, rows in by_case.items():
         if key[0] == case.times_of:
-            ratios = [r["trl"]["seconds"] / r["vlrft"]["seconds"] for r in rows if "repeat" in r]
+            ratios = [r["trl"][SECONDS] / r["vlrft"][SECONDS] for r in rows if "repeat" in r]
             return case.goal * float(np.median(ratios)) if ratios else None
     return None
 

@@ -1,0 +1,86 @@
+"""Each attention kernel that this device has, against the definition of attention in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from benchmarks.gpu.suite import Options, Row, checked, skipped
+from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
+from vlrft.policy.attention.kernel import Kernel
+from vlrft.policy.attention.plain import Plain
+
+# B, H, W, Q, K, D, causal, lengths: small; a prompt; an own part; rows and their prefix; a token and a padded cache.
+SIZES = (
+    (2, 4, 2, 7, 7, 16, True, False),
+    (1, 12, 2, 333, 333, 128, True, False),
+    (8, 12, 2, 129, 129, 128, True, False),
+    (1, 12, 2, 1024, 700, 128, False, False),
+    (4, 28, 4, 8, 512, 128, False, True),
+    (2, 16, 16, 256, 256, 80, False, False),  # a vision tower
+)
+# Relative, of the norm: output and gradients. bf16 keeps 8 bits, of which a norm averages some.
+BOUNDS = {torch.float32: 3e-5, torch.bfloat16: 0.02, torch.float16: 0.004}
+LSE_BOUND = 0.02  # absolute; of inputs that are rounded alike
+
+
+def define(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool, lengths: Tensor | None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention as it is defined, with all scores at once."""
+    repeats = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    scores = scale * query @ key.mT
+    places = torch.arange(key.shape[2], device=key.device)
+    if causal:
+        scores = scores.masked_fill(places > places[: query.shape[2], None], -torch.inf)
+    if lengths is not None:
+        scores = scores.masked_fill((places >= lengths[:, None])[:, None, None], -torch.inf)
+    return scores.softmax(-1) @ value, scores.logsumexp(-1)
+
+
+def kernels(device: torch.device, dtype: torch.dtype, width: int) -> Iterator[Kernel]:
+    """Those that take this device, dtype and width of a head."""
+    yield Plain()
+    if device.type == "cpu" and dtype in cpu_flash.DTYPES:
+        yield cpu_flash.CpuFlash()
+    if device.type == "cuda" and cuda_flash.suits(device, dtype, width):
+        yield cuda_flash.CudaFlash()
+    if device.type == "cuda" and cuda_efficient.suits(dtype, width):
+        yield cuda_efficient.CudaEfficient()
+
+
+def distance(tensor: Tensor, expected: Tensor) -> float:
+    return float((tensor.double() - expected).norm() / expected.norm())
+
+
+def check_kernels(options: Options) -> Iterator[Row]:
+    """Output, log-sum-exp and gradients of every kernel."""
+    device = torch.device(options.device)
+    random = torch.Generator().manual_seed(0)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for sizes in SIZES[:1] if options.tiny else SIZES:
+            batch, heads, key_heads, queries, keys, width, causal, padded = sizes
+            shapes = [(batch, queries, heads, width), *[(batch, keys, key_heads, width)] * 2]
+            # Memory is [B K W D], as the kernels want it; the axes are [B W K D].
+            parts = [torch.randn(s, generator=random).to(device, dtype).transpose(1, 2) for s in shapes]  # fmt: skip
+            query, key, value = parts
+            grad = torch.randn(query.shape, generator=random).to(device, dtype)
+            scale = width**-0.5
+            lengths = torch.arange(keys - batch, keys, device=device) - 3 if padded else None
+            exact = [part.double().requires_grad_() for part in parts]
+            output, lse = define(*exact, scale, causal, lengths)
+            output.backward(grad.double())  # type: ignore[no-untyped-call]
+            for kernel in kernels(device, dtype, width):
+                name = f"{type(kernel).__name__}, {str(dtype)[6:]}, {'x'.join(map(str, sizes[:6]))}"
+                name += ", causal" * causal + ", lengths" * padded
+                ours, our_lse = kernel.forward(query, key, value, causal=causal, scale=scale, lengths=lengths)  # fmt: skip
+                gradients = kernel.backward(grad, query, key, value, ours, our_lse, causal=causal, scale=scale, lengths=lengths)  # fmt: skip
+                yield checked(f"{name}: output", distance(ours, output), BOUNDS[dtype])
+                gap = float((our_lse.double() - lse).abs().max())
+                yield checked(f"{name}: log-sum-exp", gap, LSE_BOUND)
+                for part, gradient, wanted in zip("qkv", gradients, exact, strict=True):
+                    assert wanted.grad is not None
+                    yield checked(f"{name}: gradient of {part}", distance(gradient, wanted.grad), 2 * BOUNDS[dtype])  # fmt: skip
+    if device.type == "cpu":
+        yield skipped("CudaFlash, CudaEfficient", "need a GPU")

@@ -1,0 +1,138 @@
+"""Whole models: packed against replicated, the sampler against the trainer, on each family and in each precision."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from benchmarks.correctness.equality import (
+    FAMILIES,
+    VARIANTS,
+    build_policy,
+    cases,
+    compare,
+    compare_sampling,
+    randomise_adapters,
+)
+from benchmarks.gpu.suite import Options, Row, checked, skipped
+from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.policy.load import load_policy
+from vlrft.policy.logprobs import packed_logprobs
+from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.schema import IMAGE
+from vlrft.testing.small_policies import CORPUS, ask, noise_image
+from vlrft.trainer.sampler_check import HALF_MEAN_BOUND
+
+# max |Δ log-prob|, relative error of the gradient.
+FLOAT32, TF32, BFLOAT16 = (1e-4, 1e-4), (0.05, 0.02), (0.25, 0.1)
+BIASES = (
+    0,
+    100,
+    400,
+)  # mean |score| that the biases of queries and keys add, as in released Qwen2 models
+TOKENS = 48
+
+
+def grid(options: Options, bounds: tuple[float, float], dtype: str, variants: tuple[str, ...], **settings: Any) -> Iterator[Row]:  # fmt: skip
+    """The equality grid of benchmarks.correctness, every cell of it with a bound."""
+    sizes = {"hidden": 64, "layers": 2} if options.tiny else {"hidden": 256, "layers": 4}
+    args = argparse.Namespace(dtype=dtype, device=options.device, **sizes)
+    for family in FAMILIES[:1] if options.tiny else FAMILIES:
+        for variant in variants:
+            chosen = {**VARIANTS[variant], **settings}
+            if family in ("qwen2", "llama") and "freeze" in chosen:
+                continue
+            with TemporaryDirectory() as folder:
+                policy = build_policy(family, args, Path(folder), **chosen)
+            randomise_adapters(policy)
+            for name, case in cases(policy):
+                gap, error = compare(policy, case)
+                what = f"{family}, {variant}, {name}"
+                yield checked(f"{what}: log-probs", gap, bounds[0])
+                yield checked(f"{what}: gradients", error, bounds[1])
+
+
+ALL = tuple(name for name in VARIANTS if name != "logits in chunks")
+
+
+def check_float32(options: Options) -> Iterator[Row]:
+    """Packed against replicated without TF32, over the whole grid."""
+    yield from grid(options, FLOAT32, "float32", ALL, tf32=False)
+
+
+def check_tf32(options: Options) -> Iterator[Row]:
+    """The same with products of 10 bits."""
+    yield from grid(options, TF32, "float32", ("plain", "LoRA"), tf32=True)
+
+
+def check_bfloat16(options: Options) -> Iterator[Row]:
+    """The same in bfloat16, in which a GPU trains."""
+    yield from grid(options, BFLOAT16, "bfloat16", ALL)
+
+
+def check_flex(options: Options) -> Iterator[Row]:
+    """Packed rows through flex_attention, compiled, forward and backward."""
+    if options.device == "cpu":
+        yield skipped("flex_attention", "has no backward pass on a CPU")
+        return
+    for dtype, bounds in (("float32", FLOAT32), ("bfloat16", BFLOAT16)):
+        yield from grid(options, bounds, dtype, ("plain", "checkpointing"), attention="flex_attention")  # fmt: skip
+
+
+def check_sampling(options: Options) -> Iterator[Row]:
+    """Greedy answers against generate(), and sampled log-probs against the plain forward, in float32."""
+    args = argparse.Namespace(dtype="float32", device=options.device, hidden=64 if options.tiny else 256, layers=2)  # fmt: skip
+    for family in FAMILIES[:1] if options.tiny else FAMILIES:
+        with TemporaryDirectory() as folder:
+            policy = build_policy(family, args, Path(folder), tf32=False)
+        same, total, gap = compare_sampling(policy)
+        yield checked(f"{family}: greedy answers that differ from generate()'s", total - same, 0)
+        yield checked(f"{family}: sampled log-probs", gap, FLOAT32[0])
+
+
+def check_large_scores(options: Options) -> Iterator[Row]:
+    """Log-probs of sampling and of training in bfloat16 where q·k is as large as in released models."""
+    width = 64 if options.tiny else 128
+    build = BuildConfig(
+        hidden_size=4 * width, layers=2 if options.tiny else 8, heads=4, kv_heads=2,
+        intermediate_size=8 * width, init_scale=2.0,
+    )  # fmt: skip
+    config = PolicyConfig(build=build, dtype="bfloat16")
+    for bias in BIASES:
+        policy = load_policy(config, corpus=CORPUS, device=options.device)
+        raise_scores(policy, bias, width)
+        gap = sampler_gap(policy, 16 if options.tiny else TOKENS)
+        yield checked(f"mean |q·k| + {bias}: sampler gap, mean", gap, HALF_MEAN_BOUND)
+
+
+def raise_scores(policy: Policy, size: float, width: int) -> None:
+    """Biases of queries and keys in two slowly rotating channels, which add `size` to each score."""
+    for layer in policy.backbone.decoder.layers:
+        for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+            bias = torch.zeros(projection.out_features // width, width)
+            bias[:, width // 2 - 4] = bias[:, width // 2 - 1] = (size * width**0.5 / 2) ** 0.5
+            with torch.no_grad():
+                projection.bias.copy_(bias.flatten())
+
+
+def sampler_gap(policy: Policy, tokens: int) -> float:
+    """Mean |Δ log-prob| between sampling and the packed forward of training, over eight answers to an image."""
+    policy.chat.end_ids = frozenset()
+    question = " ".join(["one two three"] * 30)
+    prompt = policy.chat.render(ask(IMAGE, question), [noise_image(112, 112)])
+    request = Request(id="gap", prompt=prompt, seeds=tuple(range(8)))
+    (pieces,) = HfEngine(policy).generate([request], Sampling(max_tokens=tokens))
+    item = PackItem(prompt=prompt, rows=tuple(piece.ids for piece in pieces))
+    mask = torch.ones(len(pieces), tokens, dtype=torch.bool)
+    with torch.no_grad():
+        trained = packed_logprobs(policy, [item], mask=mask, temperature=1.0).logprobs
+    sampled = torch.tensor([piece.logprobs for piece in pieces], dtype=torch.float64)
+    return float((sampled - trained.double().cpu()).abs().mean())
