@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+GPU_PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 DEMO := .venv/.demo
 # Two busy threads on a loaded machine spin on each other; passive waiting costs nothing when it is not.
 export OMP_WAIT_POLICY = PASSIVE
@@ -27,8 +28,11 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -q tests/test_layers.py
 	$(SITE)
 
-gpu: $(STAMP)
-	$(BIN)/python -m pytest -q -m gpu
+# Two parts of ten minutes. Installs nothing: it takes this folder's environment where there is one, or PYTHON with the
+# packages that it has.
+gpu:
+	$(GPU_PYTHON) -m benchmarks.gpu correctness
+	$(GPU_PYTHON) -m benchmarks.gpu speed
 
 # Writes the generated pages, then builds the site into site/, without a network. Open site/index.html; searching
 # needs a server: python -m http.server -d site

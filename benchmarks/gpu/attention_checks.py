@@ -69,7 +69,7 @@ def check_kernels(options: Options) -> Iterator[Row]:
             scale = width**-0.5
             lengths = torch.arange(keys - batch, keys, device=device) - 3 if padded else None
             exact = [part.double().requires_grad_() for part in parts]
-            output, lse = define(*exact, scale, causal, lengths)
+            output, lse = define(exact[0], exact[1], exact[2], scale, causal, lengths)
             output.backward(grad.double())  # type: ignore[no-untyped-call]
             for kernel in kernels(device, dtype, width):
                 name = f"{type(kernel).__name__}, {str(dtype)[6:]}, {'x'.join(map(str, sizes[:6]))}"

@@ -120,10 +120,10 @@ def check_resume(options: Options) -> Iterator[Row]:
         path = folder / "resume.yaml"
         path.write_text(yaml.safe_dump(config))
         first, second, resumed = (folder / n for n in ("first", "second", "resumed"))
-        start(path, first).communicate()
-        start(path, second).communicate()
+        together = [start(path, run) for run in (first, second)]
         interrupt(path, resumed)
-        start(path, resumed, "--resume").communicate()
+        for process in (*together, start(path, resumed, "--resume")):
+            process.communicate()
         spread, gap = (weight_gap(first, other) for other in (second, resumed))
         yield measured("two undisturbed runs, relative distance of the weights", spread, "")
         yield checked("an interrupted and resumed run", gap, SLACK * spread)

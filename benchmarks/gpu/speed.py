@@ -6,7 +6,12 @@ import sys
 
 from benchmarks.gpu.suite import Suite, run_suite
 
-SUITE = Suite(name="speed", title="How fast is vlrft on a GPU?", about=("rollouts, updates and their parts.",), cases={})
+SUITE = Suite(
+    name="speed",
+    title="How fast is vlrft on a GPU?",
+    about=("rollouts, updates and their parts.",),
+    cases={},
+)
 
 
 def main() -> int:

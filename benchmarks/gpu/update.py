@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.gpu.policies import CASES, GROUP, TINY, Case, make_group, make_policy
 from torch import Tensor
 
 from benchmarks.gpu.meter import ceiling, peak, seconds, useful_tflop
+from benchmarks.gpu.policies import CASES, GROUP, TINY, Case, make_group, make_policy
 from benchmarks.gpu.variants import Variant, advantages, check_equal, packed, replicated
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
