@@ -28,6 +28,7 @@ from vlrft.api.train import train
 from vlrft.cli.main import main as cli
 from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.policy.pretrained import load_tokenizer
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.trainer.memory_plan.planner import Planner
 
@@ -95,8 +96,8 @@ def train_step(released: Released, folder: Path) -> Result:
 
     result = _measure(folder, run)
     lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
-    metrics = next(row for row in map(json.loads, lines) if "sampler_gap" in row)
-    names = ("entropy", "sampler_gap", "grad_norm")
+    metrics = json.loads(lines[0])
+    names = ("entropy", "sampler_gap/mean", "sampler_gap/max", "grad_norm")
     merge = json.loads((folder / "run" / CHECKPOINTS / LAST / "adapter" / "merge.json").read_text())
     return {**result, "metrics": {name: metrics[name] for name in names}, "kept": merge["kept"]}
 
@@ -158,8 +159,10 @@ def _measure(folder: Path, work: Callable[[Path, Path], object]) -> Result:
     """Bytes above the level after the same work on the small model, seconds and processor seconds, by phase."""
     work(folder / "small", folder / "small_run")
     shutil.rmtree(folder / "small_run", ignore_errors=True)
+    tokenizer = load_tokenizer(str(folder / "model"))
     free_memory()
     baseline = resident()
+    del tokenizer
     with Meter().running() as meter:
         work(folder / "model", folder / "run")
     return {"baseline": baseline, "phases": meter.summary(baseline)}

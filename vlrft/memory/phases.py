@@ -100,14 +100,15 @@ def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBy
     """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves; on a GPU the
     first rank copies what a resumed run needs to host memory.
 
-    Merging n weights: their copy, n s, and the product of the adapters before and after its scaling, 8 n; of 4-bit weights
-    another copy, to compare with, n s.
+    Merging n weights: their copy, n s, the product of the adapters, 4 n, and either the product before its scaling or, where
+    the copy is added to in float32, it and the sum in float32; of 4-bit weights another copy, to compare with, n s.
     """
     weights = model.weights
     lora = weights.base < weights.total
-    merging = {"weights": weights.adapted * (model.element + 8) + weights.packed * model.element}
+    wide = 8 if model.element >= 4 else 12
+    merging = weights.adapted * (model.element + wide) + weights.packed * model.element
     moments = {
-        "merging a weight" if lora else "writing": add_parts(held, merging),
+        "merging a weight" if lora else "writing": add_parts(held, {"weights": merging}),
         "gathering": add_parts(held, rank.gathering),
     }
     if not model.gpu:

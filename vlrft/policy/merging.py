@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from vlrft.policy.quantization import is_packed, plain, plain_like
 from vlrft.policy.weight_files import write_weights
 
-CHUNK = 2**20  # numbers of a weight that are compared at once
+CHUNK = 2**18  # numbers of a weight that are compared at once: they stay in the processor's cache
 
 
 class PlainWeights:
@@ -64,16 +64,17 @@ class PlainWeights:
                 yield name, self.read(name)
 
     def _compare(self, layer: Any, merged: Tensor) -> None:
-        """Adds a merged weight to the sums of `kept`, in float64 for a part at a time."""
+        """Adds a merged weight to the sums of `kept`, a part at a time. Differences of neighbours are exact in float32."""
         update = layer.get_delta_weight("default")
         parts = (
             t.reshape(-1).split(CHUNK)
             for t in (merged, plain(layer.get_base_layer().weight), update)
         )
         for new, old, change in zip(*parts, strict=True):
-            wanted = change.double()
-            self._whole += float(wanted.square().sum())
-            self._lost += float((new.double() - old.double() - wanted).square().sum())
+            wide = torch.promote_types(change.dtype, torch.float32)
+            difference = new.to(wide, copy=True).sub_(old).sub_(change)
+            self._whole += float(torch.linalg.vector_norm(change, dtype=wide)) ** 2
+            self._lost += float(torch.linalg.vector_norm(difference)) ** 2
 
 
 def merge_layer(layer: Any) -> Any:
