@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -43,6 +44,17 @@ def test_saved_tensors_grow_linearly_with_the_completions() -> None:
     thrice = MicroBatchShape([replace(item, rows=item.rows * 3)])
     once, two, three = (saved_tensors.decoder_layer(MODEL, m) for m in (MICRO, twice, thrice))
     assert two - once == three - two
+
+
+def test_flex_attention_repeats_keys_unless_the_heads_are_a_power_of_two() -> None:
+    """As transformers does: with 12 query heads, such as Qwen2-VL-2B has, and not with 8."""
+
+    def of(attention: Literal["sdpa", "flex_attention"], heads: int) -> int:
+        shape = replace(DECODER, attention=attention, heads=heads)
+        return saved_tensors.decoder_layer(replace(MODEL, decoder=shape), MICRO)
+
+    assert of("flex_attention", 8) == of("sdpa", 8)
+    assert of("flex_attention", 12) - of("sdpa", 12) == 4 * 9 * 2 * (12 - 1) * 4
 
 
 def test_eager_attention_saves_its_weights_for_each_head() -> None:

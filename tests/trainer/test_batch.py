@@ -10,7 +10,7 @@ import torch
 
 from vlrft.advantages.rows import estimate_rows, rollout_means
 from vlrft.algorithms import ALGORITHMS, Algorithm, find_algorithm
-from vlrft.schema import Piece, Prompt, RewardError, TrainingRow
+from vlrft.schema import Piece, Pixels, Prompt, RewardError, TrainingRow
 from vlrft.testing.small_policies import group
 from vlrft.trainer.batch import Batch, make_batch, make_batches
 
@@ -20,6 +20,10 @@ GROUPS = [
     group("b", [1.0, 1.0], [[5, 5], [6, 6]]),
     group("cc", [0.0, 1.0], [[7, 8], [9]]),
 ]
+
+
+def no_weight(image: Pixels) -> int:
+    return 0
 
 
 def batch(algorithm: Algorithm = GPG) -> Batch:
@@ -69,7 +73,7 @@ def test_equal_prompts_of_different_groups_share_a_pack() -> None:
 
 @pytest.mark.parametrize("budget", [1, 6, 8, 12, 1000])
 def test_micro_batches_hold_every_row_once_within_the_budget(budget: int) -> None:
-    micros = [batch().take(rows) for rows in batch().micro_batch_rows(budget)]
+    micros = [batch().take(rows) for rows in batch().micro_batch_rows(budget, no_weight)]
     assert sorted(i for micro in micros for i in micro.ids) == sorted(batch().ids)
     for micro in micros:
         lengths = [len(i.prompt.ids) + sum(map(len, i.rows)) for i in micro.items()]
@@ -79,7 +83,7 @@ def test_micro_batches_hold_every_row_once_within_the_budget(budget: int) -> Non
 
 
 def test_one_large_micro_batch_when_the_budget_allows() -> None:
-    assert len(list(batch().micro_batch_rows(1000))) == 1
+    assert len(list(batch().micro_batch_rows(1000, no_weight))) == 1
 
 
 def test_several_updates_divide_the_groups() -> None:

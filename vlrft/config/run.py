@@ -87,7 +87,8 @@ class UpdateConfig:
     updates_per_batch: Positive = 1
     """Optimiser steps per batch of rollouts, over disjoint mini-batches of groups."""
     max_tokens_per_micro_batch: Positive = 16384
-    """The most packed tokens in one forward and backward pass; results do not depend on it."""
+    """The most packed tokens in one forward and backward pass; an image counts as the tokens that keep as much memory (0
+    where the vision model is frozen). Results do not depend on it."""
     max_nonfinite_steps: Positive = 3
     """The run stops after this many consecutive steps that were skipped because of a NaN or an infinity."""
 

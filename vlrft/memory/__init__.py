@@ -2,7 +2,8 @@
 
     limits          bounds on how much the code keeps at once, read by the code and by the plan
     shapes          a model, and the prompts and completions it works on
-    workload        how the work of a step is split into batches, by the functions that split the real work
+    workload        the work of a step, and its batches of requests
+    micro_batches   how the rows of an update are split, by the function that splits the real ones
     saved_tensors   what a forward pass keeps for the backward pass
     transient       what a pass allocates and frees again
     rank_memory     what depends on the train engine: weights, gradients, optimiser

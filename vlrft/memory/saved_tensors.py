@@ -14,12 +14,12 @@ def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
     """One layer: T [2Hw + 2As + 2K's + 3Is + hw]; with trained weights also T [4Hs + Is].
 
     2Hw: the norms' inputs, in float32. 2As: queries and the attention output (also the next module's input). 2K's: keys
-    and values; eager attention repeats them to A for each query head (K' = A), else K. 3Is: gate, its activation, up.
+    and values, where they are repeated for each query head K' = A, else K. 3Is: gate, its activation, up.
     hw: log-sum-exp of the attention scores. Trained weights: each norm's output before and after its scale, and the down
     projection's input.
     """
     d, s, w = model.decoder, model.element, model.wide
-    repeated = d.query if d.attention == "eager" else d.kv
+    repeated = d.query if d.repeats_keys else d.kv
     each = 2 * d.hidden * w + (2 * d.query + 2 * repeated + 3 * d.inner) * s
     if d.attention != "eager":
         each += d.heads * w

@@ -51,6 +51,15 @@ class DecoderShape:
         """Elements for each token of all key heads, and as many of all value heads."""
         return self.kv_heads * self.head_dim
 
+    @property
+    def repeats_keys(self) -> bool:
+        """Whether keys and values are repeated for each query head: by eager attention, and by transformers for
+        flex_attention unless the query heads are a power of two, as 12 and 28 are not."""
+        power_of_two = self.heads & (self.heads - 1) == 0
+        return self.attention == "eager" or (
+            self.attention == "flex_attention" and not power_of_two
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class VisionShape:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from vlrft.memory import saved_tensors, transient
 from vlrft.memory.limits import replicated_rows
+from vlrft.memory.micro_batches import plan_micro_batches
 from vlrft.memory.plan import MemoryPhase, find_peak
 from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts
 from vlrft.memory.shapes import MicroBatchShape, ModelShape, VisionShape
-from vlrft.memory.workload import StepWork, plan_micro_batches
+from vlrft.memory.workload import StepWork
 
 
 def update_phase(
@@ -17,7 +18,7 @@ def update_phase(
     moments: dict[str, PartBytes] = {"the optimiser's step": add_parts(held, rank.step)}
     for k in range(work.updates):
         prompts = work.prompts[k :: work.updates]
-        micros = plan_micro_batches(prompts, work.group, work.tokens, work.micro_tokens)
+        micros = plan_micro_batches(model, prompts, work.group, work.tokens, work.micro_tokens)
         for micro in micros:
             several = len(micros) > 1
             passes = _forward(model, micro, rank, several, work.reference)
@@ -124,7 +125,7 @@ def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatchShape, 
 def self_check_phase(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
     """The first micro-batch again, by a plain forward pass of the first and last row of each packed row, a few at once: the
     logits of every position, T V s, and of the scored ones once more, N V (s + 4w)."""
-    micros = plan_micro_batches(work.prompts, work.group, work.tokens, work.micro_tokens)
+    micros = plan_micro_batches(model, work.prompts, work.group, work.tokens, work.micro_tokens)
     items = micros[0].items
     longest = max(item.prompt.tokens for item in items) + work.tokens
     vocab = model.decoder.vocab

@@ -1,7 +1,7 @@
-"""How the work of a step is split: requests into batches that are sampled at once, rows into micro-batches of the update.
+"""The work of a step, and how its requests are split into batches that are sampled at once.
 
-`batch_requests` and `split_rows` work on lengths alone. The rollout engine and the trainer call them for the real work,
-the memory plan for the work it plans.
+`batch_requests` works on lengths alone. The rollout engine calls it for the real work, the memory plan for the work it
+plans.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vlrft.memory.limits import PREFILL_TOKENS
-from vlrft.memory.shapes import MicroBatchShape, PackedPrompt, PromptSize
+from vlrft.memory.shapes import PromptSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,45 +110,3 @@ def request_batches(work: RolloutWork) -> list[RequestBatch]:
         max_cache_tokens=work.max_cache_tokens,
     )
     return [RequestBatch(tuple((work.prompts[i], rows) for i, rows in batch)) for batch in batches]
-
-
-def split_rows(
-    prompts: Sequence[int], rows: Sequence[Sequence[int]], max_tokens: int
-) -> list[list[tuple[int, range]]]:
-    """Micro-batches of (index of a prompt, range of its rows). `prompts`: tokens of each prompt; `rows`: tokens of each of
-    its rows.
-
-    A prompt and its rows are packed into one row of the forward pass; those of a micro-batch are padded to the longest,
-    and together stay within `max_tokens` where a single row allows it. A prompt with more rows than fit is split into
-    several packed rows, each of which carries the prompt. Short packed rows come first.
-    """
-    packed: list[tuple[int, int, range]] = []  # tokens, index, rows
-    for index, (prompt, lengths) in enumerate(zip(prompts, rows, strict=True)):
-        first, tokens = 0, prompt
-        for k, length in enumerate(lengths):
-            if k > first and tokens + length > max_tokens:
-                packed.append((tokens, index, range(first, k)))
-                first, tokens = k, prompt
-            tokens += length
-        packed.append((tokens, index, range(first, len(lengths))))
-    micro_batches: list[list[tuple[int, range]]] = []
-    micro: list[tuple[int, range]] = []
-    for tokens, index, some in sorted(packed, key=lambda row: row[0]):
-        if micro and (len(micro) + 1) * tokens > max_tokens:  # sorted: this one is the longest
-            micro_batches.append(micro)
-            micro = []
-        micro.append((index, some))
-    return [*micro_batches, micro] if micro else micro_batches
-
-
-def plan_micro_batches(
-    prompts: Sequence[PromptSize], group: int, tokens: int, max_tokens: int
-) -> list[MicroBatchShape]:
-    """The micro-batches of an optimiser step over prompts with `group` completions of `tokens` tokens each."""
-    lengths = [prompt.tokens for prompt in prompts]
-    return [
-        MicroBatchShape(
-            [PackedPrompt(prompt=prompts[i], rows=(tokens,) * len(rows)) for i, rows in part]
-        )
-        for part in split_rows(lengths, [(tokens,) * group] * len(prompts), max_tokens)
-    ]

@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vlrft.distributed.cuda_settings import to_device
+from vlrft.policy.attention import cuda_flash
+from vlrft.policy.attention.choice import CUDA_FLASH, has_operator
 
 ATTENTION = "vlrft_flash_tower"
 SEQUENCES = "tower_sequences"  # argument of the tower's forward: `Sequences` by their number
-MAX_FLASH_HEAD = 256  # elements; and a multiple of 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,16 +91,9 @@ def attend_within(
 
 
 def _takes_flash(query: Tensor) -> bool:
-    if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
+    if not query.is_cuda or not has_operator(CUDA_FLASH):
         return False
-    head = query.shape[-1]
-    return head % 8 == 0 and head <= MAX_FLASH_HEAD and _device_has_flash(query.device)
-
-
-@cache
-def _device_has_flash(device: torch.device) -> bool:
-    available = torch.backends.cuda.is_flash_attention_available()
-    return available and torch.cuda.get_device_capability(device) >= (8, 0)
+    return cuda_flash.suits(query.device, query.dtype, query.shape[-1])
 
 
 def _attend(

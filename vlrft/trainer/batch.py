@@ -6,7 +6,7 @@ denominators still count them, so leaving them out changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -18,12 +18,15 @@ from vlrft.advantages import Floats
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.algorithms import Algorithm
 from vlrft.distributed.ranks import ALONE, Ranks
-from vlrft.memory.workload import split_rows
+from vlrft.memory.micro_batches import Load, split_rows
 from vlrft.objectives import LossBatch, Needs, make_loss_batch
 from vlrft.policy.packing import PackItem
 from vlrft.schema import Group, Pixels, Prompt, TrainingRow
 from vlrft.selection.group_filters import is_valid
 from vlrft.tracing.phases import phase
+
+ImageTokens = Callable[[Pixels], int]
+"""What an image counts for in a micro-batch's budget, in tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +76,17 @@ class Batch:
     def distinct_samples(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.samples))
 
-    def micro_batch_rows(self, max_tokens: int) -> Iterator[list[int]]:
-        """The rows of each micro-batch, whose packed and padded forward pass has at most `max_tokens` tokens; more only
-        where a single row is longer. See `split_rows`."""
+    def micro_batch_rows(self, max_tokens: int, image_tokens: ImageTokens) -> Iterator[list[int]]:
+        """The rows of each micro-batch, whose packed and padded forward pass has at most `max_tokens` tokens, images
+        included; more only where a single row is longer. See `split_rows`."""
         by_prompt = self._rows_by_prompt()
-        prompts = [len(self.prompts[rows[0]].ids) for rows in by_prompt]
-        lengths = [[len(self.ids[b]) for b in rows] for rows in by_prompt]
-        for micro in split_rows(prompts, lengths, max_tokens):
+
+        def load(tokens: Sequence[int], images: Sequence[Pixels]) -> Load:
+            return Load(tokens=len(tokens), images={i.key: image_tokens(i) for i in images})
+
+        prompts = [self.prompts[rows[0]] for rows in by_prompt]
+        loads = [[load(self.ids[b], self.images[b]) for b in rows] for rows in by_prompt]
+        for micro in split_rows([load(p.ids, p.images) for p in prompts], loads, max_tokens):
             yield [by_prompt[index][k] for index, some in micro for k in some]
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from vlrft.distributed.ranks import Ranks
+from vlrft.memory.micro_batches import image_tokens
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import filler_prompt
 from vlrft.schema.errors import NonFiniteError
-from vlrft.trainer.batch import Batch
+from vlrft.trainer.batch import Batch, ImageTokens
+from vlrft.trainer.memory_plan.model_shapes import policy_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,7 @@ class MicroBatch:
 
 def micro_batches(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -> list[MicroBatch]:
     """The micro-batches of `Batch.micro_batch_rows`, and fillers up to the number of the rank that has the most."""
-    parts = list(batch.micro_batch_rows(max_tokens))
+    parts = list(batch.micro_batch_rows(max_tokens, image_weight(policy)))
     if ranks.size == 1:
         return [MicroBatch(rows=rows) for rows in parts]
     with_images = [any(batch.prompts[b].images for b in rows) for rows in parts]
@@ -46,6 +49,20 @@ def micro_batches(batch: Batch, max_tokens: int, policy: Policy, ranks: Ranks) -
         fillers = (filler_item(policy, some_images),) if missing else ()
         micros.append(MicroBatch(rows=rows, fillers=fillers))
     return micros
+
+
+def first_micro_batch(policy: Policy, batch: Batch, max_tokens: int) -> Batch:
+    """The first of the micro-batches in which the batch is trained; without rows where the batch has none."""
+    return batch.take(next(batch.micro_batch_rows(max_tokens, image_weight(policy)), []))
+
+
+def image_weight(policy: Policy) -> ImageTokens:
+    """What an image counts for when the policy is trained; see `image_tokens`."""
+    if not policy.backbone.multimodal:
+        return lambda image: 0
+    model = policy_shape(policy)
+    by_patches = cache(partial(image_tokens, model))
+    return lambda image: by_patches(len(image.values))
 
 
 def filler_item(policy: Policy, with_image: bool) -> PackItem:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 
@@ -18,6 +17,7 @@ from vlrft.policy.logprobs import BOUNDS, HALF_BOUND, packed_logprobs, without_d
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import SelfCheckError
 from vlrft.trainer.batch import Batch
+from vlrft.trainer.micro_batches import first_micro_batch
 
 # Mean over all tokens in half precision. Measured in bfloat16: 0.004 to 0.02 where both compute attention scores in
 # float32; 0.03 and more, growing with the scores, where one rounds them to bfloat16.
@@ -43,10 +43,9 @@ def measure_sampler_gap(
     Sampling with top_p or top_k renormalises over fewer tokens: each log-prob is larger, with top_p alone by at most
     -log(top_p). Only a difference outside that range counts.
     """
-    rows = next(islice(batch.micro_batch_rows(max_tokens), 1), [])
-    micro = batch.take(rows)
+    micro = first_micro_batch(policy, batch, max_tokens)
     sampled, mask, replayed = micro.loss.sampled_logprobs, micro.loss.mask, micro.loss.replayed
-    if sampled is None or not rows:
+    if sampled is None or not micro.ids:
         return None
     compared = mask & ~sampled.isnan()
     if replayed is not None:

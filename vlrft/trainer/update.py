@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import cast
 
 import torch
@@ -20,7 +19,12 @@ from vlrft.policy.policy import Policy
 from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import work_on
 from vlrft.trainer.batch import Batch
-from vlrft.trainer.micro_batches import MicroBatch, micro_batches, raising_on_every_rank
+from vlrft.trainer.micro_batches import (
+    MicroBatch,
+    first_micro_batch,
+    micro_batches,
+    raising_on_every_rank,
+)
 from vlrft.trainer.update_metrics import UpdateMetrics
 
 
@@ -68,8 +72,8 @@ def update(
 def check_packing(policy: Policy, batch: Batch, max_tokens: int) -> None:
     """Compares the packed forward pass of the first micro-batch with the unpacked one; raises SelfCheckError, naming the
     sample, where they differ."""
-    for rows in islice(batch.micro_batch_rows(max_tokens), 1):
-        micro = batch.take(rows)
+    micro = first_micro_batch(policy, batch, max_tokens)
+    if micro.ids:
         mask, temperature = micro.loss.mask, micro.temperature
         self_check(policy, micro.items(), mask=mask, temperature=temperature, names=micro.samples)
 

@@ -20,17 +20,20 @@ from vlrft.memory.shapes import (
     WeightBytes,
 )
 from vlrft.policy.adapters import add_adapter_shapes, base_of
+from vlrft.policy.attention.decoder import PACKED
 from vlrft.policy.families import VisionFamily, vision_family
 from vlrft.policy.meta_model import model_without_weights
+from vlrft.policy.policy import Policy
 from vlrft.policy.quantization import NF4, packed_bytes, quantized_layers
 from vlrft.policy.tiny import build_model
-from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze
+from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze, without_adapters
 from vlrft.vision.processor import prepare_torchvision
 
 # Linear modules of a layer -> their input: modules with the same input save it once.
 INPUTS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
 INPUTS |= {"gate_proj": "norm 2", "up_proj": "norm 2", "fc1": "norm 2"}
 INPUTS |= {"down_proj": "product", "fc2": "product"}
+INSTALLED = {PACKED: "sdpa"}  # attention of a loaded decoder -> as a config names it
 
 
 def load_model_shape(config: PolicyConfig, *, tokenizer: Any, device: str) -> ModelShape:
@@ -57,7 +60,6 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
     """The shapes of a transformers causal model, whose tensors may be on the meta device; adapters are added to it."""
     model = model.to(planned_dtype(config.dtype, device))
     causal = model
-    vision = vision_family(causal)
     base, adapter = base_of(config)
     packed = quantized_layers(causal).values() if base.quantization == NF4 else ()
     packed_ids = {id(layer.weight) for layer in packed}
@@ -66,12 +68,46 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
     if adapter is not None:
         model = add_adapter_shapes(model, adapter)
     freeze(model, config.freeze)
+    return _shape(
+        model,
+        causal,
+        attention="sdpa" if config.attention == "flash_attention_2" else config.attention,
+        checkpointing=config.checkpoints_activations,
+        gpu=device.startswith("cuda"),
+        packed_ids=packed_ids,
+    )
+
+
+def policy_shape(policy: Policy) -> ModelShape:
+    """The shapes of a policy that is loaded; where its weights are sharded, `weights` are those of this rank."""
+    causal = without_adapters(policy.model)
+    return _shape(
+        policy.model,
+        causal,
+        attention=INSTALLED.get(policy.backbone.attention, policy.backbone.attention),
+        checkpointing=any(getattr(m, "gradient_checkpointing", False) for m in causal.modules()),
+        gpu=policy.device.type == "cuda",
+    )
+
+
+def _shape(
+    model: Any,
+    causal: Any,
+    *,
+    attention: str,
+    checkpointing: bool,
+    gpu: bool,
+    packed_ids: Container[int] = (),
+) -> ModelShape:
+    """`causal`: the transformers model, which `model` may be an adapted form of. `packed_ids`: of the weights that will be
+    held in 4 bits and are not yet."""
+    vision = vision_family(causal)
     element = next(model.parameters()).element_size()
     named = [(n.removeprefix(PEFT_PREFIX), p) for n, p in model.named_parameters()]
     text = causal.config.get_text_config()
     heads = text.num_attention_heads
-    attention: Any = "sdpa" if config.attention == "flash_attention_2" else config.attention
     head = causal.get_output_embeddings().weight
+    kind: Any = attention
     return ModelShape(
         decoder=DecoderShape(
             hidden=text.hidden_size,
@@ -81,16 +117,16 @@ def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShap
             head_dim=getattr(text, "head_dim", None) or text.hidden_size // heads,
             inner=text.intermediate_size,
             vocab=head.shape[0],
-            attention=attention,
+            attention=kind,
             gradient=_gradient([p for n, p in named if not _in_vision(n, vision)], named),
             adapters=_adapters(causal.get_decoder(), element),
         ),
-        tower=None if vision is None else _tower(causal, vision, named, config, element),
+        tower=None if vision is None else _tower(causal, vision, named, attention, element),
         weights=_weights(causal, vision, named, packed_ids),
         element=element,
-        checkpointing=config.checkpoints_activations,
+        checkpointing=checkpointing,
         head_trained=head.requires_grad,
-        gpu=device.startswith("cuda"),
+        gpu=gpu,
     )
 
 
@@ -112,7 +148,7 @@ def _tower(
     causal: Any,
     vision: VisionFamily,
     named: list[tuple[str, nn.Parameter]],
-    config: PolicyConfig,
+    attention: str,
     element: int,
 ) -> VisionShape:
     blocks = [(n, p) for n, p in named if vision.is_vision(n) and not vision.is_projector(n)]
@@ -120,7 +156,7 @@ def _tower(
     trained = any(p.requires_grad for _, p in blocks)
     return replace(
         vision.tower_shape(causal),
-        attention="eager" if config.attention == "eager" else "sdpa",
+        attention="eager" if attention == "eager" else "sdpa",
         gradient=_gradient([p for _, p in blocks], blocks) if trained else "none",
         projector=any(p.requires_grad for p in projector),
         adapters=_adapters(vision.tower_layers(causal), element),
