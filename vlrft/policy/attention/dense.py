@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.rows import PackedRows
 
 
 def arguments(rows: PackedRows, embeds: Float[Tensor, "R L H"]) -> Mapping[str, Any]:
     """Arguments of a decoder's forward: the mask as numbers that are added to the scores."""
-    allowed = block_mask(rows.ids().to(embeds.device))[:, None]
+    allowed = block_mask(to_device(rows.ids(), embeds.device))[:, None]
     least = torch.finfo(embeds.dtype).min
     mask = torch.zeros_like(allowed, dtype=embeds.dtype).masked_fill(~allowed, least)
     return {"attention_mask": mask}

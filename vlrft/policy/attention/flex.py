@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.rows import PackedRows
 
 BLOCK = 128  # positions of a block
@@ -28,7 +29,7 @@ def sparse_mask(rows: PackedRows, device: torch.device) -> Any:
     """The `BlockMask` of packed rows."""
     from torch.nn.attention.flex_attention import BlockMask
 
-    segments = rows.ids().to(device)
+    segments = to_device(rows.ids(), device)
 
     @no_type_check  # flex_attention counts the parameters of the function it is given
     def allowed(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -40,8 +41,8 @@ def sparse_mask(rows: PackedRows, device: torch.device) -> Any:
     # the blocks that a query's block attends to come first
     order = torch.from_numpy(np.argsort(~blocks, axis=-1, kind="stable").astype(np.int32))[:, None]
     return BlockMask.from_kv_blocks(
-        counts.to(device),
-        order.to(device),
+        to_device(counts, device),
+        to_device(order, device),
         BLOCK_SIZE=BLOCK,
         mask_mod=allowed,
         seq_lengths=(rows.width, rows.width),

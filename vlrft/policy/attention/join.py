@@ -15,6 +15,6 @@ def join(
 ) -> tuple[Float[Tensor, "*S D"], Float[Tensor, "*S"]]:
     """Output and log-sum-exp over both sets of keys, from those over each: o = σ(l₂ − l₁) o₂ + σ(l₁ − l₂) o₁ and
     l = log(exp l₁ + exp l₂), computed in float32 at least. One of the two log-sum-exps may be -inf, not both."""
-    share = (other_lse - lse).sigmoid()[..., None]
+    share = (other_lse - lse).sigmoid().unsqueeze(-1)
     joined = torch.lerp(output.to(share.dtype), other.to(share.dtype), share)
     return joined.to(output.dtype), torch.logaddexp(lse, other_lse)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.calls import TokenGradients
 from vlrft.policy.attention.join import join
 from vlrft.policy.attention.kernel import Kernel
@@ -139,17 +140,17 @@ def make_bucket(spans: list[Span], device: torch.device) -> Bucket:
     starts = torch.tensor([span.start for span in spans])[:, None]
     lengths = torch.tensor([span.length for span in spans])[:, None]
     offsets = torch.arange(int(lengths.max()))
-    positions = (starts + offsets.minimum(lengths - 1)).flatten().to(device)
+    positions = to_device((starts + offsets.minimum(lengths - 1)).flatten(), device)
     padding = (offsets >= lengths).flatten()
     if not padding.any():
         return Bucket(
             positions=positions, count=len(spans), padding=None, tokens=positions, places=None
         )
-    places = (~padding).nonzero()[:, 0].to(device)
+    places = to_device((~padding).nonzero()[:, 0], device)
     return Bucket(
         positions=positions,
         count=len(spans),
-        padding=padding.to(device),
+        padding=to_device(padding, device),
         tokens=positions[places],
         places=places,
     )

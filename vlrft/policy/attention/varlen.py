@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.calls import TokenGradients
 from vlrft.policy.attention.cuda_flash import no_dropout
 from vlrft.policy.attention.join import join
@@ -24,7 +25,7 @@ class Sequences:
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         ends = list(accumulate(lengths, initial=0))
-        self.ends: Int[Tensor, " S1"] = torch.tensor(ends, dtype=torch.int32, device=device)
+        self.ends: Int[Tensor, " S1"] = to_device(torch.tensor(ends, dtype=torch.int32), device)
         self.longest = max(lengths)
 
 
@@ -145,8 +146,8 @@ def _backward(
     *,
     causal: bool,
     scale: float,
-) -> TokenGradients:
-    gradients: TokenGradients = torch.ops.aten._flash_attention_backward(
+) -> tuple[Tensor, Tensor, Tensor]:
+    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten._flash_attention_backward(
         grad,
         query,
         key,
