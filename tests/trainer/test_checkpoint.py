@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -10,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import SafetensorError
 
 from vlrft.schema.errors import CheckpointError, StoredFileError
 from vlrft.trainer.checkpoint import Checkpoints, TrainerState
+from vlrft.trainer.tensor_writer import TensorWriter
 
 
 @pytest.fixture
@@ -26,12 +27,14 @@ def checkpoints(tmp_path: Path, messages: list[str]) -> Checkpoints:
     return Checkpoints(tmp_path / "checkpoints", keep_last=2, keep_best=1, message=messages.append)
 
 
-def save(checkpoints: Checkpoints, step: int, score: float | None = None) -> Path:
-    def write(path: Path) -> None:
+def save(
+    checkpoints: Checkpoints, step: int, score: float | None = None, *, later: bool = False
+) -> Path:
+    def content(path: Path, writer: TensorWriter) -> TrainerState:
         (path / "model.bin").write_bytes(b"m" * step)
+        return TrainerState(tensors={"a/b": torch.full((3,), float(step))}, values={"step": step})
 
-    state = TrainerState(tensors={"a/b": torch.full((3,), float(step))}, values={"step": step})
-    return checkpoints.save(step, write, state, score)
+    return checkpoints.save(step, content, score, later=later)
 
 
 def names(checkpoints: Checkpoints) -> set[str]:
@@ -61,12 +64,12 @@ def test_the_newest_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
 def test_a_writer_that_is_killed_leaves_the_checkpoint_before(checkpoints: Checkpoints) -> None:
     before = save(checkpoints, 1)
 
-    def write_half(path: Path) -> None:
+    def write_half(path: Path, writer: TensorWriter) -> TrainerState:
         (path / "model.bin").write_bytes(b"half")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        checkpoints.save(2, write_half, TrainerState(tensors={}, values={}), None)
+        checkpoints.save(2, write_half, None)
     assert checkpoints.latest() == before
     assert ".writing_step_2" in names(checkpoints)
     save(checkpoints, 3)
@@ -172,10 +175,10 @@ def test_a_full_disk_is_a_one_line_error(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     before = save(checkpoints, 1)
-    monkeypatch.setattr("vlrft.trainer.checkpoint.save_file", full)
+    monkeypatch.setattr("vlrft.trainer.tensor_writer.write_tensors", full)
     with pytest.raises(CheckpointError, match=r"step_2: cannot be written .*No space left"):
         save(checkpoints, 2)
     assert checkpoints.latest() == before

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,14 +132,16 @@ def test_a_run_leaves_its_files(config: Callable[..., Config], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
-@pytest.mark.parametrize("algorithm", ["gpg", "grpo"])
+@pytest.mark.parametrize(("algorithm", "background"), [("gpg", False), ("grpo", True)])
 def test_a_killed_and_resumed_run_is_bit_identical(
     config: Callable[..., Config],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     at: int,
     algorithm: str,
+    background: bool,
 ) -> None:
+    """Also where the resumed run wrote its checkpoints while it trained."""
     settings = config(f"algorithm={algorithm}")
     whole = train(settings, out=tmp_path / "whole").folder
     log = RunLog.step
@@ -148,6 +151,7 @@ def test_a_killed_and_resumed_run_is_bit_identical(
         if number == at + 1:  # after the log of a step, before its checkpoint
             raise Killed
 
+    settings = replace(settings, save=replace(settings.save, background=background))
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "step", step)
         with pytest.raises(Killed):
@@ -218,9 +222,10 @@ def test_steps_that_are_not_finite_are_skipped_and_stop_the_run(
             ]
         return update(engine, *rest)
 
-    def save_and_poison(self: Policy, path: Path) -> None:
-        save(self, path)
+    def save_and_poison(self: Policy, *rest: Any) -> dict[str, str]:
+        stored = save(self, *rest)
         Policy.poison = True  # type: ignore[attr-defined]
+        return stored
 
     monkeypatch.setattr(Policy, "poison", False, raising=False)
     monkeypatch.setattr(Policy, "save", save_and_poison)
@@ -267,11 +272,10 @@ def test_a_resumed_run_passes_over_a_checkpoint_of_a_policy_that_diverged(
     run = tmp_path / "run"
     shutil.copytree(whole, run, symlinks=True)
     last = run / "checkpoints" / "step_6"
-    state = last / "trainer" / "state.safetensors"
-    tensors = load_file(state)
-    save_file({k: v * 1e30 if "weights/" in k else v for k, v in tensors.items()}, state)
+    file = last / "model.safetensors"
+    save_file({k: v * 1e30 for k, v in load_file(file).items()}, file)
     manifest = json.loads((last / "manifest.json").read_text())
-    manifest["files"]["trainer/state.safetensors"] = hashlib.sha256(state.read_bytes()).hexdigest()
+    manifest["files"]["model.safetensors"] = hashlib.sha256(file.read_bytes()).hexdigest()
     (last / "manifest.json").write_text(json.dumps(manifest))
     train(config(), out=run, resume=True)
     assert "step_6 holds a policy whose log-probs are NaN or infinite" in capsys.readouterr().err

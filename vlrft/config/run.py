@@ -159,6 +159,9 @@ class SaveConfig:
     """How many of the newest checkpoints are kept."""
     keep_best: Natural = 1
     """How many of the best checkpoints are kept in addition, by the mean score of the last evaluation before each."""
+    background: bool | None = None
+    """Write checkpoints while training goes on, from a copy in host memory. null: on a GPU; not on a CPU, where the copy
+    would take memory from the training, and writing its time."""
 
 
 @strict
@@ -240,8 +243,8 @@ class Config:
     published: Published | None = None
     """Results that a paper reports for this run."""
     memory_check: bool = True
-    """Refuse a run whose planned peak is more memory than its device has, before the policy is loaded. false: start it all
-    the same. The plan, which is that of `vlrft doctor`, is printed in both cases."""
+    """Refuse a run whose planned peak is more memory than its device has, or whose disk has no room for a checkpoint, before
+    the policy is loaded. false: start it all the same. The plan, which is that of `vlrft doctor`, is printed in both cases."""
     self_check: bool = True
     """Compare the packed forward pass with the plain one, and its log-probs with the rollout engine's, on the first batch of
     each stage, and stop if they differ."""

@@ -52,7 +52,7 @@ class Single:
             held={"weights": weights.total, **optimiser},
             gradients=GradientMemory(fresh=updated, summed=updated, in_place=True),
             step={"gradients": updated},
-            saving={"weights": weights.trained, **optimiser} if model.gpu else {},
+            checkpoint=optimiser,
         )
 
 

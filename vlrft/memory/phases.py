@@ -24,6 +24,8 @@ def plan(
     """Every phase of a stage after its first step, when the optimiser has its moments. `rollout_memory` None: the rollout
     engine has no memory model, and rollout and evaluation are left out."""
     rank = add_unpacking(rank if model.gpu else merge_host_memory(rank), model)
+    if work.background:
+        rank = add_copy(rank, model, work)
     held = held_throughout(model, work, rank)
     while_sampling = add_parts(held, rank.sampling)
     phases = []
@@ -58,6 +60,27 @@ def add_unpacking(rank: RankMemory, model: ModelShape) -> RankMemory:
         sampling=add_parts(rank.sampling, unpacked),
         self_check=add_parts(rank.self_check, unpacked),
     )
+
+
+def add_copy(rank: RankMemory, model: ModelShape, work: StepWork) -> RankMemory:
+    """The memory of the first rank while a checkpoint is written from its copy in host memory, which may last into any phase.
+    What an engine gathers of the optimiser is moved into the copy."""
+    copy = {"checkpoint copy": checkpoint_size(model, work, rank)}
+    rank = replace(rank, saving={k: size for k, size in rank.saving.items() if k == "weights"})
+    if model.gpu:
+        return replace(rank, host=add_parts(rank.host, copy))
+    return replace(rank, held=add_parts(rank.held, copy))
+
+
+def checkpoint_size(model: ModelShape, work: StepWork, rank: RankMemory) -> int:
+    """Bytes of a checkpoint, each weight once: the plain model; adapters, as a folder of their own and in the state; the
+    optimiser's state; a reference that may move."""
+    weights = model.weights
+    adapters = weights.total - weights.base
+    optimiser = add_parts(rank.saving, rank.checkpoint)
+    optimiser.pop("weights", None)  # that an engine gathers
+    reference = weights.trained if work.reference and not adapters else 0
+    return weights.plain + 2 * adapters + sum(optimiser.values()) + reference
 
 
 def held_throughout(model: ModelShape, work: StepWork, rank: RankMemory) -> dict[str, int]:
@@ -97,8 +120,8 @@ def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
 
 
 def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBytes) -> MemoryPhase:
-    """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves; on a GPU the
-    first rank copies what a resumed run needs to host memory.
+    """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves, one
+    at a time.
 
     Merging n weights: their copy, n s, the product of the adapters, 4 n, and either the product before its scaling or, where
     the copy is added to in float32, it and the sum in float32; of 4-bit weights another copy, to compare with, n s.
@@ -114,6 +137,5 @@ def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBy
     if not model.gpu:
         copies = {moment: add_parts(parts, rank.saving) for moment, parts in moments.items()}
         return find_peak("save", copies)
-    reference = weights.trained if work.reference and not lora else 0
-    host = add_parts(rank.host, rank.saving, {"reference weights": reference})
+    host = add_parts(rank.host, rank.saving)
     return replace(find_peak("save", moments), host={k: size for k, size in host.items() if size})

@@ -20,6 +20,7 @@ PARTS = (
     "logits",
     "keys and values",
     "pixels and features",
+    "checkpoint copy",
 )
 FILL_LIMIT = 0.9  # share of a device's memory that a plan may fill; the rest is for the libraries and fragmentation
 

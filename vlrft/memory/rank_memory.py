@@ -44,6 +44,8 @@ class RankMemory:
     gathering: PartBytes = field(default_factory=no_parts)  # saving, one tensor at a time
     host: PartBytes = field(default_factory=no_parts)  # host memory, for the whole run
     saving: PartBytes = field(default_factory=no_parts)  # host memory of the first rank, saving
+    checkpoint: PartBytes = field(default_factory=no_parts)
+    """The optimiser's part of a checkpoint, as far as it is not in `saving` already."""
 
 
 def add_parts(*parts: PartBytes) -> dict[str, int]:

@@ -87,6 +87,9 @@ class WeightBytes:
     embedding: int  # of the input embedding when it is trained, else 0
     tower: int = 0  # trained, of the vision model
     base: int = 0  # without adapters
+    plain: int = (
+        0  # of the files of the plain model: without adapters, and with 4-bit weights unpacked
+    )
     adapted: int = 0  # elements of the largest weight with adapters
     packed: int = 0  # elements of the largest weight that is held in 4 bits
     half: int = 0  # trained, in half precision

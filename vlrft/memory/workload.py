@@ -41,6 +41,7 @@ class StepWork:
     self_check: bool = False
     prefetch: bool = False  # the next step's images are processed during this one
     distinct_images: int | None = None  # of the run; None: unknown
+    background: bool = False  # checkpoints are written in the background, from a copy
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from vlrft.policy.quantization import is_packed, plain, plain_like
-from vlrft.policy.weight_files import write_weights
+from vlrft.policy.weight_files import Write, write_weights
 
 CHUNK = 2**18  # numbers of a weight that are compared at once: they stay in the processor's cache
 
@@ -122,18 +123,30 @@ def stored_shapes(model: Any) -> dict[str, Tensor]:
     return _stored(weights.base, weights.shapes)
 
 
-def write_model(model: Any, folder: Path) -> float:
-    """Writes a folder that transformers loads, with the weights' names on the hub. Returns `PlainWeights.kept`."""
+@dataclass(frozen=True, kw_only=True)
+class WrittenModel:
+    """A model's folder. `kept`: see `PlainWeights`. `stored`: the name in the folder's files of each of the model's parameters
+    and buffers that is stored as it is."""
+
+    kept: float
+    stored: Mapping[str, str]
+
+
+def write_model(model: Any, folder: Path, write: Write | None = None) -> WrittenModel:
+    """Writes a folder that transformers loads, with the weights' names on the hub. `write`: writes each file of weights; None:
+    `vlrft.policy.weight_files.write_tensors`."""
     weights = PlainWeights(model)
     shapes = weights.shapes
     stored = _stored(weights.base, shapes)
     names = {id(shape): name for name, shape in shapes.items()}
-    if all(id(shape) in names for shape in stored.values()):
-        weights.base.save_pretrained(folder, state_dict={})  # all files but the weights
-        write_weights(folder, stored, lambda name: weights.read(names[id(stored[name])]))
-    else:  # transformers computes the stored tensors from several of the model's, as of fused experts
+    if not all(id(shape) in names for shape in stored.values()):
+        # transformers computes the stored tensors from several of the model's, as of fused experts
         weights.base.save_pretrained(folder, state_dict={n: weights.read(n) for n in shapes})
-    return weights.kept
+        return WrittenModel(kept=weights.kept, stored={})
+    weights.base.save_pretrained(folder, state_dict={})  # all files but the weights
+    own = {key: names[id(shape)] for key, shape in stored.items()}
+    write_weights(folder, stored, lambda key: weights.read(own[key]), write=write)
+    return WrittenModel(kept=weights.kept, stored={name: key for key, name in own.items()})
 
 
 def _stored(base: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

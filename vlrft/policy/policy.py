@@ -20,11 +20,12 @@ from vlrft.policy.adapters import FOLDER, HELD, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import model_family, vision_family
-from vlrft.policy.merging import PlainWeights, write_model
+from vlrft.policy.merging import PlainWeights, WrittenModel, write_model
 from vlrft.policy.quantization import NF4, is_packed
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer, ScorerCall
 from vlrft.policy.trainable import without_adapters
+from vlrft.policy.weight_files import Write
 from vlrft.schema.errors import ConfigError
 
 
@@ -169,26 +170,35 @@ class Policy:
         for name, tensor in self.trained_weights().items():
             tensor.lerp_(target[name], share)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, write: Write | None = None) -> dict[str, str]:
         """Writes a folder that AutoModelForImageTextToText and AutoProcessor load (text only: AutoModelForCausalLM and
         AutoTokenizer). LoRA is merged in, in the model's dtype; `path/adapter` has the adapters, exact, and `merge.json`: the share
-        of their update that the merged weights hold."""
-        kept = self.save_merged(path)
-        if kept is not None:
-            self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
-            content = {"dtype": str(self.dtype).removeprefix("torch."), "kept": kept}
-            (path / FOLDER / MERGE).write_text(json.dumps(content))
-            if self.quantization != "none":
-                held = {"quantization": self.quantization, "dtype": content["dtype"]}
-                (path / FOLDER / HELD).write_text(json.dumps(held))
+        of their update that the merged weights hold. `write`: as in `write_model`.
+
+        Returns the name in the folder's files of each trained tensor that they hold as it is: with adapters, none.
+        """
+        written = self._save_merged(path, write)
+        if not self.has_lora:
+            return {n: written.stored[n] for n in self.trained_names if n in written.stored}
+        self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
+        content = {"dtype": str(self.dtype).removeprefix("torch."), "kept": written.kept}
+        (path / FOLDER / MERGE).write_text(json.dumps(content))
+        if self.quantization != "none":
+            held = {"quantization": self.quantization, "dtype": content["dtype"]}
+            (path / FOLDER / HELD).write_text(json.dumps(held))
+        return {}
 
     def save_merged(self, path: Path) -> float | None:
         """Writes the folder that `save` writes, without adapters, one tensor at a time. Returns the share of their update that
         the merged weights hold (see `PlainWeights.kept`); None for a policy without adapters."""
+        written = self._save_merged(path, None)
+        return written.kept if self.has_lora else None
+
+    def _save_merged(self, path: Path, write: Write | None) -> WrittenModel:
         path.mkdir(parents=True, exist_ok=True)
         # transformers imports DeepSpeed, which prints messages about missing GPUs.
         if self.device.type == "cpu":
             os.environ.setdefault("DS_ACCELERATOR", "cpu")
-        kept = write_model(self.model, path)
+        written = write_model(self.model, path, write)
         self.chat.save(path)
-        return kept if self.has_lora else None
+        return written

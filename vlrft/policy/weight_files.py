@@ -7,16 +7,18 @@ in host memory. The files are the same, byte for byte: see the format at https:/
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub import split_torch_state_dict_into_shards
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARD_BYTES = 50 * 10**9  # of one file, as transformers writes them
 LENGTH_BYTES = (
@@ -24,26 +26,51 @@ LENGTH_BYTES = (
 )
 
 Read = Callable[[str], Tensor]
+Write = Callable[[Path, Mapping[str, Tensor], Read], object]  # as `write_tensors`
 
 
 def write_weights(
-    folder: Path, shapes: Mapping[str, Tensor], read: Read, shard_bytes: int = SHARD_BYTES
+    folder: Path,
+    shapes: Mapping[str, Tensor],
+    read: Read,
+    shard_bytes: int = SHARD_BYTES,
+    write: Write | None = None,
 ) -> None:
     """Writes model.safetensors, or with more than `shard_bytes` its shards and their index, as the hub names them.
 
     `shapes`: the tensors by name in the file, on the meta device; `read` returns one of them with its numbers, and is called
-    once for each.
+    once for each. `write`: writes each file; None: `write_tensors`.
     """
     split = split_torch_state_dict_into_shards(dict(shapes), max_shard_size=shard_bytes)
     for file, names in split.filename_to_tensors.items():
-        write_tensors(folder / file, {name: shapes[name] for name in names}, read)
+        (write or write_tensors)(folder / file, {name: shapes[name] for name in names}, read)
     if split.is_sharded:
         index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
         (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
 
 
-def write_tensors(path: Path, shapes: Mapping[str, Tensor], read: Read) -> None:
-    """One safetensors file. Wide numbers come first, so that every tensor is aligned."""
+def read_weights(folder: Path, names: Collection[str]) -> dict[str, Tensor]:
+    """Tensors that `write_weights` wrote, by their names in the files. Raises KeyError for one that is not there."""
+    index = folder / INDEX
+    files = dict.fromkeys(names, SINGLE)
+    if index.is_file():
+        places = json.loads(index.read_text())["weight_map"]
+        files = {name: places[name] for name in names}
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(set(files.values())):
+        with safe_open(folder / file, "pt") as stored:
+            tensors |= {n: stored.get_tensor(n) for n in names if files[n] == file}
+    return tensors
+
+
+def write_tensors(
+    path: Path,
+    shapes: Mapping[str, Tensor],
+    read: Read,
+    observe: Callable[[bytes | memoryview], object] = len,
+) -> None:
+    """One safetensors file. Wide numbers come first, so that every tensor is aligned. `observe` gets every part of the file
+    in order, as the `update` of a hash does."""
     names = sorted(shapes, key=lambda name: (-shapes[name].element_size(), name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -57,9 +84,13 @@ def write_tensors(path: Path, shapes: Mapping[str, Tensor], read: Read) -> None:
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
+        start_of_file = len(text).to_bytes(LENGTH_BYTES, "little") + text
+        file.write(start_of_file)
+        observe(start_of_file)
         for name in names:
-            file.write(_numbers(name, read(name), shapes[name]))
+            numbers = _numbers(name, read(name), shapes[name])
+            file.write(numbers)
+            observe(numbers)
 
 
 def _numbers(name: str, tensor: Tensor, shape: Tensor) -> memoryview:

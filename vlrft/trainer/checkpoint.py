@@ -1,7 +1,7 @@
-"""Atomic checkpoints: written to a draft, hashed, renamed, verified before use, pruned.
+"""Atomic checkpoints: written to a draft, hashed, renamed, verified before use, pruned; at once, or in the background.
 
 ROOT/step_N/                 a plain transformers model folder
-ROOT/step_N/trainer/         state.safetensors, state.json: the rest of a run's state
+ROOT/step_N/trainer/         state.safetensors, state.json: the rest of a run's state, no weight twice
 ROOT/step_N/manifest.json    sha256 of every file, step, score
 ROOT/last -> step_N
 """
@@ -12,20 +12,26 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
+from vlrft.policy.weight_files import read_weights
 from vlrft.reporting.run_folder.names import LAST, STEP
 from vlrft.reporting.run_folder.removal import remove_checkpoint
 from vlrft.schema.errors import CheckpointError, StoredFileError
 from vlrft.schema.file_hashes import MANIFEST, find_damage, read_manifest, sha256_of
+from vlrft.trainer.tensor_writer import Background, TensorWriter, WriteCancelled, shapes_of
+
+STORED = "stored"  # in the state's values: tensors of the state that are in the model's files -> their names there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,41 +57,81 @@ class Checkpoints:
         self.keep_last = keep_last
         self.keep_best = keep_best
         self.message = message
+        self._pending: Background | None = None
+        self._cancelled = Event()
 
     def save(
         self,
         step: int,
-        write_model: Callable[[Path], None],
-        state: TrainerState,
+        content: Callable[[Path, TensorWriter], TrainerState],
         score: float | None,
+        *,
+        later: bool = False,
     ) -> Path:
         """Writes step_N; earlier checkpoints are unchanged until its final rename.
+
+        `content` writes the model's folder, large tensors with the writer, and returns the state, whose tensors this takes
+        over. `later`: they are copied into host memory, a thread writes them, and `wait` returns when the checkpoint is there;
+        a write that is not finished is waited for first.
 
         Deletes the checkpoints of later steps, which exist where the run was resumed from an earlier step.
         `score` (higher is better; None or NaN: no score) decides which checkpoints `keep_best` keeps.
         Raises CheckpointError where the disk cannot be written.
         """
+        self.wait()
         final, draft = self.root / f"step_{step}", self.root / f".writing_step_{step}"
-        try:
+        writer = TensorWriter(later=later, cancelled=self._cancelled)
+
+        def complete() -> None:
+            with _writing(final):
+                writer.finish()
+                self._complete(draft, final, writer.digests, score)
+
+        with _writing(final):
             self._clear()
-            (draft / "trainer").mkdir(parents=True)
-            write_model(draft)
-            tensors = {k: v.detach().cpu().contiguous() for k, v in state.tensors.items()}
-            save_file(tensors, draft / "trainer" / "state.safetensors")
-            (draft / "trainer" / "state.json").write_text(json.dumps(state.values))
-            files = {str(p.relative_to(draft)): sha256_of(p) for p in _files(draft)}
-            finite = score is not None and math.isfinite(score)
-            manifest = {"step": step, "score": score if finite else None, "files": files}
-            (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
-            _sync(draft)
-            self._discard(final)
-            draft.rename(final)
-            self.point_last(final)
-            self._prune(step)
-        except (OSError, SafetensorError) as e:
-            reason = getattr(e, "strerror", None) or e
-            raise CheckpointError(f"{final}: cannot be written ({reason})") from e
+            trainer = draft / "trainer"
+            trainer.mkdir(parents=True)
+            state = content(draft, writer)
+            (trainer / "state.json").write_text(json.dumps(state.values))
+            writer(trainer / "state.safetensors", shapes_of(state.tensors), state.tensors.pop)
+        if later:
+            self._pending = Background(complete)
+        else:
+            complete()
         return final
+
+    @property
+    def ended(self) -> bool:
+        """Whether no write is going on."""
+        return self._pending is None or self._pending.ended
+
+    def wait(self) -> None:
+        """Returns when no write is going on. Raises the CheckpointError of one that failed."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.wait()
+
+    def cancel(self) -> None:
+        """Gives up a write that is going on; its draft stays until the next one."""
+        self._cancelled.set()
+        with suppress(WriteCancelled, CheckpointError):
+            self.wait()
+        self._cancelled.clear()
+
+    def _complete(
+        self, draft: Path, final: Path, digests: Mapping[Path, str], score: float | None
+    ) -> None:
+        """Makes a draft the checkpoint. `digests`: of files that were hashed while they were written."""
+        step = _number(final)
+        files = {str(p.relative_to(draft)): digests.get(p) or sha256_of(p) for p in _files(draft)}
+        finite = score is not None and math.isfinite(score)
+        manifest = {"step": step, "score": score if finite else None, "files": files}
+        (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
+        _sync(draft)
+        self._discard(final)
+        draft.rename(final)
+        self.point_last(final)
+        self._prune(step)
 
     def latest(self, before: int | None = None) -> Path | None:
         """The newest intact checkpoint, None where there is no checkpoint; damaged ones are reported and skipped.
@@ -105,11 +151,13 @@ class Checkpoints:
         return None
 
     def load_state(self, path: Path) -> TrainerState:
-        """The state that was passed to `save`."""
+        """The state that was passed to `save`, with the tensors that are in the model's files."""
         values = json.loads((path / "trainer" / "state.json").read_text())
-        return TrainerState(
-            tensors=load_file(path / "trainer" / "state.safetensors"), values=values
-        )
+        tensors = load_file(path / "trainer" / "state.safetensors")
+        keys: dict[str, str] = values.get(STORED, {})
+        weights = read_weights(path, keys.values())
+        tensors |= {name: weights[key] for name, key in keys.items()}
+        return TrainerState(tensors=tensors, values=values)
 
     def _steps(self) -> list[Path]:
         paths = self.root.glob("step_*")
@@ -160,6 +208,16 @@ class Checkpoints:
             )
             path.rename(kept)
             self.message(f"{path} is deleted; files that no run writes stay in {kept}")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turns the errors of a disk that cannot be written into a CheckpointError."""
+    try:
+        yield
+    except (OSError, SafetensorError) as e:
+        reason = getattr(e, "strerror", None) or e
+        raise CheckpointError(f"{path}: cannot be written ({reason})") from e
 
 
 def _kept_name(path: Path, number: int) -> str:

@@ -20,6 +20,7 @@ def stopping_at_divergence(run: Run, stage: StageSettings) -> Iterator[None]:
     try:
         yield
     except (DivergedError, NonFiniteError) as e:
+        run.end_save()
         checkpoint = run.checkpoint
         update = stage.config.update
         clip = "null" if update.max_grad_norm is None else f"{update.max_grad_norm:g}"

@@ -26,6 +26,7 @@ def header(run: Run) -> list[str]:
         *_stages(run),
         ("eval", _evaluation(run)),
         ("memory", run.memory),
+        *zip(("disk", *[""] * len(run.disk)), run.disk, strict=False),
     ]
     return [f"{name:<{WIDTH}}{text}" for name, text in lines]
 

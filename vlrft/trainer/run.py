@@ -20,7 +20,7 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.engines import RolloutEngine
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
-from vlrft.schema.errors import DivergedError
+from vlrft.schema.errors import CheckpointError, DivergedError
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
@@ -29,6 +29,7 @@ from vlrft.trainer.checkpoint import Checkpoints, TrainerState
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.state import capture_state, restore_state
+from vlrft.trainer.tensor_writer import TensorWriter
 from vlrft.trainer.zero_reward import ZeroRewards
 
 
@@ -47,6 +48,7 @@ class Run:
     """None for data without the split of `eval.split`: the run trains without evaluations."""
     prompt_states: PromptStates
     memory: str = ""  # the planner's verdict
+    disk: Sequence[str] = ()  # lines on the room for checkpoints
     profiler: Profiler = OFF
     ranks: Ranks = ALONE
     step: int = 0  # finished steps
@@ -57,6 +59,7 @@ class Run:
     signals: StopRequest = field(default_factory=StopRequest)
     zero_rewards: ZeroRewards = field(default_factory=lambda: ZeroRewards(0))
     saved_step: int = 0  # of the latest checkpoint
+    saving: tuple[int, Path] | None = None  # step and folder of a checkpoint that is being written
 
     def due(self, every: int) -> bool:
         """Whether an event with a period of `every` steps is due after the current step; 0: never."""
@@ -106,8 +109,9 @@ class Run:
         self.callbacks.evaluation(self.step, values)
 
     @phase("save")
-    def save(self, engine: TrainEngine, reference: Policy | None) -> Path:
-        """Writes a checkpoint of the current step on the first rank. An error there is raised on every rank.
+    def save(self, engine: TrainEngine, reference: Policy | None) -> None:
+        """Writes a checkpoint of the current step on the first rank; in the background, where `save.background` says so, after
+        the one before is finished. An error there is raised on every rank, here or by `finish_save`.
 
         Raises DivergedError, and writes nothing, where the policy gives no finite log-probs.
         """
@@ -115,28 +119,74 @@ class Run:
             raise DivergedError(
                 "the policy's log-probs are NaN or infinite, even on a short prompt"
             )
-        optimiser = engine.state()
+        self.finish_save()
+        states = [engine.state()]
+        later = self.saves_in_background
 
-        def write() -> Path:
-            state = capture_state(
+        def content(folder: Path, writer: TensorWriter) -> TrainerState:
+            return capture_state(
                 step=self.step,
                 score=self.score,
                 policy=self.policy,
                 reference=reference,
-                optimiser=optimiser,
+                stored=self.policy.save(folder, writer),
+                optimiser=states.pop(),
                 stages=self.stages,
                 prompt_states=self.prompt_states,
             )
-            saved = self.checkpoints.save(self.step, self.policy.save, state, self.score)
-            if note := merge_note(saved):
-                self.log.message(note)
-            return saved
+
+        def begin() -> Path:
+            return self.checkpoints.save(self.step, content, self.score, later=later)
 
         with engine.unsharded_on_first_rank():
-            self.checkpoint = self.ranks.run_on_first(write)
-        self.saved_step = self.step
-        self.callbacks.checkpoint(self.step, self.checkpoint)
-        return self.checkpoint
+            path = self.ranks.run_on_first(begin)
+        self.saving = (self.step, path)
+        if not later:
+            self.finish_save()
+
+    @property
+    def saves_in_background(self) -> bool:
+        """Whether checkpoints are written while training goes on."""
+        chosen = self.config.save.background
+        return self.policy.device.type != "cpu" if chosen is None else chosen
+
+    def observe_save(self) -> None:
+        """Finishes a checkpoint that has been written by now. Every rank calls it after the same step."""
+        if self.saving and self.ranks.sum_count(self.ranks.first and self.checkpoints.ended):
+            self.finish_save()
+
+    def finish_save(self) -> None:
+        """Waits for the checkpoint that is being written. Every rank calls it; an error is raised on each."""
+        if saving := self._take_saving():
+            self.ranks.run_on_first(self.checkpoints.wait)
+            self._saved(*saving)
+
+    def end_save(self) -> None:
+        """Waits for the checkpoint that is being written, where the run ends by an error: without the other ranks, which may
+        have ended."""
+        if saving := self._take_saving():
+            try:
+                self.checkpoints.wait()
+            except CheckpointError as e:
+                self.log.message(str(e))
+            else:
+                self._saved(*saving)
+
+    def abandon_save(self) -> None:
+        """Gives up the checkpoint that is being written, where the run ends at once."""
+        if self._take_saving():
+            self.checkpoints.cancel()
+
+    def _take_saving(self) -> tuple[int, Path] | None:
+        saving, self.saving = self.saving, None
+        return saving
+
+    def _saved(self, step: int, path: Path) -> None:
+        """Makes a checkpoint that is written the latest one, and tells the callbacks."""
+        self.saved_step, self.checkpoint = step, path
+        if self.ranks.first and (note := merge_note(path)):
+            self.log.message(note)
+        self.callbacks.checkpoint(step, path)
 
     def restore(self, path: Path) -> None:
         """Restores the run from a checkpoint."""

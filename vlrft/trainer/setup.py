@@ -37,6 +37,7 @@ from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
 from vlrft.trainer.left_out import list_left_out
+from vlrft.trainer.memory_plan.disk import check_disk
 from vlrft.trainer.memory_plan.planner import RunTasks
 from vlrft.trainer.memory_plan.verdict import check_memory
 from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
@@ -80,7 +81,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
     planned = RunTasks(stages=tuple(s.loaded for s in settings), evaluation=eval_task)
-    memory = ranks.run_on_first(lambda: check_memory(config, planned, ranks))
+    memory, disk = ranks.run_on_first(lambda: check_room(config, planned, ranks, out))
     torch.manual_seed(config.seed)
     policy = load_policy(
         config.policy,
@@ -150,6 +151,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         eval_task=eval_task,
         prompt_states=prompt_states,
         memory=memory,
+        disk=disk,
         profiler=StepProfiler(out) if config.profile and ranks.first else OFF,
         ranks=ranks,
         zero_rewards=ZeroRewards(zero_reward_limit(config, settings)),
@@ -164,6 +166,15 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         compare_weights(ranks, policy.model.named_parameters())
     rollout.load_weights(policy.weights(), run.step)
     return run
+
+
+def check_room(
+    config: Config, tasks: RunTasks, ranks: Ranks, folder: Path
+) -> tuple[str, list[str]]:
+    """The verdict on the run's memory, and the lines on the room for its checkpoints. Raises ConfigError for a run that cannot
+    have them."""
+    verdict = check_memory(config, tasks, ranks)
+    return verdict.line, check_disk(config, verdict.stages, folder) if verdict.stages else []
 
 
 def without_long_prompts(stage: StageSettings, chat: Chat) -> StageSettings:

@@ -11,7 +11,7 @@ from vlrft.distributed.ranks import Ranks
 from vlrft.policy.policy import Policy
 from vlrft.rollout.play import seed_from
 from vlrft.selection.prompt_state import PromptStates
-from vlrft.trainer.checkpoint import TrainerState
+from vlrft.trainer.checkpoint import STORED, TrainerState
 from vlrft.trainer.stage import Stage
 
 
@@ -24,12 +24,14 @@ def capture_state(
     optimiser: tuple[Mapping[str, Tensor], Mapping[str, float]],
     stages: Sequence[Stage],
     prompt_states: PromptStates,
+    stored: Mapping[str, str],
 ) -> TrainerState:
     """The state after a step: weights, optimiser (tensors and counters), reference, prompts, stored rollouts and random
-    generators."""
+    generators. `stored`: the trained weights that are in the checkpoint's model already, as `Policy.save` returns them."""
     moments, counters = optimiser
     tensors = {f"optimizer/{k}": v for k, v in moments.items()}
-    tensors |= {f"weights/{k}": v for k, v in policy.trained_weights().items()}
+    trained = policy.trained_weights()
+    tensors |= {f"weights/{k}": v for k, v in trained.items() if k not in stored}
     if reference is not None:
         tensors |= {f"reference/{k}": v for k, v in reference.trained_weights().items()}
     tensors["torch_generator"] = torch.get_rng_state()
@@ -39,6 +41,7 @@ def capture_state(
     values = {
         "step": step,
         "score": score,
+        STORED: {f"weights/{name}": key for name, key in stored.items()},
         "optimizer": counters,
         "prompts": {s.settings.name: s.prompts.state_dict() for s in stages},
         "prompt_states": prompt_states.state_dict(),

@@ -61,8 +61,10 @@ def train(
                 stopped = str(e)
                 run.log.message(f"a callback stopped the run after step {run.step}: {stopped}")
             except KeyboardInterrupt as e:
+                run.abandon_save()
                 raise interrupted(run, e) from None
             finally:
+                run.end_save()
                 run.close()
             ranks.run_on_first(lambda: write_report(out))
         result = read_result(out, stopped=stopped)
@@ -81,6 +83,7 @@ def train_stages(run: Run) -> None:
             if run.step < stage.settings.last:
                 with stopping_at_divergence(run, stage.settings):
                     train_stage(run, stage)
+        run.finish_save()
 
 
 def train_stage(run: Run, stage: Stage) -> None:
@@ -122,9 +125,12 @@ def train_stage(run: Run, stage: Stage) -> None:
                 run.evaluate(settings.name)
         if last or run.due(run.config.save.every):
             run.save(engine, reference)
+        run.observe_save()
         if step < run.last_step and (stop := agree_to_stop(run)):
+            run.finish_save()
             if run.saved_step < step:
                 run.save(engine, reference)
+                run.finish_save()
             engine.close()
             leave(run, stop)
     engine.close()
@@ -144,6 +150,7 @@ def count_skips(run: Run, skipped: Sequence[Skipped], before: int, limit: int) -
         run.log.message(f"step {run.step} was skipped: {skip.reason}; samples {samples}")
     skips = before + 1 if skipped else 0
     if skips >= limit:
+        run.finish_save()
         checkpoint = run.checkpoints.latest()
         raise TrainingStopped(
             f"{run.out}: training stops after {skips} steps in a row with non-finite numbers; "

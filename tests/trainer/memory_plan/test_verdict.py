@@ -58,7 +58,7 @@ def test_the_line_has_the_peak_of_doctor_its_phase_and_the_memory_of_the_device(
 ) -> None:
     (stage,) = Planner(config, "cpu").plans(config)
     peak = stage.plan.peak
-    line = check_memory(config, loaded, ALONE)
+    line = check_memory(config, loaded, ALONE).line
     assert line.startswith(f"peak about {peak.total / 2**20:.0f} MiB ({peak.name}, {peak.moment}) ")
     assert "on this CPU with " in line
     assert line.endswith("GiB of it free now")
@@ -72,7 +72,7 @@ def test_the_tasks_of_the_run_are_planned_without_reading_them_again(
 
     monkeypatch.setattr(prompt_lengths, "load_task", refuse)
     monkeypatch.setattr(tasks, "load_task", refuse)
-    assert check_memory(config, loaded, ALONE).startswith("peak about ")
+    assert check_memory(config, loaded, ALONE).line.startswith("peak about ")
 
 
 def test_a_run_without_evaluations_is_planned_without_them(
@@ -86,7 +86,7 @@ def test_several_ranks_are_planned_with_a_share_of_the_prompts(
     config: Config, loaded: RunTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    line = check_memory(config, loaded, Ranks(rank=0, size=4))
+    line = check_memory(config, loaded, Ranks(rank=0, size=4)).line
     (stage,) = Planner(config, "cpu", 4).plans(config)
     assert line.startswith(f"peak about {stage.plan.peak.total / 2**20:.0f} MiB ")
     assert ", shared by 2 ranks, " in line
@@ -118,7 +118,7 @@ def test_memory_check_false_starts_it_and_says_so(
     small(1000)
     with pytest.raises(ConfigError, match=r"needs .* and its device has 1 KiB"):
         check_memory(config, loaded, ALONE)
-    line = check_memory(replace(config, memory_check=False), loaded, ALONE)
+    line = check_memory(replace(config, memory_check=False), loaded, ALONE).line
     assert line.endswith("more than there is, and started all the same (memory_check=false)")
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_leaves_no_tenth_free_may_not_fit(
 ) -> None:
     (stage,) = Planner(config, "cpu").plans(config)
     small(stage.plan.peak.total + 1)
-    assert "; may not fit; vlrft doctor" in check_memory(config, loaded, ALONE)
+    assert "; may not fit; vlrft doctor" in check_memory(config, loaded, ALONE).line
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_run_that_cannot_be_planned_says_why_and_goes_on(
         raise error
 
     monkeypatch.setattr(verdict, "Planner", fail)
-    assert check_memory(config, loaded, ALONE) == f"not planned: {reason}"
+    assert check_memory(config, loaded, ALONE).line == f"not planned: {reason}"
 
 
 def test_an_engine_without_a_memory_model_is_never_refused(
@@ -161,4 +161,4 @@ def test_an_engine_without_a_memory_model_is_never_refused(
         "plans",
         lambda self, config: [replace(s, engine_modelled=False) for s in real(self, config)],
     )
-    assert "the engine has no memory model" in check_memory(config, loaded, ALONE)
+    assert "the engine has no memory model" in check_memory(config, loaded, ALONE).line

@@ -8,6 +8,7 @@ from typing import Any
 from vlrft.cli.doctor.planner import DevicePlan, plan_config
 from vlrft.memory.plan import FILL_LIMIT, PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
+from vlrft.trainer.memory_plan.disk import checkpoint_lines
 from vlrft.trainer.memory_plan.planner import StagePlan
 from vlrft.trainer.memory_plan.suggestions import Suggestion, peak_bytes, suggest_settings
 
@@ -40,6 +41,8 @@ def plan_lines(run: DevicePlan) -> list[str]:
     if not all(stage.sampling_modelled for stage in plans):
         name = _name(config.rollout.engine)
         lines += ["", f"rollout.engine {name} has no memory model: sampling is not counted"]
+    disk = checkpoint_lines(config, plans, run.folder)
+    lines += ["", *(f"{name}{line}" for name, line in zip(("disk: ", "  "), disk, strict=False))]
     peak, total = peak_bytes(plans), format_bytes(run.memory)
     lines.append("")
     if run.fits:

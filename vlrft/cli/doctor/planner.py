@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
@@ -12,6 +13,8 @@ from vlrft.memory.plan import FILL_LIMIT
 from vlrft.trainer.memory_plan.device_memory import available_memory
 from vlrft.trainer.memory_plan.planner import Planner, StagePlan
 from vlrft.trainer.memory_plan.suggestions import peak_bytes
+
+RUNS = Path("runs")  # unless --out says otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,8 @@ class DevicePlan:
     stages: Sequence[StagePlan]
     memory: int
     where: str
+    folder: Path | None
+    """Where runs are written, on the disk of this machine; None: the plan is for another one."""
 
     @property
     def fits(self) -> bool:
@@ -43,7 +48,14 @@ def plan_config(
     size, where = available_memory(memory, device, ranks)
     planner = Planner(config, device, ranks)
     plans = planner.plans(config)
-    return DevicePlan(config=config, planner=planner, stages=plans, memory=size, where=where)
+    return DevicePlan(
+        config=config,
+        planner=planner,
+        stages=plans,
+        memory=size,
+        where=where,
+        folder=RUNS if memory is None else None,
+    )
 
 
 def fits(plans: Sequence[StagePlan], memory: int) -> bool:

@@ -178,11 +178,10 @@ def _saving(model: ModelShape, *, sharded: bool = False) -> dict[str, Any]:
     n, largest = sum(weights.sizes), max(weights.sizes)
     copies = {"float32 copies": 4} if model.element == 2 else {}
     per_number = {**copies, "optimiser moments": 8}
-    resumed = weights.trained if model.gpu else 0
     return {
         "gathering": {part: width * largest for part, width in per_number.items()},
         "saving": {
-            "weights": weights.total if sharded else resumed,
+            "weights": weights.total if sharded else 0,
             **{part: width * n for part, width in per_number.items()},
         },
     }

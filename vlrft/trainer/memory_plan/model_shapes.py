@@ -205,6 +205,7 @@ def _weights(
         embedding=embedding.nbytes if embedding.requires_grad else 0,
         tower=sum(p.nbytes for n, p in trained if _in_vision(n, vision)),
         base=sum(size for n, size in sizes.items() if ".lora_" not in n),
+        plain=sum(p.nbytes for n, p in named if ".lora_" not in n),
         adapted=max(
             (m.base_layer.weight.numel() for m in causal.modules() if hasattr(m, "lora_A")),
             default=0,

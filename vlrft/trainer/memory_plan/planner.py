@@ -10,7 +10,7 @@ from vlrft.algorithms import find_algorithm
 from vlrft.config import Config, PolicyConfig, StageConfig
 from vlrft.engine import find_engine, rank_memory
 from vlrft.evaluation.evaluate import EVAL_CHUNK
-from vlrft.memory.phases import plan
+from vlrft.memory.phases import checkpoint_size, plan
 from vlrft.memory.plan import MemoryPlan
 from vlrft.memory.shapes import ModelShape
 from vlrft.memory.workload import RolloutWork, StepWork
@@ -34,6 +34,7 @@ class StagePlan:
     name: str
     plan: MemoryPlan
     origin: str  # where the prompt lengths come from
+    checkpoint: int  # bytes of each checkpoint
     engine_modelled: bool = True
     """False: the train engine has no memory model, and the plan is that of an engine that shards nothing."""
     sampling_modelled: bool = True
@@ -98,11 +99,13 @@ class Planner:
         evaluation = None
         if self.evaluation is not None:
             evaluation = evaluation_work(config, self.evaluation, self.ranks)
+        background = config.save.background
         plans: list[StagePlan] = []
         for stage, prompts in zip(config.stages, self.stages, strict=True):
             work = replace(
                 step_work(config, stage, prompts, self.ranks),
                 evaluation=evaluation,
+                background=model.gpu if background is None else background,
             )
             rank, engine_modelled = rank_memory(engine, stage.update, model, self.ranks)
             plans.append(
@@ -110,6 +113,7 @@ class Planner:
                     name=stage.name or "",
                     plan=plan(model, work, rank, rollout_memory),
                     origin=prompts.origin,
+                    checkpoint=checkpoint_size(model, work, rank),
                     engine_modelled=engine_modelled,
                     sampling_modelled=rollout_memory is not None,
                 )

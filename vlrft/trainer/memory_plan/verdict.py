@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -18,7 +19,15 @@ from vlrft.trainer.memory_plan.planner import Planner, RunTasks, StagePlan
 from vlrft.trainer.memory_plan.suggestions import peak_bytes, suggest_settings
 
 
-def check_memory(config: Config, tasks: RunTasks, ranks: Ranks) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A line for the user, and the plan; empty where there is none."""
+
+    line: str
+    stages: Sequence[StagePlan] = ()
+
+
+def check_memory(config: Config, tasks: RunTasks, ranks: Ranks) -> Verdict:
     """The planned peak of one rank, when it is reached, and the memory of the rank's device; or why there is no plan.
 
     Raises ConfigError where the peak is more than the device has and `config.memory_check` is true, with a change that
@@ -30,14 +39,15 @@ def check_memory(config: Config, tasks: RunTasks, ranks: Ranks) -> str:
             planner = Planner(config, device, ranks.size, tasks)
             stages = planner.plans(config)
     except VlrftError as e:
-        return f"not planned: {first_line(e)}"
+        return Verdict(line=f"not planned: {first_line(e)}")
     except Exception as e:  # a model that the formulas do not describe; it may train all the same
-        return f"not planned: {short_message(e)}"
+        return Verdict(line=f"not planned: {short_message(e)}")
     size, where = available_memory(None, device, ranks_on_this_machine(ranks))
     highest = max(stages, key=lambda stage: stage.plan.peak.total)
     peak, free = highest.plan.peak.total, free_memory(device)
     line = f"peak about {format_bytes(peak)} ({_moment(highest, stages)}) on {where}, {format_bytes(free)} of it free now"
-    return "; ".join([line, *_notes(config, planner, stages, size, free)])
+    notes = _notes(config, planner, stages, size, free)
+    return Verdict(line="; ".join([line, *notes]), stages=stages)
 
 
 def _notes(
