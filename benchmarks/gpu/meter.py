@@ -1,15 +1,20 @@
-"""Seconds, peak memory and useful FLOP."""
+"""Seconds, kernels and syncs, peak memory and useful FLOPs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
+from vlrft.testing.operator_meter import count_operators
+
+MATMUL = 8192  # rows and columns of the matrices of the ceiling
+SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
 def seconds(work: Callable[[], object], repeats: int, device: torch.device) -> list[float]:
@@ -29,41 +34,98 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def peak(work: Callable[[], object], device: torch.device) -> float | None:
-    """Peak of allocated GiB during the work, including weights and optimiser; None on a CPU."""
+def peak_gib(work: Callable[[], object], device: torch.device) -> float:
+    """Peak of allocated memory during the work, weights and optimiser included; NaN on a CPU."""
     if device.type != "cuda":
-        return None
+        work()
+        return float("nan")
     torch.cuda.reset_peak_memory_stats()
     work()
     return torch.cuda.max_memory_allocated() / 2**30
 
 
+@dataclass(frozen=True, kw_only=True)
+class Launches:
+    """`kernels` ran on the device, copies included; `launches` are calls of the host that started them, of which a graph
+    needs one; `syncs` are places where the host waited. On a CPU the first two are dispatched operators."""
+
+    kernels: int
+    launches: int
+    syncs: int
+
+    def per(self, other: Launches, count: int) -> tuple[float, float, float]:
+        """The difference to a shorter piece of work, for each of `count`."""
+        pairs = (
+            (self.kernels, other.kernels),
+            (self.launches, other.launches),
+            (self.syncs, other.syncs),
+        )
+        kernels, launches, syncs = ((a - b) / count for a, b in pairs)
+        return kernels, launches, syncs
+
+
+def count_launches(work: Callable[[], object], device: torch.device) -> Launches:
+    if device.type != "cuda":
+        with count_operators() as counts:
+            work()
+        operators = counts.operators.total()
+        return Launches(kernels=operators, launches=operators, syncs=counts.syncs.total())
+    from torch.profiler import ProfilerActivity, profile
+
+    wait(device)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        work()
+        wait(device)
+    events = profiled.key_averages()
+    on_device = [e for e in events if str(e.device_type).endswith("CUDA")]
+    launching = [e for e in events if "LaunchKernel" in e.key or "GraphLaunch" in e.key]
+    waiting = [e for e in events if e.key in SYNCS]
+    return Launches(
+        kernels=sum(e.count for e in on_device),
+        launches=sum(e.count for e in launching),
+        syncs=sum(e.count for e in waiting) - 1,  # the last one is the meter's
+    )
+
+
 def ceiling(device: torch.device, dtype: torch.dtype) -> float:
     """TFLOP/s of a plain matmul."""
-    size = 8192 if device.type == "cuda" else 512
+    size = MATMUL if device.type == "cuda" else 512
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     times = seconds(lambda: a @ b, 10, device)
     return 2 * size**3 / min(times) / 1e12
+
+
+def bandwidth(device: torch.device) -> float:
+    """GB/s of a copy on the device, bytes read and written."""
+    size = 2**30 if device.type == "cuda" else 2**22
+    source = torch.empty(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    times = seconds(lambda: target.copy_(source), 10, device)
+    return 2 * size / min(times) / 1e9
 
 
 def linear_weights(module: nn.Module) -> int:
     return sum(m.weight.numel() for m in module.modules() if isinstance(m, nn.Linear))
 
 
-def useful_tflop(policy: Policy, item: PackItem) -> float:
-    """TFLOP of forward and backward, each token, image and row of the head counted once."""
+def useful_tflop(policy: Policy, items: Sequence[PackItem]) -> float:
+    """TFLOP of forward and backward: P + ΣC tokens of the backbone, each image once, ΣC rows of the head, attention over the
+    pairs that are attended to, times 3."""
+    return sum(_useful_tflop(policy, item) for item in items)
+
+
+def _useful_tflop(policy: Policy, item: PackItem) -> float:
     text, tower = policy.backbone.decoder.config, policy.model.base_model.visual
     prompt, completions = len(item.prompt.ids), sum(map(len, item.rows))
     pairs = prompt**2 / 2 + sum(len(row) * (prompt + len(row) / 2) for row in item.rows)
     width, depth = tower.config.embed_dim, tower.config.depth
-    patches = sum(len(image.values) for image in item.prompt.images)
-    places = sum(image.tokens for image in item.prompt.images)
+    patches = [len(image.values) for image in item.prompt.images]
     forward = (
         2 * linear_weights(policy.backbone.decoder) * (prompt + completions)
         + 4 * text.hidden_size * text.num_hidden_layers * pairs
         + 2 * policy.backbone.head.weight.numel() * completions
-        + 2 * linear_weights(tower.blocks) * patches
-        + 4 * width * depth * patches**2
-        + 2 * linear_weights(tower.merger) * places
+        + 2 * linear_weights(tower.blocks) * sum(patches)
+        + 2 * linear_weights(tower.merger) * sum(image.tokens for image in item.prompt.images)
+        + 4 * width * depth * sum(n**2 for n in patches)
     )
     return float(3 * forward / 1e12)

@@ -1,88 +1,84 @@
-"""The measured cases: a group of each kind, and policies of random weights in a real model's shape."""
+"""The measured shapes: policies of random weights in a real model's shape, and groups that fill a micro-batch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
-from PIL import Image
 
-from vlrft.policy.chat import Chat
-from vlrft.policy.families._qwen import build_tokenizer
-from vlrft.policy.families.qwen2_vl import QWEN_VISION
+from benchmarks.gpu.suite import Options
+from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
+from vlrft.policy.load import load_policy
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.schema import IMAGE, Message
-from vlrft.vision.processor import prepare_torchvision
+from vlrft.policy.tiny import build_model
+from vlrft.schema import IMAGE
+from vlrft.testing.small_policies import ask, noise_image
 
 GROUP = 8
-CORPUS = ("Which class is this? Think first, then answer.",) * 8
+QUESTION = "Which class is this? Think first, then answer."
+QWEN_VOCABULARY = 151_936
+TEXT_IDS = 256  # ids below it are text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """A group with an image of `side`² pixels and completions of `length` tokens."""
+class Work:
+    """Groups with an image of `side`² pixels and answers of `length` tokens."""
 
     name: str
     side: int
     length: int
 
 
-CASES = (
-    Case(name="classification", side=448, length=64),
-    Case(name="geometry", side=896, length=256),
-    Case(name="grounding", side=1344, length=128),
+WORKS = (
+    Work(name="classification", side=448, length=64),
+    Work(name="geometry", side=896, length=256),
+    Work(name="reasoning", side=448, length=1024),
 )
-TINY = (Case(name="classification", side=112, length=8), Case(name="geometry", side=168, length=16))
-SHAPES: dict[str, dict[str, dict[str, Any]]] = {
-    "2b": {
-        "text": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-                 "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151_936},
-        "vision": {"depth": 32, "embed_dim": 1280, "num_heads": 16, "mlp_ratio": 4},
-    },
-    "tiny": {
-        "text": {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
-                 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1024},
-        "vision": {"depth": 2, "embed_dim": 64, "num_heads": 2, "mlp_ratio": 4},
-    },
-}  # fmt: skip
+TINY = (Work(name="classification", side=112, length=8),)
+QWEN2_VL_2B = BuildConfig(
+    hidden_size=1536, layers=28, heads=12, kv_heads=2, intermediate_size=8960,
+    vision_width=1280, vision_layers=32, vision_heads=16, init_scale=1.0,
+)  # fmt: skip
+SMALL = BuildConfig(hidden_size=128, layers=2, vision_width=64, vision_layers=2, vision_heads=2, init_scale=1.0)  # fmt: skip
 
 
-def make_policy(shape: str, device: str, dtype: torch.dtype) -> Policy:
-    """A policy of random weights of the shape, with a tokenizer of a few hundred tokens."""
-    prepare_torchvision()
-    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
-
-    tokenizer = build_tokenizer(CORPUS, 400)
-    id_of = tokenizer.convert_tokens_to_ids
-    text = SHAPES[shape]["text"]
-    head = text["hidden_size"] // text["num_attention_heads"]
-    rope = {"rope_type": "default", "rope_theta": 1e6}
-    sections = [head // 8, 3 * head // 16, head // 2 - head // 8 - 3 * head // 16]
-    config = Qwen2VLConfig(
-        text_config={**text, "rope_parameters": {**rope, "mrope_section": sections}},
-        vision_config={**SHAPES[shape]["vision"], "hidden_size": text["hidden_size"]},
-        image_token_id=id_of("<|image_pad|>"),
-        vision_start_token_id=id_of("<|vision_start|>"),
-        vision_end_token_id=id_of("<|vision_end|>"),
-        tie_word_embeddings=True,
+def make_policy(options: Options, *, lora: bool = False, attention: Any = "sdpa") -> Policy:
+    """Qwen2-VL-2B's shape in bfloat16, or a tiny one in float32; its weights are drawn on the device."""
+    config = PolicyConfig(
+        build=SMALL if options.tiny else QWEN2_VL_2B,
+        dtype="float32" if options.tiny else "bfloat16",
+        lora=LoraConfig() if lora else None,
+        attention=attention,
     )
-    torch.manual_seed(0)
-    with torch.device(device):
-        make: Any = Qwen2VLForConditionalGeneration
-        model = make._from_config(config, dtype=dtype, attn_implementation="sdpa")
-    processor = QWEN_VISION.build_processor()
-    chat = Chat(tokenizer, processor, QWEN_VISION, vocab_size=text["vocab_size"])
-    return Policy(model.train(), chat)
+
+    def build_there(*args: Any) -> Any:
+        with torch.device(options.device):
+            return build_model(*args)
+
+    load = partial(load_policy, config, corpus=[QUESTION] * 8, seed=0, device=options.device)
+    with patch("vlrft.policy.load.build_model", build_there):
+        policy = load()
+    if not options.tiny:
+        policy.model.resize_token_embeddings(QWEN_VOCABULARY, mean_resizing=False)
+    policy.chat.end_ids = frozenset()  # every answer is as long as it may be
+    return policy
 
 
-def make_group(policy: Policy, case: Case) -> PackItem:
-    """A group of random completions to one prompt with a noise image."""
-    generator = np.random.default_rng(case.side)
-    pixels = generator.integers(0, 255, (case.side, case.side, 3), dtype=np.uint8)
-    message = Message(role="user", content=(IMAGE, CORPUS[0]))
-    prompt = policy.chat.render([message], [Image.fromarray(pixels)])
-    rows = generator.integers(0, 256, (GROUP, case.length))
+def make_group(policy: Policy, work: Work, number: int = 0) -> PackItem:
+    """A group of random answers to one prompt with a noise image."""
+    image = noise_image(work.side, work.side, number)
+    prompt = policy.chat.render(ask(IMAGE, QUESTION), [image])
+    rows = np.random.default_rng(number).integers(0, TEXT_IDS, (GROUP, work.length))
     return PackItem(prompt=prompt, rows=tuple(tuple(map(int, row)) for row in rows))
+
+
+def fill(policy: Policy, work: Work, tokens: int) -> list[PackItem]:
+    """As many groups as fit into a micro-batch of `tokens`, one at least."""
+    first = make_group(policy, work)
+    size = len(first.prompt.ids) + sum(map(len, first.rows))
+    return [first, *(make_group(policy, work, k) for k in range(1, max(1, tokens // size)))]

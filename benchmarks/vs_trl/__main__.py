@@ -38,7 +38,7 @@ from typing import Any, get_args
 
 from benchmarks.vs_trl.cases import CASES, ON_REQUEST, Case, Family, Job, Scale, build_config, cases
 from benchmarks.vs_trl.data import save_model
-from benchmarks.vs_trl.gate import compare
+from benchmarks.vs_trl.gate import BOUND, GPU_BOUND, compare
 from benchmarks.vs_trl.process import Side, start
 from benchmarks.vs_trl.report import heading, machine, page
 
@@ -52,7 +52,8 @@ def run(job: Job, repeats: range, write: Callable[[Row], None]) -> None:
     for side in SIDES:
         processes[side].recv()  # ready
     gates = {side: turn(processes[side])["gate"] for side in SIDES}
-    verdict = compare(gates["vlrft"], gates["trl"])
+    bound = BOUND if job.device == "cpu" else GPU_BOUND
+    verdict = compare(gates["vlrft"], gates["trl"], bound)
     write({"gate": verdict.values, "mistakes": verdict.mistakes})
     for repeat in () if verdict.mistakes else repeats:
         order = SIDES if repeat % 2 else SIDES[::-1]

@@ -89,6 +89,8 @@ class Job:
     scratch: Path  # folder of the gate's gradients
     threads: int
     steps: int  # at most
+    device: str = "cpu"
+    vllm: bool = False  # whether TRL samples with vLLM, in its own process
 
 
 def cases(names: list[str], scale: Scale) -> list[Case]:

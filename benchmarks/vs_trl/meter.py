@@ -9,6 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import torch
+
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
 
@@ -16,8 +18,9 @@ RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
 class Meter:
     """Waits for a turn, measures it, and sends the result when the next turn could begin."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, device: str = "cpu") -> None:
         self.connection = connection
+        self.gpu = device != "cpu"  # memory is then what is allocated there
         self.result: dict[str, Any] = {}
         self._start = self._cpu_start = 0.0
         self._baseline = 0
@@ -34,15 +37,24 @@ class Meter:
 
     def start(self) -> None:
         """Start the measurement; the earlier part of this turn does not count."""
-        ctypes.CDLL(None).malloc_trim(0)  # freed memory that is still held would count as in use
-        CLEAR.write_text(RESET_PEAK)
-        self._baseline = _kilobytes("VmRSS")
+        if self.gpu:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            self._baseline = torch.cuda.memory_allocated() // 1024
+        else:
+            ctypes.CDLL(None).malloc_trim(
+                0
+            )  # freed memory that is still held would count as in use
+            CLEAR.write_text(RESET_PEAK)
+            self._baseline = _kilobytes("VmRSS")
         self._start, self._cpu_start = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
+        if self.gpu:
+            torch.cuda.synchronize()
         seconds = time.perf_counter() - self._start
         cpu_seconds = time.process_time() - self._cpu_start
-        peak = _kilobytes("VmHWM")
+        peak = torch.cuda.max_memory_allocated() // 1024 if self.gpu else _kilobytes("VmHWM")
         self.result |= {
             "seconds": seconds,
             "cpu_seconds": cpu_seconds,  # of all threads; other work on the machine hardly moves it

@@ -63,7 +63,7 @@ class VlrftSide:
 
     def __init__(self, job: Job) -> None:
         self.case = job.case
-        self.policy = load_policy(PolicyConfig(model=str(job.folder), dtype="float32"))
+        self.policy = load_policy(PolicyConfig(model=str(job.folder), dtype="float32"), device=job.device)  # fmt: skip
         self.engine = SingleEngine(UPDATE, self.policy, STEPS)
         self.rollout = HfEngine(self.policy)
         self.text_ids = count_text_ids(self.policy.chat.tokenizer)

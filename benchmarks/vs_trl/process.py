@@ -29,4 +29,4 @@ def _serve(side: Side, job: Job, connection: Connection) -> None:
         from benchmarks.vs_trl.theirs import serve
     else:
         from benchmarks.vs_trl.ours import serve
-    serve(job, Meter(connection))
+    serve(job, Meter(connection, job.device))

@@ -47,6 +47,7 @@ SETTINGS: dict[str, Any] = {
     "disable_tqdm": True,
 }
 ATTENTION = "sdpa"
+VLLM = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
 
 
 class Trainer(GRPOTrainer):  # type: ignore[misc]
@@ -167,6 +168,11 @@ def dataset(questions: Sequence[Question]) -> Any:
 def config(case: Case, job: Job, banned: list[int]) -> Any:
     from trl import GRPOConfig
 
+    rollouts: dict[str, Any] = {
+        "generation_kwargs": {"min_new_tokens": case.length, "suppress_tokens": banned}
+    }
+    if job.vllm:  # which knows no banned tokens, and another name for the least length
+        rollouts = {"generation_kwargs": {"min_tokens": case.length}, **VLLM}
     return GRPOConfig(
         output_dir=str(job.scratch / "trl"),
         per_device_train_batch_size=case.trl_rows,
@@ -174,9 +180,9 @@ def config(case: Case, job: Job, banned: list[int]) -> Any:
         num_generations=case.group,
         max_completion_length=case.length,
         max_steps=job.steps,
-        generation_kwargs={"min_new_tokens": case.length, "suppress_tokens": banned},
         model_init_kwargs={"dtype": "float32", "attn_implementation": ATTENTION},
-        **SETTINGS,
+        **rollouts,
+        **{**SETTINGS, "use_cpu": job.device == "cpu"},
     )
 
 

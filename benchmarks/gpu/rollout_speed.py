@@ -1,0 +1,98 @@
+"""Rollouts: tokens a second, kernels and syncs a token, beside `generate()`, with and without a CUDA graph."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
+from statistics import median
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.meter import count_launches, seconds
+from benchmarks.gpu.policies import GROUP, TINY, WORKS, make_group, make_policy
+from benchmarks.gpu.suite import Options, Row, measured, skipped
+from vlrft.policy.logprobs import model_inputs
+from vlrft.policy.policy import Policy
+from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.schema import Prompt
+
+SHORT, LONG = (
+    8,
+    72,
+)  # tokens of two rollouts; a token costs their difference by the difference of their lengths
+COUNTED = 24  # tokens of the longer of two profiled rollouts
+REPEATS = 3
+Rollout = Callable[[int], Callable[[], object]]
+
+
+def decode(options: Options) -> Iterator[Row]:
+    """All weights."""
+    yield from compare(options, make_policy(options))
+
+
+def decode_lora(options: Options) -> Iterator[Row]:
+    """With LoRA adapters on all linear layers."""
+    yield from compare(options, make_policy(options, lora=True))
+
+
+def compare(options: Options, policy: Policy) -> Iterator[Row]:
+    work = TINY[0] if options.tiny else WORKS[0]
+    for count in (1, 2) if options.tiny else (1, 16, 64):
+        prompts = [make_group(policy, work, k).prompt for k in range(count)]
+        rows = count * GROUP
+        for name, rollout in sides(policy, prompts):
+            yield from a_token(f"{rows} rows, {name}", rollout, rows, policy.device)
+        gc.collect()
+
+
+def sides(policy: Policy, prompts: Sequence[Prompt]) -> Iterator[tuple[str, Rollout]]:
+    """vlrft, with a CUDA graph on and off where the engine has the choice, and generate()."""
+    requests = [
+        Request(id=str(k), prompt=prompt, seeds=tuple(range(GROUP)))
+        for k, prompt in enumerate(prompts)
+    ]
+
+    def sample(engine: HfEngine) -> Rollout:
+        return lambda length: lambda: engine.generate(requests, Sampling(max_tokens=length))
+
+    make: Any = HfEngine
+    graphs = [name for name in signature(make).parameters if "graph" in name]
+    if graphs and policy.device.type == "cuda":
+        for on in (True, False):
+            yield f"vlrft, CUDA graph {'on' if on else 'off'}", sample(make(policy, **dict.fromkeys(graphs, on)))  # fmt: skip
+    else:
+        yield "vlrft", sample(HfEngine(policy))
+    ids = torch.tensor([prompt.ids for prompt in prompts])
+    images = [image for prompt in prompts for image in prompt.images]
+    inputs = model_inputs(policy, ids, torch.ones_like(ids), images)
+
+    def generate(length: int) -> None:
+        policy.model.eval()
+        with torch.no_grad():
+            policy.model.generate(
+                **inputs, min_new_tokens=length, max_new_tokens=length, do_sample=True, top_k=0, top_p=1.0,
+                temperature=1.0, num_return_sequences=GROUP,
+            )  # fmt: skip
+        policy.model.train()
+
+    yield "generate()", lambda length: lambda: generate(length)
+
+
+def a_token(name: str, rollout: Rollout, rows: int, device: torch.device) -> Iterator[Row]:
+    try:
+        times = [median(seconds(rollout(length), REPEATS, device)) for length in (SHORT, LONG)]
+    except torch.OutOfMemoryError:
+        yield skipped(name, "out of memory")
+        return
+    step = (times[1] - times[0]) / (LONG - SHORT)
+    yield measured(f"{name}: a token", 1e3 * step, "ms")
+    yield measured(f"{name}: tokens a second", rows / step, "")
+    yield measured(f"{name}: prefill and first tokens", times[0] - SHORT * step, "s")
+    long, short = (count_launches(rollout(length), device) for length in (COUNTED, SHORT))
+    kernels, launches, syncs = long.per(short, COUNTED - SHORT)
+    yield measured(f"{name}: kernels a token", kernels, "")
+    yield measured(f"{name}: launches a token", launches, "")
+    yield measured(f"{name}: syncs a token", syncs, "")
