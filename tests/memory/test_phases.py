@@ -86,11 +86,16 @@ def test_the_optimisers_step_holds_all_gradients() -> None:
 
 
 def test_sampling_by_hand() -> None:
-    # A token's keys and values: 2 x 4 elements x 3 layers x 4 bytes. Dropping rows copies at most 3/4 of them.
+    # A token's keys and values: 2 x 4 elements x 3 layers x 4 bytes.
     narrow = replace(MODEL, decoder=replace(DECODER, vocab=10))
-    ragged = sampling_phase("rollout", shared_prefix_memory(narrow, SAMPLING), {})
-    assert ragged.moment == "dropping finished rows"
-    assert ragged.parts["keys and values"] == 96 * (4 * 20 + 32 * 10) + 96 * 32 * 10 * 3 // 4
+    keys = 96 * (4 * 20 + 32 * 10)
+    ragged = shared_prefix_memory(narrow, SAMPLING)
+    # Dropping rows copies at most 3/4 of them, one of the 3 layers at a time.
+    assert ragged["dropping finished rows"]["keys and values"] == keys + keys * 3 // 4 // 3
+    assert "refilling the cache" not in ragged
+    waiting = shared_prefix_memory(narrow, replace(SAMPLING, max_rows=16))
+    # Two of the four prompts at a time: the next two are run while the first two are in the cache.
+    assert waiting["refilling the cache"]["keys and values"] == 96 * (2 * 2 * 20 + 16 * 10)
     steady = sampling_phase("rollout", shared_prefix_memory(MODEL, SAMPLING, ragged=False), {})
     assert steady.moment == "sampling tokens"
     assert steady.parts["keys and values"] == 96 * (4 * 20 + 32 * 10)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vlrft.memory.admission import batch_requests
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.workload import (
     RolloutWork,
-    batch_requests,
     request_batches,
 )
 

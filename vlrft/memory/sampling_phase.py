@@ -16,6 +16,7 @@ from vlrft.memory.workload import RequestBatch, RolloutWork, request_batches
 # three times and, for the cumulative sum, twice in float64; truncated (top_p, top_k): the sorted logits as well; greedy:
 # scaled and masked logits.
 SAMPLED, TRUNCATED, GREEDY = 28, 37, 8
+RESULT = 76  # bytes of a sampled token on the host: a random number, its id and its log-prob in lists of Python
 
 
 def shared_prefix_memory(
@@ -23,34 +24,37 @@ def shared_prefix_memory(
 ) -> dict[str, PartBytes]:
     """Bytes by part at each moment of sampling, each the largest of all batches. `ragged`: some completions end before
     others, so that the cache of the unfinished ones is copied."""
+    batches = request_batches(work)
     moments: dict[str, PartBytes] = {}
-    for batch in request_batches(work):
-        for moment, parts in _batch_memory(model, work, batch, ragged=ragged).items():
+    for batch in batches:
+        refilled = ragged and len(batches) > 1
+        for moment, parts in _batch_memory(
+            model, work, batch, ragged=ragged, refilled=refilled
+        ).items():
             if sum(parts.values()) > sum(moments.get(moment, {}).values()):
                 moments[moment] = parts
     return moments
 
 
 def _batch_memory(
-    model: ModelShape, work: RolloutWork, batch: RequestBatch, *, ragged: bool
+    model: ModelShape, work: RolloutWork, batch: RequestBatch, *, ragged: bool, refilled: bool
 ) -> Moments:
     """Keys and values: 2 K s per layer and token of a padded prompt, and room for the longest completion in each row.
 
-    Prefill: a layer's forward pass. Decoding: the scores of a
-    layer, N h max(P, T) 3w for N rows, h heads and completions of T tokens. Dropping rows: a copy of the remaining rows.
+    Prefill: a layer's forward pass; where completions still wait (`refilled`), beside the rows that have not ended. Decoding: a
+    layer's forward pass of one token a row, queries and outputs once more in the order of their prompts. Dropping rows: a copy of
+    the remaining ones, a layer at a time.
     """
     d, s = model.decoder, model.element
     token = 2 * d.kv * d.layers * s
     positions = len(batch.parts) * batch.longest
     prefix, completions = positions * token, batch.rows * work.tokens * token
-    results = batch.rows * work.tokens * 3 * 8  # tokens, log-probs and random numbers
+    results = 0 if model.gpu else batch.rows * work.tokens * RESULT
     last_logits = batch.rows * d.vocab * s  # the head's output, until the next replaces it
-    scores = batch.padded_rows * d.heads * max(batch.longest, work.tokens) * 3 * model.wide
+    placed = batch.padded_rows * d.query * s * 3
+    prefill = transient.decoder_forward(model, positions)
     moments: dict[str, PartBytes] = {
-        "prefill": {
-            "keys and values": prefix,
-            "activations": transient.decoder_forward(model, positions),
-        },
+        "prefill": {"keys and values": prefix, "activations": prefill},
         "encoding images": {"activations": transient.tower_forward(model, batch.patches)},
         "sampling tokens": {
             "keys and values": prefix + completions,
@@ -59,14 +63,23 @@ def _batch_memory(
         },
         "decoding": {
             "keys and values": prefix + completions,
-            "activations": scores + results,
+            "activations": transient.decoder_forward(model, batch.rows) + placed + results,
             "logits": last_logits,
         },
     }
+    kept = int(KEEP_SHARE * (prefix + completions))
     if ragged and batch.rows > 1:
         moments["dropping finished rows"] = {
-            "keys and values": prefix + completions + int(KEEP_SHARE * completions),
+            "keys and values": prefix + completions + kept // d.layers,
             "activations": results,
+            "logits": last_logits,
+        }
+    if refilled:
+        # The rows that have ended are still in the cache while the prompts of those that enter are run.
+        tower = transient.tower_forward(model, batch.patches)
+        moments["refilling the cache"] = {
+            "keys and values": 2 * prefix + completions,
+            "activations": max(prefill, tower) + results,
             "logits": last_logits,
         }
     return moments

@@ -1,15 +1,10 @@
-"""The work of a step, and how its requests are split into batches that are sampled at once.
-
-`batch_requests` works on lengths alone. The rollout engine calls it for the real work, the memory plan for the work it
-plans.
-"""
+"""The work of a step, and the batches in which a rollout engine samples it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlrft.memory.limits import PREFILL_TOKENS
+from vlrft.memory.admission import batch_requests
 from vlrft.memory.shapes import PromptSize
 
 
@@ -66,39 +61,6 @@ class RequestBatch:
     @property
     def patches(self) -> int:
         return sum(prompt.patches for prompt, _ in self.parts)
-
-
-def batch_requests(
-    lengths: Sequence[int],
-    counts: Sequence[int],
-    *,
-    steps: int,
-    max_rows: int,
-    max_cache_tokens: int,
-) -> list[list[tuple[int, int]]]:
-    """Batches of (index, completions), for prompts of `lengths` tokens with `counts` completions each.
-
-    Longest prompts first, so that a batch has little padding and the largest comes first. A batch has at most `max_rows`
-    completions, `max_cache_tokens` keys (of its padded prompts, and `steps` for each completion) and `PREFILL_TOKENS`
-    padded prompt tokens. A prompt whose completions alone exceed a limit is split, down to one completion per batch.
-    """
-    batches: list[list[tuple[int, int]]] = []
-    batch: list[tuple[int, int]] = []
-    rows, longest = 0, 0
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        left = counts[index]
-        while left:
-            longest = longest if batch else lengths[index]
-            prompt_tokens = (len(batch) + 1) * longest
-            room = min(max_rows - rows, (max_cache_tokens - prompt_tokens) // steps - rows)
-            if batch and not (prompt_tokens <= PREFILL_TOKENS and room >= left):
-                batches.append(batch)
-                batch, rows = [], 0
-                continue
-            count = min(left, max(room, 1))
-            batch.append((index, count))
-            rows, left = rows + count, left - count
-    return [*batches, batch] if batch else batches
 
 
 def request_batches(work: RolloutWork) -> list[RequestBatch]:

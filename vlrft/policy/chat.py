@@ -148,6 +148,8 @@ class Chat:
 
     def decode_all(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts without special tokens."""
+        if not rows:  # for which batch_decode returns one text
+            return []
         texts: list[str] = self.tokenizer.batch_decode(
             [list(row) for row in rows],
             skip_special_tokens=True,

@@ -18,3 +18,16 @@ def join(
     share = (other_lse - lse).sigmoid().unsqueeze(-1)
     joined = torch.lerp(output.to(share.dtype), other.to(share.dtype), share)
     return joined.to(output.dtype), torch.logaddexp(lse, other_lse)
+
+
+def join_outputs(
+    output: Float[Tensor, "*S D"],
+    lse: Float[Tensor, "*S"],
+    other: Float[Tensor, "*S D"],
+    other_lse: Float[Tensor, "*S"],
+) -> Float[Tensor, "*S D"]:
+    """The output alone of `join`, contiguous, in the dtype of the parts and in three operators, for sampling."""
+    share = torch.empty_like(lse, dtype=output.dtype)
+    torch.sigmoid(other_lse - lse, out=share)
+    joined = torch.empty(output.shape, dtype=output.dtype, device=output.device)
+    return torch.lerp(output, other, share[..., None], out=joined)

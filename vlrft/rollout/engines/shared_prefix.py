@@ -1,135 +1,99 @@
 """Decoding with a KV cache that keeps each prompt once: all its completions attend to the same copy.
 
-A row attends to its prompt (P keys, shared) and to its completion (T keys). The two softmaxes are joined exactly:
-o = σ(l_p − l_c) o_p + σ(l_c − l_p) o_c, with l the log-sum-exp of a part's scores and o its output. Memory is
-B·P + N·T keys instead of N·(P + T), and a step copies none of them.
+A row attends to its prompt (P keys, shared) and to its completion (T keys). The two softmaxes are joined exactly by their
+log-sum-exps (`vlrft.policy.attention.join`). Memory is B·P + N·T keys instead of N·(P + T), and a step copies none of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from vlrft.policy.attention.decoder import refuse_unsupported
+from vlrft.policy.attention.join import join_outputs
+from vlrft.policy.attention.one_token import Part, prepare_keys
 from vlrft.policy.backbone import Backbone, attending
-from vlrft.schema import DataError
+from vlrft.rollout.engines.completion_cache import CompletionCache
+from vlrft.rollout.engines.prompt_cache import PromptCache, row_index
 
 ATTENTION = "vlrft_shared_prefix"  # the name under which transformers knows the attention function
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptCache:
-    """Keys and values of the prompts. Axes: B prompts, P positions, W key heads, D their width, N rows, S the most rows
-    of one prompt."""
+class SharedPrompts:
+    """The attention of N rows to their B prompts. Rows of a prompt are next to each other; S is the most that one has.
 
-    keys: tuple[Float[Tensor, "B W P D"], ...]  # by layer
-    values: tuple[Float[Tensor, "B W P D"], ...]
-    bias: Float[Tensor, "B 1 1 P"]  # 0; -inf at padding
-    slots: Int[Tensor, " N"]  # place of each row in the flattened [B S]
+    Queries are laid out as [B S]: the rows as they are where each prompt has S of them, else copied to their places.
+    """
+
+    cache: PromptCache
+    part: Part
     width: int  # S
+    rows: Int[Tensor, " BS"] | None  # the row at each place; None: place i has row i
+    places: tuple[Int[Tensor, " N"], Int[Tensor, " N"]] | None  # of each row, in B and in S
 
     @staticmethod
-    def of(cache: Any, real: Bool[Tensor, "B P"], rows: Int[Tensor, " B"]) -> PromptCache:
-        """From the transformers cache of a prefill. `real`: no padding; `rows`: completions of each prompt, at least one."""
-        keys = tuple(layer.keys for layer in cache.layers)
-        bias = torch.zeros_like(real, dtype=torch.float32).masked_fill(~real, -torch.inf)
-        slots, width = _slots(rows)
-        return PromptCache(
-            keys=keys,
-            values=tuple(layer.values for layer in cache.layers),
-            bias=bias[:, None, None],
-            slots=slots,
-            width=width,
-        )
-
-    def take(self, index: Int[Tensor, " M"]) -> PromptCache:
-        """The cache for only the rows at `index` (ascending); prompts without rows are dropped."""
-        rows = torch.bincount(self.slots[index] // self.width, minlength=len(self.bias))  # [B]
-        slots, width = _slots(rows[rows > 0])
-        if bool((rows > 0).all()):
-            return replace(self, slots=slots, width=width)
-        kept = rows.nonzero()[:, 0]
-        return PromptCache(
-            keys=tuple(k[kept] for k in self.keys),
-            values=tuple(v[kept] for v in self.values),
-            bias=self.bias[kept],
-            slots=slots,
-            width=width,
-        )
+    def of(cache: PromptCache, counts: Sequence[int]) -> SharedPrompts:
+        """`counts`: rows of each prompt, at least one."""
+        width = max(counts)
+        part = cache.prepare(width)
+        if min(counts) == width:
+            return SharedPrompts(cache=cache, part=part, width=width, rows=None, places=None)
+        device = cache.keys[0].device
+        count = torch.tensor(counts)
+        first = count.cumsum(0) - count
+        within = torch.arange(width).minimum(count[:, None] - 1)  # empty places repeat the last row
+        prompt = row_index(counts, torch.device("cpu"))
+        places = prompt.to(device), (torch.arange(len(prompt)) - first[prompt]).to(device)
+        rows = (first[:, None] + within).flatten().to(device)
+        return SharedPrompts(cache=cache, part=part, width=width, rows=rows, places=places)
 
     def attend(
-        self, layer: int, query: Float[Tensor, "N W R D"]
-    ) -> tuple[Float[Tensor, "N W R D"], Float[Tensor, "N W R 1"]]:
-        """Output and log-sum-exp of scaled queries, R of them for each key head."""
-        prompts, heads, _, size = self.keys[layer].shape
-        shared = query.shape[2]
-        spread = query.new_zeros(prompts * self.width, heads, shared, size)
-        spread = spread.index_copy(0, self.slots, query)
-        spread = spread.view(prompts, self.width, heads, shared, size).transpose(1, 2)
-        output, total = _attend(
-            spread.flatten(2, 3), self.keys[layer], self.values[layer], self.bias
+        self, layer: int, query: Float[Tensor, "N H D"], scale: float
+    ) -> tuple[Float[Tensor, "B S W R D"], Float[Tensor, "B S W R"]]:
+        """Output and log-sum-exp of each row's queries over its prompt; B S is N 1 where rows are not at their places."""
+        placed = query if self.rows is None else query[self.rows]
+        output, lse = self.part(
+            torch.unflatten(placed, 0, (-1, self.width)),
+            self.cache.keys[layer],
+            self.cache.values[layer],
+            scale,
         )
-        return self._rows(output, shared), self._rows(total, shared)
-
-    def _rows(self, grouped: Float[Tensor, "B W SR D"], shared: int) -> Float[Tensor, "N W R D"]:
-        prompts, heads, _, size = grouped.shape
-        rows = grouped.view(prompts, heads, self.width, shared, size).transpose(1, 2)
-        return rows.reshape(prompts * self.width, heads, shared, size)[self.slots]
+        if self.places is None:
+            return output, lse
+        return output[self.places][:, None], lse[self.places][:, None]
 
 
-def _slots(rows: Int[Tensor, " B"]) -> tuple[Int[Tensor, " N"], int]:
-    """`slots` and `width`, from the number of rows of each prompt."""
-    width = int(rows.max())
-    prompt = torch.arange(len(rows), device=rows.device).repeat_interleave(rows)
-    first = (rows.cumsum(0) - rows)[prompt]
-    return prompt * width + torch.arange(len(prompt), device=rows.device) - first, width
+@dataclass(frozen=True, kw_only=True)
+class Keys:
+    """All keys that a decoding step attends to, prepared for its layers."""
 
+    prompts: SharedPrompts
+    own: Part  # the first `used` keys of each completion
+    used: int
+    longest: int  # tokens of the longest prompt with its completion
 
-def _attend(
-    query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """softmax(q·k + bias) v and the log-sum-exp of the scores, both computed in float32 at least."""
-    scores = _score(query, keys)
-    if bias is not None:
-        scores = scores + bias
-    total = scores.logsumexp(-1, keepdim=True)
-    return (scores - total).exp().to(values.dtype) @ values, total
-
-
-def _score(query: Tensor, keys: Tensor) -> Tensor:
-    """q·k in float32 at least. Released Qwen2 models have scores of some hundreds, which bfloat16 would round by about 1."""
-    exact = torch.promote_types(query.dtype, torch.float32)
-    if query.is_cuda and exact != query.dtype:  # accumulated in float32 without a copy of the keys
-        flat = query.flatten(0, 1), keys.flatten(0, 1).mT
-        return torch.bmm(*flat, out_dtype=exact).view(*query.shape[:-1], -1)
-    return query.to(exact) @ keys.to(exact).mT
-
-
-def _shared_prefix_attention(
-    module: Any,
-    query: Float[Tensor, "N H 1 D"],
-    key: Float[Tensor, "N W T D"],
-    value: Float[Tensor, "N W T D"],
-    attention_mask: object,
-    *,
-    scaling: float,
-    prompts: PromptCache,
-    **options: Any,
-) -> tuple[Float[Tensor, "N 1 H D"], None]:
-    """An attention function for transformers: one new token for each row, and no padding among the completions' keys."""
-    for name in ("softcap", "s_aux", "position_bias"):
-        if options.get(name) is not None:
-            raise DataError(f"this model's attention has {name}, which vlrft cannot sample with")
-    rows, heads, _, size = query.shape
-    grouped = (query * scaling).view(rows, key.shape[1], -1, size)
-    prompt, prompt_total = prompts.attend(module.layer_idx, grouped)
-    completion, completion_total = _attend(grouped, key, value)
-    share = (prompt_total - completion_total).sigmoid().to(completion.dtype)
-    return torch.lerp(completion, prompt, share).reshape(rows, 1, heads, size), None
+    @staticmethod
+    def of(prompts: SharedPrompts, completions: CompletionCache, used: int | None = None) -> Keys:
+        """The keys after the next token is added at `completions.at`. `used`: keys that are read, at least those of every
+        row; None where all rows have the same number."""
+        like, at = prompts.cache.keys[0], completions.at
+        if isinstance(at, int):
+            used, lengths = at + 1, None
+        else:
+            used, lengths = completions.room if used is None else used, at + 1
+        return Keys(
+            prompts=prompts,
+            own=prepare_keys(like, lengths, keys=used, queries=1),
+            used=used,
+            longest=prompts.cache.longest + used,
+        )
 
 
 def decode(
@@ -137,7 +101,7 @@ def decode(
     embeds: Float[Tensor, "N 1 H"],
     positions: Int[Tensor, "A N 1"],
     completions: CompletionCache,
-    prompts: PromptCache,
+    keys: Keys,
 ) -> Float[Tensor, "N 1 H"]:
     """Hidden states of one new token for each row; its keys and values are added to `completions`."""
     _register()
@@ -145,10 +109,36 @@ def decode(
         return backbone.call_decoder(
             embeds,
             positions,
-            attention_mask=prompts.bias,
+            # A mask of four axes is handed on by decoders, who without one would make their own; it is not read.
+            attention_mask=embeds[:1, None],
             past_key_values=completions,
-            prompts=prompts,
+            shared_prefix=keys,
         )
+
+
+def _shared_prefix_attention(
+    module: Any,
+    query: Float[Tensor, "N H 1 D"],
+    key: Float[Tensor, "N C W D"],
+    value: Float[Tensor, "N C W D"],
+    attention_mask: object,
+    *,
+    scaling: float,
+    shared_prefix: Keys,
+    **options: Any,
+) -> tuple[Float[Tensor, "N 1 H D"], None]:
+    """An attention function for transformers: one new token for each row; keys and values as `CompletionCache` has them."""
+    refuse_unsupported(options, 0.0, shared_prefix.longest)
+    rows, heads, _, size = query.shape
+    used = shared_prefix.used
+    prompt, prompt_lse = shared_prefix.prompts.attend(
+        module.layer_idx, query.view(rows, heads, size), scaling
+    )
+    output, lse = shared_prefix.own(
+        query.view(rows, 1, heads, size), key[:, :used], value[:, :used], scaling
+    )
+    joined = join_outputs(output.view_as(prompt), lse.view_as(prompt_lse), prompt, prompt_lse)
+    return joined.view(rows, 1, heads, size), None
 
 
 @cache
@@ -156,34 +146,3 @@ def _register() -> None:
     from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION, _shared_prefix_attention)
-
-
-class CompletionCache:
-    """Keys and values of the completions, filled in place; has the methods of a transformers cache that a decoder calls."""
-
-    def __init__(self, layers: int, steps: int) -> None:
-        """Room for `steps` tokens in each row, allocated when a layer is first used."""
-        self.steps = steps
-        self.lengths = [0] * layers
-        self._tensors: list[tuple[Tensor, Tensor] | None] = [None] * layers
-
-    def update(
-        self, keys: Float[Tensor, "N W 1 D"], values: Float[Tensor, "N W 1 D"], layer: int
-    ) -> tuple[Float[Tensor, "N W T D"], Float[Tensor, "N W T D"]]:
-        """Adds one token; returns all keys and values of the layer."""
-        tensors = self._tensors[layer]
-        if tensors is None:
-            rows, heads, _, size = keys.shape
-            shape = (rows, heads, self.steps, size)
-            tensors = self._tensors[layer] = keys.new_empty(shape), values.new_empty(shape)
-        at = self.lengths[layer]
-        tensors[0][:, :, at], tensors[1][:, :, at] = keys[:, :, 0], values[:, :, 0]
-        self.lengths[layer] = at + 1
-        return tensors[0][:, :, : at + 1], tensors[1][:, :, : at + 1]
-
-    def get_seq_length(self, layer: int = 0) -> int:
-        return self.lengths[layer]
-
-    def take(self, index: Int[Tensor, " M"]) -> None:
-        """Keeps only the rows at `index`."""
-        self._tensors = [pair and (pair[0][index], pair[1][index]) for pair in self._tensors]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
+from functools import lru_cache
 
 from vlrft.policy.chat import Chat
 
 PART_OF_CHARACTER = "\ufffd"  # decoded from some of the bytes of a character
+KEPT = 4  # sets of strings, of chats in use, for which the vocabulary has been read
 
 
 class StopStrings:
-    """Finds the rows whose last token completes a stop string. Only rows whose last token may do so are decoded."""
+    """Finds where rows complete a stop string. Only windows that end with a token which may do so are decoded."""
 
     def __init__(self, strings: Sequence[str], chat: Chat, vocab_size: int) -> None:
         self.strings = strings
@@ -23,20 +21,29 @@ class StopStrings:
         self.window = max(len(text.encode()) for text in strings) + 1
         last = {text[-1] for text in strings} | {PART_OF_CHARACTER}
         texts = chat.decode_all([[i] for i in range(vocab_size)])
-        self.can_end = torch.tensor([not last.isdisjoint(text) for text in texts])  # [V]
+        self.can_end = tuple(not last.isdisjoint(text) for text in texts)  # [V]
 
-    def find_completed(
-        self, tokens: Int[Tensor, "N T"], unfinished: Bool[Tensor, " N"]
-    ) -> Bool[Tensor, " N"]:
-        """The `unfinished` rows whose last token completes a stop string."""
-        self.can_end = self.can_end.to(tokens.device)
-        completed = torch.zeros_like(unfinished)
-        rows = (self.can_end[tokens[:, -1]] & unfinished).nonzero()[:, 0]
-        if len(rows):
-            texts = self.chat.decode_all(tokens[rows, -self.window :].tolist())
-            hits = [any(stop in text for stop in self.strings) for text in texts]
-            completed[rows] = torch.tensor(hits, device=tokens.device)
-        return completed
+    def find_first(self, rows: Sequence[Sequence[int]], before: Sequence[int]) -> list[int | None]:
+        """For each row the number of tokens with which it first completes a stop string, more than `before`; None where it
+        does not."""
+        places = [
+            (k, end)
+            for k, row in enumerate(rows)
+            for end in range(before[k] + 1, len(row) + 1)
+            if self.can_end[row[end - 1]]
+        ]
+        windows = [rows[k][max(0, end - self.window) : end] for k, end in places]
+        ends: list[int | None] = [None] * len(rows)
+        for (k, end), text in zip(places, self.chat.decode_all(windows), strict=True):
+            if ends[k] is None and any(stop in text for stop in self.strings):
+                ends[k] = end
+        return ends
+
+
+@lru_cache(maxsize=KEPT)
+def stop_strings(strings: tuple[str, ...], chat: Chat, vocab_size: int) -> StopStrings:
+    """The stop strings of a chat. The whole vocabulary is decoded for them once: it takes a second for 150,000 tokens."""
+    return StopStrings(strings, chat, vocab_size)
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:

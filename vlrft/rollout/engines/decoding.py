@@ -1,0 +1,186 @@
+"""The loop over tokens: waiting completions are prefilled, all in the cache decode a few tokens, those that have ended leave.
+
+All random numbers of a row are drawn from its own seed when it enters, so that its tokens do not depend on when that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vlrft.memory.admission import CacheUse
+from vlrft.memory.limits import KEEP_SHARE
+from vlrft.policy.policy import Policy
+from vlrft.policy.rank_sync import RunFiller
+from vlrft.rollout.engines.decoding_rows import DecodingRows, compute_logits
+from vlrft.rollout.engines.prefill import Prefilled, prefill
+from vlrft.rollout.engines.prompt_cache import row_index
+from vlrft.rollout.engines.sampled_rows import Endings, SampledRow, make_pieces
+from vlrft.rollout.engines.sampling import draw_uniforms, sample_tokens
+from vlrft.rollout.engines.stop_strings import stop_strings
+from vlrft.rollout.engines.types import Request, Sampling
+from vlrft.rollout.engines.waiting import Admitted, WaitingRequests
+from vlrft.schema import Piece
+
+# Tokens that are decoded between two looks at which rows have ended. A look waits for the device, which idles until the
+# next token is launched; a row that ends between two looks decodes up to so many tokens less one in vain.
+LOOK_EVERY = 8
+
+
+class Decoding:
+    """The work of one `generate`. Axes: N rows, T tokens between two looks, V vocabulary."""
+
+    def __init__(
+        self, policy: Policy, requests: Sequence[Request], sampling: Sampling, fill: RunFiller
+    ) -> None:
+        """`fill`: see `RankSync.run`."""
+        self.policy = policy
+        self.sampling = sampling
+        self.waiting = WaitingRequests(requests, sampling)
+        self._fill = fill
+        vocab = len(policy.banned)
+        stops = stop_strings(sampling.stop, policy.chat, vocab) if sampling.stop else None
+        self._endings = Endings(
+            end_ids=frozenset(policy.chat.end_ids), max_tokens=sampling.max_tokens, stops=stops
+        )
+        self._pieces: list[list[Piece | None]] = [[None] * len(r.seeds) for r in requests]
+        self._rows: list[SampledRow] = []  # as in the cache, ended or not
+        self._cache: DecodingRows | None = None  # None: no rows
+        self._tokens = torch.empty(0, dtype=torch.long)  # [N] the last of each row
+        self._uniforms = torch.empty(0, 0, dtype=torch.float64)  # [N, max_tokens]
+
+    def run(self) -> list[tuple[Piece, ...]]:
+        """A piece for each seed, for each request in order."""
+        while self.waiting or any(not row.ended for row in self._rows):
+            self._refill()
+            left = [self.sampling.max_tokens - len(r.ids) for r in self._rows if not r.ended]
+            if self._cache is not None and left:
+                self._look(*self._decode(self._cache, min(LOOK_EVERY, max(left))))
+        return [tuple(piece for piece in pieces if piece is not None) for pieces in self._pieces]
+
+    def _refill(self) -> None:
+        """Rows that have ended leave the cache, and waiting ones enter, where either is worth a copy of it."""
+        kept = [k for k, row in enumerate(self._rows) if not row.ended]
+        use = self._use(kept)
+        room = self.waiting.count_admissible(use) if self.waiting else 0
+        enough = (1 - KEEP_SHARE) * len(self._rows)
+        if kept and len(self._rows) - len(kept) <= enough and room <= enough:
+            return
+        admitted = self.waiting.admit(use) if room else []
+        if not admitted:
+            self._keep(kept)
+            return
+        prefilled, logits = self.policy.rank_sync.run(
+            partial(self._prefill, [part.request for part in admitted]),
+            with_images=any(part.request.prompt.images for part in admitted),
+            run_filler=self._fill,
+        )
+        self._enter(kept, admitted, prefilled, logits)
+
+    def _use(self, kept: Sequence[int]) -> CacheUse:
+        if self._cache is None or not kept:
+            return CacheUse()
+        lengths = self._cache.prompt_lengths(kept)
+        return CacheUse(prompts=len(lengths), longest=max(lengths), rows=len(kept))
+
+    def _prefill(self, requests: Sequence[Request]) -> tuple[Prefilled, Float[Tensor, "B V"]]:
+        backbone = self.policy.backbone
+        prefilled = prefill(backbone, requests, pad_id=self.policy.chat.pad_id)
+        return prefilled, compute_logits(backbone, prefilled.states)
+
+    def _keep(self, kept: Sequence[int]) -> None:
+        """Only the rows at `kept` stay."""
+        self._rows = [self._rows[k] for k in kept]
+        if not kept:
+            self._cache = None
+        elif self._cache is not None:
+            self._cache.keep(kept)
+            index = torch.tensor(kept)
+            self._uniforms = self._uniforms[index]
+            self._tokens = self._tokens[index.to(self._tokens.device)]
+
+    def _enter(
+        self,
+        kept: Sequence[int],
+        admitted: Sequence[Admitted],
+        prefilled: Prefilled,
+        logits: Float[Tensor, "B V"],
+    ) -> None:
+        """The rows at `kept` stay, and a row for each seed enters with its first token."""
+        rows = [
+            SampledRow(request=part.index, place=part.first + k, seed=seed)
+            for part in admitted
+            for k, seed in enumerate(part.request.seeds)
+        ]
+        counts = [len(part.request.seeds) for part in admitted]
+        steps = self.sampling.max_tokens if self.sampling.temperature else 1
+        uniforms = draw_uniforms([row.seed for row in rows], steps)
+        first = uniforms[:, 0].to(logits.device)
+        tokens, logprobs = self._sample(logits[row_index(counts, logits.device)], first)
+        if not kept or self._cache is None:
+            room = self.sampling.max_tokens
+            self._cache = DecodingRows(self.policy.backbone, prefilled, counts, room)
+            self._rows, self._uniforms, self._tokens = [], uniforms, tokens
+        else:
+            self._cache.replace(kept, prefilled, counts)
+            index = torch.tensor(kept)
+            self._rows = [self._rows[k] for k in kept]
+            self._uniforms = torch.cat([self._uniforms[index], uniforms])
+            self._tokens = torch.cat([self._tokens[index.to(tokens.device)], tokens])
+        old = len(self._rows)
+        self._rows += rows
+        self._look(tokens[:, None], logprobs[:, None], start=old)
+
+    def _decode(
+        self, cache: DecodingRows, count: int
+    ) -> tuple[Int[Tensor, "N T"], Float[Tensor, "N T"]]:
+        """`count` more tokens of each row, with their log-probs. Nothing is read from the device."""
+        uniforms = self._next_uniforms(count).to(self._tokens.device)
+        tokens: list[Tensor] = []
+        logprobs: list[Tensor] = []
+        for t in range(count):
+            logits = self.policy.rank_sync.run(
+                partial(cache.step, self._tokens), with_images=False, run_filler=self._fill
+            )
+            self._tokens, logprob = self._sample(logits, uniforms[:, t])
+            tokens.append(self._tokens)
+            logprobs.append(logprob)
+        return torch.stack(tokens, 1), torch.stack(logprobs, 1)
+
+    def _next_uniforms(self, count: int) -> Float[Tensor, "N T"]:
+        if not self.sampling.temperature:
+            return torch.zeros(len(self._rows), count, dtype=torch.float64)
+        ages = torch.tensor([len(row.ids) for row in self._rows])[:, None]
+        at = (ages + torch.arange(count)).clamp_(max=self._uniforms.shape[1] - 1)
+        return self._uniforms.gather(1, at)
+
+    def _sample(
+        self, logits: Float[Tensor, "N V"], uniforms: Float[Tensor, " N"]
+    ) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"]]:
+        return sample_tokens(
+            logits,
+            uniforms,
+            self.policy.banned,
+            temperature=self.sampling.temperature,
+            top_p=self.sampling.top_p,
+            top_k=self.sampling.top_k,
+        )
+
+    def _look(
+        self, tokens: Int[Tensor, "N T"], logprobs: Float[Tensor, "N T"], start: int = 0
+    ) -> None:
+        """Reads new tokens of the rows from `start` on, in one copy from the device, and ends rows with them."""
+        ids, values = torch.stack([tokens.double(), logprobs.double()]).tolist()
+        pairs = zip(self._rows[start:], ids, values, strict=True)
+        going = [triple for triple in pairs if not triple[0].ended]
+        self._endings.extend(
+            [row for row, _, _ in going], [ids for _, ids, _ in going], [v for _, _, v in going]
+        )
+        ended = [row for row, _, _ in going if row.ended]
+        pieces = make_pieces(ended, self.policy.chat, self.sampling.stop)
+        for row, piece in zip(ended, pieces, strict=True):
+            self._pieces[row.request][row.place] = piece

@@ -1,0 +1,109 @@
+"""The completions that are being sampled: their caches and last tokens, and one step that decodes a token of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vlrft.policy.backbone import Backbone
+from vlrft.rollout.engines.completion_cache import CompletionCache
+from vlrft.rollout.engines.prefill import Prefilled
+from vlrft.rollout.engines.prompt_cache import PromptCache, row_index
+from vlrft.rollout.engines.shared_prefix import Keys, SharedPrompts, decode
+from vlrft.tracing.phases import phase
+
+
+class DecodingRows:
+    """Rows of one prompt are next to each other. Axes: N rows, B prompts, A rotary axes, V vocabulary."""
+
+    def __init__(
+        self, backbone: Backbone, prefilled: Prefilled, counts: Sequence[int], room: int
+    ) -> None:
+        """A row for each completion of each prompt. `counts` [B]: completions of each, at least one; `room`: tokens of the
+        longest."""
+        self.backbone = backbone
+        self.room = room
+        self.counts = list(counts)
+        self.ages = [0] * sum(counts)  # tokens of each row that are in the cache
+        self.prompts: PromptCache = prefilled.prompts
+        at = row_index(counts, prefilled.next.device)
+        self.next: Int[Tensor, "A N"] = prefilled.next[:, at]  # position of the first token
+        layers = len(self.prompts.keys)
+        self.completions = CompletionCache(layers, len(self.ages), room)
+        self._prepare()
+
+    def __len__(self) -> int:
+        return len(self.ages)
+
+    def prompt_lengths(self, index: Sequence[int]) -> list[int]:
+        """Tokens of the prompts that the rows at `index` have, each once."""
+        return [self.prompts.lengths[b] for b, rows in enumerate(self._rows_left(index)) if rows]
+
+    @phase("decode")
+    def keep(self, index: Sequence[int]) -> None:
+        """Keeps only the rows at `index`, ascending; prompts without rows are dropped."""
+        self._select(index, more=0)
+        self._prepare()
+
+    @phase("decode")
+    def replace(self, index: Sequence[int], prefilled: Prefilled, counts: Sequence[int]) -> None:
+        """Keeps only the rows at `index`, ascending and not empty, and adds rows of other prompts after them."""
+        more = sum(counts)
+        self._select(index, more)
+        at = row_index(counts, self.next.device)
+        self.prompts.append(prefilled.prompts)
+        self.next = torch.cat([self.next, prefilled.next[:, at]], 1)
+        self.counts += counts
+        self.ages += [0] * more
+        self._prepare()
+
+    def _select(self, index: Sequence[int], more: int) -> None:
+        used = max(self.ages[k] for k in index)
+        at = torch.tensor(index, device=self.next.device)
+        self.completions.select(at, more, used)
+        self.next = self.next[:, at]
+        self.ages = [self.ages[k] for k in index]
+        counts = self._rows_left(index)
+        self.prompts.select([b for b, count in enumerate(counts) if count])
+        self.counts = [count for count in counts if count]
+
+    def _rows_left(self, index: Sequence[int]) -> list[int]:
+        """The rows at `index` of each prompt."""
+        ends = torch.tensor(self.counts).cumsum(0)
+        prompt = torch.bucketize(torch.tensor(index), ends, right=True)
+        left: list[int] = prompt.bincount(minlength=len(self.counts)).tolist()
+        return left
+
+    def _prepare(self) -> None:
+        self._shared = SharedPrompts.of(self.prompts, self.counts)
+        self._age: Int[Tensor, " N"] | None = None  # `ages`, where they differ
+        if len(set(self.ages)) > 1:
+            self._age = torch.tensor(self.ages, device=self.next.device)
+
+    def step(self, tokens: Int[Tensor, " N"]) -> Float[Tensor, "N V"]:
+        """Adds each row's next token to its cache; returns the logits of the token after it. A row whose room is full
+        replaces its last token: its completion has ended, and nothing that it does is read."""
+        with phase("decode"):
+            embeds = self.backbone.decoder.get_input_embeddings()(tokens[:, None])
+            if self._age is None:
+                at: int | Int[Tensor, " N"] = self.ages[0]
+                positions = self.next + at
+            else:
+                at = self._age
+                positions = self.next + at
+            self.completions.at = at
+            keys = Keys.of(self._shared, self.completions, used=max(self.ages) + 1)
+            states = decode(self.backbone, embeds, positions[..., None], self.completions, keys)
+            self.ages = [min(age + 1, self.room - 1) for age in self.ages]
+            if self._age is not None:
+                self._age = (self._age + 1).clamp_(max=self.room - 1)
+        return compute_logits(self.backbone, states[:, 0])
+
+
+@phase("head")
+def compute_logits(backbone: Backbone, states: Float[Tensor, "N H"]) -> Float[Tensor, "N V"]:
+    logits: Tensor = backbone.head(states)
+    return logits
