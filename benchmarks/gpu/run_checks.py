@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -64,18 +65,24 @@ def check_memory(options: Options) -> Iterator[Row]:
         ("Qwen2-VL", {}),
         ("checkpointing", {"activation_checkpointing": True}),
         ("LoRA", {"lora": {"rank": 16}}),
+        ("LoRA on 4 bits", {"lora": {"rank": 16}, "quantization": "nf4"}),
     )
     for name, more in settings:
+        if "quantization" in more and find_spec("bitsandbytes") is None:
+            yield skipped(f"{name}: off the plan by", "bitsandbytes is not installed")
+            continue
         case = memory.Case(
             name=name, policy={"build": build, "dtype": dtype, **more}, vocab=vocab, prompts=2, text=64,
             image=16 if options.tiny else 56, tokens=32 if options.tiny else 256,
         )  # fmt: skip
-        expected = memory.estimate(case, options.device)
         warm_up = memory.Case(
             name="", policy={"build": {}, "dtype": dtype}, tokens=2, text=8, image=8
         )
         memory.measure(warm_up, options.device)
-        for phase, peak in memory.measure(case, options.device).items():
+        with memory.stored(case) as whole:
+            expected = memory.estimate(whole, options.device)
+            peaks = memory.measure(whole, options.device)
+        for phase, peak in peaks.items():
             planned = expected[phase].total
             yield measured(f"{name}, {phase}: measured", peak / 2**20, "MiB")
             off = abs(planned / peak - 1)

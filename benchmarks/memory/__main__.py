@@ -37,6 +37,7 @@ NEW, TEXT = {**VL, "family": "qwen2_5_vl"}, {**VL, "family": "qwen2"}
 WIDE = {**TEXT, "kv_heads": 8, "layers": 4}
 QWEN_VOCAB = 151_936
 LONG = {"image": 56, "text": 64, "tokens": 64}  # 784 tokens of an image
+BROAD = {**TEXT, "hidden_size": 2048, "intermediate_size": 8192, "heads": 16, "layers": 3}
 UPDATE, ROLLOUT = {"phases": ["update"]}, {"phases": ["rollout"]}
 REFERENCE = {"name": "gpg", "regularize": {"kl": 0.1}}
 
@@ -53,6 +54,9 @@ CASES = (
     case("Qwen2, checkpointing, 1,700", TEXT, {"text": 700, "tokens": 128, "prompts": 2} | UPDATE,
          activation_checkpointing=True),
     case("Qwen2-VL, LoRA", VL, LONG | UPDATE, lora={"rank": 16}),
+    case("Qwen2-VL, LoRA on 4 bits", VL, LONG | UPDATE, lora={"rank": 16}, quantization="nf4"),
+    case("Qwen2, wide, LoRA on 4 bits", BROAD, {"text": 64, "tokens": 32, "group": 4},
+         lora={"rank": 16}, quantization="nf4", dtype="bfloat16"),
     case("Qwen2-VL, frozen tower", VL, LONG | UPDATE, freeze=["vision", "projector"]),
     case("Qwen2.5-VL, eager", NEW, {"image": 28, "text": 64, "tokens": 32} | UPDATE, attention="eager"),
     case("Qwen2-VL, four micro-batches", VL,

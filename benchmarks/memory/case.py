@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -25,8 +28,9 @@ from vlrft.algorithms import find_algorithm
 from vlrft.config import PolicyConfig, UpdateConfig
 from vlrft.engine import TrainEngine, build_engine
 from vlrft.engine.single import Single
-from vlrft.memory.phases import held_throughout, sampling_phase
+from vlrft.memory.phases import add_unpacking, held_throughout, sampling_phase
 from vlrft.memory.plan import MemoryPhase
+from vlrft.memory.rank_memory import add_parts
 from vlrft.memory.sampling_phase import shared_prefix_memory
 from vlrft.memory.shapes import PromptSize
 from vlrft.memory.update_phase import update_phase
@@ -50,7 +54,8 @@ WORDS = 256  # ids below it are text in every vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """`policy` as in a config, a vocabulary, and the sizes of a step."""
+    """`policy` as in a config, a vocabulary, and the sizes of a step. `model`: the folder in which `stored` saved the policy
+    that `policy.build` describes; 4-bit weights are loaded from files."""
 
     name: str
     policy: Mapping[str, Any]
@@ -63,6 +68,37 @@ class Case:
     budget: int = 16384
     algorithm: Any = "gpg"
     phases: tuple[str, ...] = field(default=("update", "rollout"))
+    model: str = ""
+
+
+def policy_config(case: Case) -> PolicyConfig:
+    """The case's policy; from its files where they are stored."""
+    settings = dict(case.policy)
+    if case.model:
+        del settings["build"]
+        settings = {"model": case.model, "activation_checkpointing": False, **settings}
+    return TypeAdapter(PolicyConfig).validate_python(settings)
+
+
+@contextmanager
+def stored(case: Case) -> Iterator[Case]:
+    """The case with its policy in a folder where it has 4-bit weights; any other case as it is. The files are written by
+    another process: what it frees here would be used again, unseen."""
+    if case.policy.get("quantization") is None:
+        yield case
+        return
+    with TemporaryDirectory() as folder:
+        writer = get_context("spawn").Process(target=_store, args=(case, Path(folder)))
+        writer.start()
+        writer.join()
+        yield replace(case, model=folder)
+
+
+def _store(case: Case, folder: Path) -> None:
+    policy = load_policy(policy_config(replace(case, policy={"build": case.policy["build"]})))
+    if case.vocab != SMALL_VOCAB:
+        policy.model.resize_token_embeddings(case.vocab, mean_resizing=False)
+    policy.save(folder)
 
 
 def make_prompts(case: Case, policy: Policy) -> list[Prompt]:
@@ -121,10 +157,10 @@ class Meter:
 
 def measure(case: Case, device: str) -> dict[str, int]:
     """Peak bytes of each phase; the optimiser has its moments if there was an update."""
-    config = TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
+    config = policy_config(case)
     meter = Meter(device == "cuda")
     policy = load_policy(config, device=device)
-    if case.vocab != SMALL_VOCAB:
+    if not case.model and case.vocab != SMALL_VOCAB:
         policy.model.resize_token_embeddings(case.vocab, mean_resizing=False)
     prompts = make_prompts(case, policy)
     peaks: dict[str, int] = {}
@@ -160,10 +196,10 @@ def measure_update(
 
 def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
     """The plan's phases for the same shapes."""
-    config = TypeAdapter(PolicyConfig).validate_python(dict(case.policy))
-    assert config.build is not None
-    build = replace(config.build, vocab_size=max(case.vocab, WORDS + len(SPECIAL_TOKENS)))
-    config = replace(config, build=build)
+    config = policy_config(case)
+    if config.build is not None:
+        words = max(case.vocab, WORDS + len(SPECIAL_TOKENS))
+        config = replace(config, build=replace(config.build, vocab_size=words))
     model = load_model_shape(config, tokenizer=SizedTokenizer(case.vocab), device=device)
     size = PromptSize(tokens=case.text + case.image**2 // 4, patches=case.image**2)
     prompts = (size,) * case.prompts
@@ -175,7 +211,7 @@ def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
         reference=find_algorithm(case.algorithm).needs.ref_logprobs,
         distinct_images=case.prompts,
     )
-    share = Single().rank_memory(UpdateConfig(), model, 1)
+    share = add_unpacking(Single().rank_memory(UpdateConfig(), model, 1), model)
     held = held_throughout(model, work, share)
     if "update" not in case.phases:
         held["optimiser moments"] = 0
@@ -183,7 +219,7 @@ def estimate(case: Case, device: str) -> dict[str, MemoryPhase]:
     moments = shared_prefix_memory(model, asked, ragged=False)
     return {
         "update": update_phase(model, work, share, held),
-        "rollout": sampling_phase("rollout", moments, held),
+        "rollout": sampling_phase("rollout", moments, add_parts(held, share.sampling)),
     }
 
 
@@ -194,15 +230,17 @@ def main() -> None:
     parser.add_argument("case", metavar="JSON", help="fields of Case")
     case = TypeAdapter(Case).validate_json(parser.parse_args().case)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    expected = estimate(case, device)
     small = {**case.policy, "build": {"family": case.policy["build"].get("family", "qwen2_vl")}}
     image = 8 if case.image else 0
-    # Libraries load parts of themselves at first use, so a small case runs before.
-    measure(replace(case, policy=small, vocab=SMALL_VOCAB, image=image, tokens=2, text=8), device)
-    for phase, peak in measure(case, device).items():
-        plan = expected[phase]
-        row = {"phase": phase, "measured": peak, "estimate": plan.total, "moment": plan.moment}
-        print(json.dumps(row | {"parts": dict(plan.parts)}), flush=True)
+    warm_up = replace(case, policy=small, vocab=SMALL_VOCAB, image=image, tokens=2, text=8)
+    with stored(warm_up) as first, stored(case) as whole:
+        # Libraries load parts of themselves at first use, so a small case runs before.
+        measure(first, device)
+        expected = estimate(whole, device)
+        for phase, peak in measure(whole, device).items():
+            plan = expected[phase]
+            row = {"phase": phase, "measured": peak, "estimate": plan.total, "moment": plan.moment}
+            print(json.dumps(row | {"parts": dict(plan.parts)}), flush=True)
 
 
 if __name__ == "__main__":

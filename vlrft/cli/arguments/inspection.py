@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlrft.cli.arguments.common import CONFIG, COUNT, OVERRIDES, AddCommand, number
+from vlrft.cli.arguments.common import CONFIG, COUNT, OVERRIDES, AddCommand, number, path_argument
 
 
 def add_inspection(add: AddCommand) -> None:
@@ -38,4 +38,10 @@ def add_inspection(add: AddCommand) -> None:
         type=number(int, COUNT),
         metavar="N",
         help="plan for one of N ranks (default: the config's ranks.count, or 1)",
+    )
+    doctor.add_argument(
+        "--write",
+        type=path_argument,
+        metavar="FILE",
+        help="write a config that fits: this one where it does, otherwise the proposed one",
     )

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{name:13s} MISSING: pip install {name}")
     versions = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers"))
     print(f"python {platform.python_version()}, {versions} (vlrft doctor alone lists all packages)")
-    fits = print_plan(args.config, args.overrides, args.memory, args.ranks)
+    fits = print_plan(args.config, args.overrides, args.memory, args.ranks, args.write)
     return 0 if fits and not missing else 1
 
 

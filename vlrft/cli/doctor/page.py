@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vlrft.cli.doctor.planner import DevicePlan, plan_config
-from vlrft.memory.plan import FILL_LIMIT, PARTS, MemoryPlan, format_bytes
+from vlrft.config import Config
+from vlrft.config.load import dump_config
+from vlrft.memory.plan import PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
+from vlrft.schema.errors import ConfigError
 from vlrft.trainer.memory_plan.disk import checkpoint_lines
-from vlrft.trainer.memory_plan.planner import StagePlan
-from vlrft.trainer.memory_plan.suggestions import Suggestion, peak_bytes, suggest_settings
+from vlrft.trainer.memory_plan.planner import StagePlan, peak_bytes
+from vlrft.trainer.memory_plan.proposal import Proposal
 
 
-def print_plan(path: str, overrides: Sequence[str], memory: str | None, ranks: int | None) -> bool:
-    """Prints the plan of one of the ranks; returns whether it fits. `memory`: of the device, such as 80GiB; None: that of
-    this machine. `ranks`: None: as many as the config is meant for.
+def print_plan(
+    path: str,
+    overrides: Sequence[str],
+    memory: str | None,
+    ranks: int | None,
+    write: Path | None = None,
+) -> bool:
+    """Prints the plan of one of the ranks, and where the run does not fit a config that does; returns whether it fits.
+    `memory`: of the device, such as 80GiB; None: that of this machine. `ranks`: None: as many as the config is meant for.
+    `write`: the file of a config that fits, which is this one where it does.
 
-    Raises ConfigError for a config that does not load and for a model whose config is not available.
+    Raises ConfigError for a config that does not load, for a model whose config is not available, and for a file to write
+    that is there, or where nothing fits.
     """
+    if write is not None and write.exists():
+        raise ConfigError([f"--write {write}: the file is there; choose another name"])
     run = plan_config(path, overrides, memory, ranks)
     for line in plan_lines(run):
         print(line)
+    proposal = None if run.fits else run.propose()
+    if not run.fits:
+        for line in proposal_lines(run, proposal):
+            print(line)
+    if write is not None:
+        if not run.fits and proposal is None:
+            raise ConfigError([f"--write {write}: there is no config that fits"])
+        config = run.config if proposal is None else proposal.config
+        write_config(write, run, config)
+        print(f"written: {write}")
     return run.fits
 
 
@@ -47,11 +72,10 @@ def plan_lines(run: DevicePlan) -> list[str]:
     lines.append("")
     if run.fits:
         return [*lines, f"fits: {format_bytes(peak)} of {total}"]
-    lines.append(
-        f"does not fit: {format_bytes(peak)}, and a tenth of {total} is best left free. Settings that help, each alone:"
-    )
-    suggestions = suggest_settings(config, planner)
-    return [*lines, *_suggestion_lines(suggestions, run.memory)]
+    return [
+        *lines,
+        f"does not fit: {format_bytes(peak)}, and a tenth of {total} is best left free",
+    ]
 
 
 def _name(choice: str | Mapping[str, Any]) -> str:
@@ -88,11 +112,35 @@ def _peak_line(stage: StagePlan) -> str:
     return f"  peak: {peak.name} ({peak.moment}), {format_bytes(peak.total)}"
 
 
-def _suggestion_lines(suggestions: Sequence[Suggestion], memory: int) -> list[str]:
-    width = max((len(suggestion.setting) for suggestion in suggestions), default=0)
-    lines = [
-        f"  {suggestion.setting.ljust(width)}  {format_bytes(suggestion.peak):>10}"
-        + ("  fits" if suggestion.peak <= FILL_LIMIT * memory else "")
-        for suggestion in suggestions
+def proposal_lines(run: DevicePlan, proposal: Proposal | None) -> list[str]:
+    """The changes that make the run fit, in order, with the peak after each; and the command."""
+    if proposal is None:
+        return [
+            "",
+            "nothing that doctor tries makes it fit: smaller micro-batches, fewer rows sampled at once, smaller images, LoRA, "
+            "4-bit weights, more ranks; take a smaller policy.model, or shorter rollout.max_tokens",
+        ]
+    rows = [
+        (" ".join(change.settings), format_bytes(change.after), change.effect)
+        for change in proposal.changes
     ]
-    return lines or ["  none of those that doctor tries"]
+    rows += [(setting, "", "the same, of a stage with its own limit") for setting in proposal.more]
+    widths = [max(len(row[k]) for row in rows) for k in range(2)]
+    lines = [
+        "",
+        "it fits with these changes, those first that change results least; the peak with each and those above it:",
+    ]
+    lines += [
+        f"  {s.ljust(widths[0])}  {size.rjust(widths[1])}  {effect}" for s, size, effect in rows
+    ]
+    several = proposal.ranks > 1
+    command = shlex.join(["vlrft", "launch" if several else "train", run.path, *run.overrides])
+    ranks = f" --ranks {proposal.ranks}" if several else ""
+    return [*lines, "", f"{command} {proposal.arguments}{ranks}"]
+
+
+def write_config(path: Path, run: DevicePlan, config: Config) -> None:
+    """Writes a config with all its keys, under a comment that says where it comes from."""
+    source = shlex.join([run.path, *run.overrides])
+    comment = f"# Made by vlrft doctor from {source}, for {run.where}\n"
+    path.write_text(comment + dump_config(config), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vlrft.config import Config
@@ -11,16 +11,19 @@ from vlrft.config.load import load_config
 from vlrft.distributed.device import pick_device
 from vlrft.memory.plan import FILL_LIMIT
 from vlrft.trainer.memory_plan.device_memory import available_memory
-from vlrft.trainer.memory_plan.planner import Planner, StagePlan
-from vlrft.trainer.memory_plan.suggestions import peak_bytes
+from vlrft.trainer.memory_plan.planner import Planner, StagePlan, peak_bytes
+from vlrft.trainer.memory_plan.proposal import Proposal, propose
 
 RUNS = Path("runs")  # unless --out says otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
 class DevicePlan:
-    """The plan of a run on a device. `memory`: bytes that a rank may use, `where` in words."""
+    """The plan of a run on a device. `memory`: bytes that a rank may use, `where` in words; `path` and `overrides`: as the
+    command names the config."""
 
+    path: str
+    overrides: Sequence[str]
     config: Config
     planner: Planner
     stages: Sequence[StagePlan]
@@ -32,6 +35,14 @@ class DevicePlan:
     @property
     def fits(self) -> bool:
         return fits(self.stages, self.memory)
+
+    def propose(self) -> Proposal | None:
+        """The proposal of a run that fits; its settings, given after the command's own, lead to its config."""
+        proposal = propose(self.config, self.planner, self.memory)
+        if proposal is None:
+            return None
+        loaded = load_config(self.path, [*self.overrides, *proposal.settings])
+        return replace(proposal, more=stage_settings(loaded, proposal.config))
 
 
 def plan_config(
@@ -49,12 +60,29 @@ def plan_config(
     planner = Planner(config, device, ranks)
     plans = planner.plans(config)
     return DevicePlan(
+        path=path,
+        overrides=overrides,
         config=config,
         planner=planner,
         stages=plans,
         memory=size,
         where=where,
         folder=RUNS if memory is None else None,
+    )
+
+
+def stage_settings(loaded: Config, meant: Config) -> tuple[str, ...]:
+    """Settings of the stages that state such a limit themselves, and so do not take the run's."""
+    limits = (
+        ("update", "max_tokens_per_micro_batch"),
+        ("rollout", "max_rows"),
+        ("rollout", "max_cache_tokens"),
+    )
+    return tuple(
+        f"stages.{k}.{section}.{key}={getattr(getattr(other, section), key)}"
+        for k, (one, other) in enumerate(zip(loaded.stages, meant.stages, strict=True))
+        for section, key in limits
+        if getattr(getattr(one, section), key) != getattr(getattr(other, section), key)
     )
 
 

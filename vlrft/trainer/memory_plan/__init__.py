@@ -5,7 +5,8 @@
     planner         the plan of each stage, for one rank
     device_memory   the memory that there is
     verdict         one line on a run before it starts, or its refusal
-    suggestions     settings that make a run smaller
+    changes         what makes a run smaller
+    proposal        a whole config that fits
 
 Shapes are read from the model's config without its weights, prompt lengths from the task's data where they are available.
 The arithmetic is in `vlrft/memory`. `vlrft train` and `vlrft doctor` both plan with it.

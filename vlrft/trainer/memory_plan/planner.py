@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,12 +61,15 @@ class Planner:
         downloaded. Raises ConfigError for a model whose config is not available."""
         self.device = device
         self.ranks = ranks
+        self.tasks = tasks
+        self._shapes: dict[PolicyConfig, ModelShape] = {}
+        self._resized: dict[tuple[int | None, int | None], Planner] = {}
         self.tokenizer: Any = None
         loaded = [None] * len(config.stages) if tasks is None else list(tasks.stages)
         if config.policy.build is not None:
             self.tokenizer = make_plan_tokenizer(config.policy, config.stages[0], loaded[0])
-        self.policy = config.policy
-        self.model = self._shapes(config.policy)
+        self.bounds = _pixel_bounds(config.policy)
+        self.model = self._shape(config.policy)
         model = make_meta_model(config.policy, self.tokenizer)
         vision = vision_family(model)
         image_token_id = None if vision is None else model.config.image_token_id
@@ -85,12 +90,27 @@ class Planner:
             task = None if tasks is None else tasks.evaluation
             self.evaluation = measure_prompts(config.task, config.eval.split, chat, limit, task)
 
-    def _shapes(self, policy: PolicyConfig) -> ModelShape:
-        return load_model_shape(policy, tokenizer=self.tokenizer, device=self.device)
+    def for_ranks(self, ranks: int) -> Planner:
+        """The same planner, for one of as many ranks."""
+        other = copy(self)
+        other.ranks, other._resized = ranks, {}
+        return other
+
+    def _shape(self, policy: PolicyConfig) -> ModelShape:
+        if policy not in self._shapes:
+            self._shapes[policy] = load_model_shape(
+                policy, tokenizer=self.tokenizer, device=self.device
+            )
+        return self._shapes[policy]
 
     def plans(self, config: Config) -> list[StagePlan]:
         """The plan of every stage. `config` may differ from the planner's own in its settings, not in model and tasks."""
-        model = self.model if config.policy == self.policy else self._shapes(config.policy)
+        bounds = _pixel_bounds(config.policy)
+        if bounds != self.bounds:  # other prompts
+            if bounds not in self._resized:
+                self._resized[bounds] = Planner(config, self.device, self.ranks, self.tasks)
+            return self._resized[bounds].plans(config)
+        model = self._shape(config.policy)
         engine = find_engine(config.engine)
         rollout_engine = find_rollout_engine(config.rollout.engine)
         rollout_memory = None
@@ -119,6 +139,15 @@ class Planner:
                 )
             )
         return plans
+
+
+def _pixel_bounds(policy: PolicyConfig) -> tuple[int | None, int | None]:
+    return policy.min_pixels, policy.max_pixels
+
+
+def peak_bytes(plans: Sequence[StagePlan]) -> int:
+    """The peak of all stages."""
+    return max(stage.plan.peak.total for stage in plans)
 
 
 def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: int) -> StepWork:

@@ -15,8 +15,8 @@ from vlrft.schema import VlrftError
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.short_message import first_line, short_message
 from vlrft.trainer.memory_plan.device_memory import available_memory, free_memory
-from vlrft.trainer.memory_plan.planner import Planner, RunTasks, StagePlan
-from vlrft.trainer.memory_plan.suggestions import peak_bytes, suggest_settings
+from vlrft.trainer.memory_plan.planner import Planner, RunTasks, StagePlan, peak_bytes
+from vlrft.trainer.memory_plan.proposal import propose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +79,12 @@ def _moment(highest: StagePlan, stages: Sequence[StagePlan]) -> str:
 
 
 def _refusal(config: Config, planner: Planner, peak: int, size: int) -> str:
-    """Why the run cannot start, and a setting with which it would fit."""
-    fitting = [s for s in suggest_settings(config, planner) if s.peak <= FILL_LIMIT * size]
-    helps = "vlrft doctor CONFIG says what helps"
-    if fitting:
-        helps = f"{fitting[-1].setting} would take {format_bytes(fitting[-1].peak)}"
+    """Why the run cannot start, and the settings with which it would fit."""
+    proposal = propose(config, planner, size)
+    helps = "no change that vlrft tries makes it fit"
+    if proposal is not None:
+        helps = f"it fits with {proposal.arguments} ({format_bytes(proposal.peak)})"
     return (
         f"memory: the run needs {format_bytes(peak)} at its peak and its device has {format_bytes(size)}; {helps}; "
-        "memory_check=false starts it all the same"
+        "memory_check=false starts it as it is"
     )
