@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.correctness.equality import (
+from benchmarks.correctness.equality import compare_sampling
+from benchmarks.correctness.grid import (
     FAMILIES,
     VARIANTS,
     build_policy,
     cases,
     compare,
-    compare_sampling,
     randomise_adapters,
 )
 from benchmarks.gpu.suite import Options, Row, checked, skipped
@@ -60,7 +60,7 @@ def grid(options: Options, bounds: tuple[float, float], dtype: str, variants: tu
                 yield checked(f"{what}: gradients", error, bounds[1])
 
 
-ALL = tuple(name for name in VARIANTS if name != "logits in chunks")
+ALL = tuple(VARIANTS)
 
 
 def check_float32(options: Options) -> Iterator[Row]:

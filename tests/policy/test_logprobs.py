@@ -13,7 +13,6 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from PIL.Image import Image
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 
@@ -32,6 +31,7 @@ from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels
 from vlrft.schema.errors import NonFiniteError, SelfCheckError
+from vlrft.testing.packed_items import several_turns
 from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
 
 TOLERANCE = 1e-5
@@ -70,38 +70,10 @@ def mixed_items(policy: Policy) -> tuple[list[PackItem], Tensor]:
     mask[3] = False  # a row without any action
     if not policy.backbone.multimodal:
         return items, mask
-    growing, growing_mask = growing_item(policy, square)
+    growing, growing_mask = several_turns(policy, square)
     width = max(growing_mask.shape[1], mask.shape[1])
     both = [torch.nn.functional.pad(m, (0, width - m.shape[1])) for m in (mask, growing_mask)]
     return [*items, growing], torch.cat(both)
-
-
-def growing_item(policy: Policy, square: Image) -> tuple[PackItem, Tensor]:
-    """Three rows of several turns after one prompt with an image; in two the environment shows more images."""
-    chat, wide = policy.chat, noise_image(112, 56, 4)
-    answer = chat.answer_ids("7")
-    prompt = chat.render(ask(IMAGE, "Go on"), [square])
-    shown = [
-        [
-            chat.follow(answer, ask(IMAGE, "?"), [wide]),
-            chat.follow(answer, ask("No", IMAGE), [square]),
-        ],
-        [chat.follow(answer, ask("Yes"), [])],
-        [chat.follow(answer, ask(IMAGE, IMAGE), [square, wide])],
-    ]
-    rows, masks = [], []
-    for turns in shown:
-        ids, actions = list(answer), [True] * len(answer)
-        for turn in turns:
-            ids += [*turn.ids, *answer]
-            actions += [False] * len(turn.ids) + [True] * len(answer)
-        rows.append(tuple(ids))
-        masks.append(actions)
-    mask = torch.zeros(len(rows), max(map(len, masks)), dtype=torch.bool)
-    for b, actions in enumerate(masks):
-        mask[b, : len(actions)] = torch.tensor(actions)
-    images = tuple(tuple(i for turn in turns for i in turn.images) for turns in shown)
-    return PackItem(prompt=prompt, rows=tuple(rows), images=images), mask
 
 
 def images_of(item: PackItem) -> list[Pixels]:
