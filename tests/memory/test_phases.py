@@ -108,9 +108,12 @@ def test_logits_are_held_a_chunk_at_a_time() -> None:
     assert transient.chunk_bytes(wide, 10**6) == 2**24 * 4
     assert transient.chunk_bytes(replace(wide, gpu=True), 10**6) == 2**27 * 4
     assert transient.logits_forward(wide, 100) == 2 * transient.chunk_bytes(wide, 100)
-    assert transient.logits_backward(wide, 10**6) == 2 * 2**24 * 4
+    assert transient.logits_backward(wide, 10**6) == 2**24 * 4
+    half = replace(wide, element=2)
+    assert transient.logits_forward(half, 10**6) == 2 * 2**24 * 4
+    assert transient.logits_backward(half, 10**6) == 2**24 * (4 + 2)
     assert sampling_logits(wide, GREEDY, 2) == 2 * 2**16 * 12
-    assert sampling_logits(replace(wide, element=2), GREEDY, 2) == 2 * 2**16 * 14
+    assert sampling_logits(half, GREEDY, 2) == 2 * 2**16 * 10
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from vlrft.memory.workload import RequestBatch, RolloutWork, request_batches
 
 # Bytes that sampling a token takes for each logit, in addition to the head's output. Sampled: log-probs in float32
 # three times and, for the cumulative sum, twice in float64; truncated (top_p, top_k): the sorted logits as well; greedy:
-# scaled and masked logits.
+# scaled logits, and their exponentials.
 SAMPLED, TRUNCATED, GREEDY = 28, 37, 8
 RESULT = 76  # bytes of a sampled token on the host: a random number, its id and its log-prob in lists of Python
 
@@ -86,10 +86,7 @@ def _batch_memory(
 
 
 def sampling_logits(model: ModelShape, work: RolloutWork, rows: int) -> int:
-    """Bytes of the logits [N V] while a token is sampled for each of N rows; greedy in half precision: a float32 copy
-    too."""
-    s = model.element
+    """Bytes of the logits [N V] while a token is sampled for each of N rows."""
     sampled = TRUNCATED if work.truncated else SAMPLED
-    greedy = GREEDY + (4 if s < 4 else 0)
-    each = greedy if work.greedy else sampled
-    return rows * model.decoder.vocab * (each + s)
+    each = GREEDY if work.greedy else sampled
+    return rows * model.decoder.vocab * (each + model.element)

@@ -67,20 +67,11 @@ def chunk_bytes(model: ModelShape, scored: int) -> int:
 
 
 def logits_forward(model: ModelShape, scored: int) -> int:
-    """Two chunks: logits and their exponentials; a third, of the chunk before, when there are several. In half precision
-    also the head's own output."""
-    return chunk_bytes(model, scored) * (3 if _several(model, scored) else 2) + _half(model, scored)
+    """Two chunks: logits in float32, and their log-softmax."""
+    return 2 * chunk_bytes(model, scored)
 
 
 def logits_backward(model: ModelShape, scored: int) -> int:
-    """One chunk, changed in place; a second, of the chunk before, when there are several. In half precision also the head's
-    own output."""
-    return chunk_bytes(model, scored) * (2 if _several(model, scored) else 1) + _half(model, scored)
-
-
-def _several(model: ModelShape, scored: int) -> bool:
-    return scored > chunk_rows(model.decoder.vocab, gpu=model.gpu)
-
-
-def _half(model: ModelShape, scored: int) -> int:
-    return chunk_bytes(model, scored) // model.wide * model.element if model.element < 4 else 0
+    """One chunk, changed in place; in half precision also the head's own output, and later the gradient."""
+    half = model.element if model.element < 4 else 0
+    return chunk_bytes(model, scored) // model.wide * (model.wide + half)

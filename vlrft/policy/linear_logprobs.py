@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from vlrft.memory.limits import chunk_rows
+from vlrft.policy.logit_passes import choose_passes
 
 
 def linear_logprobs(
@@ -44,8 +45,9 @@ def linear_logprobs(
 class _LinearLogprobs(torch.autograd.Function):
     """`linear_logprobs` for a head that is a matrix W: z = W s / τ, log π(t) = z_t − log Z, H = −Σ p log p.
 
-    Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) computed again a chunk at a time. Buffers are
-    changed in place, and W's gradient is accumulated in one of them.
+    Only log Z is kept: ∂ log π(t) / ∂ z = 1_t − p, with p = exp(z − log Z) computed again a chunk at a time; W's gradient
+    is accumulated in one buffer. The ban is the head's bias, -inf at banned tokens, and τ divides the states where that
+    rounds no more than the logits; so neither takes a pass over [chunk, V].
     """
 
     @staticmethod
@@ -59,48 +61,63 @@ class _LinearLogprobs(torch.autograd.Function):
         size: int,
     ) -> tuple[Tensor, Tensor]:
         kind = torch.promote_types(states.dtype, torch.float32)
-        kept = (states.new_empty(len(targets), dtype=kind) for _ in range(3))
-        logprobs, entropy, total = (
-            kept  # no views: an engine hooks its gathering of weights to them
-        )
+        logprobs, entropy, total = states.new_empty(3, len(targets), dtype=kind)
+        passes, head = choose_passes(states.device), _Head(weight, banned, temperature)
+        # a token with a finite logit, where the target is banned
+        is_banned, allowed = banned[targets], (~banned).int().argmax()
+        safe = torch.where(is_banned, allowed, targets)
         for rows in _chunks(len(targets), size):
-            z = _scaled(F.linear(states[rows], weight), banned, temperature)
-            total[rows] = z.logsumexp(1)
-            logprobs[rows] = z.gather(1, targets[rows, None])[:, 0] - total[rows]
-            p = z.sub_(total[rows, None]).exp_()
-            entropy[rows] = torch.special.entr(p, out=p).sum(1)
+            values = passes.values(head.logits(states[rows]), safe[rows], head.scale)
+            logprobs[rows], entropy[rows], total[rows] = values
         ctx.save_for_backward(states, weight, targets, banned, total)
         ctx.temperature, ctx.size = temperature, size
         ctx.mark_non_differentiable(entropy)
-        return logprobs, entropy
+        return logprobs.masked_fill_(is_banned, -torch.inf), entropy
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         states, weight, targets, banned, total = ctx.saved_tensors
+        passes, head = choose_passes(states.device), _Head(weight, banned, ctx.temperature)
         outer = gradients[0] / ctx.temperature
+        of_target = outer.masked_fill(banned[targets], 0.0)
         of_states = torch.zeros_like(states) if ctx.needs_input_grad[0] else None
         of_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         for rows in _chunks(len(targets), ctx.size):
-            z = _scaled(F.linear(states[rows], weight), banned, ctx.temperature)
-            of_z = z.sub_(total[rows, None]).exp_().mul_(-outer[rows, None])
-            of_target = outer[rows].masked_fill(banned[targets[rows]], 0.0)
-            of_z.scatter_add_(1, targets[rows, None], of_target[:, None])
-            of_logits = of_z.to(states.dtype)
+            of_logits = passes.gradient(
+                head.logits(states[rows]),
+                targets[rows],
+                head.scale,
+                total[rows],
+                outer[rows],
+                of_target[rows],
+            )
             if of_states is not None:
                 torch.mm(of_logits, weight, out=of_states[rows])
             if of_weight is not None:
                 of_weight.addmm_(of_logits.T, states[rows])
+            del of_logits  # before the next chunk's logits are made
         return of_states, of_weight, None, None, None, None
+
+
+class _Head:
+    """The matrix with its ban and its temperature."""
+
+    def __init__(self, weight: Tensor, banned: Tensor, temperature: float) -> None:
+        self.weight = weight
+        self.bias = torch.zeros_like(banned, dtype=weight.dtype).masked_fill_(banned, -torch.inf)
+        half = weight.dtype.itemsize < torch.float32.itemsize
+        self.of_states = 1.0 if half else 1 / temperature
+        self.scale = 1 / temperature if half else 1.0
+        """What is left to multiply the logits by: in half precision they are rounded as the sampler's are, before τ."""
+
+    def logits(self, states: Tensor) -> Tensor:
+        """In a new buffer."""
+        scaled = states if self.of_states == 1 else states * self.of_states
+        return F.linear(scaled, self.weight, self.bias)
 
 
 def _chunks(count: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _scaled(logits: Tensor, banned: Tensor, temperature: float) -> Tensor:
-    """z = logits / τ in float32 at least, −inf at banned tokens, in a new buffer."""
-    kind = torch.promote_types(logits.dtype, torch.float32)
-    return logits.to(kind).div_(temperature).masked_fill_(banned, -torch.inf)
 
 
 def logprobs_of_logits(
@@ -112,13 +129,17 @@ def logprobs_of_logits(
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """log-softmax(logits / temperature) without the banned tokens, at `targets`, and its entropy, which has a gradient
     only with `entropy_gradient`. Float32 at least; a banned target has -inf."""
-    if logits.dtype != torch.float64:
-        logits = logits.float()
-    logits = (logits / temperature).masked_fill(banned, -torch.inf)
-    total = logits.logsumexp(1)
-    logprobs = logits.gather(1, targets[:, None])[:, 0] - total
+    every = scale_and_ban(logits, banned, temperature).log_softmax(1)
+    logprobs = every.gather(1, targets[:, None])[:, 0]
     with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-        probs = logits.softmax(1)
-        # H = log Z − Σ p z, banned tokens (p = 0, z = −inf) left out
-        entropy = total - (probs * logits.masked_fill(banned, 0.0)).sum(1)
+        # H = −Σ p log p, banned tokens (p = 0, log p = −inf) left out
+        entropy = -(every.exp() * every.masked_fill(banned, 0.0)).sum(1)
     return logprobs, entropy
+
+
+def scale_and_ban(
+    logits: Float[Tensor, "N V"], banned: Bool[Tensor, " V"], temperature: float
+) -> Float[Tensor, "N V"]:
+    """logits / temperature, -inf at banned tokens, in float32 at least; a new tensor, made in one pass."""
+    ban = torch.where(banned, -torch.inf, 0.0)
+    return torch.add(ban, logits, alpha=1 / temperature)

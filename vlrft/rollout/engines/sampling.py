@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vlrft.policy.linear_logprobs import scale_and_ban
 from vlrft.tracing.phases import phase
 
 
@@ -37,9 +38,7 @@ def sample_tokens(
     at temperature 1. Computed in float32 at least; banned tokens have probability 0. A row whose logits are not finite
     gets some token, with a log-prob that is not finite.
     """
-    if logits.dtype != torch.float64:
-        logits = logits.float()
-    logits = (logits / (temperature or 1.0)).masked_fill(banned, -torch.inf)
+    logits = scale_and_ban(logits, banned, temperature or 1.0)
     if temperature == 0:
         best = logits.argmax(1)
         return best, logits.gather(1, best[:, None])[:, 0] - logits.logsumexp(1)
