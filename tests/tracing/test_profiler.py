@@ -13,13 +13,13 @@ import torch
 from tests.trainer.test_train import TINY, assert_same_run, lines
 from vlrft.config.load import load_config
 from vlrft.tracing import profiler
-from vlrft.tracing.profiler import Trace
+from vlrft.tracing.profiler import Trace, phase_table
 from vlrft.trainer.train import train
 
 PHASES = (
     *("rollout/render", "rollout/render/images", "rollout/prefill", "rollout/decode", "rollout/reward"),
     *("rollout/advantages", "update/batch", "update/forward", "update/loss", "update/backward"),
-    *("update/optimiser", "metrics", "log", "evaluation", "save"),
+    *("update/optimiser", "metrics", "log"),
 )  # fmt: skip
 
 
@@ -57,6 +57,20 @@ def test_the_table_has_every_phase_and_its_shares_add_up_to_100(runs: tuple[Path
     assert re.search(r"\| aten::\S*mm \| \d+ \| [\d.]+ \| [\d.]+ % \|", tables[1])
     assert "profile.md" in (runs[1] / "report.html").read_text()
     assert "profile.md" not in (runs[0] / "report.html").read_text()
+
+
+def test_evaluations_and_checkpoints_are_no_part_of_a_step(runs: tuple[Path, Path]) -> None:
+    section = (runs[1] / "profile.md").read_text().split("## ")[2]
+    others = r" In addition to the steps, in all: evaluation [\d.]+ s, save [\d.]+ s\.\n"
+    assert re.search(r"Steps 7 alone: [\d.]+ s per step\." + others, section)
+    assert not re.search(r"^\| \S*(evaluation|save)", section, re.MULTILINE)
+
+
+def test_seconds_of_a_step_are_without_those_between_steps() -> None:
+    seconds = {"update": 2.0, "update/self_check/forward": 70.0, "evaluation": 9.0, "save": 8.0}
+    table = phase_table(seconds, [1])
+    assert "2.000 s per step" in table
+    assert "self_check 70.000 s, evaluation 9.000 s, save 8.000 s" in table
 
 
 def test_the_trace_covers_the_second_and_third_step(runs: tuple[Path, Path]) -> None:

@@ -22,6 +22,11 @@ TRACED = 2  # steps of a stage that are traced
 TRACE_SECONDS = 5.0  # the longest trace: one second can hold a hundred thousand events
 OPERATORS = 15  # rows of the table
 MARK = "phase: "  # prefix of phases in a trace
+BETWEEN = {
+    "evaluation",
+    "save",
+    "self_check",
+}  # phases that belong to no step, as they do not come with each of them
 
 
 @runtime_checkable
@@ -123,18 +128,32 @@ class Trace:
 
 
 def phase_table(seconds: Mapping[str, float], steps: Sequence[int]) -> str:
-    """Seconds per step of each phase, without its inner phases; a bold row sums a top-level phase with its inner ones."""
-    total = sum(seconds.values()) or 1.0
+    """Seconds per step of each phase, without its inner phases; a bold row sums a top-level phase with its inner ones.
+    Evaluations, checkpoints and the self-check are not part of a step: a line has their seconds."""
+    between = {path: _between(path) for path in seconds}
+    in_steps = {path: s for path, s in seconds.items() if not between[path]}
+    total = sum(in_steps.values()) or 1.0
     rows = []
-    for top in dict.fromkeys(path.split("/")[0] for path in seconds):
-        in_phase = {p: s for p, s in seconds.items() if p == top or p.startswith(f"{top}/")}
+    for top in dict.fromkeys(path.split("/")[0] for path in in_steps):
+        in_phase = {p: s for p, s in in_steps.items() if p == top or p.startswith(f"{top}/")}
         lines = [(f"**{top}**", sum(in_phase.values()))]
         if len(in_phase) > 1:
             inner = sorted(in_phase.items(), key=lambda item: -item[1])
             lines += [(f"{top}: outside inner phases" if p == top else p, s) for p, s in inner]
         rows += [(n, f"{s / len(steps):.4f}", f"{100 * s / total:.1f} %") for n, s in lines]
     head = f"Steps {_span(steps)}: {total / len(steps):.3f} s per step."
-    return f"{head}\n\n{_markdown(('phase', 's per step', 'share'), rows)}"
+    others: dict[str, float] = {}
+    for path, name in between.items():
+        if name:
+            others[name] = others.get(name, 0.0) + seconds[path]
+    besides = ", ".join(f"{name} {elapsed:.3f} s" for name, elapsed in others.items())
+    note = f" In addition to the steps, in all: {besides}." if besides else ""
+    return f"{head}{note}\n\n{_markdown(('phase', 's per step', 'share'), rows)}"
+
+
+def _between(path: str) -> str:
+    """The phase of `BETWEEN` that a path lies in; empty for a part of a step."""
+    return next((name for name in path.split("/") if name in BETWEEN), "")
 
 
 def synchronize() -> None:
