@@ -87,7 +87,7 @@ def machine(options: Options) -> Row:
 
 
 def run_suite(suite: Suite) -> int:
-    """The command line of a program; returns its exit code."""
+    """The command line of a program; returns its exit code: 1 for a wrong number, a failure or a case that took too long."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.gpu {suite.name}", description=" ".join(suite.about))  # fmt: skip
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small shapes in float32, for a trial on a CPU")  # fmt: skip
@@ -102,8 +102,7 @@ def run_suite(suite: Suite) -> int:
     if args.child:
         return run_case(suite.cases[args.child], options)
     out = refuse_unfit(args, options)
-    stem = f"gpu_{suite.name}"
-    records = Records(out / f"{stem}.jsonl")
+    records = Records(out / f"gpu_{suite.name}.jsonl")
     here = machine(options)
     names = [name for name in suite.cases if not args.only or name in args.only]
     start, code = time.monotonic(), 0
@@ -120,16 +119,23 @@ def run_suite(suite: Suite) -> int:
         records.rows = [row for row in records.rows if not key.items() <= row.items()]
         rows = run_in_process(suite, name, options, min(left, args.case_seconds), out)
         records.add([key | row for row in rows])
+        write_page(suite, here, records, out)
         print("\n".join(f"{name}: {show(row)}" for row in rows), flush=True)
         if rows[-1]["ended"] == "late":
             code = max(code, 1)
         elif rows[-1]["ended"] != "well":
             code = 1
             break
-    rows = [row for name in names for row in records.find({"machine": here, "case": name})]
-    (out / f"{stem}.md").write_text(page(suite, here, rows), encoding="utf-8")
-    print(f"{out / stem}.md", flush=True)
+    print(write_page(suite, here, records, out), flush=True)
     return code
+
+
+def write_page(suite: Suite, here: Row, records: Records, out: Path) -> Path:
+    """Writes the page of all cases that have run on this machine and commit; returns its path."""
+    rows = [row for name in suite.cases for row in records.find({"machine": here, "case": name})]
+    path = out / f"gpu_{suite.name}.md"
+    path.write_text(page(suite, here, rows), encoding="utf-8")
+    return path
 
 
 def refuse_unfit(args: argparse.Namespace, options: Options) -> Path:
