@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,10 +17,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from vlrft.config.load import load_config
+from vlrft.distributed.interrupts import Interrupted
 from vlrft.policy.weight_files import Read, write_tensors
 from vlrft.schema.errors import CheckpointError
+from vlrft.trainer.callbacks import Callback
 from vlrft.trainer.checkpoint import Checkpoints, TrainerState
 from vlrft.trainer.tensor_writer import TensorWriter, shapes_of
+from vlrft.trainer.train import train
 
 SECONDS = 60.0  # that a writer in a test waits at most
 
@@ -145,6 +150,7 @@ from pathlib import Path
 import torch
 from tests.trainer.test_background_saving import save
 from vlrft.trainer import tensor_writer
+from vlrft.trainer.callbacks import Callback
 from vlrft.trainer.checkpoint import Checkpoints
 
 checkpoints = Checkpoints(Path(sys.argv[1]), keep_last=2, keep_best=0, message=print)
@@ -171,3 +177,77 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_checkpoint_before(
     save(checkpoints, 2, torch.zeros(2))
     checkpoints.wait()
     assert {path.name for path in checkpoints.root.iterdir()} == {"step_1", "step_2", "last"}
+
+
+RUN = """
+task: {name: digits, options: {subtasks: [count]}, rewards: {format: 1.0}}
+policy:
+  build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
+rollout: {group_size: 2, max_tokens: 3}
+stages: [{algorithm: sft, steps: 4, prompts_per_step: 2}]
+eval: {limit: 1}
+save: {every: 1, keep_last: 10, background: true}
+device: cpu
+"""
+
+
+class Notes(Callback):
+    """The checkpoints that a run reports, each with the step that it had reached."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.reported: list[tuple[int, int]] = []
+
+    def on_step(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.step = step
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        assert (path / "manifest.json").is_file()
+        self.reported.append((step, self.step))
+
+
+def test_a_full_disk_ends_the_run_and_the_checkpoint_before_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.yaml").write_text(RUN)
+    notes, files = Notes(), count()
+
+    def write(path: Path, *rest: Any) -> None:
+        if next(files) >= 5:  # two for each checkpoint: in the midst of the third
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_tensors(path, *rest)
+
+    monkeypatch.setattr("vlrft.trainer.tensor_writer.write_tensors", write)
+    with pytest.raises(CheckpointError, match=r"step_3: cannot be written \(No space left"):
+        train(load_config(tmp_path / "run.yaml"), out=tmp_path / "run", callbacks=[notes])
+    assert [step for step, _ in notes.reported] == [1, 2]
+    root = tmp_path / "run" / "checkpoints"
+    assert {path.name for path in root.glob("[!.]*")} == {"step_1", "step_2", "last"}
+    assert (root / "last").resolve().name == "step_2"
+    monkeypatch.undo()
+    result = train(
+        load_config(tmp_path / "run.yaml"), out=tmp_path / "run", resume=True, callbacks=[notes]
+    )
+    assert (result.folder / "checkpoints" / "last").resolve().name == "step_4"
+    assert [step for step, _ in notes.reported] == [1, 2, 3, 4]
+    assert {path.name for path in root.iterdir()} == {f"step_{k}" for k in (1, 2, 3, 4)} | {"last"}
+
+
+def test_a_second_signal_does_not_wait_for_a_checkpoint(tmp_path: Path, held: HeldWrites) -> None:
+    """The one that is being written is given up, and its folder is cleared by the next run."""
+    (tmp_path / "run.yaml").write_text(RUN)
+
+    def interrupt(step: int) -> None:
+        held.go.set()  # it is noticed between two tensors
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    class Twice(Callback):
+        def on_step(self, step: int, metrics: Mapping[str, float]) -> None:
+            if step == 2:
+                interrupt(step)
+
+    with pytest.raises(Interrupted, match="stopped at once by SIGINT, after step 2 of 4"):
+        train(load_config(tmp_path / "run.yaml"), out=tmp_path / "run", callbacks=[Twice()])
+    result = train(load_config(tmp_path / "run.yaml"), out=tmp_path / "run", overwrite=True)
+    assert (result.folder / "checkpoints" / "last").resolve().name == "step_4"

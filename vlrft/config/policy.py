@@ -16,6 +16,7 @@ else:
     FamilyName = Literal[tuple(sorted(file.stem for file in _FAMILY_FILES))]
 
 
+Dtype = Literal["auto", "float32", "bfloat16", "float64"]
 Width = Annotated[int, Range(ge=1, le=16_384)]
 Layers = Annotated[int, Range(ge=1, le=256)]
 Pixels = Annotated[int, Range(ge=1, le=2**24)]  # small images are enlarged to as many
@@ -74,8 +75,9 @@ class PolicyConfig:
     """A model on the Hugging Face hub, or a folder with one, such as a checkpoint of a run."""
     build: BuildConfig | None = None
     """A small model that is built here, instead of `model`."""
-    dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    """Type of the weights; auto: bfloat16 on a GPU that supports it, otherwise float32."""
+    dtype: Dtype = "auto"
+    """Type of the weights; auto: bfloat16 on a GPU that supports it, otherwise float32. A run's checkpoint that is evaluated has
+    the type of its run."""
     tf32: bool | None = None
     """Products of float32 matrices on a GPU in TF32: on tensor cores, with 10 bits of mantissa. null: with weights in bfloat16,
     beside which the float32 products are those of adapters; not with float32 weights, whose results it changes. On a CPU it
