@@ -58,7 +58,7 @@ def write_config(name: str, folder: Path) -> Path:
 
 
 def make_rows(model: Path, ranks: int) -> Iterator[str]:
-    """A row per engine; on one rank only `single` and engines that offload, as there is nothing to shard."""
+    """A row per engine; on one rank only engines without settings and those that offload, as there is nothing to shard."""
     for engine in planned_choices():
         settings = {key: value for key, value in engine.items() if key != "name"}
         if ranks > 1 or not settings or settings.get("offload") == "cpu":
@@ -66,8 +66,8 @@ def make_rows(model: Path, ranks: int) -> Iterator[str]:
                 "geoqa_gpg", [f"policy.model={model}", f"engine={json.dumps(engine)}", *COMMON]
             )
             (stage,) = Planner(config, "cuda", ranks).plans(config)
-            title = ", ".join(f"{key}: {value}" for key, value in settings.items())
-            yield make_row(ranks, title or engine["name"], stage.plan)
+            named = (f"{key}: {value}" for key, value in settings.items())
+            yield make_row(ranks, ", ".join([engine["name"], *named]), stage.plan)
 
 
 def make_row(ranks: int, engine: str, plan: MemoryPlan) -> str:

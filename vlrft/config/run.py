@@ -228,8 +228,8 @@ class Config:
     log: LogConfig = LogConfig()
     """Trackers and `rollouts.jsonl`."""
     engine: str | dict[str, Any] = "single"
-    """The train engine, which holds the weights and the optimiser: `single`, `deepspeed`, or with settings
-    `{name: deepspeed, stage: 3, offload: cpu}`."""
+    """The train engine, which holds the weights and the optimiser: `single`, whole on every rank; `fsdp`, sharded over the
+    ranks by PyTorch alone; `deepspeed`; or with settings, such as `{name: fsdp, offload: cpu}`."""
     ranks: RanksConfig = RanksConfig()
     """The number of processes and their time limits."""
     seed: Seed = 0

@@ -1,7 +1,7 @@
 """Engines by name, and the memory that a plan assumes for one.
 
 A file or package of this folder that defines `KIND` is the engine of its name; so are entry points of the group
-`vlrft.engines`, and references such as `./mine.py:Mine`. An engine imports its backend (DeepSpeed, …) inside functions,
+`vlrft.engines`, and references such as `./mine.py:Mine`. An engine imports its backend (DeepSpeed, FSDP2, …) inside functions,
 so that engines can be listed where the backend is not installed.
 """
 

@@ -20,7 +20,10 @@ def import_deepspeed(device: str) -> Any:
         import deepspeed.ops
     except ImportError:
         raise ConfigError(
-            ["engine: deepspeed is not installed; pip install 'vlrft[deepspeed]'"]
+            [
+                "engine: deepspeed is not installed; pip install 'vlrft[deepspeed]', or engine=fsdp, which shards with "
+                "PyTorch alone"
+            ]
         ) from None
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
     # Warnings about DeepSpeed's calls.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -96,10 +97,20 @@ class FsdpEngine:
         self.optimizer.zero_grad(set_to_none=True)
 
     def unsharded(self) -> AbstractContextManager[None]:
-        return gather_all(self.units)
+        return self._in_own_modules(gather_all(self.units))
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
-        return gather_on_rank(self.units, self.ranks.first)
+        return self._in_own_modules(gather_on_rank(self.units, self.ranks.first))
+
+    @contextmanager
+    def _in_own_modules(self, gathered: AbstractContextManager[None]) -> Iterator[None]:
+        """A context in which the policy's own modules have the gathered weights, and its scorer is again its own."""
+        self.policy.sharded_scorer = None
+        try:
+            with gathered:
+                yield
+        finally:
+            self.policy.sharded_scorer = self._score
 
     def ready_to_sample(self) -> AbstractContextManager[None]:
         return self.unsharded()
@@ -117,13 +128,13 @@ class FsdpEngine:
                     tensors[f"{name}/{key}"] = whole.to("cpu", copy=True)
         return tensors, {"steps": self.steps}
 
+    @torch.no_grad()
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, float]) -> None:
         for name, parameter in self.parameters.items():
             prefix = f"{name}/"
             state = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-            exact = state.pop(
-                "weight", None
-            )  # another engine may have a copy where this one has none
+            # Another engine may have a copy where this one has none.
+            exact = state.pop("weight", None)
             if exact is not None:
                 parameter.to_local().copy_(self._rows_of(exact, parameter))
             self.optimizer.state[parameter] = {
