@@ -26,7 +26,7 @@ from vlrft.testing.engine_steps import BUDGET, UPDATE, ragged_groups, step_batch
 from vlrft.testing.small_policies import CORPUS, Family, group_of, tiny_config
 from vlrft.trainer.update import update
 
-LORA = {"lora": LoraConfig(rank=4)}
+LORA: dict[str, Any] = {"lora": LoraConfig(rank=4)}
 
 
 @pytest.fixture(autouse=True, scope="module")
