@@ -137,7 +137,7 @@ def test_unsupported_attention_options_are_refused() -> None:
     prompts, *_ = example()
     cache = CompletionCache(layers=1, rows=3, room=2)
     with pytest.raises(ConfigError, match="softcap"):
-        shared_prefix._shared_prefix_attention(
+        shared_prefix.attend_shared_prefix(
             SimpleNamespace(layer_idx=0),
             random(3, HEADS, 1, WIDTH),
             *cache.update(*(random(3, KEY_HEADS, 1, WIDTH),) * 2, layer=0),

@@ -123,6 +123,8 @@ class Family:
     build_tokenizer: Callable[[Iterable[str], int], Any]  # corpus, vocabulary -> tokenizer
     end_tokens: tuple[str, str]  # of a text, which also pads, and of a turn
     unscaled: tuple[str, ...] = ()  # parts of names of the matrices that init_scale leaves alone
+    attention_class: str | None = None
+    """transformers' class of its attention layers, where they are Qwen2's: linear projections, and rotary positions in halves."""
     box_unit: str | None = None
     """The unit in which the released models write boxes by themselves, as option `boxes` of the packs names it; None: none
     that packs name."""

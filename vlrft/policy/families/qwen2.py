@@ -23,6 +23,7 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
 
 FAMILY = Family(
     vision=None,
+    attention_class="Qwen2Attention",
     model_class="Qwen2ForCausalLM",
     model_config=_model_config,
     mistakes=mistakes,

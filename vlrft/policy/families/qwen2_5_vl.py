@@ -25,6 +25,7 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
 
 FAMILY = replace(
     qwen2_vl.FAMILY,
+    attention_class="Qwen2_5_VLAttention",
     model_class="Qwen2_5_VLForConditionalGeneration",
     model_config=_model_config,
     box_unit="resized",

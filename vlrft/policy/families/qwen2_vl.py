@@ -199,6 +199,7 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
 
 FAMILY = Family(
     vision=QWEN_VISION,
+    attention_class="Qwen2VLAttention",
     model_class="Qwen2VLForConditionalGeneration",
     model_config=_model_config,
     mistakes=mistakes,

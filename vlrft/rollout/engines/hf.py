@@ -25,6 +25,7 @@ from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import filler_prompt
 from vlrft.rollout.engines.decoding import Decoding
 from vlrft.rollout.engines.decoding_rows import compute_logits
+from vlrft.rollout.engines.lean_attention import lean_attention
 from vlrft.rollout.engines.prefill import prefill
 from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.schema import DataError, Piece
@@ -72,7 +73,13 @@ class HfEngine:
 
     @contextmanager
     def _sampling_mode(self) -> Iterator[None]:
-        with torch.no_grad(), eval_mode(self.policy.model), self.policy.in_use():
+        policy = self.policy
+        with (
+            torch.no_grad(),
+            eval_mode(policy.model),
+            policy.in_use(),
+            lean_attention(policy.backbone.decoder),
+        ):
             yield
 
     def _run_filler(self, with_images: bool) -> None:

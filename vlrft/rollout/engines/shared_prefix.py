@@ -7,7 +7,7 @@ log-sum-exps (`vlrft.policy.attention.join`). Memory is B·P + N·T keys instead
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -78,6 +78,7 @@ class Keys:
     own: Part  # the first `used` keys of each completion
     used: int
     longest: int  # tokens of the longest prompt with its completion
+    _rotation: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
 
     @staticmethod
     def of(prompts: SharedPrompts, completions: CompletionCache, used: int | None = None) -> Keys:
@@ -94,6 +95,16 @@ class Keys:
             used=used,
             longest=prompts.cache.longest + used,
         )
+
+    def rotation(
+        self, position_embeddings: tuple[Tensor, Tensor]
+    ) -> tuple[Float[Tensor, "N 1 1 D"], Float[Tensor, "N 1 1 D"]]:
+        """The step's cosines and sines, the first half of the sines negated; computed for the first layer alone."""
+        if not self._rotation:
+            cos, sin = (part.unsqueeze(2) for part in position_embeddings)
+            low, high = sin.chunk(2, -1)
+            self._rotation.append((cos, torch.cat([-low, high], -1)))
+        return self._rotation[0]
 
 
 def decode(
@@ -116,7 +127,7 @@ def decode(
         )
 
 
-def _shared_prefix_attention(
+def attend_shared_prefix(
     module: Any,
     query: Float[Tensor, "N H 1 D"],
     key: Float[Tensor, "N C W D"],
@@ -145,4 +156,4 @@ def _shared_prefix_attention(
 def _register() -> None:
     from transformers import AttentionInterface
 
-    AttentionInterface.register(ATTENTION, _shared_prefix_attention)
+    AttentionInterface.register(ATTENTION, attend_shared_prefix)
