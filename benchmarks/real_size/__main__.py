@@ -2,8 +2,8 @@
 
     python -m benchmarks.real_size --work /tmp/real_size [--models 2b 3b 7b 7b-2.5] [--repeats 3] [--again STEP …]
 
-Qwen2-VL-2B and Qwen2.5-VL-3B are made whole, 4.4 and 7.5 GB, and go through doctor, evaluation, a GPG step with LoRA, export
-and plain transformers; the 7B ones are made on the meta device, for their shapes and their plan. --work keeps the models and
+Qwen2-VL-2B and Qwen2.5-VL-3B are made whole, 4.4 and 7.5 GB, and go through doctor, evaluation, a GPG step with LoRA, export,
+plain transformers, and a GPG step with LoRA on 4-bit weights; the 7B ones are made on the meta device, for their shapes and their plan. --work keeps the models and
 the result of each step, and a second call goes on after the last one; delete it afterwards. Writes
 benchmarks/results/real_size.md; exit code 1 where a plan is off by more than a twentieth in update or save, a step has
 failed, or a count is not the published one. The real tokenizer comes from the package dashscope: pip install --no-deps
@@ -28,7 +28,7 @@ from benchmarks.real_size.released import MODELS
 from benchmarks.real_size.report import ALLOWED, off_plan, write_report
 
 KIB = 2**10
-WHOLE = ("build", "shapes", "doctor", "eval", "train", "export", "load")
+WHOLE = ("build", "shapes", "doctor", "eval", "train", "export", "load", "train_nf4")
 ON_META = ("shapes",)
 REPEATED = "train"
 QUIET = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(128 * KIB)}

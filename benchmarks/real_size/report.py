@@ -31,10 +31,10 @@ PATHS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def measured(trial: Trial, phase: str) -> dict[str, float]:
-    """Median over the training runs of a phase's peak, and of its seconds."""
+def measured(runs: Sequence[Mapping[str, Any]], phase: str) -> dict[str, float]:
+    """Median over training runs of a phase's peak, and of its seconds."""
     rows = []
-    for run in trial["train"]:
+    for run in runs:
         parts = [part for path, part in run["phases"].items() if PATHS[phase](path)]
         rows.append(
             {
@@ -52,17 +52,21 @@ def off_plan(trial: Trial) -> list[str]:
     for shape in trial.get("shapes", ()):
         if shape["parameters"] != shape["published"]:
             lines.append(f"{shape['parameters']} parameters, published are {shape['published']}")
-    if "train" not in trial:
-        return lines
-    plan = trial["shapes"][0]["plan"]
-    for phase in HELD_TO:
-        ratio = plan[phase]["total"] / measured(trial, phase)["peak"]
-        if abs(ratio - 1) > ALLOWED:
-            lines.append(f"{phase}: the plan is {ratio:.2f} of what is measured")
+    for name, plan in _plans(trial):
+        for phase in HELD_TO:
+            ratio = plan[phase]["total"] / measured(trial[name], phase)["peak"]
+            if abs(ratio - 1) > ALLOWED:
+                lines.append(f"{name}, {phase}: the plan is {ratio:.2f} of what is measured")
     for loaded in trial.get("load", ()):
         if loaded["missing"] or loaded["unexpected"] or not loaded["generated"]:
             lines.append(f"plain transformers: {loaded}")
     return lines
+
+
+def _plans(trial: Trial) -> list[tuple[str, Mapping[str, Any]]]:
+    """The plans of the runs that were made, by the run's name."""
+    plans = trial["shapes"][0]["plans"] if "shapes" in trial else {}
+    return [(name, plan) for name, plan in plans.items() if name in trial]
 
 
 def write_report(trials: Mapping[str, Trial], path: Path) -> str:
@@ -85,22 +89,26 @@ libraries, in GiB, the median of the training runs; seconds are of processor tim
 def _section(name: str, trial: Trial) -> str:
     lines = [f"\n## {MODELS[name].name}\n"]
     for shape in trial.get("shapes", ()):
-        size = format_bytes(shape["plan"]["rollout"]["parts"]["weights"])
-        lines.append(
-            f"{shape['parameters']:,} parameters, as published; planned weights with adapters {size}."
-        )
-        if "train" not in trial:
-            peak = max(shape["plan"].items(), key=lambda item: item[1]["total"])
-            lines.append(f"Planned peak {format_bytes(peak[1]['total'])}, in {peak[0]}.")
-    if "train" in trial:
-        lines += ["", *_phases(trial), "", *_steps(trial), "", *_facts(trial)]
+        lines.append(f"{shape['parameters']:,} parameters; published: {shape['published']:,}.")
+        for run, plan in shape["plans"].items():
+            peak = max(plan, key=lambda phase: plan[phase]["total"])
+            total = format_bytes(plan[peak]["total"])
+            weights = format_bytes(plan["rollout"]["parts"]["weights"])
+            lines.append(
+                f"`{run}`: planned weights with adapters {weights}, planned peak {total} in {peak}."
+            )
+    for run, plan in _plans(trial):
+        lines += ["", f"`{run}`:", "", *_phases(plan, trial[run])]
+    lines += ["", *_steps(trial)]
+    if "load" in trial:
+        lines += ["", *_facts(trial)]
     return "\n".join(lines) + "\n"
 
 
-def _phases(trial: Trial) -> list[str]:
+def _phases(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = ["| phase of a run | planned | measured | ratio | seconds |", "| --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
-    for phase, planned in trial["shapes"][0]["plan"].items():
-        values = measured(trial, phase)
+    for phase, planned in plan.items():
+        values = measured(runs, phase)
         total, peak = planned["total"], values["peak"]
         rows.append(
             f"| {phase} | {total / GIB:.2f} | {peak / GIB:.2f} | {total / peak:.2f} | {values['cpu_seconds']:.0f} |"

@@ -12,8 +12,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,11 @@ SMALL_TEXT = {
     "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]},
 }
 SMALL_TOWER = {"depth": 1, "fullatt_block_indexes": [0]}
-PROMPT_TOKENS = 8  # that plain transformers generates from an exported model
+NEW_TOKENS = 8  # that plain transformers generates from an exported model
+RUNS: Mapping[str, Sequence[str]] = {  # with their changes of the trial's settings
+    "train": (),
+    "train_nf4": ("policy.quantization=nf4",),
+}
 
 Result = dict[str, Any]
 
@@ -55,8 +60,8 @@ def shrink(released: Released) -> Released:
     return replace(released, config={**released.config, **SMALL_TEXT, "vision_config": tower})
 
 
-def settings(model: Path) -> Config:
-    return load_config(TRIAL, (f"policy.model={model}",))
+def settings(model: Path, overrides: Sequence[str] = ()) -> Config:
+    return load_config(TRIAL, (f"policy.model={model}", *overrides))
 
 
 def build_step(released: Released, folder: Path) -> Result:
@@ -71,12 +76,13 @@ def shapes_step(released: Released, folder: Path) -> Result:
     if not (model / "config.json").is_file():
         write_small_files(released, model)
     counted = count_parameters(meta_model(model))
-    return {"parameters": counted, "published": released.parameters, "plan": _plan(model)}
+    plans = {run: _plan(model, overrides) for run, overrides in RUNS.items()}
+    return {"parameters": counted, "published": released.parameters, "plans": plans}
 
 
-def _plan(model: Path) -> Result:
+def _plan(model: Path, overrides: Sequence[str]) -> Result:
     """Planned bytes of each phase, on this CPU."""
-    config = settings(model)
+    config = settings(model, overrides)
     phases = Planner(config, "cpu").plans(config)[0].plan.phases
     return {p.name: {"total": p.total, "moment": p.moment, "parts": dict(p.parts)} for p in phases}
 
@@ -90,21 +96,27 @@ def eval_step(released: Released, folder: Path) -> Result:
     return _measure(folder, lambda model, out: evaluate(model, settings(model), limit=2))
 
 
-def train_step(released: Released, folder: Path) -> Result:
-    def run(model: Path, out: Path) -> None:
-        train(settings(model), out=out, overwrite=True)
+def train_step(name: str, released: Released, folder: Path) -> Result:
+    """A run of `RUNS`, in the folder of its name."""
 
-    result = _measure(folder, run)
-    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    def run(model: Path, out: Path) -> None:
+        train(settings(model, RUNS[name]), out=out, overwrite=True)
+
+    result = _measure(folder, run, name)
+    lines = (folder / name / "metrics.jsonl").read_text().splitlines()
     metrics = json.loads(lines[0])
     names = ("entropy", "sampler_gap/mean", "sampler_gap/max", "grad_norm")
-    merge = json.loads((folder / "run" / CHECKPOINTS / LAST / "adapter" / "merge.json").read_text())
-    return {**result, "metrics": {name: metrics[name] for name in names}, "kept": merge["kept"]}
+    merge = json.loads((_adapter(folder / name) / "merge.json").read_text())
+    return {**result, "metrics": {key: metrics[key] for key in names}, "kept": merge["kept"]}
+
+
+def _adapter(run: Path) -> Path:
+    return run / CHECKPOINTS / LAST / "adapter"
 
 
 def export_step(released: Released, folder: Path) -> Result:
     """The adapter merged anew into its base: not a copy of the checkpoint's files."""
-    adapter = folder / "run" / CHECKPOINTS / LAST / "adapter"
+    adapter = _adapter(folder / "train")
     shutil.rmtree(folder / "exported", ignore_errors=True)
     baseline = resident()
     with Meter().running() as meter:
@@ -129,7 +141,7 @@ def load_step(released: Released, folder: Path) -> Result:
     question = {"role": "user", "content": "Which digit is this?"}
     text = processor.apply_chat_template([question], add_generation_prompt=True)
     inputs = processor(text=[text], return_tensors="pt")
-    ids = model.generate(**inputs, max_new_tokens=PROMPT_TOKENS, do_sample=False)
+    ids = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
     return {
         "missing": len(report["missing_keys"]),
         "unexpected": len(report["unexpected_keys"]),
@@ -155,7 +167,7 @@ def _read(path: Path, name: str) -> torch.Tensor:
     return tensor
 
 
-def _measure(folder: Path, work: Callable[[Path, Path], object]) -> Result:
+def _measure(folder: Path, work: Callable[[Path, Path], object], name: str = "") -> Result:
     """Bytes above the level after the same work on the small model, seconds and processor seconds, by phase."""
     work(folder / "small", folder / "small_run")
     shutil.rmtree(folder / "small_run", ignore_errors=True)
@@ -164,7 +176,7 @@ def _measure(folder: Path, work: Callable[[Path, Path], object]) -> Result:
     baseline = resident()
     del tokenizer
     with Meter().running() as meter:
-        work(folder / "model", folder / "run")
+        work(folder / "model", folder / name)
     return {"baseline": baseline, "phases": meter.summary(baseline)}
 
 
@@ -173,7 +185,7 @@ STEPS: Mapping[str, Callable[[Released, Path], Result]] = {
     "shapes": shapes_step,
     "doctor": doctor_step,
     "eval": eval_step,
-    "train": train_step,
+    **{name: partial(train_step, name) for name in RUNS},
     "export": export_step,
     "load": load_step,
 }
