@@ -1,4 +1,5 @@
-"""Every shipped config fits GPUs of 80 GB by doctor's own plan: one of them, or as many as its `ranks.count` says.
+"""Every shipped config fits GPUs of 80 GB by doctor's own plan: one of them, or as many as its `ranks.count` says; and those
+whose names say so fit one of 24 GB.
 
 The models are on the hub: `fixtures/model_shapes.json` has the sizes of their published config.json, and the number of
 parameters that their published weights have, from the index of the safetensors files.
@@ -26,7 +27,7 @@ from vlrft.trainer.memory_plan.model_shapes import load_model_shape, make_meta_m
 MODELS: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "model_shapes.json").read_text(encoding="utf-8")
 )
-GPU = 80 * 2**30  # bytes; what is left free of it is the planner's affair
+GPU, SMALL_GPU = 80 * 2**30, 24 * 2**30  # bytes; what is left free is the planner's affair
 SAME_TASK = TaskConfig(name="digits")
 RELEASED_LORA = {"refcoco_grpo_released"}  # the configs whose authors train adapters
 
@@ -85,7 +86,24 @@ def test_the_config_fits_as_many_gpus_as_it_says(name: str, models: Path) -> Non
     model = f"policy.model={models / str(of_models()[name].policy.model)}"
     config = load_config(name, [model, "device=cuda"])
     ranks = config.ranks.count or 1
-    assert fits(planner.Planner(config, "cuda", ranks).plans(config), GPU)
+    small = name.endswith("_24gb")
+    assert ranks == 1 or not small
+    plans = planner.Planner(config, "cuda", ranks).plans(config)
+    assert fits(plans, SMALL_GPU if small else GPU)
+
+
+def test_the_recipes_for_24_gb_are_made_of_configs_that_do_not_fit_it(models: Path) -> None:
+    kinds = {name: config.policy for name, config in of_models().items() if name.endswith("_24gb")}
+    assert {(str(p.model).split("-")[-2], p.quantization) for p in kinds.values()} >= {
+        ("2B", None),
+        ("3B", None),
+        ("3B", "nf4"),
+        ("7B", "nf4"),
+    }
+    for name, policy in kinds.items():
+        whole = of_models()[name.removesuffix("_24gb")]
+        assert replace(policy, lora=None, quantization=None) == replace(whole.policy, lora=None)
+        assert policy.lora is not None
 
 
 def test_twins_of_published_runs_train_what_those_trained_and_share_their_gpus() -> None:
