@@ -280,3 +280,18 @@ def test_ranks_share_the_memory_of_a_cpu() -> None:
     half, where = available_memory(None, "cpu", 2)
     assert half == alone // 2
     assert where.endswith(", shared by 2 ranks")
+
+
+def test_a_mistake_in_the_config_is_the_error_that_a_run_would_stop_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a plan from the bounds of the config, as where the data are not here."""
+    reward = tmp_path / "bad.py"
+    reward.write_text("def bad(text, answer, something):\n    return 1.0\n")
+    arguments = ["quickstart", f"task.rewards={{{reward}:bad: 1.0}}"]
+    messages = []
+    for command in (["doctor"], ["train", "--out", str(tmp_path / "run")]):
+        assert main([command[0], *arguments, *command[1:]]) == 2
+        messages.append(capsys.readouterr().err.strip().splitlines()[-1])
+    assert "its parameters are (text, answer, something)" in messages[0]
+    assert messages[0] == messages[1]

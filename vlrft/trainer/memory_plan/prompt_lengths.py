@@ -57,13 +57,16 @@ def offline() -> Iterator[None]:
 
 
 def try_load_task(task: TaskConfig, split: str) -> LoadedTask | str:
-    """The task with its data, or the reason why they are not available. Nothing is downloaded."""
+    """The task with its data, or the reason why they are not available. Nothing is downloaded.
+
+    Raises what a run would raise for a mistake of the user, such as a reward of a wrong signature.
+    """
     try:
         with offline():
             return load_task(task, split)
-    except ConfigError:
-        raise
     except VlrftError as e:
+        if e.exit_code == ConfigError.exit_code:
+            raise
         return str(e).splitlines()[0]
 
 
