@@ -10,17 +10,18 @@ from torch import Tensor
 from benchmarks.gpu.suite import Options, Row, checked, skipped
 from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
 from vlrft.policy.attention.kernel import Kernel
+from vlrft.policy.attention.one_token import prepare_keys
 from vlrft.policy.attention.plain import Plain
 
-# B, H, W, Q, K, D, causal, lengths: small; a prompt; an own part; rows and their prefix; a token and a padded cache.
+# B, H, W, Q, K, D, causal: small; a prompt; an own part; rows and their prefix.
 SIZES = (
-    (2, 4, 2, 7, 7, 16, True, False),
-    (1, 12, 2, 333, 333, 128, True, False),
-    (8, 12, 2, 129, 129, 128, True, False),
-    (1, 12, 2, 1024, 700, 128, False, False),
-    (4, 28, 4, 8, 512, 128, False, True),
-    (2, 16, 16, 256, 256, 80, False, False),  # a vision tower
+    (2, 4, 2, 7, 7, 16, True),
+    (1, 12, 2, 333, 333, 128, True),
+    (8, 12, 2, 129, 129, 128, True),
+    (1, 12, 2, 1024, 700, 128, False),
+    (2, 16, 16, 256, 256, 80, False),  # a vision tower
 )
+CACHE = 4, 28, 4, 8, 512, 128  # B, H, W, Q, K, D of sampled tokens and a padded cache
 # Relative, of the norm: output and gradients. bf16 keeps 8 bits, of which a norm averages some.
 BOUNDS = {torch.float32: 3e-5, torch.bfloat16: 0.02, torch.float16: 0.004}
 LSE_BOUND = 0.02  # absolute; of inputs that are rounded alike
@@ -54,33 +55,53 @@ def distance(tensor: Tensor, expected: Tensor) -> float:
     return float((tensor.double() - expected).norm() / expected.norm())
 
 
+def draw(random: torch.Generator, sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> list[Tensor]:  # fmt: skip
+    """Query, key and value. Memory is [B K W D], as the kernels want it; the axes are [B W K D]."""
+    batch, heads, key_heads, queries, keys, width = sizes
+    shapes = [(batch, queries, heads, width), *[(batch, keys, key_heads, width)] * 2]
+    return [torch.randn(s, generator=random).to(device, dtype).transpose(1, 2) for s in shapes]
+
+
+def check_cache(random: torch.Generator, device: torch.device, dtype: torch.dtype) -> Iterator[Row]:
+    """Sampled tokens over caches that are filled to unequal lengths, by the part that decoding uses."""
+    batch, _, _, queries, keys, width = CACHE
+    query, key, value = draw(random, CACHE, device, dtype)
+    lengths = torch.arange(keys - batch, keys, device=device) - 3
+    scale = width**-0.5
+    output, lse = define(query.double(), key.double(), value.double(), scale, False, lengths)
+    part = prepare_keys(query, lengths, keys=keys, queries=queries)
+    ours, our_lse = part(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), scale)
+    name = f"{type(part).__name__.strip('_')}, {str(dtype)[6:]}, {'x'.join(map(str, CACHE))}"
+    yield checked(f"{name}: output", distance(ours.flatten(2, 3).transpose(1, 2), output), BOUNDS[dtype])  # fmt: skip
+    gap = float((our_lse.flatten(2, 3).transpose(1, 2).double() - lse).abs().max())
+    yield checked(f"{name}: log-sum-exp", gap, LSE_BOUND)
+
+
 def check_kernels(options: Options) -> Iterator[Row]:
     """Output, log-sum-exp and gradients of every kernel."""
     device = torch.device(options.device)
     random = torch.Generator().manual_seed(0)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         for sizes in SIZES[:1] if options.tiny else SIZES:
-            batch, heads, key_heads, queries, keys, width, causal, padded = sizes
-            shapes = [(batch, queries, heads, width), *[(batch, keys, key_heads, width)] * 2]
-            # Memory is [B K W D], as the kernels want it; the axes are [B W K D].
-            parts = [torch.randn(s, generator=random).to(device, dtype).transpose(1, 2) for s in shapes]  # fmt: skip
+            width, causal = sizes[5:]
+            parts = draw(random, sizes[:6], device, dtype)
             query, key, value = parts
             grad = torch.randn(query.shape, generator=random).to(device, dtype)
             scale = width**-0.5
-            lengths = torch.arange(keys - batch, keys, device=device) - 3 if padded else None
             exact = [part.double().requires_grad_() for part in parts]
-            output, lse = define(exact[0], exact[1], exact[2], scale, causal, lengths)
+            output, lse = define(exact[0], exact[1], exact[2], scale, causal, None)
             output.backward(grad.double())  # type: ignore[no-untyped-call]
             for kernel in kernels(device, dtype, width):
                 name = f"{type(kernel).__name__}, {str(dtype)[6:]}, {'x'.join(map(str, sizes[:6]))}"
-                name += ", causal" * causal + ", lengths" * padded
-                ours, our_lse = kernel.forward(query, key, value, causal=causal, scale=scale, lengths=lengths)  # fmt: skip
-                gradients = kernel.backward(grad, query, key, value, ours, our_lse, causal=causal, scale=scale, lengths=lengths)  # fmt: skip
+                name += ", causal" * causal
+                ours, our_lse = kernel.forward(query, key, value, causal=causal, scale=scale)
+                gradients = kernel.backward(grad, query, key, value, ours, our_lse, causal=causal, scale=scale)  # fmt: skip
                 yield checked(f"{name}: output", distance(ours, output), BOUNDS[dtype])
                 gap = float((our_lse.double() - lse).abs().max())
                 yield checked(f"{name}: log-sum-exp", gap, LSE_BOUND)
                 for part, gradient, wanted in zip("qkv", gradients, exact, strict=True):
                     assert wanted.grad is not None
                     yield checked(f"{name}: gradient of {part}", distance(gradient, wanted.grad), 2 * BOUNDS[dtype])  # fmt: skip
+        yield from check_cache(random, device, dtype)
     if device.type == "cpu":
         yield skipped("CudaFlash, CudaEfficient", "need a GPU")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
@@ -21,24 +21,6 @@ from vlrft.policy.attention.varlen import VarlenCalls
 CPU_FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 CUDA_FLASH = "_flash_attention_forward"
 CUDA_EFFICIENT = "_scaled_dot_product_efficient_attention"
-
-
-def attend(
-    query: Float[Tensor, "B H Q D"],
-    key: Float[Tensor, "B W K D"],
-    value: Float[Tensor, "B W K D"],
-    *,
-    causal: bool,
-    scale: float,
-    lengths: Int[Tensor, " B"] | None = None,
-) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
-    """Output and log-sum-exp of one part of an attention, by the kernel for this device and dtype; see `Kernel.forward`.
-    Any of the axes may be empty; without keys the output is 0 and the log-sum-exp -inf. Without a gradient."""
-    if query.numel() == 0 or key.numel() == 0:  # some kernels divide by the number of keys
-        exact = torch.promote_types(query.dtype, torch.float32)
-        return torch.zeros_like(query), query.new_full(query.shape[:-1], -torch.inf, dtype=exact)
-    kernel = choose_kernel(query)
-    return kernel.forward(query, key, value, causal=causal, scale=scale, lengths=lengths)
 
 
 def choose_kernel(query: Float[Tensor, "*S D"]) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.policy.attention.kernel import Gradients
@@ -22,14 +22,11 @@ class CpuFlash:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
         """See `Kernel.forward`."""
         output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, causal, attn_mask=_bias(query, key, lengths), scale=scale
+            query, key, value, 0.0, causal, scale=scale
         )
-        if lengths is not None:  # without a key the kernel's log-sum-exp is 0
-            lse = lse.masked_fill((lengths == 0)[:, None, None], -torch.inf)
         return output, lse
 
     def backward(
@@ -43,7 +40,6 @@ class CpuFlash:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> Gradients:
         """See `Kernel.backward`."""
         if query.numel() == 0 or key.numel() == 0:
@@ -57,15 +53,6 @@ class CpuFlash:
             lse,
             0.0,
             causal,
-            attn_mask=_bias(query, key, lengths),
             scale=scale,
         )
         return gradients
-
-
-def _bias(query: Tensor, key: Tensor, lengths: Tensor | None) -> Float[Tensor, "B 1 1 K"] | None:
-    """Added to the scores: 0, or -inf for keys beyond `lengths`."""
-    if lengths is None:
-        return None
-    beyond = torch.arange(key.shape[2], device=key.device) >= lengths[:, None]
-    return query.new_zeros(beyond.shape).masked_fill_(beyond, -torch.inf)[:, None, None]

@@ -7,12 +7,11 @@ Not yet proven on a GPU: shapes, dtypes and arguments are checked with fake tens
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
 from vlrft.policy.attention.kernel import Gradients
-from vlrft.policy.attention.plain import Plain
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDTH_BYTES = 16  # a head's width must be a multiple of so many bytes
@@ -21,7 +20,7 @@ LSE_STEP = 32  # the kernel's log-sum-exp is padded to a multiple of so many que
 
 class CudaEfficient:
     """See `Kernel`. Without `causal` the query heads of a key head become further queries; with it the key heads are
-    repeated, as the kernel knows no groups of heads. With `lengths` the plain products are used."""
+    repeated, as the kernel knows no groups of heads."""
 
     def forward(
         self,
@@ -31,11 +30,8 @@ class CudaEfficient:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
         """See `Kernel.forward`."""
-        if lengths is not None:
-            return Plain().forward(query, key, value, causal=causal, scale=scale, lengths=lengths)
         groups = query.shape[1] // key.shape[1]
         folded = _fold(query, groups, causal)
         output, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
@@ -62,13 +58,8 @@ class CudaEfficient:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> Gradients:
         """See `Kernel.backward`."""
-        if lengths is not None:
-            return Plain().backward(
-                grad, query, key, value, output, lse, causal=causal, scale=scale, lengths=lengths
-            )
         groups = query.shape[1] // key.shape[1]
         folded_grad, folded, folded_output = (
             _fold(part, groups, causal) for part in (grad, query, output)

@@ -6,7 +6,7 @@ Not yet proven on a GPU: shapes, dtypes and arguments are checked with fake tens
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.policy.attention.kernel import Gradients
@@ -19,7 +19,7 @@ CAPABILITY = (8, 0)  # Ampere, the oldest that the kernel runs on
 
 class CudaFlash:
     """See `Kernel`. Key heads are not repeated. The kernel has the heads after the positions, so that tensors whose
-    memory is [B Q H D] are not copied; with `lengths` the memory of keys and values must be [B K W D]."""
+    memory is [B Q H D] are not copied."""
 
     def forward(
         self,
@@ -29,11 +29,8 @@ class CudaFlash:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
         """See `Kernel.forward`."""
-        if lengths is not None:
-            return self._forward_lengths(query, key, value, lengths, scale)
         output, lse, *_ = torch.ops.aten._flash_attention_forward(
             query.transpose(1, 2),
             key.transpose(1, 2),
@@ -49,35 +46,6 @@ class CudaFlash:
         )
         return output.transpose(1, 2), lse
 
-    def _forward_lengths(
-        self,
-        query: Float[Tensor, "B H Q D"],
-        key: Float[Tensor, "B W K D"],
-        value: Float[Tensor, "B W K D"],
-        lengths: Int[Tensor, " B"],
-        scale: float,
-    ) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
-        """Sequences of unequal length in the varlen form of the kernel: each has room for K keys and uses some."""
-        batch, heads, count, _ = query.shape
-        ends = torch.arange(batch + 1, dtype=torch.int32, device=query.device)
-        output, lse, *_ = torch.ops.aten._flash_attention_forward(
-            query.transpose(1, 2).flatten(0, 1),
-            key.transpose(1, 2).flatten(0, 1),
-            value.transpose(1, 2).flatten(0, 1),
-            ends * count,
-            ends * key.shape[2],
-            count,
-            key.shape[2],
-            0.0,
-            False,
-            return_debug_mask=False,
-            scale=scale,
-            seqused_k=lengths.to(torch.int32),
-        )
-        empty = (lengths == 0).view(-1, 1, 1)  # for these the kernel's log-sum-exp is +inf
-        lse = lse.view(heads, batch, count).transpose(0, 1).masked_fill(empty, -torch.inf)
-        return output.view(batch, count, heads, -1).transpose(1, 2), lse
-
     def backward(
         self,
         grad: Float[Tensor, "B H Q D"],
@@ -89,11 +57,8 @@ class CudaFlash:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> Gradients:
-        """See `Kernel.backward`. Raises NotImplementedError with `lengths`, which only sampling uses."""
-        if lengths is not None:
-            raise NotImplementedError("the kernel has no gradient with seqused_k")
+        """See `Kernel.backward`."""
         parts = (part.transpose(1, 2) for part in (grad, query, key, value, output))
         gradients = torch.ops.aten._flash_attention_backward(
             *parts,

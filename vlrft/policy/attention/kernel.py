@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 Gradients = tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B W K D"], Float[Tensor, "B W K D"]]
@@ -27,12 +27,10 @@ class Kernel(Protocol):
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
         """softmax(scale · q·k) v, in the dtype of the query, and the log-sum-exp of the scores, float32 at least.
 
-        `causal`: query i attends to keys 0 … i (Q = K). `lengths`, only without `causal`: how many keys of each sequence
-        are attended to, the first ones; for a sequence with none the output is 0 and the log-sum-exp -inf.
+        `causal`: query i attends to keys 0 … i (Q = K).
         """
         ...
 
@@ -47,7 +45,6 @@ class Kernel(Protocol):
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> Gradients:
         """The gradients of query, key and value. `output` and `lse` may be those of this part joined with others: the
         result is then this part's share of the gradients, exactly."""

@@ -19,6 +19,7 @@ from vlrft.policy.attention.choice import choose_kernel
 from vlrft.policy.attention.cpu_flash import CpuFlash
 from vlrft.policy.attention.cuda_flash import CudaFlash
 from vlrft.policy.attention.kernel import Kernel
+from vlrft.policy.attention.plain import Plain
 
 Attended = tuple[Float[Tensor, "B Q W R D"], Float[Tensor, "B Q W R"]]
 
@@ -51,7 +52,7 @@ def prepare_keys(
         return _VarlenPart(
             query_ends=ends * queries, key_ends=ends * keys, used=lengths.to(torch.int32)
         )
-    return _KernelPart(kernel, lengths)
+    return _KernelPart(kernel) if lengths is None else _PlainPart(lengths)
 
 
 def _bias(query: Tensor, lengths: Tensor, keys: int) -> Float[Tensor, "B 1 1 K"]:
@@ -118,16 +119,31 @@ class _VarlenPart:
 
 @dataclass(frozen=True)
 class _KernelPart:
-    """Any kernel, by its own interface."""
+    """All keys, by any kernel's own interface."""
 
     kernel: Kernel
-    lengths: Int[Tensor, " B"] | None
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Attended:
         parts = (tensor.transpose(1, 2) for tensor in (query, key, value))
-        output, lse = self.kernel.forward(*parts, causal=False, scale=scale, lengths=self.lengths)
-        groups = (key.shape[2], -1)
-        return (
-            torch.unflatten(output.transpose(1, 2), 2, groups),
-            torch.unflatten(lse.transpose(1, 2), 2, groups),
-        )
+        output, lse = self.kernel.forward(*parts, causal=False, scale=scale)
+        return _group(output, lse, key.shape[2])
+
+
+@dataclass(frozen=True)
+class _PlainPart:
+    """The first keys, in plain products."""
+
+    lengths: Int[Tensor, " B"]
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Attended:
+        parts = (tensor.transpose(1, 2) for tensor in (query, key, value))
+        output, lse = Plain().forward(*parts, causal=False, scale=scale, lengths=self.lengths)
+        return _group(output, lse, key.shape[2])
+
+
+def _group(output: Float[Tensor, "B H Q D"], lse: Float[Tensor, "B H Q"], heads: int) -> Attended:
+    groups = (heads, -1)
+    return (
+        torch.unflatten(output.transpose(1, 2), 2, groups),
+        torch.unflatten(lse.transpose(1, 2), 2, groups),
+    )

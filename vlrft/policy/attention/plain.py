@@ -27,7 +27,8 @@ class Plain:
         scale: float,
         lengths: Int[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B H Q D"], Float[Tensor, "B H Q"]]:
-        """See `Kernel.forward`."""
+        """See `Kernel.forward`. `lengths`, only without `causal`: how many keys of each sequence are attended to, the first
+        ones; for a sequence with none the output is 0 and the log-sum-exp -inf."""
         exact, heads = _exact_dtype(query), key.shape[1]
         output = torch.empty_like(query)
         lse = query.new_empty(query.shape[:-1], dtype=exact)
@@ -54,7 +55,6 @@ class Plain:
         *,
         causal: bool,
         scale: float,
-        lengths: Int[Tensor, " B"] | None = None,
     ) -> Gradients:
         """See `Kernel.backward`."""
         exact, heads = _exact_dtype(query), key.shape[1]
@@ -64,7 +64,7 @@ class Plain:
         delta = _group((grad.to(exact) * output.to(exact)).sum(-1, keepdim=True), heads)
         grad_query = torch.zeros_like(grouped, dtype=exact)
         grad_key, grad_value = torch.zeros_like(wide_key), torch.zeros_like(wide_value)
-        for chunk in _chunks(query, key, causal=causal, lengths=lengths):
+        for chunk in _chunks(query, key, causal=causal):
             at, keys = chunk.queries, chunk.keys
             weights = (chunk.scores(grouped, wide_key, scale) - grouped_lse[:, :, :, at]).exp_()
             rows = grouped_grad[:, :, :, at].to(exact).flatten(2, 3)
@@ -100,7 +100,7 @@ class _Chunk:
 
 
 def _chunks(
-    query: Tensor, key: Tensor, *, causal: bool, lengths: Tensor | None
+    query: Tensor, key: Tensor, *, causal: bool, lengths: Tensor | None = None
 ) -> Iterator[_Chunk]:
     batch, heads, count = query.shape[:3]
     keys = key.shape[2]
