@@ -30,7 +30,7 @@ Evaluate = Callable[..., int]
 
 @pytest.fixture
 def evaluate(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
-    monkeypatch.setattr("vlrft.evaluation.evaluate.EVAL_CHUNK", 2)
+    monkeypatch.setattr("vlrft.api.evaluate.chunk_size", lambda rollout, decoding: 2)
 
     def run(name: str, *rest: str) -> int:
         out = str(tmp_path / f"{name}.json")

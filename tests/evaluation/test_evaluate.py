@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from threading import Semaphore
 
 import pytest
+from PIL import Image
 
-from vlrft.evaluation.evaluate import Evaluation, MetricValue, evaluate
+from vlrft.config import EvalConfig, RolloutConfig
+from vlrft.evaluation.evaluate import (
+    Evaluation,
+    MetricValue,
+    chunk_size,
+    evaluate,
+    grade_samples,
+)
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import DataError, Group, Metric, Record, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError
+from vlrft.selection.prefetch import prefetching
 from vlrft.testing.small_policies import group, sample
 
 
@@ -213,3 +223,38 @@ def test_metrics_that_raise_name_the_task_and_the_line() -> None:
             DataError, match=rf"task toy: {part} .*raised .*\(test_evaluate.py:\d+\)"
         ):
             evaluate(loaded(task=replace(TASK, metrics=metrics)), [sample("s", 1.0)], play)
+
+
+@pytest.mark.parametrize(("rows", "answers", "size"), [(512, 1, 512), (512, 8, 64), (4, 8, 1)])
+def test_as_many_samples_are_played_as_the_engine_samples_at_once(
+    rows: int, answers: int, size: int
+) -> None:
+    decoding = EvalConfig(answers=answers, temperature=1.0)
+    assert chunk_size(RolloutConfig(max_rows=rows), decoding) == size
+
+
+def test_images_of_the_next_chunk_are_processed_while_one_is_played() -> None:
+    picture = Image.new("RGB", (2, 2))
+    samples = [replace(sample(f"s{k}", 1.0), images=(picture,)) for k in range(7)]
+    processed: list[int] = []
+    events: list[tuple[int, int]] = []
+    done, waited = Semaphore(0), list[int]()
+
+    def process(image: Image.Image) -> object:
+        processed.append(1)
+        done.release()
+        return image
+
+    def play_counted(chunk: Sequence[Sample]) -> list[Group]:
+        expected = min(7, 3 * (len(events) + 2))
+        assert all(done.acquire(timeout=20) for _ in range(expected - len(waited)))
+        waited.extend(range(len(waited), expected))
+        events.append((len(chunk), len(processed)))
+        return list(play(chunk))
+
+    with prefetching(samples, process, 2) as prepared:
+        ahead = list(grade_samples(loaded(), prepared, play_counted, 3))
+    assert events == [(3, 6), (3, 7), (1, 7)]
+    with prefetching(samples, process, 0) as same:
+        assert same is samples
+    assert ahead == list(grade_samples(loaded(), samples, play, 3))

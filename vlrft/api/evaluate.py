@@ -13,7 +13,7 @@ from vlrft.api.generate import find_model
 from vlrft.api.quiet import quiet_transformers
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import eval_config
-from vlrft.evaluation.evaluate import Evaluation, compute_metrics, grade_samples
+from vlrft.evaluation.evaluate import Evaluation, chunk_size, compute_metrics, grade_samples
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.reporting.run_result import RunResult
@@ -21,8 +21,10 @@ from vlrft.rollout.task import load_task
 from vlrft.schema import Group, Record, Sample
 from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, NoRowsError
+from vlrft.selection.prefetch import prefetching
 
 if TYPE_CHECKING:
+    from vlrft.policy.chat import Chat
     from vlrft.policy.policy import Policy
 
 Say = Callable[[str], object]
@@ -149,8 +151,10 @@ def answer_split(
     if records:
         say(f"vlrft: resuming, {counted(len(records), 'answer')} already done")
     total = len(samples) * decoding.answers
-    with policy.float32_products():
-        for chunk in grade_samples(loaded, samples, play, range(len(records) // decoding.answers)):
+    done, size = range(len(records) // decoding.answers), chunk_size(rollout, decoding)
+    ahead = prefetching(samples, chat.process_image, prefetch_threads(chat))
+    with policy.float32_products(), ahead as prepared:
+        for chunk in grade_samples(loaded, prepared, play, size, done):
             records += chunk
             store(chunk)
             say(f"{len(records)} of {total} answers")
@@ -158,6 +162,11 @@ def answer_split(
     for line in missing_metrics(loaded.task, evaluation):
         say(f"vlrft: {line}")
     return evaluation
+
+
+def prefetch_threads(chat: Chat) -> int:
+    """Threads that process images ahead, as many as a run has by default; none for a policy without images."""
+    return Config.prefetch_threads if chat.image_processor is not None else 0
 
 
 def _say(line: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from vlrft.config import EvalConfig, RolloutConfig
 from vlrft.evaluation.bootstrap import Interval
 from vlrft.evaluation.details.tables import Details, make_details
 from vlrft.evaluation.intervals import metric_interval
@@ -26,8 +27,9 @@ from vlrft.schema import (
 from vlrft.schema.errors import NoRowsError
 from vlrft.schema.finite_number import read_finite
 from vlrft.scoring.graders import STRICT
+from vlrft.selection.prefetch import Prefetcher
 
-EVAL_CHUNK = 128  # samples that are played at a time, which bounds the pixels in memory
+EVAL_CHUNK = 128  # samples whose records are completed at a time, which bounds the images in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +152,19 @@ def _metrics_of(task: Task, records: Sequence[Record], grader: str) -> Mapping[s
     return metrics
 
 
+def chunk_size(rollout: RolloutConfig, decoding: EvalConfig) -> int:
+    """Samples that are played at a time: as many as a rollout engine samples at once."""
+    return max(1, rollout.max_rows // decoding.answers)
+
+
 def evaluate(
     loaded: LoadedTask,
     samples: Sequence[Sample],
     play: Callable[[Sequence[Sample]], Sequence[Group]],
+    size: int = EVAL_CHUNK,
 ) -> Evaluation:
-    """Plays and grades every sample and computes the metrics. `play` returns one scored group per sample, in order.
+    """Plays and grades every sample, `size` at a time, and computes the metrics. `play` returns one scored group per sample, in
+    order.
 
     Raises DataError where there is nothing to evaluate.
     """
@@ -164,7 +173,7 @@ def evaluate(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
     return compute_metrics(
-        loaded.task, [r for chunk in grade_samples(loaded, samples, play) for r in chunk]
+        loaded.task, [r for chunk in grade_samples(loaded, samples, play, size) for r in chunk]
     )
 
 
@@ -172,12 +181,19 @@ def grade_samples(
     loaded: LoadedTask,
     samples: Sequence[Sample],
     play: Callable[[Sequence[Sample]], Sequence[Group]],
+    size: int = EVAL_CHUNK,
     skip: Collection[int] = (),
 ) -> Iterator[list[Record]]:
-    """Yields the records of `EVAL_CHUNK` samples at a time. `skip`: indices of samples that are not played."""
+    """Yields the records of `size` samples at a time. `skip`: indices of samples that are not played. With a `Prefetcher` as
+    samples, the images of the next ones are processed while these are played."""
     indices = [i for i in range(len(samples)) if i not in skip]
-    for start in range(0, len(indices), EVAL_CHUNK):
-        chunk = [samples[i] for i in indices[start : start + EVAL_CHUNK]]
+    if isinstance(samples, Prefetcher):
+        samples.announce(indices[:size])
+    for start in range(0, len(indices), size):
+        chunk = [samples[i] for i in indices[start : start + size]]
+        if isinstance(samples, Prefetcher):
+            following = start + size
+            samples.announce(indices[following : following + size])
         records = [
             grade_rollout(loaded, sample, r)
             for sample, group in zip(chunk, play(chunk), strict=True)

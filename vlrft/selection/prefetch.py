@@ -6,9 +6,9 @@ another process. Prefetching changes no result; samples that are not drawn after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, overload
 
 from vlrft.schema import DataError, Sample
@@ -63,3 +63,18 @@ class Prefetcher(Sequence[Sample]):
     def close(self) -> None:
         """Ends the threads and drops their remaining work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def prefetching(
+    samples: Sequence[Sample], process: Callable[[Image], object], threads: int
+) -> Iterator[Sequence[Sample]]:
+    """A context with a `Prefetcher` of the samples; without threads, the samples themselves."""
+    if not threads:
+        yield samples
+        return
+    prefetcher = Prefetcher(samples, process, threads)
+    try:
+        yield prefetcher
+    finally:
+        prefetcher.close()

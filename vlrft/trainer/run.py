@@ -10,7 +10,7 @@ from vlrft.config import Config
 from vlrft.distributed.interrupts import StopRequest
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine
-from vlrft.evaluation.evaluate import evaluate
+from vlrft.evaluation.evaluate import chunk_size, evaluate
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.rollouts import play_evaluation
 from vlrft.policy.adapters import merge_note
@@ -21,6 +21,7 @@ from vlrft.rollout.engines import RolloutEngine
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
 from vlrft.schema.errors import CheckpointError, DivergedError
+from vlrft.selection.prefetch import prefetching
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
@@ -100,7 +101,12 @@ class Run:
             done += len(chunk)
             return self.log.report_failures(groups)
 
-        evaluation = evaluate(eval_task, samples, play)
+        # Ranks share a chunk by its size: which images this one needs is known when it is played.
+        ahead = self.ranks.size == 1 and self.policy.chat.image_processor is not None
+        threads = config.prefetch_threads if ahead else 0
+        with prefetching(samples, self.policy.chat.process_image, threads) as prepared:
+            size = chunk_size(config.rollout, config.eval)
+            evaluation = evaluate(eval_task, prepared, play, size)
         for line in missing_metrics(eval_task.task, evaluation):
             self.log.message(line)
         self.score = evaluation.mean

@@ -11,7 +11,7 @@ from typing import Any
 from vlrft.algorithms import find_algorithm
 from vlrft.config import Config, PolicyConfig, StageConfig
 from vlrft.engine import find_engine, rank_memory
-from vlrft.evaluation.evaluate import EVAL_CHUNK
+from vlrft.evaluation.evaluate import chunk_size
 from vlrft.memory.phases import checkpoint_size, plan
 from vlrft.memory.plan import MemoryPlan
 from vlrft.memory.shapes import ModelShape
@@ -181,7 +181,8 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
 def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> RolloutWork:
     """One rank's share of the samples that an evaluation plays at once."""
     decoding, rollout = config.eval, config.rollout
-    count = min(EVAL_CHUNK, decoding.limit or EVAL_CHUNK, prompts.samples or EVAL_CHUNK)
+    chunk = chunk_size(config.rollout, decoding)
+    count = min(chunk, decoding.limit or chunk, prompts.samples or chunk)
     return RolloutWork(
         prompts=replace(prompts, turns=1).largest_shard(count, ranks),
         answers=decoding.answers,
