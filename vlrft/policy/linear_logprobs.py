@@ -61,7 +61,8 @@ class _LinearLogprobs(torch.autograd.Function):
         size: int,
     ) -> tuple[Tensor, Tensor]:
         kind = torch.promote_types(states.dtype, torch.float32)
-        logprobs, entropy, total = states.new_empty(3, len(targets), dtype=kind)
+        # three tensors, not views of one: an engine may hook the gathering of its weights to an output
+        logprobs, entropy, total = (states.new_empty(len(targets), dtype=kind) for _ in range(3))
         passes, head = choose_passes(states.device), _Head(weight, banned, temperature)
         # a token with a finite logit, where the target is banned
         is_banned, allowed = banned[targets], (~banned).int().argmax()
