@@ -59,6 +59,8 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, grad: Tensor
+    ) -> tuple[Tensor | None, ...]:
         gradients = ctx.calls.backward(grad, *ctx.saved_tensors, ctx.scale)
         return (*gradients, None, None)
