@@ -168,5 +168,7 @@ def test_an_image_processor_that_is_not_the_models_is_an_error(
     monkeypatch.setattr(policy.chat.image_processor, "merge_size", 1)
     pixels = policy.chat.process_image(noise_image(140, 28, seed=77))
     assert pixels.tokens == len(pixels.values)
+    encoder = policy.backbone.image_encoder
+    assert encoder is not None
     with pytest.raises(DataError, match="the image processor is not the model's"):
-        policy.backbone._encode([pixels])
+        encoder.encode([pixels], policy.device)

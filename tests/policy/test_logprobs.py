@@ -20,7 +20,7 @@ from tests.conftest import Tiny
 from tests.policy.test_linear_logprobs import rows_through
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.memory import limits
-from vlrft.policy import backbone
+from vlrft.policy import image_encoder
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import attending
 from vlrft.policy.load import load_policy
@@ -143,10 +143,13 @@ def test_features_are_not_kept_while_the_projector_is_trained() -> None:
 
 
 def test_the_kept_features_of_a_frozen_tower_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backbone, "FEATURE_BYTES", 40 * 64 * 4)  # the largest image has 24 features
+    monkeypatch.setattr(
+        image_encoder, "FEATURE_BYTES", 40 * 64 * 4
+    )  # the largest image has 24 features
     policy = load_policy(tiny_config("qwen2_vl", freeze=("vision", "projector")), corpus=CORPUS)
     assert_equal(policy)
-    assert 0 < policy.backbone._features.bytes <= 40 * 64 * 4
+    assert policy.backbone.image_encoder is not None
+    assert 0 < policy.backbone.image_encoder.cache.bytes <= 40 * 64 * 4
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.conftest import Tiny
 from vlrft.policy import tower_attention
 from vlrft.policy.families import _qwen_tower
+from vlrft.policy.image_features import ImageFeatures
 from vlrft.policy.load import checkpoint_activations
 from vlrft.policy.policy import Policy
 from vlrft.policy.tower_attention import ATTENTION, attend_within, make_sequences
@@ -54,6 +55,12 @@ def copied(policy: Policy, dtype: torch.dtype) -> tuple[Policy, Any]:
     return Policy(copy.deepcopy(model), policy.chat), model
 
 
+def encode(policy: Policy, images: Sequence[Pixels]) -> ImageFeatures:
+    encoder = policy.backbone.image_encoder
+    assert encoder is not None
+    return encoder.encode(images, policy.device)
+
+
 def plain_features(model: Any, images: Sequence[Pixels]) -> Tensor:
     """By transformers alone."""
     grids = torch.tensor([image.grid for image in images])
@@ -72,7 +79,7 @@ def test_features_and_gradients_are_those_of_an_image_after_another(
         checkpoint_activations(policy.model)
     images = pixels(policy)
     expected = plain_features(model, images)
-    features = policy.backbone._encode(images).embeds
+    features = encode(policy, images).embeds
     assert policy.model.base_model.visual.config._attn_implementation == ATTENTION
     bound = 1e-6 if dtype == torch.float32 else 1e-13
     assert (features - expected).abs().max() <= bound * expected.abs().max()
@@ -96,7 +103,7 @@ def test_images_of_one_size_take_one_call_a_layer(tiny: Tiny, family: Family) ->
     with torch.no_grad(), CountCalls() as before:
         plain_features(model, images)
     with torch.no_grad(), CountCalls() as after:
-        policy.backbone._encode(images)
+        encode(policy, images)
     assert before.attention >= 3 * layers
     assert after.attention == layers
 
@@ -109,12 +116,12 @@ def test_the_tower_reads_no_number_of_the_device(
     policy, _ = copied(tiny(family), torch.float32)
     images = pixels(policy)
     policy.model.to("meta")
-    made = policy.backbone._encode(images).embeds
+    made = encode(policy, images).embeds
     assert made.is_meta
     assert len(made) == sum(image.tokens for image in images)
     monkeypatch.setattr(_qwen_tower, "_vision_functions", lambda: None)
     with pytest.raises((NotImplementedError, RuntimeError)):  # as without these arguments
-        policy.backbone._encode(images)
+        encode(policy, images)
 
 
 def test_another_release_of_transformers_computes_everything_itself(
@@ -125,7 +132,7 @@ def test_another_release_of_transformers_computes_everything_itself(
     monkeypatch.setattr(_qwen_tower, "FUNCTIONS", ("get_vision_positions_of_2027",))
     _qwen_tower._vision_functions.cache_clear()
     try:
-        features = policy.backbone._encode(images).embeds
+        features = encode(policy, images).embeds
     finally:
         monkeypatch.undo()
         _qwen_tower._vision_functions.cache_clear()
@@ -137,7 +144,7 @@ def test_another_attention_is_left_alone(tiny: Tiny) -> None:
     policy, model = copied(tiny("qwen2_vl"), torch.float32)
     policy.model.base_model.visual.config._attn_implementation = "eager"
     images = pixels(policy)
-    features = policy.backbone._encode(images).embeds
+    features = encode(policy, images).embeds
     assert policy.model.base_model.visual.config._attn_implementation == "eager"
     torch.testing.assert_close(features, plain_features(model, images), rtol=0, atol=1e-6)
 
@@ -146,7 +153,7 @@ def test_transformers_own_forward_runs_an_image_after_another(tiny: Tiny) -> Non
     """The self-check's reference does not share the new path."""
     policy, model = copied(tiny("qwen2_5_vl"), torch.float32)
     images = pixels(policy)
-    policy.backbone._encode(images)
+    encode(policy, images)
     with CountCalls() as count:
         features = plain_features(policy.model, images)
     assert count.attention > 10 * model.config.vision_config.depth

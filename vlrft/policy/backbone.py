@@ -13,26 +13,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vlrft.memory.limits import FEATURE_BYTES
+from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.decoder import PACKED, install, packed_arguments
 from vlrft.policy.attention.rows import PackedRows
-from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import vision_family
-from vlrft.policy.image_features import ImageFeatures
+from vlrft.policy.image_encoder import ImageEncoder, PromptImages, collect_images
 from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
 
 KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
 # Positions are computed in multiples of this length, so that longer rows rarely need new ones.
 SPARE_POSITIONS = 64
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptImages:
-    """The distinct images of several prompts. Axis F: the image tokens of the prompts, in order."""
-
-    distinct: tuple[Pixels, ...]
-    order: Int[Tensor, " F"]  # of each image token, the index of its feature in `distinct`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +51,10 @@ class Backbone:
         self.image_token_id: int = -1 if self.vision is None else causal.config.image_token_id
         install(self.decoder.config)
         self.keeps_features = True  # of a frozen tower; False where ranks must run equal modules
+        self.image_encoder: ImageEncoder | None = None
+        if self.vision is not None:
+            self.image_encoder = ImageEncoder(self.vision, causal, frozen=frozen_vision)
         self._causal = causal
-        self._frozen = frozen_vision
-        self._features = ByteCache[ImageFeatures](FEATURE_BYTES if frozen_vision else 0)
         self._layouts: OrderedDict[object, Int[Tensor, "A L"]] = OrderedDict()
 
     @property
@@ -80,60 +72,22 @@ class Backbone:
 
     def collect_images(self, prompts: Sequence[Prompt]) -> PromptImages:
         """The distinct images of the prompts, and the feature of each image token."""
-        starts: dict[str, int] = {}
-        distinct: list[Pixels] = []
-        order: list[Tensor] = []
-        end = 0
-        for image in (image for prompt in prompts for image in prompt.images):
-            if image.key not in starts:
-                starts[image.key] = end
-                distinct.append(image)
-                end += image.tokens
-            start = starts[image.key]
-            order.append(torch.arange(start, start + image.tokens))
-        return PromptImages(
-            distinct=tuple(distinct),
-            order=torch.cat(order) if order else torch.empty(0, dtype=torch.long),
-        )
+        return collect_images(prompts)
 
     def embed(self, ids: Int[Tensor, "B L"], images: PromptImages) -> DecoderInputs:
         """Token embeddings, with image features in place of the image tokens."""
         embeds: Tensor = self.decoder.get_input_embeddings()(ids)
-        if not images.distinct or self.vision is None:
+        encoder = self.image_encoder
+        if not images.distinct or encoder is None:
             return DecoderInputs(embeds=embeds)
-        encode = self._encode_new if self._frozen and self.keeps_features else self._encode
-        order = images.order.to(embeds.device)
-        features = encode(images.distinct).map(lambda tensor: tensor.to(embeds.dtype)[order])
+        order = to_device(images.order, embeds.device)
+        encoded = encoder.encode(images.distinct, self.device, cached=self.keeps_features)
+        features = encoded.map(lambda tensor: tensor.to(embeds.dtype)[order])
         places = ids == self.image_token_id
         return DecoderInputs(
             embeds=embeds.masked_scatter(places[..., None], features.embeds),
-            extra=self.vision.decoder_arguments(features, places),
+            extra=encoder.vision.decoder_arguments(features, places),
         )
-
-    def _encode(self, images: Sequence[Pixels]) -> ImageFeatures:
-        """The features of images, one image after another."""
-        assert self.vision is not None
-        features = self.vision.encode(self._causal, images, self.device)
-        tokens = sum(image.tokens for image in images)
-        if len(features) != tokens:
-            raise DataError(
-                f"{len(images)} images have {len(features)} features, but {tokens} tokens in their prompts; "
-                "the image processor is not the model's"
-            )
-        return features
-
-    def _encode_new(self, images: Sequence[Pixels]) -> ImageFeatures:
-        """As `_encode`, but encodes only images whose features are not cached."""
-        features = {image.key: self._features.get(image.key) for image in images}
-        new = [image for image in images if features[image.key] is None]
-        if new:
-            with torch.no_grad():
-                parts = self._encode(new).split([image.tokens for image in new])
-            for image, part in zip(new, parts, strict=True):
-                features[image.key] = part
-                copy = part.map(torch.clone)  # a view would keep the features of all images
-                self._features.put(image.key, copy, copy.nbytes)
-        return ImageFeatures.concatenate([part for part in features.values() if part is not None])
 
     def packed_hidden_states(
         self, inputs: DecoderInputs, positions: Int[Tensor, "A R L"], rows: PackedRows

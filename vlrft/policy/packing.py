@@ -24,7 +24,8 @@ from torch import Tensor
 
 from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.rows import PackedRows
-from vlrft.policy.backbone import Backbone, PromptImages
+from vlrft.policy.backbone import Backbone
+from vlrft.policy.image_encoder import PromptImages
 from vlrft.schema import DataError, Pixels, Prompt
 
 
