@@ -97,7 +97,8 @@ def page(sweeps: list[str], sides: list[Side]) -> str:
         "`python -m benchmarks.scaling`: a Qwen2-VL of three layers, 128 wide, float32, one thread; prompts with an image of 16 tokens.",
         "Processor seconds and the peak of resident memory above its level before the update are measured; FLOPs of attention (all pairs",
         "of queries and keys that an operator got) and bytes kept for the backward pass are counted. The last line of a table is the",
-        "exponent of growth between its last two values: 1 is linear, 2 quadratic.",
+        "exponent of growth between its last two values: 1 is linear, 2 quadratic. An answer attends to itself, so that FLOPs of attention",
+        "keep a term of C² for each answer, which the counter takes whole though it is causal.",
         "",
         f"Python {platform.python_version()}, torch {version('torch')}, transformers {version('transformers')}; {before}after: {sides[-1].commit}.",
     ]

@@ -18,7 +18,7 @@ ids equal); otherwise the results are void. Measured quantities:
 
 Seconds are processor time of all threads; wall-clock times are in the rows, too.
 
-Writes one row per repeat into FOLDER/vs_trl_DATE.jsonl, and FOLDER/vs_trl.md from all rows of that file; repeats that the
+Writes one row per repeat into FOLDER/vs_trl_DATE.jsonl, and FOLDER/vs_trl.md from all such files; repeats that the day's
 file already has are not run again. FOLDER: benchmarks/results, at small scale runs/vs_trl. TRL's settings: theirs.py. The
 whole takes about 20 minutes on two free cores; P6r runs only when it is named.
 """
@@ -129,7 +129,18 @@ def main() -> None:
             case = replace(case, trl_rows=args.trl_rows)
         measure(case, args, rows, file)
         print(page([r for r in rows if r.get("case") == case.name]), flush=True)
-    (out / "vs_trl.md").write_text(f"{heading(rows)}\n\n{page(rows)}\n")
+    (out / "vs_trl.md").write_text(whole_page(out), encoding="utf-8")
+
+
+def whole_page(out: Path) -> str:
+    """The page of all days, the newest first; a case of the newest day may be missing there."""
+    days = [
+        (file.stem.removeprefix("vs_trl_"), [json.loads(line) for line in file.read_text().splitlines()])
+        for file in sorted(out.glob("vs_trl_*.jsonl"), reverse=True)
+    ]  # fmt: skip
+    parts = [heading([row for _, rows in days for row in rows])]
+    parts += [f"## Measured on {day}\n\n{page(rows)}" for day, rows in days]
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

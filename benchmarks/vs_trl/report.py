@@ -77,7 +77,7 @@ def page(rows: Sequence[Row]) -> str:
     parts: list[str] = []
     for scale, family, threads in settings:
         table = {key: v for key, v in by_case.items() if key[1:4] == (scale, family, threads)}
-        parts += [f"## {family}, {scale} scale, {threads} threads", "", f"| {TITLES}|", "|---" * 11 + "|"]  # fmt: skip
+        parts += [f"### {family}, {scale} scale, {threads} threads", "", f"| {TITLES}|", "|---" * 11 + "|"]  # fmt: skip
         order = [case.name for case in CASES]
         parts += [
             _line(table, key) for key in sorted(table, key=lambda k: (order.index(k[0]), k[4]))
