@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.real_size.released import MODELS
 from vlrft.memory.plan import format_bytes
+from vlrft.schema.counted import counted
 
 ALLOWED = 0.05
 HELD_TO = ("update", "save")  # the phases whose plan may be off by ALLOWED and no more
@@ -98,7 +99,12 @@ def _section(name: str, trial: Trial) -> str:
                 f"`{run}`: planned weights with adapters {weights}, planned peak {total} in {peak}."
             )
     for run, plan in _plans(trial):
-        lines += ["", f"`{run}`:", "", *_phases(plan, trial[run])]
+        lines += [
+            "",
+            f"`{run}`, {counted(len(trial[run]), 'run')}:",
+            "",
+            *_phases(plan, trial[run]),
+        ]
     lines += ["", *_steps(trial)]
     if "load" in trial:
         lines += ["", *_facts(trial)]
