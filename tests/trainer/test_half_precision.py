@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import vlrft
 from vlrft.config import LoraConfig, PolicyConfig
@@ -19,6 +19,7 @@ from vlrft.policy.adapters import FOLDER, exact_policy
 from vlrft.policy.load import load_policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.schema import Record
+from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import CORPUS, tiny_config
 from vlrft.trainer.export import export_model, find_source
 from vlrft.trainer.train import train
@@ -170,6 +171,20 @@ def test_an_adapter_whose_base_is_gone_says_so_and_the_merged_weights_answer(
     assert (config.model, config.dtype) == (str(trained.last), "bfloat16")
     gone = f"model: the merged weights of {trained.last}; {trained.base}, the model of its exact adapter, is not here"
     assert line == ("" if trained.case.lora == "null" else gone)
+
+
+def test_an_adapter_whose_base_has_changed_is_refused(trained: Trained) -> None:
+    if trained.case.lora != "null":
+        file = trained.base / "model.safetensors"
+        stored = file.read_bytes()
+        tensors = load_file(file)
+        save_file({name: tensor * 1.25 for name, tensor in tensors.items()}, file, {"format": "pt"})
+        try:
+            with pytest.raises(ConfigError, match="it was trained on other weights than those of"):
+                vlrft.load_policy(trained.run)
+        finally:
+            file.write_bytes(stored)
+    assert vlrft.load_policy(trained.run).has_lora == (trained.case.lora != "null")
 
 
 def test_the_adapter_of_a_model_that_was_built_says_what_its_merged_weights_lack(

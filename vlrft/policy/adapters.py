@@ -27,7 +27,8 @@ SETTINGS = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 FOLDER = "adapter"  # in a checkpoint
 NEARLY_ALL = 0.999  # of the adapters' update: a smaller share is reported
-MERGE = "merge.json"  # in FOLDER: {"dtype": of the merged weights, "kept": the share of the update that they hold}
+MERGE = "merge.json"  # in FOLDER: {"dtype": of the merged weights, "kept": the share of the update that they hold,
+# "base": see vlrft.policy.merging.base_digest}
 HELD = (
     "base.json"  # in FOLDER: how training held the model's weights, {"quantization": …, "dtype": …}
 )
@@ -144,7 +145,29 @@ def load_adapter(model: Any, adapter: Adapter) -> Any:
                 f"{adapter.base or 'another model'}"
             ]
         )
+    _refuse_other_base(adapted, adapter)
     return adapted
+
+
+def _refuse_other_base(model: Any, adapter: Adapter) -> None:
+    """Raises ConfigError where the model has other weights than the one that vlrft trained the adapter on, such as a folder that
+    was written again since."""
+    import torch
+
+    from vlrft.policy.merging import base_digest
+
+    path = _file(adapter.source, MERGE)
+    merge = {} if path is None else json.loads(path.read_text())
+    if "base" not in merge:
+        return
+    digest = base_digest(model, getattr(torch, merge["dtype"]))
+    if digest not in (None, merge["base"]):
+        raise ConfigError(
+            [
+                f"policy.adapter={adapter.source}: it was trained on other weights than those of {adapter.base or 'this model'}, "
+                f"which have changed since; give its own model as policy.model, or delete its {MERGE} to use it all the same"
+            ]
+        )
 
 
 def add_adapter_shapes(model: Any, adapter: Adapter) -> Any:

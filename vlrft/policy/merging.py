@@ -8,8 +8,9 @@ in a copy of one layer.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from vlrft.policy.quantization import is_packed, plain, plain_like
 from vlrft.policy.weight_files import Write, write_weights
 
+SAMPLED = 64  # numbers of a weight, about, by which its base is known
 CHUNK = 2**18  # numbers of a weight that are compared at once: they stay in the processor's cache
 
 
@@ -33,6 +35,7 @@ class PlainWeights:
         self.base = model.get_base_model() if hasattr(model, "get_base_model") else model
         self._sources = dict(_plain_names(self.base))
         self._lost, self._whole = 0.0, 0.0
+        self._samples: set[bytes] = set()  # of the base of each adapted weight that was read
 
     @property
     def shapes(self) -> dict[str, Tensor]:
@@ -46,6 +49,11 @@ class PlainWeights:
         precision: it loses an update of a weight by less than 1/512."""
         return 1 - self._lost / self._whole if self._whole else 1.0
 
+    @property
+    def base_digest(self) -> str:
+        """As the function `base_digest`, of the weights that were read."""
+        return _digest(self._samples)
+
     @torch.no_grad()
     def read(self, name: str) -> Tensor:
         """A tensor (detached, not copied), or a merged copy of it; of 4-bit weights the numbers that they stand for."""
@@ -56,6 +64,7 @@ class PlainWeights:
         attribute = name.rsplit(".", 1)[-1]
         if attribute == "weight":
             self._compare(layer, merged.weight)
+            self._samples.add(_sample(layer.get_base_layer().weight))
         return getattr(merged, attribute).detach()  # type: ignore[no-any-return]
 
     def parameters(self) -> Iterator[tuple[str, Tensor]]:
@@ -123,12 +132,41 @@ def stored_shapes(model: Any) -> dict[str, Tensor]:
     return _stored(weights.base, weights.shapes)
 
 
+@torch.no_grad()
+def base_digest(model: Any, dtype: torch.dtype) -> str | None:
+    """The sha256 of a few numbers of each weight that a peft model adapts, in the dtype: it tells a base from another one, or from
+    itself after more training. None for a model whose numbers in that dtype are not known: narrower, or held in 4 bits."""
+    samples = set[bytes]()
+    for layer in model.get_base_model().modules():
+        if hasattr(layer, "lora_A"):
+            weight = layer.get_base_layer().weight
+            if is_packed(weight) or torch.promote_types(weight.dtype, dtype) != weight.dtype:
+                return None
+            samples.add(_sample(weight, dtype))
+    return _digest(samples)
+
+
+def _sample(weight: Tensor, dtype: torch.dtype | None = None) -> bytes:
+    """The bytes of some numbers of a weight, spread over it; none of one that is held in 4 bits."""
+    if is_packed(weight):
+        return b""
+    flat = weight.detach().reshape(-1)
+    numbers = flat[:: max(flat.numel() // SAMPLED, 1)].to("cpu", dtype or weight.dtype)
+    return numbers.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def _digest(samples: Collection[bytes]) -> str:
+    """Of the samples in the order of their bytes: tied weights have several names."""
+    return sha256(b"".join(sorted(samples))).hexdigest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class WrittenModel:
-    """A model's folder. `kept`: see `PlainWeights`. `stored`: the name in the folder's files of each of the model's parameters
+    """A model's folder. `kept`, `base_digest`: see `PlainWeights`. `stored`: the name in the folder's files of each of the model's parameters
     and buffers that is stored as it is."""
 
     kept: float
+    base_digest: str
     stored: Mapping[str, str]
 
 
@@ -142,11 +180,12 @@ def write_model(model: Any, folder: Path, write: Write | None = None) -> Written
     if not all(id(shape) in names for shape in stored.values()):
         # transformers computes the stored tensors from several of the model's, as of fused experts
         weights.base.save_pretrained(folder, state_dict={n: weights.read(n) for n in shapes})
-        return WrittenModel(kept=weights.kept, stored={})
+        return WrittenModel(kept=weights.kept, base_digest=weights.base_digest, stored={})
     weights.base.save_pretrained(folder, state_dict={})  # all files but the weights
     own = {key: names[id(shape)] for key, shape in stored.items()}
     write_weights(folder, stored, lambda key: weights.read(own[key]), write=write)
-    return WrittenModel(kept=weights.kept, stored={name: key for key, name in own.items()})
+    names_of = {name: key for key, name in own.items()}
+    return WrittenModel(kept=weights.kept, base_digest=weights.base_digest, stored=names_of)
 
 
 def _stored(base: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
