@@ -15,7 +15,8 @@ from torch import Tensor
 from vlrft.memory.admission import CacheUse
 from vlrft.memory.limits import KEEP_SHARE
 from vlrft.policy.policy import Policy
-from vlrft.policy.rank_sync import RunFiller
+from vlrft.policy.rank_sync import RunFiller, Unsynchronised
+from vlrft.rollout.engines.cuda_graph import can_graph
 from vlrft.rollout.engines.decoding_rows import DecodingRows, compute_logits
 from vlrft.rollout.engines.prefill import Prefilled, prefill
 from vlrft.rollout.engines.prompt_cache import row_index
@@ -123,7 +124,12 @@ class Decoding:
         tokens, logprobs = self._sample(logits[row_index(counts, logits.device)], first)
         if not kept or self._cache is None:
             room = self.sampling.max_tokens
-            self._cache = DecodingRows(self.policy.backbone, prefilled, counts, room)
+            # Weights that ranks gather for each call are not in one place.
+            alone = isinstance(self.policy.rank_sync, Unsynchronised)
+            graphed = alone and can_graph(prefilled.prompts.keys[0])
+            self._cache = DecodingRows(
+                self.policy.backbone, prefilled, counts, room, graphed=graphed
+            )
             self._rows, self._uniforms, self._tokens = [], uniforms, tokens
         else:
             self._cache.replace(kept, prefilled, counts)

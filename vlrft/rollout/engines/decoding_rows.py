@@ -10,6 +10,7 @@ from torch import Tensor
 
 from vlrft.policy.backbone import Backbone
 from vlrft.rollout.engines.completion_cache import CompletionCache
+from vlrft.rollout.engines.cuda_graph import GraphedStep
 from vlrft.rollout.engines.prefill import Prefilled
 from vlrft.rollout.engines.prompt_cache import PromptCache, row_index
 from vlrft.rollout.engines.shared_prefix import Keys, SharedPrompts, decode
@@ -20,10 +21,17 @@ class DecodingRows:
     """Rows of one prompt are next to each other. Axes: N rows, B prompts, A rotary axes, V vocabulary."""
 
     def __init__(
-        self, backbone: Backbone, prefilled: Prefilled, counts: Sequence[int], room: int
+        self,
+        backbone: Backbone,
+        prefilled: Prefilled,
+        counts: Sequence[int],
+        room: int,
+        *,
+        graphed: bool = False,
     ) -> None:
         """A row for each completion of each prompt. `counts` [B]: completions of each, at least one; `room`: tokens of the
-        longest."""
+        longest; `graphed`: steps run as a CUDA graph, recorded again when rows leave or enter."""
+        self.graphed = graphed
         self.backbone = backbone
         self.room = room
         self.counts = list(counts)
@@ -79,27 +87,41 @@ class DecodingRows:
 
     def _prepare(self) -> None:
         self._shared = SharedPrompts.of(self.prompts, self.counts)
-        self._age: Int[Tensor, " N"] | None = None  # `ages`, where they differ
-        if len(set(self.ages)) > 1:
+        self._graphed = GraphedStep(self.static_step) if self.graphed else None
+        # `ages` on the device, where they differ or a graph reads them
+        self._age: Int[Tensor, " N"] | None = None
+        if self.graphed or len(set(self.ages)) > 1:
             self._age = torch.tensor(self.ages, device=self.next.device)
 
     def step(self, tokens: Int[Tensor, " N"]) -> Float[Tensor, "N V"]:
         """Adds each row's next token to its cache; returns the logits of the token after it. A row whose room is full
         replaces its last token: its completion has ended, and nothing that it does is read."""
+        if self._graphed is not None:
+            logits = self._graphed(tokens)
+        elif self._age is None:
+            logits = self._decode(tokens, self.ages[0], used=None)
+        else:
+            logits = self._decode(tokens, self._age, used=max(self.ages) + 1)
+            self._age.add_(1).clamp_(max=self.room - 1)
+        self.ages = [min(age + 1, self.room - 1) for age in self.ages]
+        return logits
+
+    def static_step(self, tokens: Int[Tensor, " N"]) -> Float[Tensor, "N V"]:
+        """As `step`, for a CUDA graph: it reads nothing on the host, and the same memory at each call."""
+        assert self._age is not None
+        logits = self._decode(tokens, self._age, used=self.room)
+        self._age.add_(1).clamp_(max=self.room - 1)
+        return logits
+
+    def _decode(
+        self, tokens: Int[Tensor, " N"], at: int | Int[Tensor, " N"], used: int | None
+    ) -> Float[Tensor, "N V"]:
         with phase("decode"):
             embeds = self.backbone.decoder.get_input_embeddings()(tokens[:, None])
-            if self._age is None:
-                at: int | Int[Tensor, " N"] = self.ages[0]
-                positions = self.next + at
-            else:
-                at = self._age
-                positions = self.next + at
+            positions = (self.next + at)[..., None]
             self.completions.at = at
-            keys = Keys.of(self._shared, self.completions, used=max(self.ages) + 1)
-            states = decode(self.backbone, embeds, positions[..., None], self.completions, keys)
-            self.ages = [min(age + 1, self.room - 1) for age in self.ages]
-            if self._age is not None:
-                self._age = (self._age + 1).clamp_(max=self.room - 1)
+            keys = Keys.of(self._shared, self.completions, used)
+            states = decode(self.backbone, embeds, positions, self.completions, keys)
         return compute_logits(self.backbone, states[:, 0])
 
 

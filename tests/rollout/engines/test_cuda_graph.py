@@ -1,0 +1,49 @@
+"""The decoding step that a CUDA graph records, on a CPU: equal to the plain one, and always in the same memory."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.conftest import Tiny
+from vlrft.rollout.engines import Request
+from vlrft.rollout.engines.cuda_graph import can_graph
+from vlrft.rollout.engines.decoding_rows import DecodingRows
+from vlrft.rollout.engines.prefill import prefill
+from vlrft.testing.operator_meter import count_operators
+from vlrft.testing.small_policies import ask
+
+COUNTS = (2, 1)
+
+
+def test_the_static_step_is_the_plain_one_in_fixed_memory(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    requests = [
+        Request(id=text, prompt=policy.chat.render(ask(text)), seeds=(0,)) for text in ("one?", "?")
+    ]
+    plain, static = (
+        DecodingRows(
+            policy.backbone,
+            prefill(policy.backbone, requests, pad_id=policy.chat.pad_id),
+            COUNTS,
+            room=5,
+            graphed=graphed,
+        )
+        for graphed in (False, True)
+    )
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.zeros(3, dtype=torch.long)
+    places = set()
+    with torch.no_grad():
+        for _ in range(5):
+            tokens.copy_(torch.randint(0, 200, (3,), generator=generator))
+            expected = plain.step(tokens)
+            with count_operators() as counts:
+                logits = static.static_step(tokens)
+            torch.testing.assert_close(logits, expected)
+            assert not counts.syncs
+            pair, age = static.completions._tensors[0], static._age
+            assert pair is not None
+            assert age is not None
+            places.add((pair[0].data_ptr(), pair[1].data_ptr(), age.data_ptr()))
+    assert len(places) == 1
+    assert not can_graph(plain.prompts.keys[0])
