@@ -315,11 +315,11 @@ def test_self_check_holds_with_dropout_and_leaves_the_modules_as_they_were() -> 
 def test_the_self_check_may_run_in_parts(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = tiny("qwen2_5_vl")
     items, mask = mixed_items(policy)
-    calls: list[int] = []
+    calls: list[list[tuple[int, ...]]] = []
     real: Any = replicated_logprobs
 
     def count_items(policy: Policy, items: Any, **kw: Any) -> TokenLogprobs:
-        calls.append(len(items))
+        calls.append([item.rows[0] for item in items])
         scores: TokenLogprobs = real(policy, items, **kw)
         return scores
 
@@ -327,7 +327,10 @@ def test_the_self_check_may_run_in_parts(tiny: Tiny, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(limits, "REPLICATED_LOGITS", 300 * 320)
     assert self_check(policy, items, mask=mask, temperature=1.0) <= TOLERANCE
     assert len(calls) > 2
-    assert sum(calls) == sum(min(len(item.rows), 2) for item in items) < len(mask)
+    checked = [row for call in calls for row in call]
+    for rows in (item.rows for item in items):
+        assert {rows[0], rows[-1], max(rows, key=len), min(rows, key=len)} <= set(checked)
+    assert len(checked) <= sum(min(len(item.rows), limits.CHECKED_ROWS) for item in items)
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ GPU_FACTOR = 8  # times as many logits on a GPU, where small matrix products are
 REPLICATED_LOGITS = 2**28  # logits of one plain forward pass of the self-check, all positions kept
 FEATURE_BYTES = 2**30  # image features of a frozen vision model, cached on the policy's device
 PIXEL_CACHE_BYTES = 2**28  # processed images, cached in host memory
+CHECKED_ROWS = 4  # of each packed row that the self-check compares, at most
 PREFILL_TOKENS = 2**16  # prompt tokens in one prefill, with padding: bounds activations
 KEEP_SHARE = 0.75  # when a smaller share of the rows is unfinished, their KV cache is copied
 

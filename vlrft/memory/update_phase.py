@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vlrft.memory import saved_tensors, transient
-from vlrft.memory.limits import replicated_rows
+from vlrft.memory.limits import CHECKED_ROWS, replicated_rows
 from vlrft.memory.micro_batches import plan_micro_batches
 from vlrft.memory.plan import MemoryPhase, find_peak
 from vlrft.memory.rank_memory import PartBytes, RankMemory, add_parts
@@ -123,13 +123,15 @@ def _tower_layer(model: ModelShape, tower: VisionShape, micro: MicroBatchShape, 
 
 
 def self_check_phase(model: ModelShape, work: StepWork, held: PartBytes) -> MemoryPhase:
-    """The first micro-batch again, by a plain forward pass of the first and last row of each packed row, a few at once: the
+    """The first micro-batch again, by a plain forward pass of some rows of each packed row, a few at once: the
     logits of every position, T V s, and of the scored ones once more, N V (s + 4w)."""
     micros = plan_micro_batches(model, work.prompts, work.group, work.tokens, work.micro_tokens)
     items = micros[0].items
     longest = max(item.prompt.tokens for item in items) + work.tokens
     vocab = model.decoder.vocab
-    rows = min(replicated_rows(vocab, longest), sum(min(len(item.rows), 2) for item in items))
+    rows = min(
+        replicated_rows(vocab, longest), sum(min(len(item.rows), CHECKED_ROWS) for item in items)
+    )
     positions = rows * longest
     scored = rows * work.tokens * vocab * (model.element + 4 * model.wide)
     plain = transient.decoder_forward(model, positions, rows * longest**2)

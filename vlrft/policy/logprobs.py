@@ -109,8 +109,8 @@ def self_check(
     temperature: float,
     names: Sequence[str] = (),
 ) -> float:
-    """The largest difference between packed and replicated log-probs, without dropout and without gradients, over the first
-    and the last row of each item.
+    """The largest difference between packed and replicated log-probs, without dropout and without gradients, over up to
+    `CHECKED_ROWS` rows of each item.
 
     Raises SelfCheckError, with the row's name from `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
     precision 0.25), and NonFiniteError where a log-prob is NaN or infinite.
@@ -150,17 +150,19 @@ def _scatter(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size
 
 
 def _parts(items: Sequence[PackItem], vocab: int) -> Iterator[tuple[list[int], list[PackItem]]]:
-    """The first and the last row of each item, alone with their prompt, and their numbers; as many at once as
-    `replicated_rows` allows.
+    """The first, the last, the longest and the shortest row of each item, alone with their prompt, and their numbers; as many
+    at once as `replicated_rows` allows.
 
     The last row comes after all others of the item, so rows that see each other, or lie or are scored at wrong positions,
-    change its log-probs; the first shows the prompt's part alone.
+    change its log-probs; the first shows the prompt's part alone. Rows of different lengths may be computed in different
+    calls of a kernel.
     """
     numbers: list[int] = []
     rows: list[PackItem] = []
     first = 0
     for item in items:
-        for k in sorted({0, len(item.rows) - 1}):
+        by_length = sorted(range(len(item.rows)), key=lambda k: len(item.rows[k]))
+        for k in sorted({0, len(item.rows) - 1, by_length[0], by_length[-1]}):
             numbers.append(first + k)
             rows.append(replace(item, rows=item.rows[k : k + 1], images=item.images[k : k + 1]))
         first += len(item.rows)
