@@ -11,7 +11,8 @@ import torch
 
 from tests.policy.test_load import logprobs, with_random_adapters
 from vlrft.config import LoraConfig, PolicyConfig
-from vlrft.policy.adapters import MERGE, exact_policy, merge_note, read_adapter
+from vlrft.policy.adapter_files import MERGE, read_adapter
+from vlrft.policy.checkpoint_adapter import exact_policy, merge_note
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import ConfigError

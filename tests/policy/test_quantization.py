@@ -14,7 +14,9 @@ import torch
 from tests.policy.test_load import logprobs, prompt_of, with_random_adapters
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.engine import check_quantization
-from vlrft.policy.adapters import HELD, base_of, exact_policy
+from vlrft.policy.adapter_files import HELD
+from vlrft.policy.adapters import base_of
+from vlrft.policy.checkpoint_adapter import exact_policy
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.merging import PlainWeights

@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 import vlrft
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.config.load import load_config
-from vlrft.policy.adapters import FOLDER, exact_policy
+from vlrft.policy.adapter_files import FOLDER
+from vlrft.policy.checkpoint_adapter import exact_policy
 from vlrft.policy.load import load_policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.schema import Record

@@ -118,7 +118,7 @@ def answer_split(
     """
     from vlrft.distributed.device import pick_device
     from vlrft.evaluation.rollouts import play_evaluation
-    from vlrft.policy.adapters import exact_policy
+    from vlrft.policy.checkpoint_adapter import exact_policy
     from vlrft.policy.load import load_policy
     from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
     from vlrft.rollout.engines import build_rollout_engine

@@ -42,7 +42,7 @@ def load_policy(
     Raises ConfigError for a model that is missing, incomplete or not supported, and for an unknown setting.
     """
     from vlrft.distributed.device import pick_device
-    from vlrft.policy.adapters import exact_policy
+    from vlrft.policy.checkpoint_adapter import exact_policy
     from vlrft.policy.load import load_policy as load
 
     try:

@@ -51,7 +51,7 @@ class PromptLimit:
 
 def load_prompt_limit(task: Task, policy: PolicyConfig, max_tokens: int | None) -> PromptLimit:
     """The limit for a model, None: as a run's default; its tokenizer and image processor are loaded. Raises ConfigError."""
-    from vlrft.policy.adapters import exact_policy
+    from vlrft.policy.checkpoint_adapter import exact_policy
     from vlrft.policy.load import load_chat
 
     if task.env is not None:

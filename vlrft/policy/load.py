@@ -12,7 +12,8 @@ from torch import nn
 
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
-from vlrft.policy.adapters import Adapter, base_of, load_adapter
+from vlrft.policy.adapter_files import Adapter
+from vlrft.policy.adapters import base_of, load_adapter
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names

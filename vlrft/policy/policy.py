@@ -16,7 +16,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from vlrft.distributed.cuda_settings import float32_products
-from vlrft.policy.adapters import FOLDER, HELD, MERGE
+from vlrft.policy.adapter_files import FOLDER, HELD, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import model_family, vision_family

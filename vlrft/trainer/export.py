@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.config import PolicyConfig
-from vlrft.policy.adapters import FOLDER, MERGE, base_of, exact_policy, is_adapter, read_adapter
+from vlrft.policy.adapter_files import FOLDER, MERGE, is_adapter, read_adapter
+from vlrft.policy.adapters import base_of
+from vlrft.policy.checkpoint_adapter import exact_policy
 from vlrft.policy.model_files import refuse_damage
 from vlrft.reporting.run_folder.mark import is_run
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST

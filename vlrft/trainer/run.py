@@ -13,7 +13,7 @@ from vlrft.engine import TrainEngine
 from vlrft.evaluation.evaluate import chunk_size, evaluate
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.rollouts import play_evaluation
-from vlrft.policy.adapters import merge_note
+from vlrft.policy.checkpoint_adapter import merge_note
 from vlrft.policy.finite import has_finite_logprobs
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
