@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from vlrft.policy.attention import choice, plain
 from vlrft.policy.attention.choice import choose_kernel
@@ -201,3 +203,34 @@ def test_cuda_kernels_take_these_arguments_and_give_these_shapes(
             output, query, key, key, output, lse, causal=causal, scale=SCALE
         )
         assert [g.shape for g in gradients] == [query.shape, key.shape, key.shape]
+
+
+class BackwardArguments(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the output and the log-sum-exp that the memory-efficient kernel's backward pass is called with."""
+
+    output: Tensor
+    lse: Tensor
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.ops.aten._scaled_dot_product_efficient_attention_backward.default:
+            self.output, self.lse = args[5:7]
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("key_heads", [4, 2])
+@pytest.mark.parametrize("queries", [5, 64])
+def test_the_memory_efficient_backward_pass_gets_the_memory_that_it_reads(
+    queries: int, key_heads: int, causal: bool
+) -> None:
+    """Its kernel has no stride for the queries of the output, [B Q H D] in memory, and of the log-sum-exp, [B H Q]."""
+    with FakeTensorMode():
+        query = torch.empty(2, queries, 4, 64, device="cuda").transpose(1, 2)
+        key = torch.empty(2, queries, key_heads, 64, device="cuda").transpose(1, 2)
+        lse = torch.empty(2, queries, 4, device="cuda").transpose(1, 2)  # as packed rows keep it
+        with BackwardArguments() as seen:  # type: ignore[no-untyped-call]
+            CudaEfficient().backward(query, query, key, key, query, lse, causal=causal, scale=SCALE)
+        assert seen.output.transpose(1, 2).is_contiguous()
+        assert seen.lse.is_contiguous()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
+import pytest
 import torch
+from torch import Tensor
 
 from tests.conftest import Tiny
 from vlrft.rollout.engines import Request
-from vlrft.rollout.engines.cuda_graph import can_graph
+from vlrft.rollout.engines.cuda_graph import GraphedStep, can_graph
 from vlrft.rollout.engines.decoding_rows import DecodingRows
 from vlrft.rollout.engines.prefill import prefill
 from vlrft.testing.operator_meter import count_operators
@@ -47,3 +52,42 @@ def test_the_static_step_is_the_plain_one_in_fixed_memory(tiny: Tiny) -> None:
             places.add((pair[0].data_ptr(), pair[1].data_ptr(), age.data_ptr()))
     assert len(places) == 1
     assert not can_graph(plain.prompts.keys[0])
+
+
+def test_a_step_that_cannot_be_recorded_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nsecond line")
+
+    def step(tokens: Tensor) -> Tensor:
+        seen.append(int(tokens))
+        return tokens[:, None] * 2.0
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", refuse)
+    seen: list[int] = []
+    graphed = GraphedStep()
+    with pytest.warns(RuntimeWarning, match="cannot be recorded.*is capturing$") as warned:
+        logits = [float(graphed(step, torch.tensor([k]))) for k in range(4)]
+    assert logits == [0, 2, 4, 6]
+    assert seen == [0, 1, 2, 3]
+    assert len(warned) == 1
+
+
+def test_the_caches_of_a_graphed_step_are_freed_without_the_garbage_collector(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    request = Request(id="one", prompt=policy.chat.render(ask("one?")), seeds=(0,))
+    gc.disable()
+    try:
+        with torch.no_grad():
+            rows = DecodingRows(
+                policy.backbone,
+                prefill(policy.backbone, [request], pad_id=policy.chat.pad_id),
+                (1,),
+                room=3,
+                graphed=True,
+            )
+            rows.step(torch.zeros(1, dtype=torch.long))
+        cache = weakref.ref(rows.prompts.keys[0])
+        del rows
+        assert cache() is None
+    finally:
+        gc.enable()

@@ -66,6 +66,7 @@ class CudaEfficient:
         )
         folded_lse = _fold(lse.unsqueeze(-1), groups, causal).squeeze(-1)
         padding = -folded.shape[2] % LSE_STEP
+        padded_lse = functional.pad(folded_lse, (0, padding), value=torch.inf)
         random = torch.zeros((), dtype=torch.long, device=query.device)  # of dropout; unused
         gradients = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
             folded_grad,
@@ -73,8 +74,10 @@ class CudaEfficient:
             _repeat(key, groups, causal),
             _repeat(value, groups, causal),
             None,
-            folded_output,
-            functional.pad(folded_lse, (0, padding), value=torch.inf),
+            # The kernel has no stride for the queries of these two: [B Q H D] and [B H Q] in memory. Padding by 0 keeps
+            # strides, and in half precision the kernel itself multiplies the output by its gradient.
+            _contiguous(folded_output.transpose(1, 2)).transpose(1, 2),
+            _contiguous(padded_lse),
             random,
             random,
             0.0,
@@ -113,3 +116,10 @@ def _sum_groups(tensor: Float[Tensor, "B H K D"], heads: int) -> Float[Tensor, "
         return tensor
     batch, _, count, width = tensor.shape
     return tensor.reshape(batch, heads, -1, count, width).sum(2)
+
+
+def _contiguous(tensor: Tensor) -> Tensor:
+    """As `Tensor.contiguous`, which fake tensors of a GPU do not have in a torch without CUDA."""
+    if tensor.is_contiguous():
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)

@@ -6,6 +6,7 @@ time. The step that is recorded, `DecodingRows.static_step`, is tested on a CPU.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -20,27 +21,52 @@ Step = Callable[[Int[Tensor, " N"]], Float[Tensor, "N V"]]
 
 class GraphedStep:
     """Calls a step that reads and writes the same memory each time. The first call runs it, which also warms it up; the
-    second records it; each further call replays the record."""
+    second records it; each further call replays the record. Where recording fails, a warning says so and the step runs
+    as it is.
 
-    def __init__(self, step: Step) -> None:
-        self._step = step
-        self._warm = False
+    The step is an argument of each call and not kept: the object that it belongs to holds this one, and a cycle of the two
+    would keep the caches on the device until Python's garbage collector next runs.
+    """
+
+    def __init__(self) -> None:
+        self._warm = self._refused = False
         self._graph: torch.cuda.CUDAGraph | None = None
         self._tokens = torch.empty(0)
         self._logits = torch.empty(0)
 
-    def __call__(self, tokens: Int[Tensor, " N"]) -> Float[Tensor, "N V"]:
-        """The logits after `tokens`; valid until the next call."""
+    def __call__(self, step: Step, tokens: Int[Tensor, " N"]) -> Float[Tensor, "N V"]:
+        """The logits after `tokens`; valid until the next call. `step` is the same at each call."""
         if not self._warm:
             self._warm = True
-            return self._step(tokens)
+            return step(tokens)
+        if self._graph is None and not self._refused:
+            self._record(step, tokens)
         if self._graph is None:
-            self._graph, self._tokens = torch.cuda.CUDAGraph(), tokens.clone()
-            with torch.cuda.graph(self._graph):  # records, and computes nothing
-                self._logits = self._step(self._tokens)
+            return step(tokens)
         self._tokens.copy_(tokens)
         self._graph.replay()
         return self._logits
+
+    def _record(self, step: Step, tokens: Int[Tensor, " N"]) -> None:
+        """Records the step, which computes nothing."""
+        try:
+            graph, self._tokens = torch.cuda.CUDAGraph(), tokens.clone()
+            # The outer context restores the stream, which the inner one does not where its end fails. Other threads may go
+            # on using the device.
+            with (
+                torch.cuda.stream(torch.cuda.current_stream()),
+                torch.cuda.graph(graph, capture_error_mode="thread_local"),
+            ):
+                self._logits = step(self._tokens)
+            self._graph = graph
+        except RuntimeError as e:  # an operator that waits for the device, or too little memory
+            self._refused = True
+            reason = (str(e).strip().splitlines() or [type(e).__name__])[0]
+            warnings.warn(
+                f"a decoding step cannot be recorded as a CUDA graph, and sampling is slower without it: {reason}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def can_graph(keys: Float[Tensor, "*S D"]) -> bool:

@@ -87,7 +87,7 @@ class DecodingRows:
 
     def _prepare(self) -> None:
         self._shared = SharedPrompts.of(self.prompts, self.counts)
-        self._graphed = GraphedStep(self.static_step) if self.graphed else None
+        self._graphed = GraphedStep() if self.graphed else None
         # `ages` on the device, where they differ or a graph reads them
         self._age: Int[Tensor, " N"] | None = None
         if self.graphed or len(set(self.ages)) > 1:
@@ -97,7 +97,7 @@ class DecodingRows:
         """Adds each row's next token to its cache; returns the logits of the token after it. A row whose room is full
         replaces its last token: its completion has ended, and nothing that it does is read."""
         if self._graphed is not None:
-            logits = self._graphed(tokens)
+            logits = self._graphed(self.static_step, tokens)
         elif self._age is None:
             logits = self._decode(tokens, self.ages[0], used=None)
         else:
