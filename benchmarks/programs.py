@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def find_programs(folder: Path) -> Mapping[str, str]:
@@ -27,13 +28,24 @@ def make_folder(path: Path) -> None:
         sys.exit(f"{path} is not empty; give a new folder as --out")
 
 
+def import_program(name: str) -> Any:
+    """The module of a program; exits where this Python lacks a package that it imports."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        sys.exit(
+            f"{name} needs {e.name}, which {sys.executable} does not have: install the project there (pip install -e .), or "
+            "use a Python that has its packages"
+        )
+
+
 def run_program(package: str, folder: Path) -> None:
     """Runs the program that the command line names, with the arguments after it; exits with its exit code."""
     programs = find_programs(folder)
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in programs:
         sys.argv = [f"python -m {package} {name}", *sys.argv[2:]]
-        sys.exit(importlib.import_module(f"{package}.{name}").main())
+        sys.exit(import_program(f"{package}.{name}").main())
     lines = [f"usage: python -m {package} PROGRAM [ARGUMENT …]", ""]
     lines += [f"  {program:11s} {doc}" for program, doc in programs.items()]
     if name in ("", "-h", "--help"):

@@ -165,6 +165,10 @@ def check_tests(options: Options) -> Iterator[Row]:
     if options.device == "cpu":
         yield skipped("pytest -m gpu", "needs a GPU")
         return
+    missing = [name for name in ("pytest", "beartype") if find_spec(name) is None]
+    if missing:
+        yield skipped("pytest -m gpu", f"{' and '.join(missing)} not installed")
+        return
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout[-3000:], file=sys.stderr)

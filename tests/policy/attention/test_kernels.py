@@ -156,6 +156,20 @@ def test_the_cpu_has_a_kernel_of_its_own() -> None:
         assert isinstance(choose_kernel(torch.empty(1, 1, 1, 8, dtype=dtype)), CpuFlash)
 
 
+def test_an_operator_with_other_arguments_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(choice.has_operator(name) for name in choice.ARGUMENTS)
+    assert not choice._takes(choice.CPU_FLASH, "query value key", "scale")
+    assert not choice._takes(choice.CPU_FLASH, "query key", "scale")  # a value is needed
+    assert not choice._takes(
+        choice.CUDA_FLASH, *choice.ARGUMENTS[choice.CPU_FLASH][choice.CPU_FLASH]
+    )
+    assert not choice._takes("_no_such_attention", "query", "")
+    forward, backward = choice.ARGUMENTS[choice.CUDA_FLASH].values()
+    others = {choice.CUDA_FLASH: forward, "_flash_attention_backward": ("grad query", backward[1])}
+    monkeypatch.setitem(choice.ARGUMENTS, choice.CUDA_FLASH, others)
+    assert not choice.has_operator.__wrapped__(choice.CUDA_FLASH)
+
+
 @pytest.mark.usefixtures("without_operators")
 def test_without_the_private_operators_plain_products_are_used() -> None:
     parts = draw(SIZES[0], torch.float64)
