@@ -52,7 +52,7 @@ def test_the_accuracy_of_each_class_and_who_is_taken_for_whom() -> None:
     }
     assert table.confusions()[0] == ("iris", "rose", 2)
     lines = table.lines()
-    assert lines[0] == "2 classes, mean of their accuracies 37.50:"
+    assert lines[0] == "2 classes, mean accuracy 37.50:"
     assert lines[3:] == [
         "  most confused: iris -> rose 2",
         "  answers that are another name: 1",
@@ -65,6 +65,9 @@ def test_of_many_classes_the_worst_are_printed() -> None:
     table = make_class_table(records)
     assert table is not None
     assert table.lines()[0].endswith("90.00, the worst:")
+    alone = make_class_table(records[:1])
+    assert alone is not None
+    assert alone.lines()[0].startswith("1 class, ")
     assert [line.split()[1] for line in table.lines()[1:7]] == ["00", "01", "02", "03", "04", "05"]
 
 
@@ -134,7 +137,7 @@ def test_the_tables_are_printed_and_stored(
     out = tmp_path / "o.json"
     command = ["score", "finegrained", "--predictions", str(tmp_path / "p.jsonl"), "--json"]
     assert main([*command, str(out)]) == 0
-    assert "2 classes, mean of their accuracies 75.00:" in capsys.readouterr().out
+    assert "2 classes, mean accuracy 75.00:" in capsys.readouterr().out
     classes = json.loads(out.read_text())["classes"]
     assert classes["confusion"] == {"daisy": {"daisy": 1, "rose": 1}, "rose": {"rose": 1}}
     assert classes["classes"]["daisy"]["score"] == 0.5

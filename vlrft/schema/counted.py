@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """`plural`: of a noun that takes more than an s.
+
+    >>> counted(1, "row"), counted(1500, "row"), counted(2, "box", "boxes")
+    ('1 row', '1,500 rows', '2 boxes')
     """
-    >>> counted(1, "row"), counted(1500, "row")
-    ('1 row', '1,500 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

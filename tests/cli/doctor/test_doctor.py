@@ -107,7 +107,7 @@ def test_doctor_prints_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the first 32 of digits/train" in out
     assert "reference weights" in out  # of the stage whose algorithm has a KL term
     assert "fits: " in out
-    assert "peak: update" in out
+    assert re.search(r"peak: evaluation \(encoding images\), \d+ MiB", out)
 
 
 def test_doctor_proposes_a_config_that_fits_and_its_command(

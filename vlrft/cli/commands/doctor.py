@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from vlrft.schema.errors import ConfigError
+
 CORE = (
     "torch",
     "transformers",
@@ -48,11 +50,21 @@ IMAGES = {  # state of torchvision -> what it means for images
     "absent": "not installed (pip install torchvision): PIL image processors in use",
 }
 
+OF_A_PLAN = ("memory", "ranks", "write")  # options
+
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 where a package of the base install is missing, or the config's run does not fit."""
+    """0; 1 where a package of the base install is missing, or the config's run does not fit.
+
+    Raises ConfigError for an option that plans a run where no config is given.
+    """
     missing = [name for name in CORE if _version(name) is None]
     if args.config is None:
+        given = [f"--{name}" for name in OF_A_PLAN if getattr(args, name) is not None]
+        if given:
+            raise ConfigError(
+                [f"{given[0]} needs a CONFIG: without one doctor lists packages and devices"]
+            )
         _print_versions(missing)
         return 1 if missing else 0
     from vlrft.cli.doctor.page import print_plan

@@ -30,10 +30,12 @@ def print_plan(
     `write`: the file of a config that fits, which is this one where it does.
 
     Raises ConfigError for a config that does not load, for a model whose config is not available, and for a file to write
-    that is there, or where nothing fits.
+    that is there, whose folder is not, or where nothing fits.
     """
     if write is not None and write.exists():
         raise ConfigError([f"--write {write}: the file is there; choose another name"])
+    if write is not None and not write.parent.is_dir():
+        raise ConfigError([f"--write {write}: there is no folder {write.parent}"])
     run = plan_config(path, overrides, memory, ranks)
     for line in plan_lines(run):
         print(line)

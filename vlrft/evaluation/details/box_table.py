@@ -71,7 +71,8 @@ class BoxTable:
         """The table as text: a few points of the curve, and each size."""
         points = (p for p in self.curve if p.threshold in PRINTED)
         shares = ", ".join(f"{p.threshold:g}: {100 * p.share:.1f}" for p in points)
-        lines = [f"{self.n} boxes, percent with an IoU of at least {shares}"]
+        boxes = counted(self.n, "box", "boxes")
+        lines = [f"{boxes}, percent with an IoU of at least {shares}"]
         for s in self.sizes:
             low, high = (100 * v for v in s.ci)
             lines.append(
