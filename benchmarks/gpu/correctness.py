@@ -21,6 +21,7 @@ SUITE = Suite(
         "tf32": model_checks.check_tf32,
         "flex": model_checks.check_flex,
         "sampling": model_checks.check_sampling,
+        "graph": model_checks.check_graph,
         "large scores": model_checks.check_large_scores,
         "memory": run_checks.check_memory,
         "two processes": run_checks.check_two_processes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,9 @@ from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
-from vlrft.rollout.engines.hf import HfEngine
+from vlrft.rollout.engines.decoding_rows import DecodingRows
+from vlrft.rollout.engines.hf import HfEngine, eval_mode
+from vlrft.rollout.engines.prefill import prefill
 from vlrft.schema import IMAGE
 from vlrft.testing.small_policies import CORPUS, ask, noise_image
 from vlrft.trainer.sampler_check import HALF_MEAN_BOUND
@@ -111,6 +114,38 @@ def check_large_scores(options: Options) -> Iterator[Row]:
         raise_scores(policy, bias, width)
         gap = sampler_gap(policy, 16 if options.tiny else TOKENS)
         yield checked(f"mean |q·k| + {bias}: sampler gap, mean", gap, HALF_MEAN_BOUND)
+
+
+def check_graph(options: Options) -> Iterator[Row]:
+    """Logits of a decoding step that a CUDA graph replays, against the same step as it is, before and after a row leaves. On
+    a CPU nothing is recorded, and the two are one."""
+    build = BuildConfig(hidden_size=256, layers=2, heads=4, kv_heads=2, intermediate_size=512)
+    gpu = options.device == "cuda"
+    config = PolicyConfig(build=build, dtype="bfloat16" if gpu else "float32")
+    policy = load_policy(config, corpus=CORPUS, device=options.device)
+    texts = ("one two three", "one")
+    requests = [Request(id=t, prompt=policy.chat.render(ask(t)), seeds=(0,)) for t in texts]
+    random = torch.Generator().manual_seed(0)
+    warnings.simplefilter("always")
+    with torch.no_grad(), eval_mode(policy.model), warnings.catch_warnings(record=True) as warned:
+        plain, graphed = (
+            DecodingRows(
+                policy.backbone, prefill(policy.backbone, requests, pad_id=policy.chat.pad_id), (2, 1), room=12, graphed=on,
+            )
+            for on in (False, True)
+        )  # fmt: skip
+        for kept in ((0, 1, 2), (0, 2)):
+            if len(kept) < len(plain):
+                plain.keep(kept)
+                graphed.keep(kept)
+            for k in range(5):
+                tokens = torch.randint(0, 200, (len(kept),), generator=random).to(policy.device)
+                expected = plain.step(tokens)
+                gap = float((graphed.step(tokens) - expected).norm() / expected.norm())
+                yield checked(f"{len(kept)} rows, token {k + 1}: logits", gap, BFLOAT16[1] if gpu else 1e-4)  # fmt: skip
+    refused = sum("CUDA graph" in str(w.message) for w in warned)
+    if gpu:
+        yield checked("steps that could not be recorded", refused, 0)
 
 
 def raise_scores(policy: Policy, size: float, width: int) -> None:

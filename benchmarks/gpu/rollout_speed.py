@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from inspect import signature
 from statistics import median
-from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -55,16 +54,18 @@ def sides(policy: Policy, prompts: Sequence[Prompt]) -> Iterator[tuple[str, Roll
         for k, prompt in enumerate(prompts)
     ]
 
-    def sample(engine: HfEngine) -> Rollout:
-        return lambda length: lambda: engine.generate(requests, Sampling(max_tokens=length))
+    engine = HfEngine(policy)
 
-    make: Any = HfEngine
-    graphs = [name for name in signature(make).parameters if "graph" in name]
-    if graphs and policy.device.type == "cuda":
-        for on in (True, False):
-            yield f"vlrft, CUDA graph {'on' if on else 'off'}", sample(make(policy, **dict.fromkeys(graphs, on)))  # fmt: skip
+    def sample(length: int) -> Callable[[], object]:
+        return lambda: engine.generate(requests, Sampling(max_tokens=length))
+
+    if policy.device.type == "cuda":
+        yield "vlrft, CUDA graph on", sample
+        # in effect until the next side is asked for
+        with patch("vlrft.rollout.engines.decoding.can_graph", lambda keys: False):
+            yield "vlrft, CUDA graph off", sample
     else:
-        yield "vlrft", sample(HfEngine(policy))
+        yield "vlrft", sample
     ids = torch.tensor([prompt.ids for prompt in prompts])
     images = [image for prompt in prompts for image in prompt.images]
     inputs = model_inputs(policy, ids, torch.ones_like(ids), images)
