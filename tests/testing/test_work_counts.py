@@ -109,7 +109,7 @@ def test_only_groups_with_signal_are_trained(tmp_path: Path) -> None:
         update_tokens([g]) for g in trained
     )  # a row per prompt
 
-    both = replace(several, budget=max(g.prompt + sum(g.answers) for g in trained))
+    both = replace(several, budget=max(g.prompt + g.images + sum(g.answers) for g in trained))
     split = count_step(both, tmp_path)
     assert split.groups == counts.groups
     assert without_layout(split) == Work(
@@ -136,7 +136,7 @@ def test_equal_prompts_of_several_samples_share_one_prefix(tmp_path: Path) -> No
 def test_a_group_beyond_the_budget_carries_its_prompt_with_each_part(tmp_path: Path) -> None:
     whole = count_step(case(), tmp_path)
     (group,) = whole.groups
-    half = count_step(case(budget=group.prompt + 4 * 12), tmp_path)
+    half = count_step(case(budget=group.prompt + group.images + 4 * 12), tmp_path)
     assert without_layout(half) == Work(
         vision=2, tokens=2 * group.prompt + 8 * 11, head=96, backward=2
     )

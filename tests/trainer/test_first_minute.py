@@ -41,7 +41,7 @@ def test_a_run_starts_with_a_header_and_ends_with_code_3_where_nothing_earned_a_
     top = lines[: next(k for k, line in enumerate(lines) if line.startswith("evaluation"))]
     assert len(top) <= 12
     names = [line.split()[0] for line in top]
-    assert names == ["run", "policy", "device", "data", "gpg", "eval", "memory"]
+    assert names == ["run", "policy", "device", "data", "gpg", "eval", "memory", "disk"]
     text = "\n".join(top)
     for part in (
         "run, from the beginning, seed 0",

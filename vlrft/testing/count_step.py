@@ -15,10 +15,12 @@ import yaml
 from PIL import Image
 
 from vlrft.config.load import load_config
+from vlrft.memory.micro_batches import image_tokens
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Message, Sample, Task
 from vlrft.selection.collect import collect
 from vlrft.testing.work_meter import Work, WorkMeter
+from vlrft.trainer.memory_plan.model_shapes import policy_shape
 from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.train import train
@@ -56,6 +58,7 @@ class SampledGroup:
     prompt: int
     answers: tuple[int, ...]
     signal: bool  # its rewards differ
+    images: int = 0  # tokens as which the prompt's images count in a micro-batch's budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +141,9 @@ def count_step(case: StepCase, folder: Path) -> StepCounts:
             for request, pieces in zip(requests, answers, strict=True):
                 lengths = tuple(len(piece.ids) for piece in pieces)
                 signal = case.groups[int(request.id.split("/")[1])]
-                groups.append(SampledGroup(len(request.prompt.ids), lengths, signal))
+                shape = policy_shape(engine.policy)
+                images = sum(image_tokens(shape, len(i.values)) for i in request.prompt.images)
+                groups.append(SampledGroup(len(request.prompt.ids), lengths, signal, images))
         return answers
 
     def count_during(phase: str, work: Callable[..., Any]) -> Callable[..., Any]:

@@ -130,27 +130,27 @@ def measure_prompts(
     loaded: LoadedTask | None = None,
 ) -> TaskPrompts:
     """The sizes of the task's first prompts, or `longest` alone where the data are not available. `loaded`: the task, where
-    it is loaded already; its environments are left open."""
+    it is loaded already, as in a run, whose rows can then be read: for one that cannot, its error is raised. Its environments
+    are left open."""
     if isinstance(chat, str):
         return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({chat})")
     if loaded is not None:
-        return _measure(loaded, split, chat, longest)
+        return _measure(loaded, split, chat)
     found = try_load_task(task, split)
     if isinstance(found, str):
         return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({found})")
     try:
-        return _measure(found, split, chat, longest)
+        return _measure(found, split, chat)
+    except (VlrftError, ImportError) as e:
+        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({e})")
     finally:
         found.close()
 
 
-def _measure(loaded: LoadedTask, split: str, chat: Chat, longest: PromptSize) -> TaskPrompts:
+def _measure(loaded: LoadedTask, split: str, chat: Chat) -> TaskPrompts:
     has_env = loaded.task.env is not None
     first = list(islice(iter(loaded.samples), PLAYED if has_env else RENDERED))
-    try:
-        prompts = _play_gold(first, loaded, chat) if has_env else _render(first, chat)
-    except (VlrftError, ImportError) as e:
-        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({e})")
+    prompts = _play_gold(first, loaded, chat) if has_env else _render(first, chat)
     sizes = [
         PromptSize(tokens=len(p.ids), patches=sum(len(i.values) for i in p.images)) for p in prompts
     ]
