@@ -65,7 +65,7 @@ def skipped(what: str, why: str) -> Row:
 
 
 def machine(options: Options) -> Row:
-    """What the numbers depend on: device, versions, commit."""
+    """The device, versions and commit that the numbers depend on."""
     import torch
 
     gpu = options.device == "cuda"

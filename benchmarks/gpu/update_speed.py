@@ -28,7 +28,7 @@ TOKENS = UpdateConfig.max_tokens_per_micro_batch
 
 
 def find_ceilings(options: Options) -> Iterator[Row]:
-    """What the machine can do at most."""
+    """The most that the machine can do."""
     device = torch.device(options.device)
     for dtype in (torch.bfloat16, torch.float32):
         yield measured(f"matmul, {str(dtype)[6:]}", ceiling(device, dtype), "TFLOP/s")

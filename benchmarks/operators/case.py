@@ -74,7 +74,7 @@ def make_policy(case: Case) -> Policy:
     return policy
 
 
-def make_prompts(policy: Policy, case: Case, count: int, side: int) -> list[Prompt]:
+def make_prompts(policy: Policy, count: int, side: int) -> list[Prompt]:
     question = ask(IMAGE, "Which class is this?")
     return [policy.chat.render(question, [noise_image(side, side, k)]) for k in range(count)]
 
@@ -166,7 +166,7 @@ def updates(policy: Policy, prompts: list[Prompt]) -> Iterator[Row]:
 
 def tower(policy: Policy, case: Case) -> Iterator[Row]:
     for number, side in ((1, case.side), (1, 2 * case.side), (4, case.side)):
-        prompts = make_prompts(policy, case, number, side)
+        prompts = make_prompts(policy, number, side)
         backbone, ids = policy.backbone, torch.tensor([prompt.ids for prompt in prompts])
         images = backbone.collect_images(prompts)
         with torch.no_grad(), count_operators() as counts:
@@ -199,7 +199,7 @@ def evaluation(policy: Policy) -> Row:
 
 def measure(case: Case) -> Iterator[Row]:
     policy = make_policy(case)
-    prompts = make_prompts(policy, case, max(2, *case.groups), case.side)
+    prompts = make_prompts(policy, max(2, *case.groups), case.side)
     yield from tokens(policy, prompts[:2])
     if not case.lora:
         yield stop_strings(policy, prompts)

@@ -125,7 +125,7 @@ def export_step(released: Released, folder: Path) -> Result:
 
 
 def load_step(released: Released, folder: Path) -> Result:
-    """What plain transformers makes of the exported folder, and how many tensors differ from the model's."""
+    """The answer of plain transformers with the exported folder, and how many of its tensors differ from the model's."""
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     out = folder / "exported"

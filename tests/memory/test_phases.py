@@ -61,7 +61,7 @@ def test_memory_of_the_whole_stage_by_hand() -> None:
     }
     lora = replace(MODEL, weights=replace(WEIGHTS, total=1100, trained=100, adapted=30))
     assert held_throughout(lora, work, alone(lora))["reference weights"] == 0
-    assert save_phase(lora, work, alone(lora), {}).parts == {"weights": 30 * (4 + 8)}
+    assert save_phase(lora, alone(lora), {}).parts == {"weights": 30 * (4 + 8)}
 
 
 def test_half_precision_is_trained_through_float32_copies() -> None:

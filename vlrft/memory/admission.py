@@ -85,7 +85,7 @@ def longest_first(lengths: Sequence[int], counts: Sequence[int]) -> list[tuple[i
 def take_admitted(
     waiting: Sequence[tuple[int, int]], admitted: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """What is still waiting after `admit_requests`."""
+    """The requests that still wait after `admit_requests`."""
     taken = dict(admitted)
     left = [(index, count - taken.get(index, 0)) for index, count in waiting]
     return [(index, count) for index, count in left if count]

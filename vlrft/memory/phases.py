@@ -44,7 +44,7 @@ def plan(
         moments = rollout_memory(model, work.evaluation)
         phases.append(sampling_phase("evaluation", moments, while_sampling | images))
     on_host = [replace(phase, host=rank.host) for phase in phases]
-    return MemoryPlan((*on_host, save_phase(model, work, rank, held)))
+    return MemoryPlan((*on_host, save_phase(model, rank, held)))
 
 
 def add_unpacking(rank: RankMemory, model: ModelShape) -> RankMemory:
@@ -119,7 +119,7 @@ def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
     return find_peak(name, {moment: add_parts(held, parts) for moment, parts in moments.items()})
 
 
-def save_phase(model: ModelShape, work: StepWork, rank: RankMemory, held: PartBytes) -> MemoryPhase:
+def save_phase(model: ModelShape, rank: RankMemory, held: PartBytes) -> MemoryPhase:
     """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves, one
     at a time.
 

@@ -57,7 +57,7 @@ def first_micro_batch(policy: Policy, batch: Batch, max_tokens: int) -> Batch:
 
 
 def image_weight(policy: Policy) -> ImageTokens:
-    """What an image counts for when the policy is trained; see `image_tokens`."""
+    """The tokens that an image counts as when the policy is trained; see `image_tokens`."""
     if not policy.backbone.multimodal:
         return lambda image: 0
     model = policy_shape(policy)

@@ -242,6 +242,21 @@ def test_engines_are_checked(
     assert hint in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("engine=fsdp", "fsdp does not train over 4-bit weights"),
+        ("policy.lora=null", "4-bit weights are not trained, adapters on them are"),
+    ],
+)
+def test_4_bit_weights_that_train_refuses_have_no_plan(
+    capsys: pytest.CaptureFixture[str], folder: Path, setting: str, said: str
+) -> None:
+    policy = [f"policy.model={folder}", "policy.quantization=nf4", "policy.lora={rank: 4}"]
+    assert main(["doctor", "quickstart", "policy.build=null", *policy, setting]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_extras_that_doctor_names_exist() -> None:
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     section = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.device import pick_device
+from vlrft.engine import check_quantization
 from vlrft.memory.plan import FILL_LIMIT
 from vlrft.trainer.memory_plan.device_memory import available_memory
 from vlrft.trainer.memory_plan.planner import Planner, StagePlan, peak_bytes
@@ -51,9 +52,11 @@ def plan_config(
     """The plan of one of the ranks. `memory`: of the device, such as 80GiB; None: that of this machine. `ranks`: None: as
     many as the config is meant for.
 
-    Raises ConfigError for a config that does not load and for a model whose config is not available.
+    Raises ConfigError for a config that does not load, for a model whose config is not available, and for 4-bit weights that
+    a run would refuse.
     """
     config = load_config(path, overrides)
+    check_quantization(config.engine, config.policy)
     device = pick_device(config.device)
     ranks = ranks or config.ranks.count or 1
     size, where = available_memory(memory, device, ranks)

@@ -53,7 +53,7 @@ def check_memory(config: Config, tasks: RunTasks, ranks: Ranks) -> Verdict:
 def _notes(
     config: Config, planner: Planner, stages: Sequence[StagePlan], size: int, free: int
 ) -> list[str]:
-    """What is to be said about the plan on a device with `size` bytes, of which `free` are not in use. Raises ConfigError as
+    """Remarks on the plan on a device with `size` bytes, of which `free` are not in use. Raises ConfigError as
     `check_memory`."""
     peak, notes = peak_bytes(stages), list[str]()
     if not all(stage.engine_modelled for stage in stages):
