@@ -18,7 +18,6 @@ from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.file_hashes import MANIFEST
 
-TRAINER = "trainer"
 DTYPES = ("float32", "bfloat16")
 
 
