@@ -25,8 +25,11 @@ import os, sys, time
 from pathlib import Path
 from vlrft.data.writer_lock import lock
 held = lock(Path(sys.argv[1]), "runs/a")
+ready, done = os.pipe()
 if os.fork() == 0:
+    os.write(done, b"1")
     time.sleep(60)
+os.read(ready, 1)
 print(os.getpid(), flush=True)
 time.sleep(60)
 """

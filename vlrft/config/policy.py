@@ -111,8 +111,10 @@ class PolicyConfig:
         low, high = self.min_pixels, self.max_pixels
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_pixels {low}, more than max_pixels {high}")
-        if self.quantization == "nf4" and self.build is not None:
-            raise ValueError("quantization nf4 is for weights of a `model`; those of build are new")
+        if self.quantization not in (None, "none") and self.build is not None:
+            raise ValueError(
+                f"quantization {self.quantization} is for weights of a `model`; those of build are new"
+            )
         if self.lora is not None and self.adapter is not None:
             raise ValueError(
                 "give either lora, for new adapters, or adapter, which has rank, alpha and modules of its own"
