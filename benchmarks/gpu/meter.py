@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -104,28 +105,33 @@ def bandwidth(device: torch.device) -> float:
     return 2 * size / min(times) / 1e9
 
 
-def linear_weights(module: nn.Module) -> int:
-    return sum(m.weight.numel() for m in module.modules() if isinstance(m, nn.Linear))
+def linear_flop(module: nn.Module) -> int:
+    """FLOP of a token in the module's matrices, forward and backward: 2 for each weight, as many again for the gradient of
+    the input and for that of the weight, where these are computed."""
+    trained = any(p.requires_grad for p in module.parameters())
+    weights = [m.weight for m in module.modules() if isinstance(m, nn.Linear)]
+    return sum(2 * w.numel() * (1 + trained + w.requires_grad) for w in weights)
 
 
 def useful_tflop(policy: Policy, items: Sequence[PackItem]) -> float:
     """TFLOP of forward and backward: P + ΣC tokens of the backbone, each image once, ΣC rows of the head, attention over the
-    pairs that are attended to, times 3."""
+    pairs that are attended to."""
     return sum(_useful_tflop(policy, item) for item in items)
 
 
 def _useful_tflop(policy: Policy, item: PackItem) -> float:
-    text, tower = policy.backbone.decoder.config, policy.model.base_model.visual
+    text, head = policy.backbone.decoder.config, policy.backbone.head.weight
+    tower: Any = policy.backbone.vision_tower
     prompt, completions = len(item.prompt.ids), sum(map(len, item.rows))
     pairs = prompt**2 / 2 + sum(len(row) * (prompt + len(row) / 2) for row in item.rows)
-    width, depth = tower.config.embed_dim, tower.config.depth
     patches = [len(image.values) for image in item.prompt.images]
-    forward = (
-        2 * linear_weights(policy.backbone.decoder) * (prompt + completions)
-        + 4 * text.hidden_size * text.num_hidden_layers * pairs
-        + 2 * policy.backbone.head.weight.numel() * completions
-        + 2 * linear_weights(tower.blocks) * sum(patches)
-        + 2 * linear_weights(tower.merger) * sum(image.tokens for image in item.prompt.images)
-        + 4 * width * depth * sum(n**2 for n in patches)
+    passes = 3 if any(p.requires_grad for p in tower.parameters()) else 1
+    work = (
+        linear_flop(policy.backbone.decoder) * (prompt + completions)
+        + 3 * 4 * text.hidden_size * text.num_hidden_layers * pairs
+        + 2 * (2 + head.requires_grad) * head.numel() * completions
+        + linear_flop(tower.blocks) * sum(patches)
+        + linear_flop(tower.merger) * sum(image.tokens for image in item.prompt.images)
+        + passes * 4 * tower.config.embed_dim * tower.config.depth * sum(n**2 for n in patches)
     )
-    return float(3 * forward / 1e12)
+    return float(work / 1e12)
