@@ -26,6 +26,7 @@ from typing import Any
 from vlrft.rewards.math_answer import math_answer
 
 from benchmarks.graders import random_kinds as kinds
+from benchmarks.graders import random_relations as relations
 from benchmarks.graders.math_verify_worker import verify
 from benchmarks.graders.random_values import Pair, branching, expression, number, values_pair
 from vlrft.grading import sandboxed_worker
@@ -38,10 +39,10 @@ KINDS: dict[str, Callable[[random.Random, bool], Pair | None]] = {
     "numerals": kinds.numerals,
     "far constants": kinds.far_constants,
     "inverse functions": kinds.inverse,
-    "equations": kinds.line,
-    "inequalities": kinds.inequality,
-    "bare relations": kinds.bare_relation,
-    "collections": kinds.collection,
+    "equations": relations.line,
+    "inequalities": relations.inequality,
+    "bare relations": relations.bare_relation,
+    "collections": relations.collection,
     "notations": kinds.notation,
 }
 

@@ -22,7 +22,8 @@ from vlrft.distributed.interrupts import Interrupted
 from vlrft.policy.weight_files import Read, write_tensors
 from vlrft.schema.errors import CheckpointError
 from vlrft.trainer.callbacks import Callback
-from vlrft.trainer.checkpoint import Checkpoints, TrainerState
+from vlrft.trainer.checkpoint import Checkpoints
+from vlrft.trainer.checkpoint_files import TrainerState, load_state
 from vlrft.trainer.tensor_writer import TensorWriter, shapes_of
 from vlrft.trainer.train import train
 
@@ -86,7 +87,7 @@ def test_a_checkpoint_holds_the_step_at_which_it_began(
     checkpoints.wait()
     assert checkpoints.ended
     assert steps(checkpoints) == {"step_1", "last"}
-    state = checkpoints.load_state(path)
+    state = load_state(path)
     assert torch.equal(state.tensors["weights/w"], torch.arange(4.0))
     assert torch.equal(state.tensors["moment"], torch.arange(4.0))
     assert (

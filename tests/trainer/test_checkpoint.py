@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from vlrft.schema.errors import CheckpointError, StoredFileError
-from vlrft.trainer.checkpoint import Checkpoints, TrainerState
+from vlrft.trainer.checkpoint import Checkpoints
+from vlrft.trainer.checkpoint_files import TrainerState, load_state
 from vlrft.trainer.tensor_writer import TensorWriter
 
 
@@ -44,7 +45,7 @@ def names(checkpoints: Checkpoints) -> set[str]:
 def test_a_saved_checkpoint_is_loaded(checkpoints: Checkpoints) -> None:
     path = save(checkpoints, 4)
     assert path == checkpoints.latest() == (checkpoints.root / "last").resolve()
-    state = checkpoints.load_state(path)
+    state = load_state(path)
     assert torch.equal(state.tensors["a/b"], torch.full((3,), 4.0))
     assert state.values == {"step": 4}
     files = json.loads((path / "manifest.json").read_text())["files"]

@@ -1,6 +1,7 @@
 """The configuration of a run: frozen dataclasses, one a section, with a docstring below each key.
 
-run        Config, the whole tree, and its sections: rollout, update, stages, eval, save, log, ranks
+run        Config, the whole tree, and its sections eval, save, log, ranks, published
+stage      a stage, with its sections rollout and update
 task       the pack, its rewards, its environment
 policy     the model
 strict     the decorator of a section; the ranges of its numbers are in vlrft.schema.ranges
@@ -17,11 +18,9 @@ from vlrft.config.run import (
     LogConfig,
     Published,
     RanksConfig,
-    RolloutConfig,
     SaveConfig,
-    StageConfig,
-    UpdateConfig,
 )
+from vlrft.config.stage import RolloutConfig, StageConfig, UpdateConfig
 from vlrft.config.strict import strict
 from vlrft.config.task import EnvConfig, RewardConfig, TaskConfig
 from vlrft.schema.ranges import (

@@ -1,7 +1,7 @@
 """The names of other toolkits for the keys of a config, for the suggestions of error messages. None of them is accepted.
 
 From the settings of TRL (`GRPOConfig`, `ModelConfig`), verl (`actor_rollout_ref.…`), EasyR1 (`worker.…`), peft and
-transformers. A name stands here only if our key means the same; where it is counted in another unit, the line says so.
+transformers. A name is listed only if our key means the same; where it is counted in another unit, the line says so.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from vlrft.memory.shapes import MicroBatchShape, ModelShape, PackedPrompt, Promp
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What a prompt, or a completion after it, adds to a micro-batch. `images`: by a key that names the image, the tokens
+    """The cost of a prompt, or of a completion after it, in a micro-batch. `images`: by a key that names the image, the tokens
     that keep as much memory (`image_tokens`)."""
 
     tokens: int

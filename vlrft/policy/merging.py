@@ -28,7 +28,7 @@ class PlainWeights:
     """The parameters and buffers of a transformers model, or of the one inside a peft model with its adapters merged in. Tied
     weights come once. The model is unchanged.
 
-    `read` merges anew at each call; the share of the adapters' update that survived is summed over its calls.
+    Each call of `read` merges again; the share of the adapters' update that survived is summed over its calls.
     """
 
     def __init__(self, model: Any) -> None:

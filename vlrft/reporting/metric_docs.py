@@ -1,6 +1,6 @@
 """The meaning of each metric of `metrics.jsonl`: the one place for it, from which the reference page is made.
 
-A name in capitals stands for any: `reward/NAME` is the mean score of the reward NAME.
+A name in capitals is a placeholder: `reward/NAME` is the mean score of the reward NAME.
 """
 
 from __future__ import annotations

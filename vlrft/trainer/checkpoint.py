@@ -12,39 +12,27 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from threading import Event
-from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-
-from vlrft.policy.weight_files import read_weights
 from vlrft.reporting.run_folder.names import LAST, STEP
 from vlrft.reporting.run_folder.removal import remove_checkpoint
 from vlrft.schema.errors import CheckpointError, StoredFileError
-from vlrft.schema.file_hashes import MANIFEST, find_damage, read_manifest, sha256_of
+from vlrft.schema.file_hashes import MANIFEST, sha256_of
+from vlrft.trainer.checkpoint_files import (
+    TrainerState,
+    damage_of,
+    files_below,
+    score_of,
+    step_of,
+    sync,
+    sync_folder,
+    writing,
+)
 from vlrft.trainer.tensor_writer import Background, TensorWriter, WriteCancelled, shapes_of
-
-STORED = "stored"  # in the state's values: tensors of the state that are in the model's files -> their names there
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainerState:
-    """A run's state apart from its model: tensors by name, and JSON values."""
-
-    tensors: dict[str, torch.Tensor]
-    values: dict[str, Any]
-
-    def under(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The tensors whose names begin with `prefix/`, by the rest of their names."""
-        start = f"{prefix}/"
-        return {k.removeprefix(start): v for k, v in self.tensors.items() if k.startswith(start)}
 
 
 class Checkpoints:
@@ -83,11 +71,11 @@ class Checkpoints:
         writer = TensorWriter(later=later, cancelled=self._cancelled)
 
         def complete() -> None:
-            with _writing(final):
+            with writing(final):
                 writer.finish()
                 self._complete(draft, final, writer.digests, score)
 
-        with _writing(final):
+        with writing(final):
             self._clear()
             trainer = draft / "trainer"
             trainer.mkdir(parents=True)
@@ -122,12 +110,14 @@ class Checkpoints:
         self, draft: Path, final: Path, digests: Mapping[Path, str], score: float | None
     ) -> None:
         """Makes a draft the checkpoint. `digests`: of files that were hashed while they were written."""
-        step = _number(final)
-        files = {str(p.relative_to(draft)): digests.get(p) or sha256_of(p) for p in _files(draft)}
+        step = step_of(final)
+        files = {
+            str(p.relative_to(draft)): digests.get(p) or sha256_of(p) for p in files_below(draft)
+        }
         finite = score is not None and math.isfinite(score)
         manifest = {"step": step, "score": score if finite else None, "files": files}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1))
-        _sync(draft)
+        sync(draft)
         self._discard(final)
         draft.rename(final)
         self.point_last(final)
@@ -138,10 +128,10 @@ class Checkpoints:
 
         `before`: of those of earlier steps than this. Raises CheckpointError where none of the checkpoints can be used.
         """
-        steps = sorted(self._steps(), key=_number, reverse=True)
-        steps = [p for p in steps if before is None or _number(p) < before]
+        steps = sorted(self._steps(), key=step_of, reverse=True)
+        steps = [p for p in steps if before is None or step_of(p) < before]
         for path in steps:
-            damage = _damage(path)
+            damage = damage_of(path)
             if damage is None:
                 return path
             self.message(f"{path} is damaged ({damage}); trying the checkpoint before it")
@@ -149,15 +139,6 @@ class Checkpoints:
             which = "all checkpoints are damaged" if before is None else "no checkpoint can be used"
             raise CheckpointError(f"{self.root}: {which}; start again with --overwrite")
         return None
-
-    def load_state(self, path: Path) -> TrainerState:
-        """The state that was passed to `save`, with the tensors that are in the model's files."""
-        values = json.loads((path / "trainer" / "state.json").read_text())
-        tensors = load_file(path / "trainer" / "state.safetensors")
-        keys: dict[str, str] = values.get(STORED, {})
-        weights = read_weights(path, keys.values())
-        tensors |= {name: weights[key] for name, key in keys.items()}
-        return TrainerState(tensors=tensors, values=values)
 
     def _steps(self) -> list[Path]:
         paths = self.root.glob("step_*")
@@ -184,13 +165,13 @@ class Checkpoints:
         link = self.root / ".writing_last"
         link.symlink_to(final.name)
         os.replace(link, last)
-        _sync_folder(self.root)
+        sync_folder(self.root)
 
     def _prune(self, newest: int) -> None:
         """Deletes all checkpoints but the last `keep_last` up to `newest` and the best `keep_best` of those with a score."""
         checkpoints = self._steps()
-        steps = sorted((p for p in checkpoints if _number(p) <= newest), key=_number, reverse=True)
-        scored = [(s, p) for p in steps if (s := _score(p)) is not None]
+        steps = sorted((p for p in checkpoints if step_of(p) <= newest), key=step_of, reverse=True)
+        scored = [(s, p) for p in steps if (s := score_of(p)) is not None]
         best = [p for _, p in sorted(scored, key=lambda pair: -pair[0])]
         keep = {*steps[: self.keep_last], *best[: self.keep_best]}
         for path in checkpoints:
@@ -210,54 +191,5 @@ class Checkpoints:
             self.message(f"{path} is deleted; files that no run writes stay in {kept}")
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turns the errors of a disk that cannot be written into a CheckpointError."""
-    try:
-        yield
-    except (OSError, SafetensorError) as e:
-        reason = getattr(e, "strerror", None) or e
-        raise CheckpointError(f"{path}: cannot be written ({reason})") from e
-
-
 def _kept_name(path: Path, number: int) -> str:
     return f"{path.name}.kept{number or ''}"
-
-
-def _number(path: Path) -> int:
-    return int(path.name.split("_")[1])
-
-
-def _score(path: Path) -> float | None:
-    try:
-        score = json.loads((path / MANIFEST).read_text())["score"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return None if score is None else float(score)
-
-
-def _damage(path: Path) -> str | None:
-    """A description of the damage to a checkpoint, None where it is intact."""
-    files = read_manifest(path)
-    return f"no readable {MANIFEST}" if files is None else find_damage(path, files)
-
-
-def _files(root: Path) -> list[Path]:
-    return sorted(p for p in root.rglob("*") if p.is_file())
-
-
-def _sync(root: Path) -> None:
-    """Flushes every file and folder below `root` to the disk."""
-    for path in _files(root):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    for folder in [p for p in root.rglob("*") if p.is_dir()] + [root]:
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -26,7 +26,8 @@ from vlrft.selection.prompt_state import PromptStates
 from vlrft.tracing.phases import phase
 from vlrft.tracing.profiler import OFF, Profiler
 from vlrft.trainer.callbacks import Callbacks
-from vlrft.trainer.checkpoint import Checkpoints, TrainerState
+from vlrft.trainer.checkpoint import Checkpoints
+from vlrft.trainer.checkpoint_files import TrainerState, load_state
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.state import capture_state, restore_state
@@ -196,7 +197,7 @@ class Run:
 
     def restore(self, path: Path) -> None:
         """Restores the run from a checkpoint."""
-        state = self.checkpoints.load_state(path)
+        state = load_state(path)
         self.resumed, self.step, self.score = (
             state,
             int(state.values["step"]),

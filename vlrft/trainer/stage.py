@@ -27,7 +27,7 @@ from vlrft.selection.replay import ReplayStore
 from vlrft.selection.rollout_filters import select_and_estimate
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch, make_batches
-from vlrft.trainer.checkpoint import TrainerState
+from vlrft.trainer.checkpoint_files import TrainerState
 from vlrft.trainer.sampler_check import measure_sampler_gap, require_small_gap
 from vlrft.trainer.stage_settings import StageSettings
 from vlrft.trainer.update import check_packing

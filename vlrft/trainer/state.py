@@ -11,7 +11,7 @@ from vlrft.distributed.ranks import Ranks
 from vlrft.policy.policy import Policy
 from vlrft.rollout.play import seed_from
 from vlrft.selection.prompt_state import PromptStates
-from vlrft.trainer.checkpoint import STORED, TrainerState
+from vlrft.trainer.checkpoint_files import STORED, TrainerState
 from vlrft.trainer.stage import Stage
 
 

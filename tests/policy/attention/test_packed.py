@@ -214,8 +214,15 @@ def test_what_the_kernels_do_not_compute_is_refused(
         refuse_unsupported(options, dropout, 100)
 
 
-def test_what_changes_nothing_is_accepted() -> None:
-    refuse_unsupported({"softcap": None, "sliding_window": 100, "position_ids": None}, 0.0, 100)
+def test_a_window_is_refused_only_where_a_row_is_longer() -> None:
+    options = {"softcap": None, "sliding_window": 100, "position_ids": None}
+    refused = []
+    for longest in (99, 100, 101):
+        try:
+            refuse_unsupported(options, 0.0, longest)
+        except ConfigError:
+            refused.append(longest)
+    assert refused == [101]
 
 
 def test_the_varlen_operators_take_these_arguments_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
