@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import vlrft.rollout.engines
+from tests.conftest import Tiny
+from vlrft.config import RolloutConfig, strict
 from vlrft.engine import find_engine
 from vlrft.plugins.kinds import Kinds
-from vlrft.rollout.engines import ROLLOUT_ENGINES, find_rollout_engine
-from vlrft.rollout.engines.hf import Hf
+from vlrft.policy.policy import Policy
+from vlrft.rollout.engines import (
+    ROLLOUT_ENGINES,
+    EnginePlace,
+    build_rollout_engine,
+    can_stream,
+    close_rollout_engine,
+    find_rollout_engine,
+)
+from vlrft.rollout.engines.hf import Hf, HfEngine
 from vlrft.schema.errors import ConfigError
 
 
@@ -71,3 +82,48 @@ def test_wrong_names_and_settings_are_worded_as_those_of_engine() -> None:
         find_engine("singel")
     with pytest.raises(ConfigError, match=r"rollout\.engine\.rows: unknown key"):
         find_rollout_engine({"name": "hf", "rows": 3})
+
+
+class Placed(HfEngine):
+    closed = False
+    place: EnginePlace
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@strict
+class PlacedKind:
+    streams: ClassVar[bool] = True
+
+    def check(self, config: RolloutConfig) -> None:
+        pass
+
+    def build(self, policy: Policy) -> HfEngine:
+        raise AssertionError("build_at is called in its place")
+
+    def build_at(self, policy: Policy, place: EnginePlace) -> Placed:
+        engine = Placed(policy)
+        engine.place = place
+        return engine
+
+
+def test_an_engine_that_asks_for_its_place_is_built_at_it_and_closed(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    config = RolloutConfig(engine=f"{__name__}:PlacedKind")
+    place = EnginePlace(folder=tmp_path)
+    engine = build_rollout_engine(config, tiny("qwen2"), place)
+    assert isinstance(engine, Placed)
+    assert engine.place is place
+    close_rollout_engine(engine)
+    assert engine.closed
+    without = build_rollout_engine(config, tiny("qwen2"))
+    assert isinstance(without, Placed)
+    assert without.place.folder is None
+    close_rollout_engine(HfEngine(tiny("qwen2")))  # holds nothing, so nothing is asked of it
+
+
+def test_a_kind_says_whether_its_engines_stream() -> None:
+    assert can_stream(PlacedKind())
+    assert not can_stream(Hf())

@@ -13,23 +13,35 @@ from vlrft.config.choice import choose
 from vlrft.plugins.kinds import Kinds
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import (
+    ClosableEngine,
+    EnginePlace,
     Limits,
+    PlacedEngineKind,
     Request,
     RolloutEngine,
     RolloutEngineKind,
     RolloutMemoryModel,
     Sampling,
+    StreamingEngine,
+    StreamingEngineKind,
 )
 
 __all__ = [
     "ROLLOUT_ENGINES",
+    "ClosableEngine",
+    "EnginePlace",
     "Limits",
+    "PlacedEngineKind",
     "Request",
     "RolloutEngine",
     "RolloutEngineKind",
     "RolloutMemoryModel",
     "Sampling",
+    "StreamingEngine",
+    "StreamingEngineKind",
     "build_rollout_engine",
+    "can_stream",
+    "close_rollout_engine",
     "find_rollout_engine",
 ]
 
@@ -44,8 +56,26 @@ def find_rollout_engine(choice: str | Mapping[str, Any]) -> RolloutEngineKind:
     return kind
 
 
-def build_rollout_engine(config: RolloutConfig, policy: Policy) -> RolloutEngine:
-    """The engine that `config.engine` names. Raises ConfigError for settings that it does not support."""
+def can_stream(kind: RolloutEngineKind) -> bool:
+    """Whether the kind's engines are `StreamingEngine`."""
+    return isinstance(kind, StreamingEngineKind) and kind.streams
+
+
+def build_rollout_engine(
+    config: RolloutConfig, policy: Policy, place: EnginePlace | None = None
+) -> RolloutEngine:
+    """The engine that `config.engine` names; close it with `close_rollout_engine`. `place`: None for one without a run.
+
+    Raises ConfigError for settings that it does not support.
+    """
     kind = find_rollout_engine(config.engine)
     kind.check(config)
+    if isinstance(kind, PlacedEngineKind):
+        return kind.build_at(policy, place or EnginePlace())
     return kind.build(policy)
+
+
+def close_rollout_engine(engine: RolloutEngine) -> None:
+    """Ends the servers and threads of an engine that has any."""
+    if isinstance(engine, ClosableEngine):
+        engine.close()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from vlrft.config import RolloutConfig
+from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.memory.plan import Moments
 from vlrft.memory.shapes import ModelShape
 from vlrft.memory.workload import RolloutWork
@@ -96,6 +99,43 @@ class RolloutEngine(Protocol):
 
 
 @runtime_checkable
+class StreamingEngine(RolloutEngine, Protocol):
+    """A rollout engine that samples while the caller does something else: it does not share the policy's module.
+
+    `generate` submits all requests and waits. `load_weights` may be called while requests are under way: it interrupts
+    them, loads the weights, and continues them with the tokens that they have; their futures stay valid. A piece's
+    `policy_steps` then say which weights sampled each token.
+    """
+
+    def submit(self, request: Request, sampling: Sampling) -> list[Future[Piece]]:
+        """One future for each of the request's seeds, in order; its piece equals that of `generate`. May be called from
+        any thread.
+
+        Raises DataError as `generate` does. A future raises the error that ended its completion.
+        """
+        ...
+
+
+@runtime_checkable
+class ClosableEngine(Protocol):
+    """An engine that holds servers, threads or files. Optional."""
+
+    def close(self) -> None:
+        """Ends what the engine has started. Called once at the end of a run, however it ends; futures that are not done
+        raise CancelledError."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePlace:
+    """Where an engine works: beside which ranks, and where it may write and report."""
+
+    folder: Path | None = None  # of the run; None: none, such as in `vlrft.generate`
+    ranks: Ranks = ALONE
+    say: Callable[[str], object] = str  # takes a line for the run's log
+
+
+@runtime_checkable
 class RolloutEngineKind(Protocol):
     """Settings of a rollout engine, under `rollout.engine` in a config: a `strict` dataclass whose fields are the keys
     next to `name`."""
@@ -108,6 +148,23 @@ class RolloutEngineKind(Protocol):
     def build(self, policy: Policy) -> RolloutEngine:
         """The engine of a run. It has the policy's weights after the first `load_weights`."""
         ...
+
+
+@runtime_checkable
+class PlacedEngineKind(Protocol):
+    """A `RolloutEngineKind` whose engine needs to know its place. Optional: `build_at` is called instead of `build`."""
+
+    def build_at(self, policy: Policy, place: EnginePlace) -> RolloutEngine:
+        """The engine of a run, as `build` returns it. Called on every rank."""
+        ...
+
+
+@runtime_checkable
+class StreamingEngineKind(Protocol):
+    """A `RolloutEngineKind` whose engines are `StreamingEngine`. Optional: what needs streaming is refused with a kind
+    without it, before a run."""
+
+    streams: ClassVar[bool]
 
 
 @runtime_checkable
