@@ -151,3 +151,15 @@ def test_images_of_episodes_are_saved_by_their_grade_and_not_by_their_length(
     log(tmp_path).evaluation("gpg", 1, "test", result, [pictured().sample] * 4)
     saved = [bool(row["images"]) for row in lines(tmp_path, "evals.jsonl")]
     assert saved == [True, True, False, False]
+
+
+def test_a_rollout_says_between_which_steps_it_was_sampled(tmp_path: Path) -> None:
+    (rollout,) = group("a", [1.0], [[7, 8, 9]]).rollouts
+    (row,) = rollout.rows
+    piece = replace(row.pieces[0], policy_steps=(3, 3, 4))
+    stale = replace(rollout, rows=(replace(row, pieces=(piece,)),))
+    both = Group(sample=rollout.sample, rollouts=(rollout, stale))
+    log(tmp_path).step("gpg", 1, {}, [both], [[0.0, 0.0]], [[[], []]])
+    plain, told = lines(tmp_path, "rollouts.jsonl")
+    assert "policy_steps" not in plain
+    assert told["policy_steps"] == [3, 4]

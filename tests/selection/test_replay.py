@@ -56,7 +56,7 @@ def test_a_stored_rollout_equals_the_sampled_one_except_its_origin() -> None:
     fresh = group("a", [0.75], [[7, 8]])
     (rollout,) = fresh.rollouts
     (piece,) = rollout.rows[0].pieces
-    piece = replace(piece, text="so", finish="length", logprobs=(-0.5, -1.25))
+    piece = replace(piece, text="so", finish="length", logprobs=(-0.5, -1.25), policy_steps=(2, 3))
     rollout = replace(
         rollout,
         rows=(replace(rollout.rows[0], pieces=(piece,)),),

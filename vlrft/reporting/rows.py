@@ -141,5 +141,14 @@ def _rollout_fields(rollout: Rollout) -> dict[str, Any]:
         "tokens": rollout.tokens,
         "finish": "length" if rollout.truncated else "stop",
         "origin": rollout.origin,
+        **_versions(rollout),
         **({"ended": rollout.ended} if rollout.turns else {}),
     }
+
+
+def _versions(rollout: Rollout) -> dict[str, list[int]]:
+    """`policy_steps`: the first and the last of the run's steps whose weights sampled a token, where the engine told them."""
+    if not any(piece.policy_steps for piece in rollout.sampled_pieces):
+        return {}
+    steps = rollout.policy_steps
+    return {"policy_steps": [min(steps), max(steps)]}

@@ -71,6 +71,9 @@ class Piece:
     finish: Literal["stop", "length"] | None = None
     images: tuple[Pixels, ...] = ()  # of an inserted piece
     turn: Turn | None = None  # of a sampled piece in an episode
+    policy_steps: tuple[int, ...] = ()
+    """[T] of a sampled piece: the run's step after which the weights were that sampled each token; empty where that is the
+    rollout's `policy_step` for all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +105,7 @@ class Rollout:
     retries: Mapping[str, int] = field(default_factory=dict[str, int])
     """Name of a reward -> how often its call was made again."""
     policy_step: int = 0
+    """The run's step after which the weights were that sampled the tokens of pieces without `policy_steps`."""
     origin: Literal["fresh", "replay", "injected"] = "fresh"
     ended: EndReason = "done"
 
@@ -119,6 +123,14 @@ class Rollout:
     def tokens(self) -> int:
         """The number of action tokens, which are those that the policy sampled."""
         return sum(len(p.ids) for p in self.sampled_pieces)
+
+    @property
+    def policy_steps(self) -> tuple[int, ...]:
+        """Of each action token, the run's step after which the weights were that sampled it."""
+        pieces = self.sampled_pieces
+        return tuple(
+            step for p in pieces for step in p.policy_steps or (self.policy_step,) * len(p.ids)
+        )
 
     @property
     def turns(self) -> tuple[Turn, ...]:

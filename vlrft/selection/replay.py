@@ -83,6 +83,7 @@ def _dump(rollout: Rollout) -> dict[str, Any]:
         "reward": rollout.reward,
         "scores": dict(rollout.scores),
         "policy_step": rollout.policy_step,
+        **({"policy_steps": list(piece.policy_steps)} if piece.policy_steps else {}),
     }
 
 
@@ -93,6 +94,7 @@ def _load(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
         text=stored["text"],
         logprobs=tuple(stored["logprobs"]),
         finish=stored["finish"],
+        policy_steps=tuple(stored.get("policy_steps", ())),
     )
     return Rollout(
         sample=fresh.sample,

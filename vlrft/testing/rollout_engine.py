@@ -61,6 +61,7 @@ class RolloutEngineConformance:
             assert piece.sampled
             assert 0 < len(piece.ids) <= self.sampling.max_tokens
             assert len(piece.logprobs) == len(piece.ids)
+            assert len(piece.policy_steps) in (0, len(piece.ids))
             assert all(math.isfinite(x) and x <= 1e-6 for x in piece.logprobs)
             assert piece.finish in ("stop", "length")
             if piece.finish == "length":
