@@ -34,7 +34,7 @@ def test_each_suggestion_is_a_key_that_exists(ours: str) -> None:
     key = ours.partition(" ")[0].replace("stages.0.", "stages.")
     section, *names = key.split(".")
     if section == "algorithm" and names:
-        part = find_algorithm("grpo")
+        part = find_algorithm({"name": "grpo", "correction": {}})
         for name in names:
             part = getattr(part, name)
     elif key == "task.options.data":

@@ -20,6 +20,7 @@ from vlrft.config import Config, Range
 from vlrft.config.errors import keys_of
 from vlrft.config.load import load_config
 from vlrft.engine import ENGINES
+from vlrft.objectives.correction import Correction
 from vlrft.objectives.regularizer import Regularizer
 from vlrft.plugins.find import find_task, task_names
 from vlrft.rollout.engines import ROLLOUT_ENGINES
@@ -72,6 +73,7 @@ def settings() -> dict[str, Any]:
     """Every dataclass that a config makes."""
     kinds: dict[str, Any] = {
         "config": Config,
+        "correction": Correction,
         "regularize": Regularizer,
         "reference": Reference,
         "schedule": Schedule,

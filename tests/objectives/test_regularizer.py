@@ -1,25 +1,22 @@
-"""KL penalty, entropy bonus and sampler correction, added to any algorithm."""
+"""KL penalty and entropy bonus, added to any algorithm."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.objectives.reference import Case, random_case, valid
+from tests.objectives.reference import Case, random_case
 from vlrft.algorithms import policy_loss
-from vlrft.objectives import make_loss_batch
-from vlrft.objectives.regularizer import Regularizer
 
 CASE = random_case(3, sizes=[3, 4], longest=4)
 WIDTH = max(map(len, CASE.logprobs))
 
 
-def loss(name: str = "gpg", *, sampled: Tensor | None = None, **overrides: Any) -> Tensor:
+def loss(name: str = "gpg", **overrides: Any) -> Tensor:
     extras = {"entropy": overrides.pop("entropy", None)}
     return policy_loss(
         name,
@@ -29,7 +26,6 @@ def loss(name: str = "gpg", *, sampled: Tensor | None = None, **overrides: Any) 
         mask=mask(CASE),
         old_logprobs=CASE.padded(CASE.old, WIDTH, 0.0),
         ref_logprobs=CASE.padded(CASE.ref, WIDTH, 0.0),
-        sampled_logprobs=sampled,
         extras={k: v for k, v in extras.items() if v is not None},
         **overrides,
     ).loss
@@ -75,45 +71,6 @@ def test_garbage_in_the_entropy_at_padding_is_ignored() -> None:
         regularize={"entropy": 0.5}, entropy=entropy.masked_fill(~mask(CASE), float("nan"))
     )
     assert torch.equal(clean, dirty)
-
-
-@pytest.mark.parametrize("kind", ["token", "sequence"])
-def test_the_correction_weighs_each_token_by_the_truncated_ratio(kind: str) -> None:
-    sampled = [[v + 0.4 * (-1) ** t for t, v in enumerate(row)] for row in CASE.old]
-    total, kept = 0.0, 0
-    for g in CASE.groups():
-        rewards = [CASE.rewards[b] for b in g]
-        kept += valid(rewards)
-        tokens = sum(len(CASE.logprobs[b]) for b in g)
-        for b in g:
-            gaps = [o - s for o, s in zip(CASE.old[b], sampled[b], strict=True)]
-            for t, lp in enumerate(CASE.logprobs[b]):
-                gap = gaps[t] if kind == "token" else sum(gaps)
-                weight = min(math.exp(gap), 1.3)
-                total -= weight * lp * (CASE.rewards[b] - sum(rewards) / len(g)) / tokens
-    result = loss(
-        sampled=CASE.padded(sampled, WIDTH, 0.0),
-        regularize={"correction": kind, "correction_cap": 1.3},
-    )
-    assert float(result) == pytest.approx(total / kept, abs=1e-12)
-
-
-def test_answers_that_were_not_sampled_are_not_corrected() -> None:
-    sampled = torch.tensor([[-1.0, float("nan")], [float("nan"), float("nan")]])
-    whole = make_loss_batch(
-        mask=torch.tensor([[True, True], [True, False]]),
-        advantages=torch.ones(2, 2),
-        group=torch.tensor([0, 0]),
-        rollout=torch.tensor([0, 1]),
-        valid=(True,),
-        max_tokens=2,
-        sampled_logprobs=sampled,
-        old_logprobs=torch.full((2, 2), -0.5),
-    )
-    weights = Regularizer(correction="token").weights(whole)
-    assert weights.tolist() == [[pytest.approx(math.exp(0.5)), 1.0], [1.0, 1.0]]
-    without = replace(whole, sampled_logprobs=None)
-    assert bool((Regularizer(correction="sequence").weights(without) == 1).all())
 
 
 def test_a_missing_input_is_named_in_the_error() -> None:

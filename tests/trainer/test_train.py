@@ -364,7 +364,7 @@ def test_a_moving_reference_needs_its_own_weights(
         "{name: gvpo, replay: {name: fifo, add: 2}}",
         "{name: grpo, keep: {name: dynamic_sampling, max_attempts: 1}, replay: {name: fifo, add: 1}}",
         "{name: dpo}",
-        "{name: gpg, advantage: remax, regularize: {entropy: 0.01, correction: token}}",
+        "{name: gpg, advantage: remax, regularize: {entropy: 0.01}, correction: {level: token}}",
     ],
 )
 def test_selection_and_replay_train_and_resume_bit_for_bit(

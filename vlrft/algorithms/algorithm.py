@@ -14,6 +14,7 @@ from torch import Tensor
 from vlrft.advantages import Choice, Estimator, find_estimator
 from vlrft.config import strict
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
+from vlrft.objectives.correction import Correction
 from vlrft.objectives.regularizer import Regularizer
 from vlrft.schema.ranges import FiniteFloat, Positive, Share, UnitInterval
 from vlrft.selection.group_filters import Keep, KeepAll
@@ -75,6 +76,8 @@ class Algorithm:
     """Selects the rollouts of a kept group to train on; None: all."""
     replay: Replay | None = None
     """Adds rollouts of earlier policies to the fresh ones; None: none."""
+    correction: Correction | None = None
+    """Weighs tokens that another policy sampled than the one at the start of the step; None: as if that were the same."""
     regularize: Regularizer = field(default_factory=Regularizer)
     reference: Reference = field(default_factory=Reference)
     answers: Literal["sampled", "gold"] = "sampled"
@@ -90,7 +93,7 @@ class Algorithm:
     @property
     def needs(self) -> Needs:
         """Everything that the loop must compute at any point of the schedules."""
-        needs = Needs()
+        needs = Needs(old_logprobs=self.correction is not None)
         for done in (0.0, 1.0) if self.schedules else (0.0,):
             now = self.at(done)
             needs = now.objective.needs | now.regularize.needs | needs
@@ -111,7 +114,10 @@ class Algorithm:
         guarded = guard(logprobs, batch.mask, "log-probs")
         if batch.entropy is not None:
             batch = replace(batch, entropy=guard(batch.entropy, batch.mask, "entropy"))
-        terms = self.regularize(self.objective(guarded, batch), guarded, batch)
+        terms = self.objective(guarded, batch)
+        if self.correction is not None:
+            terms = self.correction(terms, batch)
+        terms = self.regularize(terms, guarded, batch)
         return reduce(terms, batch, self.reduction), terms
 
     def describe(self) -> dict[str, str]:
@@ -128,6 +134,7 @@ class Algorithm:
             "keep": repr(self.keep),
             "select": repr(self.select) if self.select is not None else "",
             "replay": repr(self.replay) if self.replay is not None else "",
+            "correction": repr(self.correction) if self.correction is not None else "",
             "regularize": repr(self.regularize) if self.regularize != Regularizer() else "",
             "reference": repr(self.reference) if self.needs.ref_logprobs else "",
             "answers": self.answers,

@@ -16,6 +16,7 @@ from vlrft.algorithms.methods import load_algorithms
 from vlrft.config.choice import change, choose, configure, find_or_load
 from vlrft.config.foreign_names import key_of_foreign
 from vlrft.objectives import Reduction
+from vlrft.objectives.correction import Correction
 from vlrft.plugins.names import unknown_key, unknown_name
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.group_filters import KEEPS
@@ -30,7 +31,7 @@ _CHOICES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merg
     "replay": {"fifo": Replay},
 }
 _REDUCTIONS = get_args(Reduction)
-_KEYS = ("advantage", "reduction", *_PARTS, *_CHOICES)
+_KEYS = ("advantage", "reduction", *_PARTS, "correction", *_CHOICES)
 
 
 def find_algorithm(choice: str | Mapping[str, Any]) -> Algorithm:
@@ -75,6 +76,11 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
                     parts[key] = choose(
                         value, _CHOICES[key], at=f"algorithm.{key}", default=present
                     )
+            elif key == "correction":
+                present = algorithm.correction or Correction()
+                parts[key] = (
+                    None if value is None else change(present, value, "algorithm.correction")
+                )
             elif key == "reduction" and value not in _REDUCTIONS:
                 mistakes.append(f"algorithm.{key}: {unknown_name('name', value, _REDUCTIONS)}")
             elif key in _KEYS:

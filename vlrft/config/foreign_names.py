@@ -61,6 +61,13 @@ FOREIGN_NAMES: Mapping[str, str] = {
     "rollout.name": "rollout.engine",
     "use_vllm": "rollout.engine",
     # the algorithm
+    "regularize.correction": "algorithm.correction",
+    "regularize.correction_cap": "algorithm.correction.cap",
+    "vllm_importance_sampling_correction": "algorithm.correction",
+    "vllm_importance_sampling_cap": "algorithm.correction.cap",
+    "rollout_is": "algorithm.correction.level",
+    "rollout_is_threshold": "algorithm.correction.cap",
+    "tis_imp_ratio_cap": "algorithm.correction.cap",
     "beta": "algorithm.regularize.kl",
     "kl_coef": "algorithm.regularize.kl",
     "kl_loss_coef": "algorithm.regularize.kl",

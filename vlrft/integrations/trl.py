@@ -65,7 +65,7 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     tokens that sampling suppresses are not masked out. Each reward function is a named score with its weight; a completion
     for which all of them return None is left out of the step. Group-coupled algorithms run one more forward pass per step,
     without gradients. With vLLM, TRL's correction must be
-    off; ours is `regularize: {correction: token}` (not tried with vLLM here).
+    off; ours is `correction: {level: token}` (not tried with vLLM here).
     """
 
     def __init__(

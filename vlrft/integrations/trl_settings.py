@@ -52,7 +52,7 @@ def _settings_refusals(algorithm: Algorithm, args: Any) -> list[str]:
     if args.use_vllm and args.vllm_importance_sampling_correction:
         lines.append(
             "vllm_importance_sampling_correction: belongs to TRL's loss; set it to False and use "
-            "regularize: {correction: token} in `algorithm`"
+            "correction: {level: token} in `algorithm`"
         )
     if algorithm.reduction == "constant" and not args.max_completion_length:
         lines.append("max_completion_length: the reduction `constant` divides by it")
