@@ -9,6 +9,7 @@ from typing import Any
 
 from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
+from vlrft.vision.markup import ignores_markup
 
 from ._visual_rft import refuse_frame, tagged
 
@@ -17,6 +18,7 @@ _BOX = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*,\s*\(\s*(\d+)\s*,\s*(\d+)\s*\
 _EPSILON = 1e-6
 
 
+@ignores_markup
 def visual_rft(completion: str, sample: Sample) -> float | None:
     """Visual-RFT's training reward: GIoU + 1 of the box in the first answer tag, or without a tag in the whole
     completion; 2.0 for the gold text; 0.0 for no box. In (0, 2] for a proper box.
@@ -43,6 +45,7 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
     return reward if math.isfinite(reward) else 0.0  # areas beyond the range of a float
 
 
+@ignores_markup
 def visual_rft_eval(completion: str, sample: Sample) -> float | None:
     """Visual-RFT's LISA evaluation: the IoU of the first box anywhere in the output, in thousandths, with the first
     shape's box; 0.0 for no box. None where answers are in pixels of a `frame`, which it would read as thousandths.

@@ -9,6 +9,7 @@ from typing import Any
 
 from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
+from vlrft.vision.markup import ignores_markup
 
 from ._visual_rft import math_agrees, refuse_frame, tagged
 
@@ -16,6 +17,7 @@ _HIT = 0.5  # a box is right above this IoU
 _AS_RELEASED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
 
 
+@ignores_markup
 def visual_rft_iou(completion: str, sample: Sample) -> float | None:
     """Visual-RFT's detection reward, the IoU part, in [0, 1]: the IoUs of the right boxes, summed and divided by the
     larger number of boxes.
@@ -34,6 +36,7 @@ def visual_rft_iou(completion: str, sample: Sample) -> float | None:
     return _part(completion, sample, 0)
 
 
+@ignores_markup
 def visual_rft_confidence(completion: str, sample: Sample) -> float | None:
     """Visual-RFT's detection reward, the confidence part, in [0, 1]: the mean over the completion's boxes of c for a
     right box and 1 − c for a wrong one. Boxes are read and matched as in `visual_rft_iou`.

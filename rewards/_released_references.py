@@ -9,6 +9,7 @@ from typing import Any
 
 from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
+from vlrft.vision.markup import ignores_markup
 
 from ._visual_rft import tagged
 
@@ -16,6 +17,7 @@ _HIT = 0.5
 _NUMBERS = re.compile(r"\[(\d+),\s*(\d+),\s*(\d+),\s*(\d+)\]")
 
 
+@ignores_markup
 def vlm_r1(completion: str, sample: Sample) -> float | None:
     """VLM-R1's training reward for referring expressions, in [0, 1]: the IoU, in pixels of the picture, of the first
     `[x1, y1, x2, y2]` of whole numbers in the first answer tag, which is in pixels of the resized picture.
@@ -27,6 +29,7 @@ def vlm_r1(completion: str, sample: Sample) -> float | None:
     return _iou_of(completion, sample, braces=False)
 
 
+@ignores_markup
 def vlm_r1_eval(completion: str, sample: Sample) -> float | None:
     """VLM-R1's evaluation of referring expressions: 1.0 if the IoU of `vlm_r1` is above 0.5, else 0.0.
 
@@ -37,6 +40,7 @@ def vlm_r1_eval(completion: str, sample: Sample) -> float | None:
     return None if iou is None else float(iou > _HIT)
 
 
+@ignores_markup
 def qwen_vl_eval(completion: str, sample: Sample) -> float | None:
     """Qwen-VL's evaluation of referring expressions: 1.0 if the first `(x1,y1),(x2,y2)` anywhere in the output has an IoU
     of at least 0.5 with the gold box, else 0.0.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -13,18 +12,19 @@ from vlrft.grading import (
     normalise_text,
     read_answer,
     read_box,
+    read_boxes,
     read_detections,
+    read_json_boxes,
     why_no_answer,
 )
 from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 from vlrft.vision.boxes import THOUSAND, Box, iou, is_proper, rescale, round_box
 from vlrft.vision.boxes import giou as generalised
 
-from ._box_conventions import other_convention, why_no_box
-from ._json_boxes import read_json_box
 from ._released_boxes import visual_rft, visual_rft_eval
 from ._released_detection import visual_rft_confidence, visual_rft_iou
 from ._released_references import qwen_vl_eval, vlm_r1, vlm_r1_eval
+from ._unreadable_boxes import why_no_box, why_no_boxes, why_no_json_box
 
 __all__ = [
     "bbox_2d",
@@ -44,20 +44,15 @@ __all__ = [
 
 Framed = tuple[Box, tuple[float, float]]  # a box and the width and height of its frame
 
-_BETWEEN = re.compile(r"[;\n]")
 _HIT = 0.5  # a box is right above this IoU with its partner, as in Visual-RFT
-
-
-def _why_no_json_box(completion: str, sample: Sample) -> Unreadable | None:
-    answer = read_answer(completion)
-    if answer is None:
-        return why_no_answer(completion)
-    return None if read_json_box(answer) is not None else Unreadable(why="no box in JSON")
 
 
 @explain_unreadable(why_no_box)
 def boxes(completion: str, sample: Sample) -> float | None:
-    """Intersection over union in [0, 1] of `(x1,y1),(x2,y2)` in thousandths; None when the gold answer is not a box.
+    """Intersection over union in [0, 1] of a box in thousandths; None when the gold answer is not a box.
+
+    The answer tag holds the box alone, in any form of `vlrft.grading.read_boxes`, such as `(x1,y1),(x2,y2)` or
+    `{"bbox_2d": [x1, y1, x2, y2]}`.
 
     Where the sample's info has a `frame` (width, height), the answer is in pixels of it, and the gold box is rescaled
     to its whole pixels. 0.0 for no box, more than one, or one that is inverted, without area or out of range. Raises
@@ -70,15 +65,16 @@ def boxes(completion: str, sample: Sample) -> float | None:
     return 0.0 if box is None else iou(box, gold, width, height)
 
 
-@explain_unreadable(_why_no_json_box)
+@explain_unreadable(why_no_json_box)
 def bbox_2d(completion: str, sample: Sample) -> float | None:
     """As `boxes`, for an answer in JSON: `{"bbox_2d": [x1, y1, x2, y2]}`, the four numbers alone, or a list of one such
     object, with or without a fence around it (tag `answer`: bbox_2d)."""
     if not expects(sample, "bbox_2d"):
         return None
     gold, (width, height) = _gold(sample, sample.answer)
-    box = read_json_box(read_answer(completion) or "")
-    return 0.0 if box is None else iou(box, gold, width, height)
+    found = read_json_boxes(read_answer(completion) or "")
+    one = found is not None and len(found) == 1
+    return iou(found[0], gold, width, height) if found is not None and one else 0.0
 
 
 @explain_unreadable(why_no_box)
@@ -96,32 +92,21 @@ def giou(completion: str, sample: Sample) -> float | None:
     return (generalised(box, gold) + 1) / 2
 
 
-def _why_no_boxes(completion: str, sample: Sample) -> Unreadable | None:
-    answer = read_answer(completion)
-    parts = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
-    if parts and None not in parts:
-        return None
-    text = completion if answer is None else answer
-    other = other_convention(text, framed="frame" in sample.info)
-    return other or why_no_answer(completion) or Unreadable(why="a text that is no box among boxes")
-
-
-@explain_unreadable(_why_no_boxes)
+@explain_unreadable(why_no_boxes)
 def matched(completion: str, sample: Sample) -> float | None:
     """The overlap of several boxes in [0, 1]: the IoUs of the best one-to-one matching, summed and divided by the
     larger number of boxes, so that a box too many costs as much as one too few.
 
-    The gold answer is a list of boxes (tag `answer`: boxes); the completion's boxes are in its answer tag, separated
-    by a semicolon, a line break or both. 0.0 where one of them cannot be read. Raises DataError for a gold answer
+    The gold answer is a list of boxes (tag `answer`: boxes); the answer tag holds the completion's boxes and nothing else,
+    in any form of `vlrft.grading.read_boxes`. 0.0 where one of them cannot be read. Raises DataError for a gold answer
     that is unreadable or missing.
     """
     if not expects(sample, "boxes"):
         return None
     gold_boxes = _gold_boxes(sample)
-    answer = read_answer(completion)
-    parts = [read_box(part) for part in _BETWEEN.split(answer or "") if part.strip()]
-    answer_boxes = [box for box in parts if box is not None]
-    if not answer_boxes or len(answer_boxes) < len(parts):
+    answer = read_answer(completion, MAX_LIST)
+    answer_boxes = read_boxes(answer or "")
+    if answer_boxes is None:
         return 0.0
     overlaps = _overlaps(answer_boxes, gold_boxes)
     return sum(overlaps) / max(len(answer_boxes), len(gold_boxes))

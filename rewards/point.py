@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from vlrft.grading import expects, read_answer, why_no_answer
+from vlrft.grading import expects, read_answer, read_point, why_no_answer
 from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 from vlrft.vision.boxes import THOUSAND, Box, is_proper
 
 __all__ = ["point"]
-
-_NUMBER = r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
-_POINT = re.compile(rf"\({_NUMBER},{_NUMBER}\)")
 
 
 def _why(completion: str, sample: Sample) -> Unreadable | None:
     answer = read_answer(completion)
     if answer is None:
         return why_no_answer(completion)
-    match = _POINT.fullmatch(answer)
-    if match is None:
+    at = read_point(answer)
+    if at is None:
         return Unreadable(why="no point (x,y)")
-    outside = any(float(number) > THOUSAND for number in match.groups())
+    outside = not all(0 <= value <= THOUSAND for value in at)
     return Unreadable(why="point outside of 0 to 1000") if outside else None
 
 
 @explain_unreadable(_why)
 def point(completion: str, sample: Sample) -> float | None:
-    """1.0 for one `(x,y)` in thousandths of the image that is in the gold box or on its edge, 0.0 otherwise; None
+    """1.0 for one point, such as `(x,y)`, in thousandths of the image that is in the gold box or on its edge, 0.0 otherwise; None
     when the gold answer is not a box to point into (tag `answer`: point).
 
-    The point is the whole text of the answer tag; no point, several points, a negative number or one above 1000 earn
+    The point is the whole text of the answer tag, in any form of `vlrft.grading.read_point`; no point, several points, a negative number or one above 1000 earn
     nothing. Raises DataError for a gold answer that is not four numbers of a proper box within 0 … 1000. Source: the
     grading of a click in ScreenSpot (Cheng et al. 2024, arXiv 2401.10935).
     """
     if not expects(sample, "point"):
         return None
     x1, y1, x2, y2 = _gold(sample)
-    match = _POINT.fullmatch(read_answer(completion) or "")
-    if match is None:
+    at = read_point(read_answer(completion) or "")
+    if at is None:
         return 0.0
-    x, y = float(match[1]), float(match[2])
+    x, y = at
     return float(x1 <= x <= x2 and y1 <= y <= y2)
 
 

@@ -64,46 +64,36 @@ def test_an_answer_that_is_none_of_the_options_is_unreadable() -> None:
     [
         (  # Qwen2.5-VL, docs of its cookbook for grounding
             '```json\n[\n\t{"bbox_2d": [120, 40, 300, 210], "label": "cat"}\n]\n```',
-            'box in another convention, {"bbox_2d": [x1, y1, x2, y2]}: try options.boxes=resized',
-        ),
-        (  # Qwen2-VL's markup
-            "<|object_ref_start|>cat<|object_ref_end|><|box_start|>(176,106),(232,160)<|box_end|>",
-            "box in another convention, <|box_start|>(x1,y1),(x2,y2)<|box_end|>",
-        ),
-        (
-            "<answer>[120, 40, 300, 210]</answer>",
-            "box in another convention, [x1, y1, x2, y2]: try options.boxes=resized",
-        ),
-        (
-            "<answer>[0.1, 0.2, 0.35, 0.9]</answer>",
-            "box in another convention, [x1, y1, x2, y2] from 0 to 1",
+            "box without an <answer> tag",
         ),
         ("The cat is at (1,2),(3,4).", "box without an <answer> tag"),
         ("<answer>at (1,2),(3,4)</answer>", "box with other text in its tag"),
+        ("<answer>[[1, 2, 3, 4], [5, 6, 7, 8]]</answer>", "several boxes"),
         (
-            "<answer>(700,40),(1300,210)</answer>",
+            "<answer>[0.1, 0.2, 0.35, 0.9]</answer>",
+            "box from 0 to 1, in shares of the picture",
+        ),
+        (
+            "<answer>[700, 40, 1300, 210]</answer>",
             "box outside of 0 to 1000: try options.boxes=resized",
         ),
         ("<answer>(300,40),(100,210)</answer>", "box inverted or without area"),
         ("<answer>a cat</answer>", "no box"),
         ("<answer>(600,600),(900,900)</answer>", ""),
+        ('<answer>{"bbox_2d": [600, 600, 900, 900], "label": "cat"}</answer>', ""),
     ],
 )
-def test_boxes_in_another_convention_are_named_and_earn_nothing(output: str, why: str) -> None:
+def test_boxes_that_cannot_be_read_have_a_reason_and_earn_nothing(output: str, why: str) -> None:
     assert reason("lisa", output, BOX) == why
     assert find_reward("boxes")(output, Sample(id="s", messages=(), answer=BOX)) == 0.0
 
 
 def test_an_option_is_suggested_only_where_the_task_has_it_and_it_would_change_anything() -> None:
-    pixels = "<answer>[120, 40, 300, 210]</answer>"
-    assert reason("digits", pixels, BOX, answer="box") == (
-        "box in another convention, [x1, y1, x2, y2]"
-    )
+    pixels = "<answer>[700, 40, 1300, 210]</answer>"
+    assert reason("digits", pixels, BOX, answer="box") == "box outside of 0 to 1000"
     graders = Graders.of(find_task("lisa"))
     framed = Sample(id="s", messages=(), answer=BOX, info={"frame": (504, 336)})
-    assert (
-        graders.record(framed, pixels).unreadable == "box in another convention, [x1, y1, x2, y2]"
-    )
+    assert graders.record(framed, pixels).unreadable == "box that leaves the resized picture"
 
 
 @pytest.mark.parametrize("name", GOLD)
@@ -142,12 +132,12 @@ def test_counts_are_printed_with_reasons_and_cut_answers() -> None:
 def test_the_command_says_why_nothing_was_right_and_the_result_has_the_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = {"output": '{"bbox_2d": [1, 2, 3, 4]}', "answer": list(BOX)}
+    row = {"output": "<answer>[1, 2, 3, 4000]</answer>", "answer": list(BOX)}
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"id": k, **row}) + "\n" for k in range(4)))
     out = tmp_path / "out.json"
     assert main(["score", "lisa", "--predictions", str(rows), "--json", str(out)]) == 0
-    why = 'box in another convention, {"bbox_2d": [x1, y1, x2, y2]}: try options.boxes=resized'
+    why = "box outside of 0 to 1000: try options.boxes=resized"
     assert f"unreadable 4 of 4\n  4 of 4: {why}\n" in capsys.readouterr().out
     result = json.loads(out.read_text())
     assert (result["n"], result["unreadable"], result["cut"]) == (4, {why: 4}, 0)

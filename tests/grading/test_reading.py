@@ -9,7 +9,6 @@ from vlrft.grading import (
     expects,
     normalise_text,
     read_answer,
-    read_box,
     read_integer,
     read_letter,
 )
@@ -90,29 +89,6 @@ def test_letters(text: str, letter: str | None) -> None:
 )
 def test_whole_numbers_in_ascii_digits(text: str, number: int | None) -> None:
     assert read_integer(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "box"),
-    [
-        ("(1,2),(3,4)", (1, 2, 3, 4)),
-        (" ( 1 , 2 ) , ( 3 , 4 ) ", (1, 2, 3, 4)),
-        ("(1.5,2),(3,4.25)", (1.5, 2, 3, 4.25)),
-        ("(-1,2),(3,4)", (-1, 2, 3, 4)),
-        ("[1,2,3,4]", None),
-        ("(1,2),(3,4),(5,6),(7,8)", None),
-        ("(1,2),(3,4) or so", None),
-        ("(1,2)", None),
-        ("(١,٢),(٣,٤)", None),
-        ("(nan,2),(3,inf)", None),
-        ("(1e3,2),(3,4)", None),
-        ("(" + "9" * 5000 + ",2),(3,4)", None),
-        ("(1,2),(3,4)" * 10_000, None),
-        ("(" + " " * 100_000, None),
-    ],
-)
-def test_a_single_box(text: str, box: tuple[float, ...] | None) -> None:
-    assert read_box(text) == box
 
 
 def test_normalised_text_ignores_only_case_and_white_space() -> None:

@@ -158,6 +158,13 @@ def test_banned_end_and_answer_tokens(tiny: Tiny) -> None:
     ids = chat.answer_ids("<answer>42</answer>")
     assert ids[-1] == id_of("<|im_end|>")
     assert chat.decode(ids) == "<answer>42</answer>"
+
+
+def test_decoded_text_has_the_markup_of_boxes_and_no_other_special_token(tiny: Tiny) -> None:
+    chat = tiny("qwen2_vl").chat
+    box = "<|object_ref_start|>42<|object_ref_end|><|box_start|>(1,2),(3,4)<|box_end|>"
+    pad = chat.tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    assert chat.decode([pad, *chat.answer_ids(box)]) == box
     assert len(chat.tokenizer.encode("42")) == 2  # digits one by one
 
 

@@ -14,11 +14,16 @@ from vlrft.grading.reading import (
     expects,
     normalise_text,
     read_answer,
-    read_box,
     read_integer,
     read_letter,
-    search_box,
     why_no_answer,
+)
+from vlrft.grading.written_boxes import (
+    read_box,
+    read_boxes,
+    read_json_boxes,
+    read_point,
+    search_box,
 )
 
 __all__ = [
@@ -34,10 +39,13 @@ __all__ = [
     "read_answer",
     "read_box",
     "read_boxed",
+    "read_boxes",
     "read_detections",
     "read_integer",
+    "read_json_boxes",
     "read_letter",
     "read_math",
+    "read_point",
     "same_math",
     "sandboxed_worker",
     "search_box",

@@ -1,4 +1,4 @@
-"""Reads the answer of a completion: the text of its answer tag, and in it a letter, a whole number or a box.
+"""Reads the answer of a completion: the text of its answer tag, and in it a letter or a whole number.
 
 All strict rewards share these rules. The answer is the text of exactly one `<answer>…</answer>` after the last
 `</think>`; two tags, an unclosed tag or none are no answer. The whole text of the tag must be the answer: nothing is
@@ -11,16 +11,11 @@ from __future__ import annotations
 import re
 
 from vlrft.schema import Sample, Unreadable
-from vlrft.vision.boxes import Box
 
 MAX_ANSWER = 2000  # characters; a longer text is no answer
 MAX_LIST = 20_000  # characters of a list of boxes: a picture may have a hundred objects
 
-_NUMBER = r"\s*(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*"
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
-_BOX = re.compile(rf"\s*\({_NUMBER},{_NUMBER}\)\s*,\s*\({_NUMBER},{_NUMBER}\)\s*")
-_CORNER = r"\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)"
-_SEARCHED_BOX = re.compile(rf"{_CORNER}\s*,\s*{_CORNER}")
 _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
@@ -69,25 +64,6 @@ def read_integer(text: str) -> int | None:
     """A whole number of at most nine digits."""
     match = _INTEGER.fullmatch(text.strip())
     return int(match[0]) if match else None
-
-
-def read_box(text: str) -> Box | None:
-    """A single box written `(x1,y1),(x2,y2)`. Its range and area are not checked; see `vlrft.vision.boxes`."""
-    match = _BOX.fullmatch(text)
-    if not match:
-        return None
-    x1, y1, x2, y2 = map(float, match.groups())
-    return x1, y1, x2, y2
-
-
-def search_box(text: str) -> Box | None:
-    """The first `(x1,y1),(x2,y2)` of whole numbers anywhere in the text, as released graders search for it. Not for
-    a reward."""
-    match = _SEARCHED_BOX.search(text)
-    if not match:
-        return None
-    x1, y1, x2, y2 = map(float, match.groups())
-    return x1, y1, x2, y2
 
 
 def normalise_text(text: str) -> str:

@@ -28,7 +28,8 @@ RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 class Chat:
     """A tokenizer with its chat template and, for a multimodal policy, an image processor.
 
-    `end_ids` are the tokens that end an answer; `banned_ids` are never sampled: vision and other control tokens, and ids
+    `special_ids` are no part of a text: special tokens, without the markup that answers may contain, such as
+    `<|box_start|>`. `end_ids` are the tokens that end an answer; `banned_ids` are never sampled: vision and other control tokens, and ids
     that the tokenizer does not have.
     """
 
@@ -57,7 +58,9 @@ class Chat:
         self.end_id: int = tokenizer.eos_token_id
         self.end_ids = frozenset([self.end_id, *end_ids])
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        self.banned_ids = _banned(tokenizer, vocab_size or len(tokenizer)) - self.end_ids
+        self.special_ids = _special_ids(tokenizer)
+        unknown = range(len(tokenizer), vocab_size or len(tokenizer))
+        self.banned_ids = self.special_ids.union(unknown) - self.end_ids
         self.control = ControlTokens(tokenizer)
         self.template = ChatTemplate(
             tokenizer, self.control, "" if vision is None else vision.image_text
@@ -143,16 +146,16 @@ class Chat:
         return (*self.control.encode(quoted), self.end_id)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text without special tokens."""
+        """The text of all tokens but `special_ids`."""
         return self.decode_all([ids])[0]
 
     def decode_all(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Texts without special tokens."""
+        """As `decode`, row by row."""
         if not rows:  # for which batch_decode returns one text
             return []
         texts: list[str] = self.tokenizer.batch_decode(
-            [list(row) for row in rows],
-            skip_special_tokens=True,
+            [[i for i in row if i not in self.special_ids] for row in rows],
+            skip_special_tokens=False,
             clean_up_tokenization_spaces=False,
         )
         return texts
@@ -236,10 +239,9 @@ def _named(where: str) -> Iterator[None]:
         ) from None
 
 
-def _banned(tokenizer: Any, vocab_size: int) -> frozenset[int]:
-    """Control tokens and ids that the tokenizer does not have; not the markup that answers may contain."""
+def _special_ids(tokenizer: Any) -> frozenset[int]:
+    """Special tokens, without the markup that answers may contain."""
     markup = answer_markup()
-    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    special |= set(tokenizer.all_special_ids)
-    special -= {i for i, t in tokenizer.added_tokens_decoder.items() if t.content in markup}
-    return frozenset(special | set(range(len(tokenizer), vocab_size)))
+    added = tokenizer.added_tokens_decoder
+    special = {i for i, token in added.items() if token.special} | set(tokenizer.all_special_ids)
+    return frozenset(special - {i for i, token in added.items() if token.content in markup})

@@ -20,7 +20,16 @@ from vlrft.config.overrides import apply_override
 from vlrft.config.yaml_tree import read_tree
 from vlrft.data.cells import UnreadableRows
 from vlrft.data.tables import SUFFIXES, read_table
-from vlrft.grading import read_answer, read_box, read_boxed, read_math, same_math, strip_box
+from vlrft.grading import (
+    read_answer,
+    read_box,
+    read_boxed,
+    read_boxes,
+    read_math,
+    read_point,
+    same_math,
+    strip_box,
+)
 from vlrft.schema import DataError, Message
 from vlrft.schema.errors import ConfigError
 
@@ -71,10 +80,14 @@ def _mathematics(content: bytes) -> str | None:
 
 
 def _boxes(content: bytes) -> str | None:
-    box = read_box(_text(content))
-    if box is not None and not (len(box) == 4 and all(map(math.isfinite, box))):
-        return f"reads {box}"
-    return None
+    text = _text(content)
+    one, several, point = read_box(text), read_boxes(text), read_point(text)
+    for box in several or ():
+        if not (len(box) == 4 and all(map(math.isfinite, box))):
+            return f"reads {box}"
+    if (one is not None) != (several is not None and len(several) == 1):
+        return f"reads {one} as one box, {several} as several"
+    return None if point is None or several is None else f"reads {point} and {several}"
 
 
 def _yaml(content: bytes) -> str | None:
@@ -136,7 +149,12 @@ PARSERS: Mapping[str, Parser] = {
             *("\\sqrt{8}\n2\\sqrt{2}", "x=1\\text{ or }x=2\n1,2", "\\begin{pmatrix}1\\\\2\\end{pmatrix}\n(1,2)"),
         ),
     ),
-    "boxes": Parser(read=_boxes, examples=("(1,2),(3,4)", " ( 10 , 20.5 ) , ( 300 , 400 ) ")),
+    "boxes": Parser(read=_boxes, examples=(
+            "(1,2),(3,4)",
+            " ( 10 , 20.5 ) , ( 300 , 400 ) ",
+            '[{"bbox_2d": [1, 2, 3, 4], "label": "a"}]',
+            "<|box_start|>(1,2),(3,4)<|box_end|>",
+        )),
     "yaml": Parser(
         read=_yaml,
         errors=(ConfigError,),

@@ -67,7 +67,7 @@ def test_every_answer_is_a_card_with_its_picture_and_boxes(page: tuple[str, Path
     assert len(CARD.findall(html)) == html.count("data:image/png;base64,") == 8
     assert html.count('class="box true"') == 2
     assert html.count('class="box predicted"') == 1
-    assert "unreadable: box in another convention, {&#34;bbox_2d&#34;" in html
+    assert "unreadable: box without an &lt;answer&gt; tag" in html
 
 
 def test_answers_are_filtered_without_a_script(page: tuple[str, Path]) -> None:

@@ -8,13 +8,11 @@ from importlib.resources import files
 from typing import Any
 
 from vlrft.config import BuildConfig
+from vlrft.vision.markup import MARKUP
 
 END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END, IMAGE_PAD = "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"
 VIDEO_PAD = "<|video_pad|>"
-MARKUP = tuple(
-    f"<|{kind}_{edge}|>" for kind in ("object_ref", "box", "quad") for edge in ("start", "end")
-)
 SPECIAL_TOKENS = (
     *(END_OF_TEXT, IM_START, IM_END),
     *MARKUP,

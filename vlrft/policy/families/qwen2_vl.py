@@ -19,7 +19,6 @@ from vlrft.policy.families._qwen import (
     END_OF_TEXT,
     IM_END,
     IMAGE_PAD,
-    MARKUP,
     VIDEO_PAD,
     VISION_END,
     VISION_START,
@@ -30,6 +29,7 @@ from vlrft.policy.families._qwen import (
 from vlrft.policy.families._qwen_tower import tower_arguments
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.schema import Pixels, Resize
+from vlrft.vision.markup import MARKUP
 from vlrft.vision.processor import prepare_torchvision
 
 PATCH, MERGE = 14, 2  # side of a patch in pixels, side of an image token in patches
