@@ -4,7 +4,8 @@
 
 Qwen2-VL-2B and Qwen2.5-VL-3B are made whole, 4.4 and 7.5 GB, and go through doctor, evaluation, a GPG step with LoRA, export,
 plain transformers, and a GPG step with LoRA on 4-bit weights; the 7B ones are made on the meta device, for their shapes and their plan. --work keeps the models and
-the result of each step, and a second call goes on after the last one; delete it afterwards. Writes
+the result of each step, and a second call goes on after the last one; delete it afterwards. It takes three times the model's
+size on disk; `load` deletes what `export` wrote, so that they are repeated together: --again export load. Writes
 benchmarks/results/real_size.md; exit code 1 where a plan is off by more than a twentieth in update or save, a step has
 failed, or a count is not the published one. The real tokenizer comes from the package dashscope: pip install --no-deps
 dashscope.

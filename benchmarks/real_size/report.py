@@ -130,7 +130,9 @@ def _steps(trial: Trial) -> list[str]:
             peak = f"{max(peaks) / GIB:.2f}" if peaks else ""
             times = f"{run['cpu_seconds']:.0f} | {run['seconds']:.0f} | {run['load']:.1f}"
             rows.append(f"| {step} | {peak} | {times} |")
-    return rows
+    runs = [run for runs in trial.values() for run in runs]
+    cpu, wall = (sum(run[key] for run in runs) for key in ("cpu_seconds", "seconds"))
+    return [*rows, f"| all | | {cpu:.0f} | {wall:.0f} | |"]
 
 
 def _facts(trial: Trial) -> list[str]:

@@ -32,6 +32,7 @@ from vlrft.config.load import load_config
 from vlrft.policy.pretrained import load_tokenizer
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.trainer.memory_plan.planner import Planner
+from vlrft.vision.processor import prepare_torchvision
 
 TRIAL = Path(__file__).with_name("trial.yaml")
 SMALL_TEXT = {
@@ -125,7 +126,9 @@ def export_step(released: Released, folder: Path) -> Result:
 
 
 def load_step(released: Released, folder: Path) -> Result:
-    """The answer of plain transformers with the exported folder, and how many of its tensors differ from the model's."""
+    """The answer of plain transformers with the exported folder, and how many of its tensors differ from the model's. Deletes
+    the folder, as large as the model."""
+    prepare_torchvision()  # one built for another torch fails the import of AutoProcessor
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     out = folder / "exported"
@@ -142,6 +145,7 @@ def load_step(released: Released, folder: Path) -> Result:
     text = processor.apply_chat_template([question], add_generation_prompt=True)
     inputs = processor(text=[text], return_tensors="pt")
     ids = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
+    shutil.rmtree(out)
     return {
         "missing": len(report["missing_keys"]),
         "unexpected": len(report["unexpected_keys"]),

@@ -241,6 +241,20 @@ def test_cw_grpo_weights_have_mean_one_and_ignore_the_scale_of_c() -> None:
     torch.testing.assert_close(cw_weights(wider)[0][batch.mask], weights[batch.mask])
 
 
+def test_cw_grpo_weights_of_float32_log_probs_are_those_of_the_same_numbers_in_float64() -> None:
+    """A policy that is nearly uniform: log-probs differ in their fourth digit, and the weights depend on what differs."""
+    case = random_case(7, sizes=[4, 5])
+    near = replace(case, logprobs=[[-11.5 + 1e-3 * v for v in row] for row in case.logprobs])
+    logprobs, batch = batch_of(near)
+    narrow = logprobs.float()
+    weights = [
+        CovarianceWeighted()(values, batch.to(values.device, values.dtype)).observed["weight"]
+        for values in (narrow, narrow.double())
+    ]
+    assert weights[0].dtype == torch.float32
+    torch.testing.assert_close(weights[0].double(), weights[1], rtol=1e-6, atol=0)
+
+
 def test_cw_grpo_all_but_drops_a_token_beyond_three_sigma() -> None:
     long = [[-1.0, -1.0 - 1e-3 * (t % 2)] * 10 for t in range(4)]
     long[0][7] = -9.0

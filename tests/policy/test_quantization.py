@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import weakref
 from pathlib import Path
@@ -205,3 +206,13 @@ def test_4_bit_weights_are_refused_where_they_cannot_work(
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     with pytest.raises(ConfigError, match=r"pip install 'vlrft\[quantization\]'"):
         load_policy(packed_config(lora_base))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="Linux tells what is mapped")
+def test_no_weight_keeps_the_files_mapped_that_hold_the_plain_numbers_of_the_packed_ones(
+    lora_base: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(lora_base, tmp_path / "base")  # a file that no other policy maps
+    packed = load_policy(packed_config(copy))
+    assert str(copy) not in Path("/proc/self/maps").read_text()
+    assert any(is_packed(parameter) for parameter in packed.model.parameters())

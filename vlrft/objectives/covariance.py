@@ -26,7 +26,8 @@ class CovarianceWeighted:
 
     CW-GRPO, arXiv 2605.11538: N, σ and Σ w over the action tokens of the group, so the mean weight is 1; nothing to
     tune. The mean of log π is of the row (turn). Weights are detached; σ = 0 gives w = 1. The algorithm adds k3 with
-    β = 0.04. mean_g A is over the rollouts that have tokens.
+    β = 0.04. mean_g A is over the rollouts that have tokens. w depends on differences of log-probs, in which the
+    rounding of a log-prob weighs more than in itself; so w is computed in float64.
 
     Departures: the authors' code (`released`) lets the gradient through w and takes N = G · max_i |o_i|, padding
     included, so that its weights have a mean above 1 that grows with padding. It has each group whole in a micro-batch;
@@ -69,7 +70,7 @@ class CovarianceWeighted:
                 "cw_grpo with released: true needs each group whole in a micro-batch, for the gradient through its "
                 "weights; raise update.max_tokens_per_micro_batch, or leave released out"
             )
-        weighing = logprobs if self.released else logprobs.detach()
+        weighing = logprobs if self.released else logprobs.detach().double()
         if batch.stats is None or self.released:
             stats = self.group_stats(weighing, batch)
         else:
@@ -77,7 +78,7 @@ class CovarianceWeighted:
         c = _covariance(weighing, batch, stats["centre"])
         kernel = _kernel(c, stats["variance"])
         ratio = log_ratio(logprobs, batch.old_logprobs).exp()
-        weights = kernel * stats["scale"][:, None]
+        weights = (kernel * stats["scale"][:, None]).to(logprobs)
         return Terms(
             values=-ratio * weights * batch.advantages,
             observed={

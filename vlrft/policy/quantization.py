@@ -80,12 +80,18 @@ def settle(model: Any) -> None:
 
     On CPUs with AVX512-BF16 a layer in evaluation mode would pack its weights into another form, in place, whose product is
     rounded to bfloat16 and has no gradient. Sampling and training have to compute alike, so it never does.
+
+    On a CPU the weights that stay plain are views of the mapped files, and each keeps its whole file mapped and resident, the
+    packed weights' plain numbers with it. They are copied, so that no file stays.
     """
     del model.config.quantization_config
     model.hf_quantizer = model.quantization_method = None
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             layer.support_avx512bf16_for_cpu = False
+    for parameter in model.parameters():
+        if parameter.device.type == "cpu" and not is_packed(parameter):
+            parameter.data = parameter.data.clone()
 
 
 def is_packed(weight: Tensor) -> bool:
