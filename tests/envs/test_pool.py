@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from tests.envs.results import ECHO, comparable, has_ended, pid_of, start_all
 from tests.fakes.envs import make_env, sample
 from vlrft.envs import EnvFailure, EnvPool, Host, InProcess
+from vlrft.envs.journal import EpisodeRecord
 from vlrft.schema import Observation, Step
 
 
@@ -106,6 +108,11 @@ def test_equal_images_are_one_object(pool: EnvPool) -> None:
     assert one.images[0].size == (16, 8)
 
 
+def open_records(pool: EnvPool) -> dict[int, EpisodeRecord]:
+    assert pool._dispatcher is not None
+    return pool._dispatcher.schedule.records
+
+
 def count_resources() -> tuple[int, int]:
     """Open files and threads of this process."""
     return len(os.listdir("/proc/self/fd")), threading.active_count()
@@ -127,8 +134,9 @@ def test_a_hundred_episodes_leak_no_file_and_no_thread() -> None:
         resources.append(count_resources())
         assert len(pool.pids) == 2
     assert resources[0] == resources[-1]
-    assert list(pool._records) == [0]
-    assert pool._records[0].texts == ["left"]
+    records = open_records(pool)
+    assert list(records) == [0]
+    assert records[0].texts == ["left"]
     pool.shutdown()
     assert count_resources() == before
 
@@ -157,17 +165,21 @@ def test_an_interrupt_leaves_the_pool_usable(
     (a,) = start_all(pool, sample("a"))
 
     def interrupt(*args: object) -> None:
+        assert pool._dispatcher is not None
+        while not pool._dispatcher.schedule.busy:
+            time.sleep(0.001)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pool, "_wait", interrupt)
+    monkeypatch.setattr("vlrft.envs.pool.wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        pool.step({a: "left"})
+        pool.step({a: "hang"})
+    assert pool.pids == []
     with pytest.raises(KeyboardInterrupt):
-        pool.start([sample("b")])
+        pool.start([sample("b", start="hang")])
     monkeypatch.undo()
     assert pool.pids == []
     assert isinstance(pool.step({a: "left"})[a], Step)
-    assert list(pool._records) == [a]
+    assert list(open_records(pool)) == [a]
 
 
 @pytest.mark.parametrize("busy", [False, True])

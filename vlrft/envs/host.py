@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Protocol, runtime_checkable
 
 from vlrft.envs.failures import EnvFailure
@@ -15,18 +16,31 @@ EnvFactory = Callable[[Sample], Env]
 
 @runtime_checkable
 class Host(Protocol):
-    """Owner of open environments, addressed by handles. A failed environment returns the same failure until closed."""
+    """Owner of open environments, addressed by handles. A failed environment returns the same failure until closed.
+
+    Any thread may call it. `start` and `step` wait for all results; `begin` and `submit` do not wait, and results of
+    either way are equal. A host that runs environments in the calling thread returns futures that are done.
+    """
 
     def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         """Opens an environment for each sample: its handle, which is never used again, and its first observation."""
+        ...
+
+    def begin(self, samples: Sequence[Sample]) -> list[tuple[int, Future[StartResult]]]:
+        """`start` without waiting: the handles, and the first observations as they become ready."""
         ...
 
     def step(self, texts: Mapping[int, str]) -> dict[int, StepResult]:
         """Passes each environment the policy's text of one turn. Raises KeyError for a handle that is not open."""
         ...
 
+    def submit(self, handle: int, text: str) -> Future[StepResult]:
+        """`step` of one environment without waiting; the future raises KeyError for a handle that is not open."""
+        ...
+
     def close(self, handles: Iterable[int]) -> None:
-        """Closes environments; handles that are not open are ignored. An error while closing becomes a RuntimeWarning."""
+        """Closes environments; handles that are not open are ignored. A call that one of them is working on is cut off,
+        and its future cancelled. An error while closing becomes a RuntimeWarning."""
         ...
 
     def shutdown(self) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import RLock
 from typing import TypeVar
 
 from vlrft.envs.failures import EnvFailure, env_of, moment_of, warn_of_failures
@@ -15,6 +17,7 @@ from vlrft.plugins.process_state import keeping_process_state
 from vlrft.schema import Env, Observation, Sample, Step
 
 T = TypeVar("T", Observation, Step)
+R = TypeVar("R")
 
 
 @dataclass
@@ -91,16 +94,18 @@ def _catch_failure(
 
 
 class InProcess:
-    """A `vlrft.envs.Host` in this process. Ctrl-C passes through."""
+    """A `vlrft.envs.Host` in this process: one call at a time, in the thread of its caller, so that an environment that
+    is slow holds up the others. Ctrl-C passes through."""
 
     def __init__(self, make_env: EnvFactory) -> None:
         self._envs = LocalEnvs(make_env)
         self._handles = itertools.count()
+        self._lock = RLock()
 
     def start(self, samples: Sequence[Sample]) -> list[tuple[int, StartResult]]:
         handles = [next(self._handles) for _ in samples]
         try:
-            with keeping_process_state():
+            with self._lock, keeping_process_state():
                 return [
                     (h, self._envs.start(h, sample))
                     for h, sample in zip(handles, samples, strict=True)
@@ -109,12 +114,31 @@ class InProcess:
             self.close(handles)
             raise
 
+    def begin(self, samples: Sequence[Sample]) -> list[tuple[int, Future[StartResult]]]:
+        return [(handle, _done(result)) for handle, result in self.start(samples)]
+
     def step(self, texts: Mapping[int, str]) -> dict[int, StepResult]:
-        with keeping_process_state():
+        with self._lock, keeping_process_state():
             return {handle: self._envs.step(handle, text) for handle, text in texts.items()}
 
+    def submit(self, handle: int, text: str) -> Future[StepResult]:
+        try:
+            return _done(self.step({handle: text})[handle])
+        except KeyError as e:
+            future: Future[StepResult] = Future()
+            future.set_exception(e)
+            return future
+
     def close(self, handles: Iterable[int]) -> None:
-        warn_of_failures([self._envs.close(handle) for handle in handles])
+        with self._lock:
+            closed = [self._envs.close(handle) for handle in handles]
+        warn_of_failures(closed)
 
     def shutdown(self) -> None:
         self.close(self._envs.handles)
+
+
+def _done(result: R) -> Future[R]:
+    future: Future[R] = Future()
+    future.set_result(result)
+    return future

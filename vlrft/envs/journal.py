@@ -29,6 +29,8 @@ class EpisodeRecord:
     digests: list[bytes] = field(default_factory=list[bytes])  # of the start and of each turn
     done: bool = False
     failure: EnvFailure | None = None
+    seconds: float = 0.0  # that its calls took, and so a replay of them
+    movable: bool = True  # False: its replay in another process gave something else
 
     def next_call(self, handle: int, text: str | None) -> Call:
         """The next call: a step with the text, or the start of the environment where the text is None."""
@@ -46,7 +48,7 @@ class EpisodeRecord:
         call, self.live = reply.call, True
         if call.replay and reply.digest == self.digests[call.turn]:
             return None
-        result = _unpickle_result(reply, self.sample)
+        result = unpickle_result(reply)
         if call.payload is None:
             return result
         if isinstance(result, EnvFailure):
@@ -96,8 +98,9 @@ def _pickle_sample(sample: Sample) -> bytes | EnvFailure:
         )
 
 
-def _unpickle_result(reply: Reply, sample: str) -> Any:
+def unpickle_result(reply: Reply) -> Any:
     """The result, or an EnvFailure if it cannot be unpickled here or belongs to a replay that gave another result."""
+    sample = reply.call.sample
     if not reply.content:
         problem = (
             f"was replayed in a new process, and its result differed {moment_of(reply.call.turn)}"
