@@ -22,7 +22,8 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
-from vlrft.rollout.play import play, seed_from
+from vlrft.rollout.play import play
+from vlrft.rollout.seeds import seed_from
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import IMAGE, Group, Message, Piece, Rollout, Sample, Task, TrainingRow
 from vlrft.scoring.weighted import WeightedReward

@@ -45,6 +45,9 @@ def misbehave(command: str) -> None:
         if os.fork():
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(600)
+    if command.startswith("await "):  # until the file exists
+        while not Path(command.removeprefix("await ")).exists():
+            time.sleep(0.005)
     if command == "raise":
         raise KeyError("no such thing")
 
@@ -104,6 +107,14 @@ class CountingEnv(EchoEnv):
         return Observation(messages=(), shown=str(MADE[self.sample.id]))
 
 
+class TextEnv(EchoEnv):
+    """Shows all texts so far, and no picture."""
+
+    def show(self) -> Observation:
+        text = "\n".join([self.sample.id, *self.texts])
+        return Observation(messages=(Message(role="user", content=(text,)),), anchor=os.getpid())
+
+
 def task(env: type[EchoEnv] | None) -> Task:
     make_env: Any = env
     return Task(
@@ -127,4 +138,5 @@ def make_env(sample: Sample) -> Env:
     return EchoEnv(sample)
 
 
-echo, counting, single_turn = task(EchoEnv), task(CountingEnv), task(None)
+echo, texts = task(EchoEnv), task(TextEnv)
+counting, single_turn = task(CountingEnv), task(None)

@@ -12,7 +12,8 @@ from multiprocessing.connection import wait
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from vlrft.envs.schedule import Schedule, Worker
+from vlrft.envs.jobs import Worker
+from vlrft.envs.schedule import Schedule
 
 CHECK_SECONDS = 0.2  # between checks of a silent process: of its memory, and whether it lives
 

@@ -10,8 +10,9 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.distributed.sharding import gather_groups, shard_by_size
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import RolloutEngine, Sampling
-from vlrft.rollout.play import drop_failed, play, seed_from
+from vlrft.rollout.play import drop_failed, play
 from vlrft.rollout.prompt_size import prompt_size
+from vlrft.rollout.seeds import seed_from
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
 

@@ -26,7 +26,7 @@ from vlrft.rollout.bad_rows import (
     check_prompts,
 )
 from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
-from vlrft.rollout.play import seed_from
+from vlrft.rollout.seeds import seed_from
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, MissingSplit

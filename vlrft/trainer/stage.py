@@ -17,8 +17,9 @@ from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.demonstrations import DemonstrationCache
 from vlrft.rollout.engines import RolloutEngine, Sampling
 from vlrft.rollout.permute_rewards import permute_rewards
-from vlrft.rollout.play import drop_failed, play, seed_from
+from vlrft.rollout.play import drop_failed, play
 from vlrft.rollout.prompt_size import prompt_size
+from vlrft.rollout.seeds import seed_from
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.selection.collect import Collected, collect
 from vlrft.selection.prompt_sampler import PromptSampler

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vlrft.distributed.ranks import Ranks
 from vlrft.policy.policy import Policy
-from vlrft.rollout.play import seed_from
+from vlrft.rollout.seeds import seed_from
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.trainer.checkpoint_files import STORED, TrainerState
 from vlrft.trainer.stage import Stage
