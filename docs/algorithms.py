@@ -7,12 +7,13 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-from vlrft.advantages import ESTIMATORS
+from vlrft.advantages import ESTIMATORS, STEPS
 from vlrft.algorithms import ALGORITHMS, Algorithm
 from vlrft.config.field_docs import field_docs
 from vlrft.objectives import Reduction, token_weights
+from vlrft.objectives.find import OBJECTIVES
 from vlrft.objectives.regularizer import Regularizer
 
 PAGE = Path(__file__).parent / "reference" / "algorithms.md"
@@ -36,6 +37,9 @@ The last column lists what is computed in addition to log-probs. *Old log-probs*
 take a pass without gradients when a group is split over micro-batches; *all groups*: groups whose rewards are all equal are trained on
 too.
 """
+OBJECTIVES_NOTE = """An algorithm's objective is one of these with its settings; `objective: {name: quadratic, epsilon: 0.1}` takes another one in its
+place, by a name below or by `./file.py:Class`. An objective may ask for its own reduction and advantages: see the algorithm that has it."""
+STEPS_NOTE = """`advantage` is the name of an estimator above, or a list of steps: `advantage: [{step: centre}, {step: scale}]`."""
 EQUATION = re.compile(r"\S+(\([^)]*\))? = |[ℓL]_?\S* ")  # how the first line of an equation begins
 
 
@@ -45,14 +49,18 @@ def page() -> str:
     for algorithm in ALGORITHMS.values():
         parts += [f"### {algorithm.name}\n", f"{algorithm.doc}\n", *_settings(algorithm)]
     parts.append("\n## Objectives\n")
-    for kind in dict.fromkeys(type(a.objective) for a in ALGORITHMS.values()):
-        parts += _class(kind, "Objective")
+    parts.append(f"{OBJECTIVES_NOTE}\n")
+    for name, kind in OBJECTIVES.items():
+        parts += _class(kind, "Objective", f"`objective: {name}`")
     parts += ["## Regularisers of any algorithm: `regularize`\n", *_class(Regularizer, "Class")]
     parts += ["## Reductions\n", _code(inspect.getdoc(token_weights) or ""), ""]
     parts.append(f"Names: {', '.join(f'`{name}`' for name in get_args(Reduction))}.\n")
     parts += ["## Advantage estimators\n", "| name | equation | |", "| --- | --- | --- |"]
     parts += [f"| `{e.name}` | {_cell(e.equation)} | {_cell(e.doc)} |" for e in ESTIMATORS.values()]
-    return "\n".join(parts) + "\n"
+    parts.append(f"\n## Steps of an advantage estimator\n\n{STEPS_NOTE}\n")
+    for name, step in STEPS.items():
+        parts += _class(cast("type[Any]", step), "Step", f"`{{step: {name}}}`")
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def _overview() -> Iterator[str]:
@@ -78,15 +86,20 @@ def _settings(algorithm: Algorithm) -> Iterator[str]:
     yield f"\n{algorithm.notes}\n" if algorithm.notes else ""
 
 
-def _class(kind: type[Any], title: str) -> Iterator[str]:
-    """A class with its docstring, equations as code, and its settings."""
+def _class(kind: type[Any], title: str, usage: str = "") -> Iterator[str]:
+    """A class with its name in a config, its docstring, equations as code, and its settings."""
     yield f"### {title} {kind.__name__}\n"
+    yield f"{usage}\n" if usage else ""
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
         yield f"{_code(paragraph) if EQUATION.match(paragraph) else paragraph}\n"
     docs = field_docs(kind)
     for field in dataclasses.fields(kind):
         doc = " ".join(docs.get(field.name, "").split())
-        yield f"- `{field.name}` = `{field.default!r}`" + (f": {doc}" if doc else "")
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        value = "" if default is dataclasses.MISSING else f" = `{default!r}`"
+        yield f"- `{field.name}`{value}" + (f": {doc}" if doc else "")
     yield ""
 
 

@@ -13,7 +13,6 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from vlrft.advantages import STEPS
-from vlrft.algorithms import ALGORITHMS
 from vlrft.algorithms.algorithm import Reference, Schedule
 from vlrft.cli.main import main
 from vlrft.config import Config, Range
@@ -21,6 +20,7 @@ from vlrft.config.errors import keys_of
 from vlrft.config.load import load_config
 from vlrft.engine import ENGINES
 from vlrft.objectives.correction import Correction
+from vlrft.objectives.find import OBJECTIVES
 from vlrft.objectives.regularizer import Regularizer
 from vlrft.plugins.find import find_task, task_names
 from vlrft.rollout.engines import ROLLOUT_ENGINES
@@ -79,8 +79,7 @@ def settings() -> dict[str, Any]:
         "schedule": Schedule,
         "replay": Replay,
     }
-    for name, algorithm in ALGORITHMS.items():
-        kinds[f"objective of {name}"] = type(algorithm.objective)
+    kinds |= {f"objective {name}": kind for name, kind in OBJECTIVES.items()}
     for table in (KEEPS, SELECTORS, STEPS, PROMPT_STRATEGIES, ENGINES, ROLLOUT_ENGINES):
         kinds |= {name: table[name] for name in table if isinstance(table[name], type)}
     return kinds | {f"task {name}": find_task(name).options for name in task_names()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, get_args
 
 from vlrft.advantages import find_estimator
@@ -17,6 +18,7 @@ from vlrft.config.choice import change, choose, configure, find_or_load
 from vlrft.config.foreign_names import key_of_foreign
 from vlrft.objectives import Reduction
 from vlrft.objectives.correction import Correction
+from vlrft.objectives.find import objective_maker
 from vlrft.plugins.names import unknown_key, unknown_name
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.group_filters import KEEPS
@@ -61,14 +63,7 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
     for key, value in changes.items():
         try:
             if key in _PARTS:
-                where = f"algorithm.{key}"
-                constants, scheduled = _split(value, where)
-                for name, schedule in scheduled.items():
-                    for end in (schedule.at(0.0), schedule.at(1.0)):
-                        change(getattr(algorithm, key), {**constants, name: end}, where)
-                    constants[name] = schedule.at(0.0)
-                parts[key] = change(getattr(algorithm, key), constants, where)
-                schedules |= {f"{key}.{name}": schedule for name, schedule in scheduled.items()}
+                parts[key], schedules = _change_part(key, value, algorithm, schedules)
             elif key in _CHOICES:
                 parts[key] = None
                 if value is not None or key == "keep":
@@ -92,6 +87,26 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
     if mistakes:
         raise ConfigError(mistakes)
     return dataclasses.replace(algorithm, **parts, schedules=schedules)
+
+
+def _change_part(
+    key: str, value: Any, algorithm: Algorithm, schedules: Mapping[str, Schedule]
+) -> tuple[Any, dict[str, Schedule]]:
+    """The part with these settings, and the schedules with its own; another objective drops those of the present one."""
+    where, present = f"algorithm.{key}", getattr(algorithm, key)
+    make: Any = partial(change, present)
+    kept = dict(schedules)
+    if key == "objective":
+        named, make, value = objective_maker(value, present, where)
+        if named:
+            kept = {path: s for path, s in kept.items() if not path.startswith("objective.")}
+    constants, scheduled = _split(value, where)
+    for name, schedule in scheduled.items():
+        for end in (schedule.at(0.0), schedule.at(1.0)):
+            make({**constants, name: end}, where)
+        constants[name] = schedule.at(0.0)
+    made = make(constants, where)
+    return made, kept | {f"{key}.{name}": schedule for name, schedule in scheduled.items()}
 
 
 def _unknown_key(key: str) -> str:

@@ -46,3 +46,6 @@ class ClippedRatio:
             values = torch.where(advantages < 0, bounded, values)
         observed = clip_shares(ratio, advantages, 1 - self.clip_low, 1 + self.clip_high)
         return Terms(values=values, observed=observed)
+
+
+OBJECTIVES = {"clipped_ratio": ClippedRatio}

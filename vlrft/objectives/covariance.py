@@ -102,3 +102,6 @@ def _kernel(c: Float[Tensor, "B T"], variance: Float[Tensor, " B"]) -> Float[Ten
     """exp(−c² / 2σ²); 1 where σ is 0."""
     flat = variance <= MIN_VARIANCE
     return (-0.5 * c**2 / variance.masked_fill(flat, 1.0)[:, None]).exp()
+
+
+OBJECTIVES = {"covariance_weighted": CovarianceWeighted}

@@ -52,3 +52,6 @@ class Dpo:
         values = weight[:, None] * (logprobs - frozen) + value[:, None]
         correct = (margin > 0).to(margin.dtype)[:, None].expand_as(logprobs)
         return Terms(values=values, observed={"dpo/correct": correct})
+
+
+OBJECTIVES = {"dpo": Dpo}

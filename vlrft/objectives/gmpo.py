@@ -112,3 +112,6 @@ def _exp(exponent: Tensor) -> Tensor:
 
 def _count(mask: Bool[Tensor, "B T"]) -> Tensor:
     return mask.sum(1, keepdim=True).clamp(min=1)
+
+
+OBJECTIVES = {"gmpo": Gmpo}

@@ -56,3 +56,6 @@ def alphas(counts: Denominators, window: int | None) -> list[float]:
         part = counts.valid[start : start + window]
         out += [len(part) / sum(part) if any(part) else 0.0] * len(part)
     return out
+
+
+OBJECTIVES = {"gpg": Gpg}

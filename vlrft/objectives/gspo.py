@@ -48,3 +48,6 @@ class Gspo:
         values = -torch.minimum(ratio * advantages, clipped * advantages)
         observed = clip_shares(ratio, advantages, 1 - self.clip_low, 1 + self.clip_high)
         return Terms(values=values, observed=observed)
+
+
+OBJECTIVES = {"gspo": Gspo}

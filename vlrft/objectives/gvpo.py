@@ -105,3 +105,6 @@ def _deviation(logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Float[Tensor
     rows = (logprobs * batch.mask).sum(1)
     mean = per_group(rows, batch) / batch.group_rollouts
     return per_rollout(rows, batch) - mean
+
+
+OBJECTIVES = {"gvpo": Gvpo}

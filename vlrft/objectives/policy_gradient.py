@@ -25,3 +25,6 @@ class PolicyGradient:
 
     def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms:
         return Terms(values=-logprobs * batch.advantages)
+
+
+OBJECTIVES = {"policy_gradient": PolicyGradient}
