@@ -48,6 +48,7 @@ gpu:
 # needs a server: python -m http.server -d site
 docs: $(STAMP)
 	$(BIN)/python docs/algorithms.py
+	$(BIN)/python docs/systems.py
 	$(BIN)/python docs/interfaces.py
 	$(BIN)/python docs/layers.py
 	$(SITE)

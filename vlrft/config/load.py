@@ -16,6 +16,7 @@ from vlrft.config.overruled import overruled_by_stages
 from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
 from vlrft.config.stages import complete_stages
+from vlrft.config.systems import PREFIX, find_system, system_tree
 from vlrft.config.yaml_tree import Tree, read_tree
 from vlrft.plugins.find import find_task, reward_reference
 from vlrft.schema.errors import ConfigError, PluginError
@@ -31,8 +32,8 @@ def load_config(
     secrets: bool = True,
     to_train: bool = True,
 ) -> Config:
-    """The config of a YAML file, or the shipped config of that name, with overrides such as `stages.1.steps=50` or
-    `stages.gpg.steps=50`.
+    """The config of a YAML file, the shipped config of that name, or that of a published system (`system:100`), with
+    overrides such as `stages.1.steps=50` or `stages.gpg.steps=50`.
 
     A file with `extends: other.yaml` (a path relative to this file) contains only what differs from the other file; lists
     and rewards are replaced as a whole. Each stage starts from the run's `task`, `rollout` and `update`, and gets the
@@ -42,7 +43,8 @@ def load_config(
 
     Raises ConfigError with all mistakes, each with the file and the key.
     """
-    tree = read_tree(find_config(path))
+    of_system = str(path).startswith(PREFIX)
+    tree = system_tree(find_system(str(path))) if of_system else read_tree(find_config(path))
     return resolve_config(tree, str(path), overrides, secrets=secrets, to_train=to_train)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from vlrft.schema.ranges import Range
 
-CONFIG = "a YAML file, or a name that `vlrft list configs` prints"
+CONFIG = (
+    "a YAML file, a name that `vlrft list configs` prints, or system:NUMBER of `vlrft list systems`"
+)
 TASK = "a name that `vlrft list tasks` prints, package.module:task or ./file.py:task"
 REWARD = "a name that `vlrft list rewards` prints, package.module:function or ./file.py:function"
 OVERRIDES = (

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from vlrft.cli.arguments.common import CONFIG, COUNT, OVERRIDES, AddCommand, number, path_argument
+from vlrft.config.systems import Kind, Status
 
 
 def add_inspection(add: AddCommand) -> None:
     """Adds list, show and doctor."""
     listing = add(
-        "list", "list tasks, rewards, algorithms, configs, engines or model families by name"
+        "list",
+        "list tasks, rewards, algorithms, configs, engines, model families or published systems by name",
     )
     listing.add_argument(
         "kind",
         nargs="?",
-        choices=["tasks", "rewards", "algorithms", "configs", "engines", "families"],
+        choices=["tasks", "rewards", "algorithms", "configs", "engines", "families", "systems"],
         help="only this kind (default: tasks and rewards)",
+    )
+    listing.add_argument(
+        "--status", choices=get_args(Status), help="of systems: only those of this status"
+    )
+    listing.add_argument(
+        "--of",
+        choices=get_args(Kind),
+        metavar="KIND",
+        help="of systems: only those of this kind, such as objective",
     )
     listing.add_argument("--json", action="store_true", help="print JSON")
 
     show = add(
-        "show", "print a config with all its keys, or describe a task, reward, algorithm or engine"
+        "show",
+        "print a config with all its keys, or describe a task, reward, algorithm, engine or published system",
     )
     show.add_argument("name", help="a YAML file, or a name that `vlrft list` prints")
     show.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=OVERRIDES)

@@ -1,4 +1,4 @@
-"""vlrft list: the names of tasks, rewards, algorithms, configs, engines or families, with a line on each."""
+"""vlrft list: the names of tasks, rewards, algorithms, configs, engines, families or published systems, with a line on each."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import argparse
 import dataclasses
 import inspect
 import json
+from collections import Counter
 from collections.abc import Mapping
 from textwrap import shorten
-from typing import Any
+from typing import Any, get_args
 
 from vlrft.config.shipped import shipped_configs
+from vlrft.config.systems import Status, all_systems
 from vlrft.plugins.find import find_reward, find_task, reward_names, task_names
+from vlrft.schema.errors import ConfigError
 
 DOC_WIDTH = 120  # characters of a reward's description
 Entries = Mapping[str, Mapping[str, Any]]
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.kind == "systems":
+        list_systems(args)
+        return
+    if args.status or args.of:
+        raise ConfigError(
+            ["--status and --of choose among systems: vlrft list systems --status works"]
+        )
     makers = {
         "tasks": tasks,
         "rewards": rewards,
@@ -42,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
             for key in [k for k in entry if k != "doc"]:
                 print(f"  {'':{width}}    {key}: {entry[key]}")
     if args.kind is None:
-        print("more: vlrft list algorithms, configs, engines or families")
+        print("more: vlrft list algorithms, configs, engines, families or systems")
 
 
 def tasks() -> Entries:
@@ -104,6 +114,25 @@ def families() -> Entries:
         }
         for name, family in all_families().items()
     }
+
+
+def list_systems(args: argparse.Namespace) -> None:
+    """A line for each published system that the arguments choose, and the counts by status."""
+    chosen = [
+        system
+        for system in all_systems().values()
+        if args.status in (None, system.status) and args.of in (None, system.kind)
+    ]
+    if args.json:
+        print(json.dumps([dataclasses.asdict(system) for system in chosen], indent=1))
+        return
+    lines = [(f"{s.id}", s.status, s.kind, s.name, s.title) for s in chosen]
+    widths = [max((len(line[k]) for line in lines), default=0) for k in range(4)]
+    for number, *cells in lines:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths[1:], strict=False)]
+        print(" ".join([number.rjust(widths[0]), *padded, cells[-1]]))
+    counts = Counter(system.status for system in chosen)
+    print(", ".join(f"{counts[status]} {status}" for status in get_args(Status) if counts[status]))
 
 
 def table(entries: Entries) -> list[str]:

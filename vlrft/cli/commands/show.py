@@ -1,4 +1,4 @@
-"""vlrft show: a config with all its keys, or a description of a task, a reward, an algorithm or an engine."""
+"""vlrft show: a config with all its keys, or a description of a task, a reward, an algorithm, an engine or a published system."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from vlrft.config.configured import configured_task
 from vlrft.config.field_docs import field_docs
 from vlrft.config.load import dump_config, load_config, task_config
 from vlrft.config.shipped import shipped_configs
+from vlrft.config.systems import PREFIX, System, find_system
 from vlrft.data import Dataset, Layouts
 from vlrft.plugins.find import find_reward, find_task, load_attribute, reward_names, task_names
 from vlrft.plugins.names import did_you_mean
@@ -29,6 +30,8 @@ def run(args: argparse.Namespace) -> None:
         show_task(name, args.overrides)
         print(f"\nconfig {name}:")
         print(dump_config(load_config(name, [f"task.{item}" for item in args.overrides])), end="")
+    elif name.startswith(PREFIX):
+        show_system(find_system(name), args.overrides)
     elif Path(name).suffix in (".yaml", ".yml") or name in shipped_configs():
         show_config(name, args.overrides)
     elif ":" in name:
@@ -39,6 +42,21 @@ def run(args: argparse.Namespace) -> None:
         print(f"{name}\n{inspect.getdoc(find_reward(name))}")
     else:
         show_algorithm(name)
+
+
+def show_system(system: System, overrides: Sequence[str]) -> None:
+    """A published system, and its config with all its keys where it has one."""
+    for key, value in dataclasses.asdict(system).items():
+        if value and key not in ("config", "stage", "base"):
+            print(f"{key}: {', '.join(value) if isinstance(value, list | tuple) else value}")
+    if not system.runs:
+        if overrides:
+            raise ConfigError(
+                [f"system:{system.id} is {system.status}: it has no config to change"]
+            )
+        return
+    print(f"\nconfig, {system.base} with changes; vlrft train system:{system.id} runs it:")
+    show_config(f"{PREFIX}{system.id}", overrides)
 
 
 def show_config(name: str, overrides: Sequence[str]) -> None:
