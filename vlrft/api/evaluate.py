@@ -121,7 +121,7 @@ def answer_split(
     from vlrft.policy.checkpoint_adapter import exact_policy
     from vlrft.policy.load import load_policy
     from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
-    from vlrft.rollout.engines import build_rollout_engine
+    from vlrft.rollout.engines import EnginePlace, running_engine
 
     rollout, decoding = settings.rollout, settings.decoding
     loaded = load_task(settings.task, decoding.split)
@@ -141,19 +141,18 @@ def answer_split(
         say(f"vlrft: {warning}")
     loaded = check_prompts(loaded, chat, rollout.max_prompt_tokens, decoding.limit)
     samples = loaded.head(decoding.limit)
-    engine = build_rollout_engine(rollout, policy)
-    engine.load_weights(policy.weights(), 0)
-
-    def play(chunk: Sequence[Sample]) -> list[Group]:
-        return play_evaluation(loaded, chunk, engine, chat, rollout, decoding)
-
     records = begin()
     if records:
         say(f"vlrft: resuming, {counted(len(records), 'answer')} already done")
     total = len(samples) * decoding.answers
     done, size = range(len(records) // decoding.answers), chunk_size(rollout, decoding)
     ahead = prefetching(samples, chat.process_image, prefetch_threads(chat))
-    with policy.float32_products(), ahead as prepared:
+    running = running_engine(rollout, policy, EnginePlace(say=lambda line: say(f"vlrft: {line}")))
+    with policy.float32_products(), ahead as prepared, running as engine:
+
+        def play(chunk: Sequence[Sample]) -> list[Group]:
+            return play_evaluation(loaded, chunk, engine, chat, rollout, decoding)
+
         for chunk in grade_samples(loaded, prepared, play, size, done):
             records += chunk
             store(chunk)

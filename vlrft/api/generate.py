@@ -92,7 +92,7 @@ def generate(
     Raises DataError for a picture that cannot be read, for pictures with a policy that takes text only, and where the
     number of `<image>` is not that of the pictures; ConfigError for a setting out of range.
     """
-    from vlrft.rollout.engines import Request, Sampling, build_rollout_engine
+    from vlrft.rollout.engines import Request, Sampling, running_engine
 
     if isinstance(policy, str | Path | RunResult):
         raise ConfigError(
@@ -123,10 +123,8 @@ def generate(
         top_k=rollout.top_k,
         stop=rollout.stop,
     )
-    engine = build_rollout_engine(rollout, policy)
-    engine.load_weights(policy.weights(), 0)
     request = Request(id="question", prompt=prompt, seeds=(seed,))
-    with policy.float32_products():
+    with running_engine(rollout, policy) as engine, policy.float32_products():
         ((piece,),) = engine.generate([request], sampling)
     return piece.text
 

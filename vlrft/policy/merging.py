@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from vlrft.policy.quantization import is_packed, plain, plain_like
 from vlrft.policy.weight_files import Write, write_weights
+from vlrft.schema.errors import ConfigError
 
 SAMPLED = 64  # numbers of a weight, about, by which its base is known
 CHUNK = 2**18  # numbers of a weight that are compared at once: they stay in the processor's cache
@@ -31,7 +32,9 @@ class PlainWeights:
     Each call of `read` merges again; the share of the adapters' update that survived is summed over its calls.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, adapters: bool = True) -> None:
+        """`adapters`: whether they are merged; else the weights are the base's."""
+        self.adapters = adapters
         self.base = model.get_base_model() if hasattr(model, "get_base_model") else model
         self._sources = dict(_plain_names(self.base))
         self._lost, self._whole = 0.0, 0.0
@@ -58,7 +61,7 @@ class PlainWeights:
     def read(self, name: str) -> Tensor:
         """A tensor (detached, not copied), or a merged copy of it; of 4-bit weights the numbers that they stand for."""
         tensor, layer = self._sources[name]
-        if layer is None:
+        if layer is None or not self.adapters:
             return plain(tensor)
         merged = merge_layer(layer)
         attribute = name.rsplit(".", 1)[-1]
@@ -124,6 +127,26 @@ def _persistent_buffers(base: Any) -> Iterator[tuple[str, Tensor]]:
         for name, buffer in module.named_buffers(recurse=False):
             if name not in module._non_persistent_buffers_set:
                 yield f"{prefix}.{name}" if prefix else name, buffer
+
+
+def stored_parameters(model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The parameters of the model's files on the meta device, by their names on the hub; and the name on the hub of each name in
+    the transformers model. Raises ConfigError for a model that stores its parameters fused."""
+    weights = PlainWeights(model)
+    shapes = weights.shapes
+    parameters = {
+        n for n, (tensor, _) in weights._sources.items() if isinstance(tensor, nn.Parameter)
+    }
+    stored = _stored(weights.base, shapes)
+    names = {id(shape): name for name, shape in shapes.items()}
+    keys = {names[id(shape)]: key for key, shape in stored.items() if id(shape) in names}
+    if missing := sorted(parameters - keys.keys()):
+        raise ConfigError(
+            [
+                f"rollout.engine: {missing[0]} is fused of several tensors in the model's files, so it cannot be sent"
+            ]
+        )
+    return {keys[n]: shapes[n] for n in sorted(parameters)}, {n: keys[n] for n in parameters}
 
 
 def stored_shapes(model: Any) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ in host memory. The files are the same, byte for byte: see the format at https:/
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,26 +71,48 @@ def write_tensors(
 ) -> None:
     """One safetensors file. Wide numbers come first, so that every tensor is aligned. `observe` gets every part of the file
     in order, as the `update` of a hash does."""
-    names = sorted(shapes, key=lambda name: (-shapes[name].element_size(), name))
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name in names:
-        start, end = end, end + shapes[name].nbytes
-        header[name] = {
-            "dtype": _dtype_name(shapes[name].dtype),
-            "shape": list(shapes[name].shape),
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % LENGTH_BYTES)
+    start, places = _lay_out(shapes)
     with path.open("wb") as file:
-        start_of_file = len(text).to_bytes(LENGTH_BYTES, "little") + text
-        file.write(start_of_file)
-        observe(start_of_file)
-        for name in names:
+        file.write(start)
+        observe(start)
+        for name in places:
             numbers = _numbers(name, read(name), shapes[name])
             file.write(numbers)
             observe(numbers)
+
+
+def write_stream(
+    path: Path, shapes: Mapping[str, Tensor], tensors: Iterable[tuple[str, Tensor]]
+) -> None:
+    """The same file from tensors in any order, each of which is written as it comes. Raises ValueError where one is missing."""
+    start, places = _lay_out(shapes)
+    missing = set(places)
+    with path.open("wb") as file:
+        file.write(start)
+        for name, tensor in tensors:
+            file.seek(len(start) + places[name])
+            file.write(_numbers(name, tensor, shapes[name]))
+            missing.discard(name)
+    if missing:
+        raise ValueError(f"{path}: no tensor {min(missing)}")
+
+
+def _lay_out(shapes: Mapping[str, Tensor]) -> tuple[bytes, dict[str, int]]:
+    """The start of a file, and where each tensor begins after it, in order."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    places: dict[str, int] = {}
+    end = 0
+    for name in sorted(shapes, key=lambda name: (-shapes[name].element_size(), name)):
+        begin, end = end, end + shapes[name].nbytes
+        places[name] = begin
+        header[name] = {
+            "dtype": _dtype_name(shapes[name].dtype),
+            "shape": list(shapes[name].shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % LENGTH_BYTES)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text, places
 
 
 def _numbers(name: str, tensor: Tensor, shape: Tensor) -> memoryview:

@@ -26,6 +26,7 @@ prints its message as one line, without a traceback unless `--debug` is given, a
       × DivergedError      (FloatingPointError)  weights that an update left NaN, infinite or too large to use
       × SelfCheckError     (RuntimeError)        the packed forward pass differs from the plain one, or from the sampler
       × RanksError         (RuntimeError)        the processes of a run cannot work together
+      × ServerError        (RuntimeError)        a server of a rollout engine cannot be used
       × CheckpointError    (OSError)             a checkpoint cannot be written or read
       × TrainingStopped    (RuntimeError)        a run cannot continue
       × TrackerError       (ImportError)         a tracker's package is not installed; exit code 2
@@ -168,6 +169,10 @@ class SelfCheckError(VlrftError, RuntimeError):
 
 class RanksError(VlrftError, RuntimeError):
     """Processes of a run that cannot work together; states which and why."""
+
+
+class ServerError(VlrftError, RuntimeError):
+    """A server of a rollout engine that cannot be used: it does not start, is lost, or answers what it must not."""
 
 
 class CheckpointError(VlrftError, OSError):

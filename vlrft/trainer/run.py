@@ -17,7 +17,7 @@ from vlrft.policy.checkpoint_adapter import merge_note
 from vlrft.policy.finite import has_finite_logprobs
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
-from vlrft.rollout.engines import RolloutEngine
+from vlrft.rollout.engines import RolloutEngine, close_rollout_engine
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import Group, Sample
 from vlrft.schema.errors import CheckpointError, DivergedError
@@ -214,8 +214,9 @@ class Run:
         )
 
     def close(self) -> None:
-        """Closes the log, and ends threads and the worker processes of rewards and environments; the folder stays
+        """Closes the log, and ends threads, servers, and the worker processes of rewards and environments; the folder stays
         locked."""
+        close_rollout_engine(self.rollout)
         self.log.close()
         for stage in self.stages:
             stage.prompts.close()

@@ -25,7 +25,7 @@ from vlrft.rollout.bad_rows import (
     check_pictures,
     check_prompts,
 )
-from vlrft.rollout.engines import build_rollout_engine, find_rollout_engine
+from vlrft.rollout.engines import EnginePlace, build_rollout_engine, find_rollout_engine
 from vlrft.rollout.seeds import seed_from
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.counted import counted
@@ -105,7 +105,9 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         loaded.refuse_other_resize(policy.chat.resize)
     compare_tasks(ranks, named)
     compare_weights(ranks, policy.model.named_parameters())
-    rollout = build_rollout_engine(config.rollout, policy)
+    # It says nothing before its first weights, when the log is there.
+    place = EnginePlace(folder=out, ranks=ranks, say=lambda line: log.message(line))
+    rollout = build_rollout_engine(config.rollout, policy, place)
     ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(
         out,

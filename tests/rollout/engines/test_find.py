@@ -27,7 +27,7 @@ from vlrft.schema.errors import ConfigError
 
 
 def test_the_engines_are_the_files_that_say_so() -> None:
-    assert list(ROLLOUT_ENGINES) == ["hf"]
+    assert list(ROLLOUT_ENGINES) == ["hf", "vllm"]
     assert find_rollout_engine("hf") == find_rollout_engine({"name": "hf"}) == Hf()
 
 
@@ -60,7 +60,7 @@ def test_a_new_file_in_the_folder_is_an_engine(
     table = Kinds("vlrft.rollout.engines", "vlrft.rollout_engines")  # the shared one has looked
     monkeypatch.setattr(vlrft.rollout.engines, "ROLLOUT_ENGINES", table)
     try:
-        assert list(table) == ["hf", "own"]
+        assert list(table) == ["hf", "own", "vllm"]
         assert vars(find_rollout_engine({"name": "own", "size": 3})) == {"size": 3}
     finally:
         sys.modules.pop("vlrft.rollout.engines.own")

@@ -113,6 +113,21 @@ class VisionFamily(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServedImage:
+    """An image as vLLM's model of the family takes it, by the names of its arguments."""
+
+    rows: dict[str, Tensor]  # joined with those of other images along their first axis
+    values: dict[str, Tensor]  # stacked with those of other images; they stay on the CPU
+
+
+@runtime_checkable
+class ServedImages(Protocol):
+    """A `VisionFamily` whose images vLLM takes as they are, each as one run of image tokens. Optional."""
+
+    def serve(self, image: Pixels) -> ServedImage: ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """A family: its vision part, and how a small model of it is built from a `BuildConfig`."""
 

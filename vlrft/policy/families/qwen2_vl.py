@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vlrft.config import BuildConfig
 from vlrft.distributed.cuda_settings import to_device
 from vlrft.memory.shapes import VisionShape
-from vlrft.policy.families import Family
+from vlrft.policy.families import Family, ServedImage
 from vlrft.policy.families._qwen import (
     END_OF_TEXT,
     IM_END,
@@ -140,6 +140,13 @@ class QwenVision:
             "image_grid_thw": torch.tensor([image.grid for image in images]),
             "pixel_values": torch.cat([image.values for image in images]),
         }
+
+    def serve(self, image: Pixels) -> ServedImage:
+        """See `ServedImages`."""
+        return ServedImage(
+            rows={"pixel_values": image.values},
+            values={"image_grid_thw": torch.tensor(image.grid)},
+        )
 
     def tower_shape(self, model: Any) -> VisionShape:
         vision = model.config.vision_config

@@ -45,6 +45,7 @@ FILES = re.compile(
             *map(re.escape, (*NAMES, *FORMER_DRAFTS)),
             r"profile_[^/]*\.json\.gz",
             r"crash(_rank\d+)?\.txt",
+            r"server_\d+\.log",  # of the servers of a rollout engine
             rf"{IMAGES}/(\.\d+_)?[0-9a-f]{{16}}\.png",
             rf"{TENSORBOARD}/events\.out\.tfevents\.[^/]*",
             rf"{CHECKPOINTS}/(\.writing_)?{LAST}",

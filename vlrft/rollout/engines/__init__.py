@@ -5,7 +5,8 @@ The other files are parts of `hf`. An engine's file imports optional packages in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from vlrft.config import RolloutConfig
@@ -43,6 +44,7 @@ __all__ = [
     "can_stream",
     "close_rollout_engine",
     "find_rollout_engine",
+    "running_engine",
 ]
 
 ROLLOUT_ENGINES = Kinds("vlrft.rollout.engines", "vlrft.rollout_engines")
@@ -79,3 +81,16 @@ def close_rollout_engine(engine: RolloutEngine) -> None:
     """Ends the servers and threads of an engine that has any."""
     if isinstance(engine, ClosableEngine):
         engine.close()
+
+
+@contextmanager
+def running_engine(
+    config: RolloutConfig, policy: Policy, place: EnginePlace | None = None
+) -> Iterator[RolloutEngine]:
+    """An engine with the policy's weights, while the block lasts."""
+    engine = build_rollout_engine(config, policy, place)
+    try:
+        engine.load_weights(policy.weights(), 0)
+        yield engine
+    finally:
+        close_rollout_engine(engine)

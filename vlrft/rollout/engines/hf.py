@@ -27,8 +27,9 @@ from vlrft.rollout.engines.decoding import Decoding
 from vlrft.rollout.engines.decoding_rows import compute_logits
 from vlrft.rollout.engines.lean_attention import lean_attention
 from vlrft.rollout.engines.prefill import prefill
+from vlrft.rollout.engines.prompt_length import check_prompt_length
 from vlrft.rollout.engines.types import Request, Sampling
-from vlrft.schema import DataError, Piece
+from vlrft.schema import Piece
 
 
 @strict
@@ -62,7 +63,8 @@ class HfEngine:
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`. The module keeps its train or eval mode."""
         for request in requests:
-            self._check_length(request, sampling.limits.max_prompt_tokens)
+            limit, image = sampling.limits.max_prompt_tokens, self.policy.backbone.image_token_id
+            check_prompt_length(request, limit, image)
         with self._sampling_mode():
             return Decoding(self.policy, requests, sampling, self._run_filler).run()
 
@@ -88,15 +90,6 @@ class HfEngine:
         request, backbone = Request(id="", prompt=prompt, seeds=(0,)), self.policy.backbone
         prefilled = prefill(backbone, [request], pad_id=self.policy.chat.pad_id)
         compute_logits(backbone, prefilled.states)
-
-    def _check_length(self, request: Request, limit: int | None) -> None:
-        length = len(request.prompt.ids)
-        if limit is not None and length > limit:
-            image_tokens = request.prompt.ids.count(self.policy.backbone.image_token_id)
-            raise DataError(
-                f"{request.id}: the prompt has {length} tokens ({image_tokens} of images), more than "
-                f"rollout.max_prompt_tokens={limit}; raise it, or lower policy.max_pixels"
-            )
 
 
 @contextmanager

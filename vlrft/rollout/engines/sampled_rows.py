@@ -35,7 +35,7 @@ class Endings:
     def extend(
         self,
         rows: Sequence[SampledRow],
-        tokens: Sequence[Sequence[float]],
+        tokens: Sequence[Sequence[int | float]],
         logprobs: Sequence[Sequence[float]],
     ) -> None:
         """Adds new tokens to rows, each up to its end; those after it are discarded. A row also ends with a log-prob that is

@@ -1,0 +1,114 @@
+"""The settings of the engine `vllm`: which servers, how weights go over, what is checked, and time limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from vlrft.config import RolloutConfig, strict
+from vlrft.rollout.engines.types import EnginePlace
+from vlrft.rollout.engines.vllm.version import require_installation
+from vlrft.schema.errors import ConfigError
+from vlrft.schema.ranges import Natural, Positive, PositiveFloat, Seconds
+
+if TYPE_CHECKING:
+    from vlrft.policy.policy import Policy
+    from vlrft.rollout.engines.vllm.engine import VllmEngine
+
+
+@strict
+class Vllm:
+    """Samples with servers of vLLM: its own, which live as long as the run, or those at given addresses."""
+
+    streams: ClassVar[bool] = True
+
+    urls: tuple[str, ...] = ()
+    """Addresses of servers that run already, such as `http://node7:8000`. None: vlrft starts its own and ends them with the run."""
+    servers: Positive = 1
+    """How many servers vlrft starts."""
+    python: str | None = None
+    """The Python of the environment with vLLM and vlrft-vllm, which `make vllm` makes; null: vlrft's own."""
+    command: tuple[str, ...] = ()
+    """What starts a server, in place of `python -m vllm.entrypoints.cli.main`: such as `[docker, run, …]`."""
+    arguments: tuple[str, ...] = ()
+    """Further arguments of `vllm serve`; they come last."""
+    devices: tuple[str, ...] = ()
+    """The GPUs of each server that vlrft starts, as in CUDA_VISIBLE_DEVICES: `["4", "5"]`, or `["4,5", "6,7"]` for two servers whose
+    tensors are split over two GPUs. None: as vLLM chooses."""
+    context: Positive | None = None
+    """The most tokens of a prompt with its completion on the servers; null: as many as the model allows."""
+    max_images: Positive = 16
+    """The most images in a prompt."""
+    sleep: bool = False
+    """The servers free their GPU memory while the policy is trained, for servers on the trainer's own GPUs."""
+    transfer: Literal["file", "nccl", "ipc"] = "file"
+    """How weights go to the servers: as a file in memory or on a shared disk. `nccl` and `ipc` are not there yet."""
+    folder: str | None = None
+    """Where the file with the weights is written; all servers must see it under this path. null: in /dev/shm, for servers on this
+    machine."""
+    lora: Literal["merged", "adapter"] = "merged"
+    """What is sent of a policy with LoRA: all weights with the adapters merged in, or the adapters."""
+    check_every: Positive = 20
+    """The sampler's log-probs are compared with the trainer's after the first update, and after every so many."""
+    max_gap: PositiveFloat | None = None
+    """The largest mean difference of these log-probs with which the run goes on, in nats; null: 1e-4 in float32, and what rounding
+    explains in half precision."""
+    max_requests: Positive = 256
+    """The most completions that a server samples at once for one rank."""
+    start_seconds: Seconds = 900.0
+    """Time in which a server must be ready after its start."""
+    request_seconds: Seconds = 900.0
+    """Time in which a completion must be there; a server without an answer counts as lost."""
+    update_seconds: Seconds = 600.0
+    """Time in which a server must have loaded weights."""
+    retries: Natural = 3
+    """How often a completion, an update or a start of a server is tried again before the run stops."""
+
+    def __post_init__(self) -> None:
+        if self.urls:
+            own = {"python": None, "command": (), "arguments": (), "devices": (), "servers": 1}
+            if given := [name for name, default in own.items() if getattr(self, name) != default]:
+                raise ValueError(
+                    f"urls: these servers run already, so {', '.join(given)} cannot be chosen; leave out one or the other"
+                )
+            if wrong := [url for url in self.urls if not url.startswith(("http://", "https://"))]:
+                raise ValueError(f"urls: {wrong[0]!r} is no address such as http://node7:8000")
+            if len(set(self.urls)) < len(self.urls):
+                raise ValueError("urls: an address is given twice")
+        if self.devices and len(self.devices) != self.servers:
+            raise ValueError(
+                f"devices: {len(self.devices)} for {self.servers} servers; give one for each"
+            )
+
+    def check(self, config: RolloutConfig) -> None:
+        """See `RolloutEngineKind.check`."""
+        if self.transfer != "file":
+            raise ConfigError(
+                [
+                    f"rollout.engine.transfer: {self.transfer} is not there yet, as it needs GPUs to be tried; file works "
+                    "everywhere"
+                ]
+            )
+        needed = config.max_prompt_tokens + config.max_tokens
+        if self.context is not None and self.context < needed:
+            raise ConfigError(
+                [
+                    f"rollout.engine.context: {self.context} tokens, but rollout.max_prompt_tokens + rollout.max_tokens is "
+                    f"{needed}; raise the one or lower the others"
+                ]
+            )
+        if not self.urls and not self.command:
+            require_installation(self.python)
+
+    def build(self, policy: Policy) -> VllmEngine:
+        """See `RolloutEngineKind.build`."""
+        return self.build_at(policy, EnginePlace())
+
+    def build_at(self, policy: Policy, place: EnginePlace) -> VllmEngine:
+        """See `PlacedEngineKind`. Servers start with the first weights."""
+        try:
+            from vlrft.rollout.engines.vllm.engine import VllmEngine
+        except ModuleNotFoundError as e:
+            raise ConfigError(
+                [f"rollout.engine: vllm needs {e.name}; pip install 'vlrft[vllm]'"]
+            ) from None
+        return VllmEngine(self, policy, place)

@@ -1,0 +1,198 @@
+"""Starts servers, gives them the weights, watches them, and brings those back that are lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from signal import Signals
+
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from vlrft.rollout.engines.vllm.command import ServerCommand
+from vlrft.rollout.engines.vllm.pool import Pool
+from vlrft.rollout.engines.vllm.server import LostServer, Server, State
+from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.update import Update, send_update
+from vlrft.schema.errors import ServerError
+from vlrft.workers.server_process import ServerProcess
+
+WATCH_SECONDS = 1.0  # between looks at the processes
+LONGEST_PAUSE = 30.0  # between two tries
+KILLED = 128  # exit codes from here on are signals
+
+
+class Supervisor:
+    """Controls the servers of a run, on rank 0. Used by the thread of one loop."""
+
+    def __init__(
+        self,
+        settings: Vllm,
+        servers: Sequence[Server],
+        commands: Sequence[ServerCommand],
+        pool: Pool,
+        say: Callable[[str], object],
+    ) -> None:
+        """`commands`: of the servers that are started here, in order; empty: they run already."""
+        self.settings, self.servers, self.pool, self.say = settings, servers, pool, say
+        self.commands = dict(zip(servers, commands, strict=False))
+        self.processes: dict[Server, ServerProcess] = {}
+        self.update: Update | None = None
+        self.revivals: dict[Server, asyncio.Task[None]] = {}
+        self.watch: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Starts the servers, or waits for those that run already. Raises ServerError."""
+        for server in self.servers:
+            self._start_process(server)
+        self.watch = asyncio.ensure_future(self._watch())
+        await asyncio.gather(*(self._wait_started(server) for server in self.servers))
+
+    async def push(self, update: Update) -> None:
+        """Loads the weights into every server that is there. One that fails is brought back meanwhile; raises ServerError where
+        no server has the weights in the end."""
+        for revival in self.revivals.values():
+            revival.cancel()
+        await asyncio.gather(*self.revivals.values(), return_exceptions=True)
+        self.revivals.clear()
+        self.update = update
+        await self.pool.set_open(False)
+        await asyncio.gather(*(self._push_to(server) for server in self.servers))
+        while not any(s.state is State.READY for s in self.servers):
+            if not self.revivals or self.pool.hopeless:
+                raise ServerError(self.pool.describe())
+            await asyncio.wait(self.revivals.values(), return_when=asyncio.FIRST_COMPLETED)
+        await self.pool.set_open(True)
+
+    def lost(self, server: Server) -> None:
+        """Brings a lost server back, in the background."""
+        self.say(f"{server.reason}; its completions are sampled again")
+        self._begin_revival(server)
+
+    async def close(self) -> None:
+        """Ends the processes, also after an error."""
+        for task in (self.watch, *self.revivals.values()):
+            if task is not None:
+                task.cancel()
+        processes, self.processes = list(self.processes.values()), {}
+        await asyncio.gather(*(asyncio.to_thread(process.stop) for process in processes))
+
+    def _start_process(self, server: Server) -> None:
+        command = self.commands.get(server)
+        if command is not None:
+            self.processes[server] = command.start()
+            server.base, server.adapter = "", None
+
+    async def _wait_started(self, server: Server) -> None:
+        """Waits until a server that was just started can be asked. Raises LostServer, with the last lines of its log."""
+        ready = asyncio.ensure_future(server.wait_ready(self.settings.start_seconds))
+        ended = asyncio.ensure_future(self._wait_ended(server))
+        try:
+            await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                raise LostServer(self._describe_end(server))
+            ready.result()
+            await server.post(
+                "/init_weight_transfer_engine", self.settings.update_seconds, {"init_info": {}}
+            )
+        finally:
+            ready.cancel()
+            ended.cancel()
+
+    async def _wait_ended(self, server: Server) -> None:
+        process = self.processes.get(server)
+        while process is None or process.exit_code is None:
+            await asyncio.sleep(WATCH_SECONDS / 4)
+
+    def _describe_end(self, server: Server) -> str:
+        process = self.processes[server]
+        code = process.exit_code or 0
+        how = Signals(code - KILLED).name if code > KILLED else f"exit code {code}"
+        return f"{server} has ended ({how}); last lines of {process.log}: {process.last_lines() or 'none'}"
+
+    async def _push_to(self, server: Server) -> None:
+        """Loads the weights into one server, or begins to bring it back."""
+        assert self.update is not None
+        if server.state in (State.LOST, State.GIVEN_UP):
+            self._begin_revival(server)
+            return
+        await self.pool.set_state(server, State.UPDATING)
+        try:
+            await self._try_update(server)
+        except ServerError as e:
+            await self._lose(server, self._reason(server, e))
+            return
+        if server.state is State.UPDATING:
+            await self.pool.set_state(server, State.READY)
+
+    async def _lose(self, server: Server, reason: str) -> None:
+        """Marks a server as lost, unless the watch was faster."""
+        if server.state in (State.READY, State.UPDATING):
+            await self.pool.set_state(server, State.LOST, reason)
+
+    async def _try_update(self, server: Server) -> None:
+        """Loads the weights, again after a failure unless the server's process has ended."""
+        await self._again(lambda: not self._has_ended(server))(self._update, server)
+
+    async def _update(self, server: Server) -> None:
+        assert self.update is not None
+        await send_update(server, self.update, self.pool, self.settings.update_seconds)
+
+    def _again(self, sensible: Callable[[], bool] = lambda: True) -> AsyncRetrying:
+        """Tries again while a server is lost, with growing pauses."""
+        return AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, LostServer) and sensible()),
+            stop=stop_after_attempt(self.settings.retries + 1),
+            wait=wait_random_exponential(multiplier=0.1, max=LONGEST_PAUSE),
+            reraise=True,
+        )
+
+    def _has_ended(self, server: Server) -> bool:
+        process = self.processes.get(server)
+        return process is not None and process.exit_code is not None
+
+    def _reason(self, server: Server, error: Exception) -> str:
+        return self._describe_end(server) if self._has_ended(server) else str(error)
+
+    def _begin_revival(self, server: Server) -> None:
+        task = asyncio.ensure_future(self._revive(server))
+        self.revivals[server] = task
+        task.add_done_callback(lambda done: self._end_revival(server, done))
+
+    def _end_revival(self, server: Server, done: asyncio.Task[None]) -> None:
+        if self.revivals.get(server) is done:
+            del self.revivals[server]
+
+    async def _revive(self, server: Server) -> None:
+        """Starts a lost server again, or waits until it answers, and gives it the weights; or gives it up."""
+        try:
+            await self._again()(self._bring_back, server)
+        except ServerError as e:
+            reason = f"{server} is given up: {self._reason(server, e)}"
+            await self.pool.set_state(server, State.GIVEN_UP, reason)
+            self.say(reason)
+            return
+        await self.pool.set_state(server, State.READY)
+        self.say(f"{server} is back, with the current weights")
+
+    async def _bring_back(self, server: Server) -> None:
+        process = self.processes.pop(server, None)
+        await self.pool.set_state(server, State.STARTING)
+        if process is not None:
+            await asyncio.to_thread(process.stop)  # one that hangs, too
+        self._start_process(server)
+        await self._wait_started(server)
+        await self.pool.set_state(server, State.UPDATING)
+        await self._update(server)
+
+    async def _watch(self) -> None:
+        """Reports processes that end, so that nobody waits for their answers."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            for server in self.servers:
+                if self._has_ended(server):
+                    await self._lose(server, self._describe_end(server))

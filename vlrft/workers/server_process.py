@@ -1,0 +1,87 @@
+"""A server that runs for as long as this process wants it, and not longer than this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from vlrft.workers.server_keeper import GRACE_SECONDS, LEAVE
+from vlrft.workers.subprocess_pipe import kill_group, start_process
+
+KEEPER = "vlrft.workers.server_keeper:keep"
+LAST_LINES = 5
+LAST_BYTES = 8192  # of a log, in which its last lines are looked for
+
+
+class ServerProcess:
+    """A command with its log. It ends with `stop`, and when this process ends or is killed."""
+
+    def __init__(
+        self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts it. `environment`: all of its variables; None: ours. Its output is added to `log`."""
+        self.log = log
+        self._begin = log.stat().st_size if log.exists() else 0
+        options = {
+            "command": list(command),
+            "environment": dict(os.environ if environment is None else environment),
+            "log": str(log),
+            "remove": [],
+        }
+        self._keeper, self._pipe = start_process(KEEPER, json.dumps(options))
+
+    @property
+    def exit_code(self) -> int | None:
+        """128 and the signal's number for a killed server; None while it runs."""
+        return self._keeper.poll()
+
+    @property
+    def pid(self) -> int:
+        """Of the keeper, whose only child is the server."""
+        return self._keeper.pid
+
+    def last_lines(self) -> str:
+        """The last lines of its log, in one line."""
+        try:
+            with self.log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(self._begin, size - LAST_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return " | ".join([line.strip() for line in lines if line.strip()][-LAST_LINES:])
+
+    def stop(self) -> None:
+        """Ends the server and waits until it is gone."""
+        with suppress(OSError, ValueError):
+            self._pipe.send(LEAVE)
+        try:
+            self._keeper.wait(GRACE_SECONDS + 5)
+        except subprocess.TimeoutExpired:
+            kill_group(self._keeper)
+            self._keeper.wait()
+        self._pipe.close()
+
+
+class KeptFolder:
+    """A folder that is removed when this process ends, killed or not."""
+
+    def __init__(self, path: Path) -> None:
+        """Creates the folder."""
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        options = {"command": [], "environment": {}, "log": "", "remove": [str(path)]}
+        self._keeper, self._pipe = start_process(KEEPER, json.dumps(options))
+
+    def close(self) -> None:
+        """Removes the folder."""
+        with suppress(OSError, ValueError):
+            self._pipe.send(LEAVE)
+        self._keeper.wait()
+        self._pipe.close()
+        shutil.rmtree(self.path, ignore_errors=True)
