@@ -88,7 +88,7 @@ def sampled() -> list[tuple[Request, Sampling]]:
 
 
 def test_the_table_of_this_test_has_every_key() -> None:
-    assert {f.name for f in fields(RolloutConfig)} == {*STAGE_VALUES, "engine"}
+    assert {f.name for f in fields(RolloutConfig)} == {*STAGE_VALUES, "engine", "ahead"}
 
 
 def test_a_stage_samples_with_its_own_value_of_every_key(tmp_path: Path) -> None:

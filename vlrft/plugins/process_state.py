@@ -1,6 +1,7 @@
 """The state of this process that a plugin's code must not leave changed: working directory, recursion limit, signals.
 
-Relative paths of the run would name other files, deep code of the run would fail, and Ctrl-C would be lost.
+Relative paths of the run would name other files, deep code of the run would fail, and Ctrl-C would be lost. The state is
+that of all threads, so one thread at a time runs code of plugins.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ONE_THREAD = threading.RLock()
 
 
 @contextmanager
 def keeping_process_state() -> Iterator[None]:
-    """Runs a plugin's code in this process, and restores what it changed."""
+    """Runs a plugin's code in this process, after that of other threads, and restores what it changed."""
+    with _ONE_THREAD:
+        yield from _keeping_process_state()
+
+
+def _keeping_process_state() -> Iterator[None]:
     folder = _current_folder()
     depth = sys.getrecursionlimit()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}

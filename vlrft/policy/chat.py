@@ -26,7 +26,7 @@ RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 
 
 class Chat:
-    """A tokenizer with its chat template and, for a multimodal policy, an image processor.
+    """A tokenizer with its chat template and, for a multimodal policy, an image processor. Thread-safe.
 
     `special_ids` are no part of a text: special tokens, without the markup that answers may contain, such as
     `<|box_start|>`. `end_ids` are the tokens that end an answer; `banned_ids` are never sampled: vision and other control tokens, and ids
@@ -68,7 +68,7 @@ class Chat:
         self._texts: OrderedDict[tuple[bool, tuple[Message, ...]], tuple[int, ...]] = OrderedDict()
         self._pixels = ByteCache[Pixels](cache_bytes)
         self._referenced: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
-        self._lock = Lock()
+        self._lock, self._text_lock = Lock(), Lock()
         settings = image_processor.to_json_string() if image_processor else ""
         self._settings = hashlib.sha256(settings.encode()).digest()
 
@@ -173,16 +173,17 @@ class Chat:
     ) -> tuple[int, ...]:
         """The ids of a rendered conversation, or with `follows` of the text it adds to one; one image token per image."""
         key = (follows, messages)
-        if key in self._texts:
-            self._texts.move_to_end(key)
-            return self._texts[key]
-        with _named(where):
-            text = self.template.follow(messages) if follows else self.template.begin(messages)
-        ids = self.control.encode(text)
-        self._texts[key] = ids
-        if len(self._texts) > RENDERED_TEXTS:
-            self._texts.popitem(last=False)
-        return ids
+        with self._text_lock:
+            if key in self._texts:
+                self._texts.move_to_end(key)
+                return self._texts[key]
+            with _named(where):
+                text = self.template.follow(messages) if follows else self.template.begin(messages)
+            ids = self.control.encode(text)
+            self._texts[key] = ids
+            if len(self._texts) > RENDERED_TEXTS:
+                self._texts.popitem(last=False)
+            return ids
 
     def _with_places(
         self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str

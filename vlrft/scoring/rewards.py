@@ -110,10 +110,11 @@ def _call_rewards(
         [[inputs[k] for k in call] for call in split_into_calls(reward.signature, groups)]
         for reward in rewards
     ]
-    waits = [
-        _start(reward, reward_calls) for reward, reward_calls in zip(rewards, calls, strict=True)
-    ]
     with keeping_process_state():
+        waits = [
+            _start(reward, reward_calls)
+            for reward, reward_calls in zip(rewards, calls, strict=True)
+        ]
         outcomes = [wait() for wait in waits]
         retries = [
             retry_calls(

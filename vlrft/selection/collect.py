@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from vlrft.schema import Group, Sample
 from vlrft.selection.group_filters import Keep, is_valid
-from vlrft.selection.prompt_sampler import PromptSampler
 
 Play = Callable[[Sequence[Sample], int], Sequence[Group]]
 """(samples, attempt) -> one group per sample, without those that a failed environment excludes."""
@@ -27,7 +27,16 @@ class Collected:
         return sum(map(is_valid, self.sampled)) / max(len(self.sampled), 1)
 
 
-def collect(prompts: PromptSampler, play: Play, keep: Keep, size: int) -> Collected:
+@runtime_checkable
+class Prompts(Protocol):
+    """A source of prompts, such as a `PromptSampler`."""
+
+    def draw(self, size: int) -> list[Sample]:
+        """The next `size` prompts."""
+        ...
+
+
+def collect(prompts: Prompts, play: Play, keep: Keep, size: int) -> Collected:
     """Plays `size` new prompts per attempt until `keep` has enough groups or its attempts are used up."""
     sampled: list[Group] = []
     attempts = 0

@@ -38,6 +38,12 @@ class PromptStates:
                 length=fmean(map(_length, group.rollouts)),
             )
 
+    def copy(self) -> PromptStates:
+        """The history so far, which later groups do not change."""
+        states = PromptStates()
+        states.records = dict(self.records)
+        return states
+
     def lengths(self, names: Sequence[str], default: float) -> list[float]:
         """Expected tokens of a rollout of each prompt: its last length, else the mean over all prompts played so far, else `default`."""
         records = self.records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from vlrft.config import strict
 from vlrft.schema.ranges import FiniteFloat, Share, UnitInterval
@@ -18,6 +18,9 @@ MIN_CHANCE, MAX_CHANCE = 0.05, 0.95
 @runtime_checkable
 class PromptStrategy(Protocol):
     """A frozen dataclass. Its fields are its settings and its adapted state; a checkpoint stores them."""
+
+    remembers: ClassVar[bool]
+    """Whether a draw depends on the groups that were played before it."""
 
     def skip(self, record: PromptRecord, chance: float) -> bool:
         """Whether the prompt is skipped in its epoch; `chance` is uniform in [0, 1)."""
@@ -36,6 +39,8 @@ class PromptStrategy(Protocol):
 class Uniform:
     """Every prompt once per epoch."""
 
+    remembers: ClassVar[bool] = False
+
     def skip(self, record: PromptRecord, chance: float) -> bool:
         return False
 
@@ -51,6 +56,8 @@ class VarianceAware:
     """A share of each draw has weights ∝ the variance of the prompt's last rewards, p(1 − p) for rewards of 0 and 1; the rest
     is uniform (MMR1, arXiv 2509.21268; its diversity term is left out, as in the released settings). Prompts that were
     not played yet have the largest weight of all."""
+
+    remembers: ClassVar[bool] = True
 
     share: UnitInterval = 0.5
 
@@ -68,6 +75,8 @@ class VarianceAware:
 class HistoryResampling:
     """Skips prompts whose last group was all correct (SRPO, arXiv 2504.14286, section 3.4). Those that were all wrong stay:
     the policy may learn to solve them."""
+
+    remembers: ClassVar[bool] = True
 
     solved: FiniteFloat = 1.0
     """A group of equal rewards was all correct if they are at least this."""
@@ -91,6 +100,8 @@ class Greso:
     `stale` for all correct and two thirds for all wrong, and raised after one with fewer. The authors adapt once per
     step; here it is once per draw, and a step that refills has several.
     """
+
+    remembers: ClassVar[bool] = True
 
     explore_solved: Share = 0.5
     explore_failed: Share = 0.5

@@ -34,6 +34,7 @@ from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
 from vlrft.tracing.profiler import OFF, StepProfiler
+from vlrft.trainer.ahead.misfits import refuse_several_ranks
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
 from vlrft.trainer.left_out import list_left_out
@@ -80,6 +81,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         eval_task = check_pictures(check_gold_answers(eval_task))
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
+    refuse_several_ranks({s.name: (s.config, s.algorithm) for s in settings}, ranks)
     planned = RunTasks(stages=tuple(s.loaded for s in settings), evaluation=eval_task)
     memory, disk = ranks.run_on_first(lambda: check_room(config, planned, ranks, out))
     torch.manual_seed(config.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from vlrft.advantages.rows import RowAdvantages, estimate_rows
 from vlrft.config import Config
@@ -34,6 +35,15 @@ from vlrft.trainer.stage_settings import StageSettings
 from vlrft.trainer.update import check_packing
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlayedShard:
+    """The samples of one attempt of a step, which rank plays which of them, and this rank's groups."""
+
+    samples: Sequence[Sample]
+    shards: Sequence[Sequence[int]]  # indices of the samples, by rank
+    groups: Sequence[Group]
+
+
 @dataclass(kw_only=True)
 class Stage:
     """A stage with its own prompts and stored rollouts, and the parts of the run that it shares with other stages."""
@@ -49,6 +59,8 @@ class Stage:
     prompt_states: PromptStates
     demonstrations: DemonstrationCache = field(default_factory=DemonstrationCache)
     failed_episodes: int = 0  # in the current step, because of their environment
+    place: dict[str, Any] | None = None
+    """The prompt sampler's state as of the last admitted step, where prompts are drawn ahead of it."""
 
     def collect(self, step: int) -> Collected:
         """The step's groups on every rank: prompts are drawn and played until the algorithm keeps enough groups."""
@@ -60,9 +72,27 @@ class Stage:
         environment excludes."""
         if self.settings.algorithm.answers == "gold":
             return self._demonstrate(samples)
+        engine, states = self.rollout, self.prompt_states
+        shard = self.play_shard(
+            step, samples, attempt, engine=engine, version=step - 1, states=states
+        )
+        return self.admit(step, attempt, shard)
+
+    def play_shard(
+        self,
+        step: int,
+        samples: Sequence[Sample],
+        attempt: int,
+        *,
+        engine: RolloutEngine,
+        version: int,
+        states: PromptStates,
+    ) -> PlayedShard:
+        """Rollouts of this rank's shard of the samples. Nothing is recorded, and no other rank is asked. `version`: the step
+        after which the engine got its weights."""
         settings, rollout = self.settings, self.settings.config.rollout
-        seed = (self.run_config.seed, settings.name, step, attempt)
-        lengths = self.prompt_states.lengths([s.id for s in samples], rollout.max_tokens)
+        seed = self._seed(step, attempt)
+        lengths = states.lengths([s.id for s in samples], rollout.max_tokens)
         prompt_sizes = zip(self._prompt_sizes(samples), lengths, strict=True)
         sizes = [prompt + rollout.group_size * length for prompt, length in prompt_sizes]
         shards = shard_by_size(sizes, self.ranks.size)
@@ -70,24 +100,43 @@ class Stage:
         groups = play(
             settings.loaded,
             [samples[i] for i in shard],
-            self.rollout,
+            engine,
             self.policy.chat,
             Sampling.of(rollout),
             seeds=[
                 [seed_from(*seed, samples[i].id, i, g) for g in range(rollout.group_size)]
                 for i in shard
             ],
-            policy_step=step - 1,
+            policy_step=version,
         )
-        groups = gather_groups(groups, samples, shards, self.ranks)
+        return PlayedShard(samples=samples, shards=shards, groups=groups)
+
+    def admit(self, step: int, attempt: int, shard: PlayedShard) -> list[Group]:
+        """The usable groups of all ranks' shards, which are now part of the run."""
+        groups = gather_groups(shard.groups, shard.samples, shard.shards, self.ranks)
         self.log.report_failures(groups)
         failed = sum(ENVIRONMENT in r.errors for g in groups for r in g.rollouts)
         self.failed_episodes = failed + (self.failed_episodes if attempt else 0)
-        groups = drop_failed(groups, settings.loaded.env, settings.algorithm.estimator.min_group)
-        if self.run_config.permute_rewards:
-            groups = [permute_rewards(g, seed_from(*seed, g.sample.id)) for g in groups]
+        groups = self.usable(step, attempt, groups)
         self.prompt_states.observe(groups)
         return groups
+
+    def usable(self, step: int, attempt: int, groups: Sequence[Group]) -> list[Group]:
+        """The groups without those that a failed environment excludes, their rewards permuted where the config says so."""
+        settings = self.settings
+        left = drop_failed(groups, settings.loaded.env, settings.algorithm.estimator.min_group)
+        if self.run_config.permute_rewards:
+            seed = self._seed(step, attempt)
+            left = [permute_rewards(g, seed_from(*seed, g.sample.id)) for g in left]
+        return left
+
+    def _seed(self, step: int, attempt: int) -> tuple[int, str, int, int]:
+        return self.run_config.seed, self.settings.name, step, attempt
+
+    @property
+    def prompts_state(self) -> dict[str, Any]:
+        """The prompt sampler's state as of the last admitted step."""
+        return self.prompts.state_dict() if self.place is None else self.place
 
     def _demonstrate(self, samples: Sequence[Sample]) -> list[Group]:
         shards = shard_by_size(self._prompt_sizes(samples), self.ranks.size)
@@ -197,6 +246,6 @@ class Stage:
         episodes = settings.loaded.task.env is not None and settings.algorithm.answers == "sampled"
         return {
             **({"env/errors": self.failed_episodes} if episodes else {}),
-            "prompts/epoch": self.prompts.epoch,
+            "prompts/epoch": self.prompts_state["drawn"] / len(self.prompts.samples),
             "prompts/stale_share": self.prompt_states.stale_share(),
         }

@@ -14,6 +14,7 @@ from vlrft.schema.errors import ConfigError
 from vlrft.schema.ranges import MAX_INTEGER
 from vlrft.selection.prompt_sampler import find_prompt_strategy
 from vlrft.selection.prompt_strategies import PromptStrategy
+from vlrft.trainer.ahead.misfits import find_misfits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,11 @@ class StageSettings:
     def micro_batch_tokens(self) -> int:
         """The maximum number of tokens of a micro-batch."""
         return self.config.update.max_tokens_per_micro_batch
+
+    @property
+    def ahead(self) -> int:
+        """The steps that sampling may be ahead of training; 0 for demonstrations, which are not sampled."""
+        return self.config.rollout.ahead if self.algorithm.answers == "sampled" else 0
 
     def algorithm_at(self, step: int) -> Algorithm:
         """The algorithm with its scheduled settings at this step."""
@@ -93,7 +99,9 @@ def find_choices(config: Config) -> list[tuple[Algorithm, PromptStrategy]]:
             mistakes += [f"{at}{mistake}" for mistake in e.mistakes]
             continue
         try:
-            chosen.append((algorithm, find_prompt_strategy(stage.prompts, f"stages.{i}.prompts")))
+            strategy = find_prompt_strategy(stage.prompts, f"stages.{i}.prompts")
+            mistakes += find_misfits(algorithm, strategy, stage, config, f"stages.{i}")
+            chosen.append((algorithm, strategy))
         except ConfigError as e:
             mistakes += e.mistakes
     if mistakes:

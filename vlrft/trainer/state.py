@@ -43,7 +43,7 @@ def capture_state(
         "score": score,
         STORED: {f"weights/{name}": key for name, key in stored.items()},
         "optimizer": counters,
-        "prompts": {s.settings.name: s.prompts.state_dict() for s in stages},
+        "prompts": {s.settings.name: s.prompts_state for s in stages},
         "prompt_states": prompt_states.state_dict(),
         "replay": {name: r.state_dict() for name, r in replay.items() if r is not None},
     }

@@ -165,7 +165,7 @@ def _cost_metrics(
     else:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
-        "speed/rollout_tokens_s": sampled / max(seconds["rollout"], 1e-9),
+        "speed/rollout_tokens_s": sampled / max(seconds.get("sampling", seconds["rollout"]), 1e-9),
         "speed/update_tokens_s": trained / max(seconds["update"], 1e-9),
         "time/rollout_s": seconds["rollout"],
         "time/update_s": seconds["update"],

@@ -17,6 +17,7 @@ from vlrft.reporting.html.page import write_report
 from vlrft.reporting.run_result import RunResult, read_result
 from vlrft.schema.errors import TrainingStopped
 from vlrft.tracing.phases import work_on
+from vlrft.trainer.ahead.collecting import Collecting, collecting
 from vlrft.trainer.callbacks import Callback, Callbacks, StopTraining
 from vlrft.trainer.divergence import stopping_at_divergence
 from vlrft.trainer.rank_facts import compare_settings
@@ -81,13 +82,16 @@ def train_stages(run: Run) -> None:
     with deferred_signals(run.log.message) as run.signals:
         for stage in run.stages:
             if run.step < stage.settings.last:
-                with stopping_at_divergence(run, stage.settings):
-                    train_stage(run, stage)
+                with (
+                    stopping_at_divergence(run, stage.settings),
+                    collecting(stage, run.step) as source,
+                ):
+                    train_stage(run, stage, source)
         run.finish_save()
 
 
-def train_stage(run: Run, stage: Stage) -> None:
-    """Trains the steps of a stage that are not done yet."""
+def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
+    """Trains the steps of a stage that are not done yet, on the groups that `source` collects."""
     settings = stage.settings
     resumed = run.resumed_in(stage)
     reference = stage.build_reference(resumed)
@@ -98,7 +102,7 @@ def train_stage(run: Run, stage: Stage) -> None:
         work_on((), step)
         run.folder.refuse_if_lost()
         with timer("rollout"), engine.ready_to_sample():
-            collected = stage.collect(step)
+            collected = source.collect(step, timer)
             groups, advantages = stage.select_and_estimate(collected.groups)
         with timer("update"):
             batches = stage.make_batches(groups, advantages)
@@ -106,13 +110,14 @@ def train_stage(run: Run, stage: Stage) -> None:
             algorithm, budget = settings.algorithm_at(step), settings.micro_batch_tokens
             update_metrics, skipped = update(engine, batches, algorithm, budget, reference)
         run.rollout.load_weights(gather_weights(engine, run.policy), step)
+        source.release(step)
         stage.update_reference(step, engine, reference)
         run.step = step
         rewards = settings.loaded.rewards
         metrics = step_metrics(
             collected, advantages, batches, update_metrics, rewards, timer, run.ranks
         )
-        metrics |= stage.prompt_metrics()
+        metrics |= stage.prompt_metrics() | source.metrics(step, collected)
         means, by_turn = rollout_means(advantages), turn_means(groups, advantages)
         run.log.step(settings.name, step, metrics, groups, means, by_turn)
         for line in run.zero_rewards.observe(metrics, collected.sampled, settings.loaded):

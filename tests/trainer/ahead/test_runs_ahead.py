@@ -1,0 +1,252 @@
+"""Runs that sample ahead of training: equal prompts, seeds and batches whatever ends first, and clean ends."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import streaming_engines
+from tests.fakes.streaming_engines import Script
+from tests.trainer.test_train import Killed, assert_same_run, killed_and_resumed, lines
+from vlrft.config import Config
+from vlrft.config.load import load_config
+from vlrft.distributed.interrupts import Interrupted
+from vlrft.schema.errors import ConfigError, DataError
+from vlrft.trainer.ahead.steps import StepsAhead
+from vlrft.trainer.callbacks import Callback
+from vlrft.trainer.train import train
+
+TINY = """
+task: {name: digits, options: {subtasks: [classify], train: 12}}
+policy: {build: {hidden_size: 16, layers: 1, heads: 2, kv_heads: 1, intermediate_size: 16, vision_width: 16, vision_layers: 1}}
+rollout: {group_size: 2, max_tokens: 6, engine: "tests.fakes.streaming_engines:Scripted"}
+algorithm: {name: grpo, regularize: {kl: 0}, correction: {level: token}}
+stages: [{steps: 4, prompts_per_step: 2}]
+eval: {limit: 1, every: 2}
+save: {every: 0}
+self_check: false
+prefetch_threads: 0
+"""
+EVEN = """
+def even(completion, sample):
+    return float(completion in tuple("02468"))
+"""
+OWN = ("staleness/", "time/", "speed/")
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    fresh = Script()
+    monkeypatch.setattr(streaming_engines, "script", fresh)
+    return fresh
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Config]:
+    def make(*overrides: str) -> Config:
+        path = tmp_path / "tiny.yaml"
+        path.write_text(TINY)
+        (tmp_path / "mine.py").write_text(EVEN)
+        rewards = f"task.rewards={{{tmp_path / 'mine.py'}:even: 1.0}}"
+        return load_config(str(path), (rewards, *overrides))
+
+    return make
+
+
+@contextmanager
+def newest_first(script: Script, counts: range) -> Iterator[None]:
+    """Lets requests go in the reverse order, each time that as many have been submitted."""
+    script.hold = lambda sample, version: True
+
+    def work() -> None:
+        for count in counts:
+            script.wait_for(lambda count=count: len(script.submitted) >= count)  # type: ignore[misc]
+            script.let_go(newest_first=True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    thread.join()
+
+
+def plain_metrics(run: Path) -> list[dict[str, Any]]:
+    """The metrics that do not depend on `rollout.ahead`."""
+    rows = lines(run / "metrics.jsonl")
+    return [{k: v for k, v in row.items() if not k.startswith(OWN)} for row in rows]
+
+
+def plain_rollouts(run: Path) -> list[dict[str, Any]]:
+    rows = lines(run / "rollouts.jsonl")
+    return [{k: v for k, v in row.items() if k != "policy_steps"} for row in rows]
+
+
+def no_step_is_left() -> bool:
+    return not any(t.name.startswith("vlrft-step") for t in threading.enumerate())
+
+
+@pytest.mark.parametrize("keep", ["all", "{name: dynamic_sampling, max_attempts: 3}"])
+def test_prompts_seeds_and_batches_do_not_depend_on_what_ends_first(
+    config: Callable[..., Config], tmp_path: Path, script: Script, keep: str
+) -> None:
+    settings = f"algorithm.keep={keep}"
+    in_turn = train(config(settings), out=tmp_path / "0").folder
+    seeds = script.seeds
+    for ahead in (1, 3):
+        script.__init__()  # type: ignore[misc]
+        run = tmp_path / str(ahead)
+        if keep == "all":
+            with newest_first(script, range(2 * (1 + ahead), 9, 2)):
+                train(config(settings, f"rollout.ahead={ahead}"), out=run)
+        else:
+            train(config(settings, f"rollout.ahead={ahead}"), out=run)
+        assert script.seeds == seeds
+        assert plain_rollouts(run) == plain_rollouts(in_turn)
+        assert plain_metrics(run) == plain_metrics(in_turn)
+        assert no_step_is_left()
+
+
+def test_rollouts_of_later_steps_are_under_way_while_a_step_is_waited_for(
+    config: Callable[..., Config], tmp_path: Path, script: Script
+) -> None:
+    with newest_first(script, range(6, 9, 2)):  # three steps, of which none has ended
+        run = train(config("rollout.ahead=2"), out=tmp_path / "run").folder
+    versions = [version for _, version in script.submitted]
+    assert versions == [0] * 6 + [1] * 2
+    rows = lines(run / "metrics.jsonl")
+    assert [row["staleness/max"] for row in rows] == [0, 1, 2, 2]
+    assert [row["staleness/mean"] for row in rows] == [0, 1, 2, 2]
+    assert {"time/waiting_s", "time/sampler_idle_s"} <= json.loads(
+        (run / "metrics.jsonl").read_text().splitlines()[0]
+    ).keys()
+    told = [row["policy_steps"] for row in lines(run / "rollouts.jsonl") if row["step"] == 3]
+    assert told
+    assert all(steps == [0, 0] for steps in told)
+
+
+def test_a_killed_run_plays_the_groups_under_way_again(
+    config: Callable[..., Config], tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config("rollout.ahead=2", "save.every=1")
+    whole = train(settings, out=tmp_path / "whole").folder
+    seeds = script.seeds
+    script.__init__()  # type: ignore[misc]
+    parts = killed_and_resumed(settings, tmp_path / "parts", 3, monkeypatch)
+    assert plain_rollouts(parts) == plain_rollouts(whole)
+    assert plain_metrics(parts) == plain_metrics(whole)
+    assert {sample: calls[-1] for sample, calls in script.seeds.items()} == {
+        sample: calls[-1] for sample, calls in seeds.items()
+    }
+
+
+def test_without_ahead_a_killed_run_is_resumed_bit_for_bit_with_an_engine_that_streams(
+    config: Callable[..., Config], tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config("save.every=1")
+    whole = train(settings, out=tmp_path / "whole").folder
+    assert_same_run(whole, killed_and_resumed(settings, tmp_path / "parts", 3, monkeypatch))
+    assert "staleness/max" not in lines(whole / "metrics.jsonl")[0]
+
+
+def test_an_error_of_a_rollout_ends_the_run_at_its_step(
+    config: Callable[..., Config], tmp_path: Path, script: Script
+) -> None:
+    train(config(), out=tmp_path / "whole")
+    third = script.submitted[4][0]
+    script.__init__()  # type: ignore[misc]
+    script.errors[third] = DataError(f"{third}: the server is gone")
+    with pytest.raises(DataError, match="the server is gone"):
+        train(config("rollout.ahead=2"), out=tmp_path / "run")
+    assert [row["step"] for row in lines(tmp_path / "run" / "metrics.jsonl")] == [1, 2]
+    assert no_step_is_left()
+
+
+def test_a_second_interrupt_ends_a_run_that_waits_for_rollouts(
+    config: Callable[..., Config], tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.hold = lambda sample, version: version > 0
+    take = StepsAhead.take
+
+    def interrupted_take(steps: StepsAhead[object], step: int) -> object:
+        if step == 3:
+            signal.raise_signal(signal.SIGINT)  # stop after this step
+            threading.Thread(target=_thread.interrupt_main).start()  # stop now
+        return take(steps, step)
+
+    monkeypatch.setattr(StepsAhead, "take", interrupted_take)
+    with pytest.raises(Interrupted, match="stopped at once by SIGINT, after step 2 of 4; last"):
+        train(config("rollout.ahead=1", "save.every=1"), out=tmp_path / "run")
+    assert no_step_is_left()
+
+
+def test_a_run_that_is_killed_within_a_step_leaves_no_thread(
+    config: Callable[..., Config], tmp_path: Path, script: Script
+) -> None:
+    script.hold = lambda sample, version: version > 0
+    with pytest.raises(Killed):
+        train(config("rollout.ahead=1"), out=tmp_path / "run", callbacks=[KillAt(2)])
+    assert no_step_is_left()
+
+
+class KillAt(Callback):
+    """A callback that simulates a kill after a step."""
+
+    def __init__(self, step: int) -> None:
+        self.at = step
+
+    def on_step(self, step: int, metrics: Mapping[str, float]) -> None:
+        if step == self.at:
+            raise Killed
+
+
+def test_a_stage_of_gold_answers_is_not_sampled_ahead(
+    config: Callable[..., Config], tmp_path: Path, script: Script
+) -> None:
+    stages = (
+        "stages=[{algorithm: sft, steps: 1, prompts_per_step: 2}, {steps: 2, prompts_per_step: 2}]"
+    )
+    run = train(config(stages, "rollout.ahead=3"), out=tmp_path / "run").folder
+    first, second, third = lines(run / "metrics.jsonl")
+    assert "staleness/max" not in first
+    assert (second["staleness/max"], third["staleness/max"]) == (0, 1)
+    assert [version for _, version in script.submitted] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (
+            ["rollout.engine=hf"],
+            "stages.0.rollout.ahead: 2, but the rollout engine hf samples with the module that is trained",
+        ),
+        (
+            ["algorithm=gpg"],
+            "add: algorithm: {name: gpg, correction: {level: token, rule: truncate, cap: 2.0}}",
+        ),
+        (["stages.0.prompts=greso"], "(stages.0.prompts: greso); use rollout.ahead=0, or"),
+        (["rollout.top_p=0.9"], "stages.0.rollout.top_p: 0.9, but algorithm.correction divides"),
+        (["rollout.top_k=5"], "use rollout.top_k=0, or algorithm.correction=null"),
+    ],
+)
+def test_what_does_not_go_with_rollouts_ahead_is_refused_before_the_run(
+    config: Callable[..., Config], tmp_path: Path, overrides: list[str], line: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        train(config("rollout.ahead=2", *overrides), out=tmp_path / "run")
+    assert line in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_line_that_a_refusal_proposes_is_accepted(
+    config: Callable[..., Config], tmp_path: Path, script: Script
+) -> None:
+    proposed = "algorithm={name: gpg, correction: {level: token, rule: truncate, cap: 2.0}}"
+    run = train(config("rollout.ahead=1", proposed, "stages.0.steps=1"), out=tmp_path / "run")
+    assert lines(run.folder / "metrics.jsonl")[0]["correction/touched"] >= 0
