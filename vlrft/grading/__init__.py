@@ -2,6 +2,7 @@
 
 from vlrft.grading.boxed import read_boxed, strip_box
 from vlrft.grading.detections import read_detections
+from vlrft.grading.json_text import read_json
 from vlrft.grading.math.answers import read_math
 from vlrft.grading.math.comparison import equal_formulas, sandboxed_worker
 from vlrft.grading.math.forms import MathAnswer
@@ -42,6 +43,7 @@ __all__ = [
     "read_boxes",
     "read_detections",
     "read_integer",
+    "read_json",
     "read_json_boxes",
     "read_letter",
     "read_math",

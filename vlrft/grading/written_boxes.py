@@ -14,11 +14,11 @@ Sources: the model cards and cookbooks of Qwen2-VL, Qwen2.5-VL and Qwen3-VL (git
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from vlrft.grading.json_text import read_json
 from vlrft.vision.boxes import Box
 from vlrft.vision.markup import BOX_END, BOX_START, REF_END, REF_START
 
@@ -41,7 +41,6 @@ _MARKED_POINT = re.compile(
     rf"{_REFERENCE}\s*{re.escape(BOX_START)}\s*{_PAIR}\s*{re.escape(BOX_END)}\s*"
 )
 _BETWEEN = re.compile(r"[;\n]")
-_FENCE = re.compile(r"```(?:json)?([^`]*)```")
 _SEARCHED_CORNER = r"\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)"
 _SEARCHED_BOX = re.compile(rf"{_SEARCHED_CORNER}\s*,\s*{_SEARCHED_CORNER}")
 
@@ -60,7 +59,7 @@ def read_box(text: str) -> Box | None:
 
 def read_json_boxes(text: str) -> tuple[Box, ...] | None:
     """As `read_boxes`, for JSON alone: lists of numbers, and objects with a box."""
-    found = _read_json(text.strip(), BOX_KEYS, 4)
+    found = _read_json(text, BOX_KEYS, 4)
     return None if found is None else tuple((x1, y1, x2, y2) for x1, y1, x2, y2 in found)
 
 
@@ -110,17 +109,7 @@ def _read_marked(text: str) -> tuple[Box, ...] | None:
 
 def _read_json(text: str, keys: Sequence[str], count: int) -> tuple[tuple[float, ...], ...] | None:
     """The lists of `count` numbers of a JSON text, or of one on each line."""
-    fence = _FENCE.fullmatch(text)
-    text = (fence[1] if fence else text).strip()
-    if not text.startswith(("[", "{")):
-        return None
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        try:
-            value = [json.loads(part) for part in _BETWEEN.split(text) if part.strip()]
-        except (ValueError, RecursionError):
-            return None
+    value = read_json(text)
     one = _numbers(value, keys, count)
     if one is not None:
         return (one,)

@@ -63,6 +63,11 @@ JSON_BOX = Target(
     free=0.01,
     info={**IN_PICTURE, "frame": (1000, 1000)},
 )
+CLICK = Target(
+    gold={"action": "click", "box": BOX},
+    right=tagged('{"action": "click", "coordinate": [420, 286]}'),
+    needs=("click", "4", "28"),
+)
 PIXEL_LIST = Target(gold=[BOX], right=tagged(LISTED), needs=("4", "2"), free=0.01)
 
 TARGETS: Mapping[str, Target] = {
@@ -105,9 +110,18 @@ TARGETS: Mapping[str, Target] = {
     "format.open_rs": Target(gold="7391", right="a\n</think>\nb", needs=("</think>",)),
     "format.r1": FORM,
     "format.vlm_r1": Target(gold=BOX, right=JSON_BOX.right, needs=("<think>", "</answer>")),
+    "gui_action": CLICK,
+    "gui_action.accuracy": CLICK,
+    "jaccard": Target(
+        gold="quixotic; zeppelin",
+        right=tagged("Zeppelin; quixotic"),
+        needs=("quixotic", "zeppelin"),
+        free=0.5,
+    ),
     "length": LENGTH,
     "length.cosine": LENGTH,
     "length.open_rs_cosine": LENGTH,
+    "majority": FORM,
     "math_answer": Target(gold="7391", right=tagged("7391"), needs=("7391",)),
     "math_answer.dr_grpo": MATH,
     "math_answer.lighteval": MATH,
@@ -122,6 +136,12 @@ TARGETS: Mapping[str, Target] = {
     ),
     "text_overlap.f1": Target(
         gold="quixotic", right=tagged("quixotic"), needs=("quixotic",), free=0.01
+    ),
+    "tool_calls": Target(
+        gold=[{"name": "fly", "parameters": {"craft": "zeppelin"}}],
+        right='<tool_call>{"name": "fly", "parameters": {"craft": "zeppelin"}}</tool_call>',
+        needs=("zeppelin", "fly", "<tool_call>"),
+        free=0.99,
     ),
 }
 

@@ -1,0 +1,77 @@
+"""Calls -> score of `tool_calls`, by ToolRL's formula."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from vlrft.rewards.tool_calls import tool_calls
+
+from vlrft.schema import DataError
+from vlrft.testing.small_policies import sample
+
+WEATHER = {"name": "weather", "parameters": {"city": "Oslo", "days": 3}}
+MAIL = {"name": "mail", "parameters": {"to": "a@b.org"}}
+GOLD = sample("calls", [WEATHER, MAIL], answer="tool_calls")
+ATTAINABLE = 1 + 2 + 3
+
+
+def score(*calls: Any) -> float | None:
+    text = json.dumps(list(calls))
+    return tool_calls(f"<think></think><tool_call>{text}</tool_call>", GOLD)
+
+
+def linear(value: float) -> float:
+    return 6 * value / ATTAINABLE - 3
+
+
+def test_right_calls_earn_three_in_any_order_and_form() -> None:
+    assert score(WEATHER, MAIL) == score(MAIL, WEATHER) == 3.0
+    lines = f"<tool_call>\n{json.dumps(WEATHER)}\n{json.dumps(MAIL)}\n</tool_call>"
+    assert tool_calls(lines, GOLD) == 3.0
+    renamed = {"name": "mail", "arguments": MAIL["parameters"]}
+    assert score(WEATHER, renamed) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("calls", "value"),
+    [
+        ((WEATHER,), 1 / 2 + 1 + 2),
+        ((WEATHER, MAIL, MAIL), 2 / 3 + (1 + 2) + (1 + 1)),
+        (({"name": "weather", "parameters": {"city": "Oslo"}}, MAIL), 1 + (1 / 2 + 1) + 2),
+        (({"name": "weather", "parameters": {"city": "Oslo", "days": 3.0}}, MAIL), 6),
+        (
+            ({"name": "weather", "parameters": {"city": "Oslo", "days": True}}, MAIL),
+            1 + (1 + 1) + 2,
+        ),
+        (({"name": "mail", "parameters": {"city": "Oslo", "days": 3}},), 1 / 2),
+        (({"name": "search", "parameters": {}},), 0),
+    ],
+)
+def test_parts_of_calls_earn_parts(calls: tuple[Any, ...], value: float) -> None:
+    assert score(*calls) == pytest.approx(linear(value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        json.dumps(WEATHER),
+        "<tool_call>weather(city='Oslo')</tool_call>",
+        "<tool_call>[]</tool_call>",
+        '<tool_call>[{"name": 3}]</tool_call>',
+        f"<tool_call>{json.dumps(WEATHER)}</tool_call><tool_call>{json.dumps(MAIL)}</tool_call>",
+        f"<think><tool_call>{json.dumps([WEATHER, MAIL])}</tool_call></think>",
+    ],
+)
+def test_nothing_readable_is_the_least(text: str) -> None:
+    assert tool_calls(text, GOLD) == -3.0
+
+
+def test_gold_calls_are_checked() -> None:
+    assert tool_calls("", sample("x", "a", answer="class")) is None
+    wrong: tuple[Any, ...] = ([], "weather", [{"parameters": {}}], 3)
+    for bad in wrong:
+        with pytest.raises(DataError, match="not a list of calls"):
+            tool_calls("", sample("x", bad, answer="tool_calls"))
