@@ -4,6 +4,7 @@
     steps       jobs of consecutive steps in threads, paced by the weights and taken in order
     stoppable   a streaming engine whose futures end when the run does
     collecting  the groups of a stage's steps, in turn or ahead
+    probe       fresh completions to compare with the trainer
     staleness   how old the weights are that sampled a step's tokens
 
 A job never communicates with other ranks and changes nothing that a checkpoint holds: the main thread does both when it
