@@ -39,6 +39,11 @@ EVEN = """
 def even(completion, sample):
     return float(completion in tuple("02468"))
 """
+DIGITS = """
+def digits(completion, sample):
+    return sum(c.isdigit() for c in completion) / max(len(completion), 4)
+"""
+COPY = "tests.fakes.streaming_engines:Copy"
 OWN = ("staleness/", "time/", "speed/")
 
 
@@ -250,3 +255,23 @@ def test_the_line_that_a_refusal_proposes_is_accepted(
     proposed = "algorithm={name: gpg, correction: {level: token, rule: truncate, cap: 2.0}}"
     run = train(config("rollout.ahead=1", proposed, "stages.0.steps=1"), out=tmp_path / "run")
     assert lines(run.folder / "metrics.jsonl")[0]["correction/touched"] >= 0
+
+
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_a_policy_learns_from_rollouts_of_earlier_weights(
+    config: Callable[..., Config], tmp_path: Path, ahead: int
+) -> None:
+    (tmp_path / "count.py").write_text(DIGITS)
+    settings = config(
+        f"rollout={{engine: '{COPY}', ahead: {ahead}, group_size: 8, max_tokens: 6}}",
+        f"task.rewards={{{tmp_path / 'count.py'}:digits: 1.0}}",
+        "stages=[{steps: 16, prompts_per_step: 4}]",
+        "update.lr=0.04",
+        "self_check=true",
+    )
+    rows = lines(train(settings, out=tmp_path / "run").folder / "metrics.jsonl")
+    rewards = [row["reward/mean"] for row in rows]
+    assert max(rewards[:2]) < 0.1
+    assert rewards[-1] > 0.5
+    assert 0 < max(row["staleness/max"] for row in rows) <= ahead
+    assert rows[-1]["sampler_gap/max"] > 0.01  # other weights sampled
