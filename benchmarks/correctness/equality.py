@@ -1,6 +1,6 @@
 """Log-probs and gradients of the packed forward, compared with transformers' own forward of one row per completion.
 
-    python -m benchmarks.correctness equality [--hidden 128 --layers 3] [--dtype float64 float32] [--device cpu] [--out FILE.md]
+    python -m benchmarks.correctness equality [--hidden 128 --layers 3] [--dtype float64 float32] [--families qwen3_vl] [--device cpu] [--out FILE.md]
 
 For every model family: activation checkpointing of both kinds, LoRA, a frozen vision model (with cached features), logits
 in chunks, eager attention and attention without torch's private operators; on ragged groups with one image, with several
@@ -32,6 +32,7 @@ from benchmarks.correctness.grid import (
     randomise_adapters,
     widen_norms,
 )
+from vlrft.policy.families import vision_families
 from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
@@ -82,10 +83,10 @@ def compare_all(args: argparse.Namespace, dtype: str) -> Iterator[str]:
     ]
     yield f"| {dtype} | variant | {' | '.join(CASES)} |"
     yield "| --- " * (2 + len(CASES)) + "|"
-    for family in FAMILIES:
+    for family in args.families:
         for variant in [*VARIANTS, *CONDITIONS]:
             settings = VARIANTS.get(variant, {})
-            if family in ("qwen2", "llama") and "freeze" in settings:
+            if family not in vision_families() and "freeze" in settings:
                 continue
             with TemporaryDirectory() as folder:
                 policy = build_policy(family, args, Path(folder), **settings)
@@ -127,6 +128,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--dtype", nargs="+", default=["float64", "float32"], choices=list(BOUNDS))
+    parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()

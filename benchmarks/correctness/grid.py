@@ -17,6 +17,7 @@ from torch import Tensor
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.memory import limits
 from vlrft.policy.attention import choice
+from vlrft.policy.families import all_families
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs
 from vlrft.policy.packing import PackItem
@@ -25,7 +26,8 @@ from vlrft.schema import IMAGE, Prompt
 from vlrft.testing.packed_items import several_turns
 from vlrft.testing.small_policies import CORPUS, ask, noise_image
 
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen2", "llama")
+LLAMA = "llama"  # a text-only model that no family builds
+FAMILIES = (*all_families(), LLAMA)
 FROZEN = ("vision", "projector")
 VARIANTS: Mapping[str, dict[str, Any]] = {
     "plain": {},
@@ -44,7 +46,7 @@ Case = tuple[list[PackItem], Tensor]
 def build_policy(family: str, args: argparse.Namespace, folder: Path, **settings: Any) -> Policy:
     common: dict[str, Any] = {"dtype": args.dtype, **settings}
     build = BuildConfig(
-        family="qwen2" if family == "llama" else family,
+        family="qwen2" if family == LLAMA else family,
         hidden_size=args.hidden,
         layers=args.layers,
         heads=8,
@@ -54,7 +56,7 @@ def build_policy(family: str, args: argparse.Namespace, folder: Path, **settings
         vision_layers=args.layers,
         vocab_size=2000,
     )
-    if family != "llama":
+    if family != LLAMA:
         return load_policy(PolicyConfig(build=build, **common), corpus=CORPUS, device=args.device)
     save_llama(load_policy(PolicyConfig(build=build), corpus=CORPUS), folder)
     return load_policy(PolicyConfig(model=str(folder), **common), device=args.device)

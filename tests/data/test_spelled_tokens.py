@@ -12,7 +12,7 @@ from vlrft.policy.families import all_families
 
 @pytest.mark.parametrize("family", sorted(all_families()))
 def test_every_control_token_of_a_family_is_found(tiny: Tiny, family: str) -> None:
-    for token in tiny(family).chat.control.ids:  # type: ignore[arg-type]
+    for token in tiny(family).chat.control.ids:
         assert CONTROL_TOKEN.search(f"a{token}b"), token
 
 

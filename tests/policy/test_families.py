@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ from torch import Tensor
 from tests.conftest import Tiny
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.families import all_families, vision_families, vision_family
-from vlrft.policy.families.qwen2_vl import QwenVision
 from vlrft.policy.image_features import ImageFeatures
-from vlrft.policy.load import load_policy
+from vlrft.policy.load import load_chat, load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.schema import IMAGE, DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import ask, noise_image
+from vlrft.trainer.memory_plan.model_shapes import make_meta_model
 
 
 def features(start: int, count: int, layers: int) -> ImageFeatures:
@@ -44,28 +44,24 @@ def test_a_model_is_of_the_family_that_built_it(tiny: Tiny, family: Any) -> None
     assert policy.backbone.multimodal == (family in vision_families())
 
 
-class Careless(QwenVision):
-    """Fits every model; `model_class` decides."""
-
-    def mismatch(self, model: Any) -> None:
-        return None
-
-
-def test_the_family_of_a_model_s_own_class_is_preferred(
+def test_a_model_of_a_subclass_is_of_the_family(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, families = tiny("qwen2_5_vl"), dict(all_families())
-    other = replace(families["qwen2_vl"], vision=Careless(), model_class="Other")
-    monkeypatch.setattr("vlrft.policy.families.all_families", lambda: {"a": other, **families})
-    assert vision_family(policy.model) is families["qwen2_5_vl"].vision
+    policy = tiny("qwen2_5_vl")
     sharded = type("Sharded", (type(policy.model),), {})  # as FSDP makes one
     monkeypatch.setattr(policy.model, "__class__", sharded)
-    assert vision_family(policy.model) is families["qwen2_5_vl"].vision
-    own = replace(families["qwen2_5_vl"], model_class="Unknown")
-    monkeypatch.setattr(
-        "vlrft.policy.families.all_families", lambda: {"b": own, "z": families["qwen2_vl"]}
-    )
-    assert vision_family(policy.model) is own.vision  # no class is its own: the first by name
+    assert vision_family(policy.model) is all_families()["qwen2_5_vl"].vision
+
+
+def test_a_class_that_no_family_names_is_the_reason_of_a_refusal(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny("qwen2_vl").save(tmp_path)
+    others = {name: f for name, f in all_families().items() if name != "qwen2_vl"}
+    monkeypatch.setattr("vlrft.policy.families.all_families", lambda: others)
+    message = r"qwen2_vl is not supported: no family has its class, Qwen2VLFor.*glm4v, qwen2_5_vl"
+    with pytest.raises(ConfigError, match=message):
+        load_policy(PolicyConfig(model=str(tmp_path)))
 
 
 def test_the_model_says_which_token_is_an_image(tiny: Tiny, tmp_path: Path) -> None:
@@ -81,38 +77,34 @@ def test_the_model_says_which_token_is_an_image(tiny: Tiny, tmp_path: Path) -> N
     assert prompt.ids == policy.chat.render(ask(IMAGE, "?"), [noise_image(56, 56)]).ids
 
 
-def test_features_in_deeper_layers_are_the_reason_of_a_refusal(tiny: Tiny, tmp_path: Path) -> None:
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+EXPERTS = {"num_experts": 4, "n_routed_experts": 4, "moe_intermediate_size": 8}
 
-    chat = tiny("qwen2_vl").chat
-    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 32}
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
-    config = Qwen3VLConfig(
-        text_config={
-            **sizes,
-            "vocab_size": len(chat.tokenizer),
-            "num_hidden_layers": 1,
-            "head_dim": 8,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
-            "rope_parameters": rope,
-        },
-        vision_config={
-            **sizes,
-            "depth": 1,
-            "num_heads": 2,
-            "out_hidden_size": 32,
-            "num_position_embeddings": 16,
-            "deepstack_visual_indexes": [0],
-        },
+
+@pytest.mark.parametrize(
+    ("family", "kind", "decoder"),
+    [
+        ("qwen3_vl", "Qwen3VLMoeConfig", "qwen3_vl_moe_text"),
+        ("glm4v", "Glm4vMoeConfig", "glm4v_moe_text"),
+        ("glm4v", "Glm46VConfig", "glm4v_moe_text"),
+    ],
+)
+def test_experts_are_the_reason_of_a_refusal(
+    tiny: Tiny, tmp_path: Path, family: str, kind: str, decoder: str
+) -> None:
+    """No weight is read: there are none."""
+    import transformers
+
+    dense = tiny(family).model.config.to_dict()
+    text = {**dense["text_config"], **EXPERTS, "model_type": decoder}
+    vision = {**dense["vision_config"], "model_type": f"{decoder.removesuffix('_text')}_vision"}
+    getattr(transformers, kind)(text_config=text, vision_config=vision).save_pretrained(tmp_path)
+    config = PolicyConfig(model=str(tmp_path))
+    message = (
+        r"is not supported: its decoder routes tokens to experts, .*; use a dense model; vlrft"
     )
-    make: Any = Qwen3VLForConditionalGeneration
-    make(config).save_pretrained(tmp_path)
-    chat.save(tmp_path)
-    with pytest.raises(
-        ConfigError, match=r"qwen3_vl is not supported: .*\(deepstack\); .* qwen2_5_vl, qwen2_vl"
-    ):
-        load_policy(PolicyConfig(model=str(tmp_path)))
+    for load in (load_chat, partial(make_meta_model, tokenizer=None)):
+        with pytest.raises(ConfigError, match=message):
+            load(config)
 
 
 @pytest.mark.parametrize("layers", [0, 2])

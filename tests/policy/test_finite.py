@@ -28,7 +28,7 @@ def test_tensors_with_a_nan_or_an_infinity_are_named(dtype: torch.dtype) -> None
 
 
 def scaled(tiny: Tiny, family: str, part: str, factor: float) -> Policy:
-    policy = load_policy(tiny_config(family), corpus=CORPUS, seed=0)  # type: ignore[arg-type]
+    policy = load_policy(tiny_config(family), corpus=CORPUS, seed=0)
     for name, parameter in policy.model.named_parameters():
         if part in name:
             parameter.data *= factor
@@ -38,7 +38,7 @@ def scaled(tiny: Tiny, family: str, part: str, factor: float) -> Policy:
 @pytest.mark.parametrize("family", ["qwen2", "qwen2_vl"])
 def test_a_policy_of_usual_weights_has_finite_log_probs(tiny: Tiny, family: str) -> None:
     torch.manual_seed(1)
-    policy = tiny(family)  # type: ignore[arg-type]
+    policy = tiny(family)
     before = torch.get_rng_state()
     assert has_finite_logprobs(policy)
     assert torch.equal(torch.get_rng_state(), before)

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
 
 import pytest
 import torch
@@ -22,7 +21,7 @@ from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Prompt, Resize
 from vlrft.schema.errors import ConfigError
-from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
+from vlrft.testing.small_policies import CORPUS, FAMILIES, Family, ask, noise_image, tiny_config
 from vlrft.vision.boxes import resized_size
 from vlrft.vision.processor import prepare_torchvision
 
@@ -51,7 +50,7 @@ def with_random_adapters(policy: Policy) -> Policy:
     return policy
 
 
-@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_saved_policy_loads_with_plain_transformers_and_here(
     tiny: Tiny, tmp_path: Path, family: Family
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Pixels
 from vlrft.schema.errors import NonFiniteError, SelfCheckError
 from vlrft.testing.packed_items import several_turns
-from vlrft.testing.small_policies import CORPUS, Family, ask, noise_image, tiny_config
+from vlrft.testing.small_policies import CORPUS, FAMILIES, Family, ask, noise_image, tiny_config
 
 TOLERANCE = 1e-5
 Score = Callable[..., TokenLogprobs]
@@ -108,7 +108,7 @@ def assert_equal(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_packed_equals_replicated(family: Family, checkpointing: bool) -> None:
     config = tiny_config(family, activation_checkpointing=checkpointing)
     policy = load_policy(config, corpus=CORPUS)
@@ -153,7 +153,7 @@ def test_the_kept_features_of_a_frozen_tower_are_bounded(monkeypatch: pytest.Mon
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_flex_attention_gives_the_same_log_probs(
     tiny: Tiny, family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:

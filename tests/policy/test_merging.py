@@ -6,7 +6,7 @@ import copy
 import json
 import weakref
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from vlrft.config import LoraConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.merging import PlainWeights, write_model
 from vlrft.policy.weight_files import INDEX, write_weights
-from vlrft.testing.small_policies import CORPUS, Family, tiny_config
+from vlrft.testing.small_policies import CORPUS, FAMILIES, Family, tiny_config
 
 
 def whole_merge(model: Any, folder: Path) -> None:
@@ -30,7 +30,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_files_are_those_of_a_whole_merge_byte_for_byte(family: Family, tmp_path: Path) -> None:
     config = tiny_config(family, lora=LoraConfig(rank=2), dtype="bfloat16")
     policy = with_random_adapters(load_policy(config, corpus=CORPUS))

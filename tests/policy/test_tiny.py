@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from vlrft.policy.families._qwen import SPECIAL_TOKENS
 from vlrft.policy.load import load_policy
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.schema.errors import ConfigError
-from vlrft.testing.small_policies import CORPUS, Family, tiny_config
+from vlrft.testing.small_policies import CORPUS, FAMILIES, Family, tiny_config
 
 
 def test_seed_and_corpus_decide_the_weights(tiny: Tiny) -> None:
@@ -72,14 +71,15 @@ def test_the_tokenizer_is_bounded_and_lossless_and_ends_with_the_special_tokens(
     assert [tokenizer.decode([i]) for i in tokenizer.encode("1024")] == list("1024")
 
 
-@pytest.mark.parametrize("family", get_args(Family))
-def test_all_matrices_but_the_patch_embedding_are_scaled(family: Family) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_matrices_but_those_of_patches_and_their_positions_are_scaled(family: Family) -> None:
     config = tiny_config(family).build
     assert config is not None
     tokenizer = build_tokenizer(config, CORPUS)
     plain = build_model(replace(config, init_scale=1.0), tokenizer, 0, "sdpa").state_dict()
     for name, tensor in build_model(config, tokenizer, 0, "sdpa").state_dict().items():
-        scale = 4.0 if tensor.dim() > 1 and "patch_embed" not in name else 1.0
+        unscaled = any(part in name for part in ("patch_embed", "pos_embed", "position_embedding"))
+        scale = 4.0 if tensor.dim() > 1 and not unscaled else 1.0
         assert torch.equal(tensor, plain[name] * scale), name
 
 

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.conftest import Tiny
 from vlrft.policy import tower_attention
-from vlrft.policy.families import _qwen_tower
+from vlrft.policy.families import _tower_arguments, vision_families
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.policy.load import checkpoint_activations
 from vlrft.policy.policy import Policy
@@ -23,7 +23,7 @@ from vlrft.schema import Pixels
 from vlrft.testing.small_policies import Family, noise_image
 
 SIZES = ((308, 196), (140, 252), (56, 56), (168, 84), (140, 252))  # windows of 112 that are cut off
-FAMILIES: tuple[Family, ...] = ("qwen2_vl", "qwen2_5_vl")
+FAMILIES: tuple[Family, ...] = tuple(vision_families())
 
 
 class CountCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -65,7 +65,14 @@ def plain_features(model: Any, images: Sequence[Pixels]) -> Tensor:
     """By transformers alone."""
     grids = torch.tensor([image.grid for image in images])
     values = torch.cat([image.values for image in images])
-    return torch.cat(tuple(model.get_image_features(values, grids).pooler_output))
+    encoded = model.get_image_features(values, grids)
+    layers = (encoded.pooler_output, *(getattr(encoded, "deepstack_features", None) or ()))
+    return torch.cat([torch.cat(tuple(layer)) for layer in layers])
+
+
+def all_features(policy: Policy, images: Sequence[Pixels]) -> Tensor:
+    features = encode(policy, images)
+    return torch.cat([features.embeds, *features.layers])
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -79,7 +86,7 @@ def test_features_and_gradients_are_those_of_an_image_after_another(
         checkpoint_activations(policy.model)
     images = pixels(policy)
     expected = plain_features(model, images)
-    features = encode(policy, images).embeds
+    features = all_features(policy, images)
     assert policy.model.base_model.visual.config._attn_implementation == ATTENTION
     bound = 1e-6 if dtype == torch.float32 else 1e-13
     assert (features - expected).abs().max() <= bound * expected.abs().max()
@@ -119,7 +126,7 @@ def test_the_tower_reads_no_number_of_the_device(
     made = encode(policy, images).embeds
     assert made.is_meta
     assert len(made) == sum(image.tokens for image in images)
-    monkeypatch.setattr(_qwen_tower, "_vision_functions", lambda: None)
+    monkeypatch.setattr(_tower_arguments, "_vision_functions", lambda: None)
     with pytest.raises((NotImplementedError, RuntimeError)):  # as without these arguments
         encode(policy, images)
 
@@ -129,13 +136,13 @@ def test_another_release_of_transformers_computes_everything_itself(
 ) -> None:
     policy, model = copied(tiny("qwen2_5_vl"), torch.float32)
     images = pixels(policy)
-    monkeypatch.setattr(_qwen_tower, "FUNCTIONS", ("get_vision_positions_of_2027",))
-    _qwen_tower._vision_functions.cache_clear()
+    monkeypatch.setattr(_tower_arguments, "FUNCTIONS", ("get_vision_positions_of_2027",))
+    _tower_arguments._vision_functions.cache_clear()
     try:
-        features = encode(policy, images).embeds
+        features = all_features(policy, images)
     finally:
         monkeypatch.undo()
-        _qwen_tower._vision_functions.cache_clear()
+        _tower_arguments._vision_functions.cache_clear()
     assert policy.model.base_model.visual.config._attn_implementation == "sdpa"
     assert torch.equal(features, plain_features(model, images))
 
@@ -144,7 +151,7 @@ def test_another_attention_is_left_alone(tiny: Tiny) -> None:
     policy, model = copied(tiny("qwen2_vl"), torch.float32)
     policy.model.base_model.visual.config._attn_implementation = "eager"
     images = pixels(policy)
-    features = encode(policy, images).embeds
+    features = all_features(policy, images)
     assert policy.model.base_model.visual.config._attn_implementation == "eager"
     torch.testing.assert_close(features, plain_features(model, images), rtol=0, atol=1e-6)
 

@@ -168,7 +168,7 @@ def test_an_observation_that_cannot_be_encoded_names_the_sample(tiny: Tiny, kind
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen2_vl"])
 def test_a_growing_context_is_one_row(tiny: Tiny, family: str) -> None:
-    chat = tiny(family).chat  # type: ignore[arg-type]
+    chat = tiny(family).chat
     kind = "grows" if family == "qwen2" else "grows image"
     group, engine = play_once(chat, kind, ["1", "7", "2", "3"])
     (row,) = group.rollouts[0].rows

@@ -97,7 +97,7 @@ def pixel_bytes(
     model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork
 ) -> dict[str, int]:
     """Pixels of the prompts, or of all cached images where that is more, in host memory (so none on a GPU): 4 bytes for each
-    of the P patches' values. Cached features of a frozen vision model: P / merge rows of H elements."""
+    of the P patches' values. Cached features of a frozen vision model: P / merge rows of H elements, in each of their tensors."""
     t = model.tower
     if t is None:
         return {}
@@ -110,7 +110,7 @@ def pixel_bytes(
     features = 0
     if t.gradient == "none" and not t.projector:
         rows = max(all_patches, patches) // t.merge
-        features = min(rows * model.decoder.hidden * model.element, FEATURE_BYTES)
+        features = min(rows * t.features * model.decoder.hidden * model.element, FEATURE_BYTES)
     return {"pixels and features": pixels + features}
 
 

@@ -53,6 +53,7 @@ def _batch_memory(
     last_logits = batch.rows * d.vocab * s  # the head's output, until the next replaces it
     placed = batch.padded_rows * d.query * s * 3
     prefill = transient.decoder_forward(model, positions)
+    prefill += transient.deepstack(model, batch.patches)
     moments: dict[str, PartBytes] = {
         "prefill": {"keys and values": prefix, "activations": prefill},
         "encoding images": {"activations": transient.tower_forward(model, batch.patches)},

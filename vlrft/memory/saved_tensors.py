@@ -11,7 +11,8 @@ from vlrft.memory.shapes import AdapterShape, DecoderShape, MicroBatchShape, Mod
 
 
 def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
-    """One layer: T [2Hw + 2As + 2K's + 3Is + hw]; with trained weights also T [4Hs + Is].
+    """One layer: T [2Hw + 2As + 2K's + 3Is + hw]; with trained weights also T [4Hs + Is]. Each norm after attention or MLP:
+    T Hw, and T Hs; norms of queries and keys: T (A + K) w, and T (A + K) s.
 
     2Hw: the norms' inputs, in float32. 2As: queries and the attention output (also the next module's input). 2K's: keys
     and values, where they are repeated for each query head K' = A, else K. 3Is: gate, its activation, up.
@@ -23,8 +24,10 @@ def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
     each = 2 * d.hidden * w + (2 * d.query + 2 * repeated + 3 * d.inner) * s
     if d.attention != "eager":
         each += d.heads * w
+    normed = d.later_norms * d.hidden + (d.query + d.kv if d.head_norms else 0)
+    each += normed * w
     if d.gradient == "all":
-        each += (4 * d.hidden + d.inner) * s
+        each += (4 * d.hidden + d.inner + normed) * s
     return micro.positions * (each + adapters(d.adapters, s)) + attention(d, micro, s)
 
 
@@ -68,13 +71,13 @@ def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: in
     """One vision layer: P s [2W + 6W + mI] and hw for the log-sum-exp; with trained weights P s [2W + I], gated 2W more.
 
     2W: the norms' inputs (RMS norms: in float32). 6W: queries, keys, the 3W that contain the values, the attention output.
-    mI: what the MLP's activation saves, 3I gated and else 2I. Trained weights: the inputs of the linear modules, of which the
+    mI: what the MLP's activation saves. Trained weights: the inputs of the linear modules, of which the
     attention output is saved already. Eager attention: its weights instead of the log-sum-exp, `squares` (the sum of the
     squared lengths attended over) x heads, and the output once more, as it is joined from those of the images.
     """
     s, w = model.element, model.wide
     norm = w if tower.gated else s  # an RMS norm computes in float32, a layer norm saves its input
-    mlp = (3 if tower.gated else 2) * tower.inner
+    mlp = tower.activated * tower.inner
     each = 2 * tower.width * norm + 6 * tower.width * s + mlp * s
     if tower.attention == "sdpa":
         each += tower.heads * w
@@ -86,10 +89,8 @@ def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: in
 
 
 def merger(model: ModelShape, tower: VisionShape, patches: int) -> int:
-    """The projector: P s [W + 3W], with an RMS norm W more: the norm's input, and the inputs of two linear modules and of the
-    activation between them."""
-    widths = 5 if tower.gated else 4
-    return patches * widths * tower.width * model.element
+    """The projector: P s and P w times the elements that the family counts."""
+    return patches * (tower.projected * model.element + tower.normed * model.wide)
 
 
 def tower(model: ModelShape, micro: MicroBatchShape) -> int:

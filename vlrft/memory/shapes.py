@@ -28,7 +28,7 @@ class AdapterShape:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderShape:
-    """A causal decoder: two norms, grouped-query attention and a gated MLP in each layer."""
+    """A causal decoder: norms, grouped-query attention and a gated MLP in each layer."""
 
     hidden: int
     layers: int
@@ -37,6 +37,8 @@ class DecoderShape:
     head_dim: int
     inner: int
     vocab: int
+    later_norms: int = 0  # of a layer, in addition to those before attention and MLP
+    head_norms: bool = False  # queries and keys are normed
     attention: Literal["sdpa", "eager", "flex_attention"] = "sdpa"
     gradient: Gradient = "all"
     adapters: AdapterShape = AdapterShape()
@@ -70,8 +72,13 @@ class VisionShape:
     heads: int
     inner: int
     gated: bool  # a gated MLP and RMS norms, else a plain MLP and layer norms
+    activated: int  # tensors of the inner width that the MLP's activation saves
     values: int = 1176  # numbers of a patch
     merge: int = 4  # patches of one token
+    projected: int  # elements for each patch that the projector saves for the backward pass
+    normed: int = 0  # and in float32, as inputs of RMS norms before it
+    features: int = 1  # tensors of features, of which all but the first enter layers of the decoder
+    interpolated: int = 0  # learned positions from which that of a patch is interpolated
     attention: Literal["sdpa", "eager"] = "sdpa"
     gradient: Gradient = "all"
     projector: bool = True  # whether it is trained

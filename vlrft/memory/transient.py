@@ -45,13 +45,22 @@ def decoder_backward(model: ModelShape, positions: int, square: int) -> int:
 def tower_forward(model: ModelShape, patches: int) -> int:
     """The widest point of a vision layer without gradients, P s max(9W, 3W + 3I), and the pixels, 4 bytes each, with their
     copy in half precision. 9W in attention: input, norm output, q, k and v (3W), rotated q and k, the output and its
-    projection."""
+    projection. Where positions are interpolated from n learned ones: these, P n W (s + w), if they are more."""
     t, s = model.tower, model.element
     if t is None:
         return 0
-    widest = max(9 * t.width, 3 * t.width + 3 * t.inner) * s
+    layer = max(9 * t.width, 3 * t.width + 3 * t.inner) * s
+    widest = max(layer, t.interpolated * t.width * (s + model.wide))
     pixels = t.values * (4 if s == 4 else 4 + s)
     return patches * (widest + pixels)
+
+
+def deepstack(model: ModelShape, patches: int) -> int:
+    """Features that enter layers of the decoder, H s each, in addition to those that its input has taken up."""
+    t = model.tower
+    if t is None:
+        return 0
+    return (t.features - 1) * patches // t.merge * model.decoder.hidden * model.element
 
 
 def tower_backward(model: ModelShape, patches: int) -> int:

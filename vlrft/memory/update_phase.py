@@ -38,10 +38,11 @@ def _forward(
     decoder = saved_tensors.decoder(model, micro)
     tower = saved_tensors.tower(model, micro)
     encoding = transient.tower_forward(model, micro.patches)
+    features = transient.deepstack(model, micro.patches)
     moments: dict[str, PartBytes] = {
         "forward of the logits": {
             **gradients,
-            "activations": decoder + tower,
+            "activations": decoder + tower + features,
             "logits": transient.logits_forward(model, micro.scored),
         }
     }
@@ -95,9 +96,10 @@ def _backward(
         of_tower = gradients.fresh * weights.tower // max(weights.trained, 1)
         of_others = max(before, end - of_tower)
         layer = _tower_layer(model, model.tower, micro, saved_by_tower)
+        features = transient.deepstack(model, micro.patches) if saved_by_tower else 0
         moments["backward of the vision model"] = {
             "gradients": head + of_others,
-            "activations": saved_by_tower + layer,
+            "activations": saved_by_tower + layer + features,
         }
     moments = {name: add_parts(parts, rank.passes) for name, parts in moments.items()}
     if rank.reducing:

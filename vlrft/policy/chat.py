@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,7 @@ from vlrft.memory.limits import PIXEL_CACHE_BYTES
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.chat_template import ChatTemplate
 from vlrft.policy.control_tokens import ControlTokens
-from vlrft.policy.families import VisionFamily, answer_markup
+from vlrft.policy.families import VisionFamily, answer_markup, shown_markup
 from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
 from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
@@ -58,9 +58,10 @@ class Chat:
         self.end_id: int = tokenizer.eos_token_id
         self.end_ids = frozenset([self.end_id, *end_ids])
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        self.special_ids = _special_ids(tokenizer)
+        self.special_ids = _special_ids(tokenizer, shown_markup())
+        never = _special_ids(tokenizer, answer_markup())
         unknown = range(len(tokenizer), vocab_size or len(tokenizer))
-        self.banned_ids = self.special_ids.union(unknown) - self.end_ids
+        self.banned_ids = never.union(unknown) - self.end_ids
         self.control = ControlTokens(tokenizer)
         self.template = ChatTemplate(
             tokenizer, self.control, "" if vision is None else vision.image_text
@@ -115,8 +116,8 @@ class Chat:
         where = f"{name}: " if name else ""
         self._check_image_count(messages, images, where)
         ids = self._text_ids(tuple(messages), where, follows=True)
-        if last and last[-1] in self.end_ids and ids and ids[0] in self.end_ids:
-            ids = ids[1:]
+        if last and last[-1] in self.end_ids and ids and ids[0] in (last[-1], self.end_id):
+            ids = ids[1:]  # another token here, such as a role's name, also opens the next turn
         return self._with_images(ids, images, where)
 
     def _check_image_count(
@@ -240,9 +241,8 @@ def _named(where: str) -> Iterator[None]:
         ) from None
 
 
-def _special_ids(tokenizer: Any) -> frozenset[int]:
-    """Special tokens, without the markup that answers may contain."""
-    markup = answer_markup()
+def _special_ids(tokenizer: Any, markup: Collection[str]) -> frozenset[int]:
+    """Special tokens, without this markup."""
     added = tokenizer.added_tokens_decoder
     special = {i for i, token in added.items() if token.special} | set(tokenizer.all_special_ids)
     return frozenset(special - {i for i, token in added.items() if token.content in markup})

@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from vlrft.policy.supported import refuse_unsupported
 from vlrft.schema.errors import ConfigError
 
 HUB_TIMEOUT = 5.0  # seconds
@@ -14,7 +15,7 @@ HUB_TIMEOUT = 5.0  # seconds
 
 def model_without_weights(source: str, trust_remote_code: bool) -> Any:
     """The transformers causal model of a hub id or a folder, its weights not loaded; on torch's `meta` device it takes no
-    memory. Raises ConfigError with one line."""
+    memory. Raises ConfigError with one line, also for a model that cannot be trained."""
     import transformers
 
     config = _model_config(source, trust_remote_code)
@@ -23,7 +24,10 @@ def model_without_weights(source: str, trust_remote_code: bool) -> Any:
         ("AutoModelForCausalLM", transformers.MODEL_FOR_CAUSAL_LM_MAPPING),
     ):
         if type(config) in configs:
-            return getattr(transformers, name).from_config(config)
+            model = getattr(transformers, name).from_config(config)
+            multimodal = configs is transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+            refuse_unsupported(model, source, multimodal=multimodal)
+            return model
     raise ConfigError(
         [f"policy.model={source}: {config.model_type} is not a causal model that vlrft can train"]
     )

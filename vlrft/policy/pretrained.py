@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from vlrft.policy.families import mismatches, vision_families, vision_family
 from vlrft.policy.model_files import near_folder, reading
 from vlrft.policy.quantization import loading_options, settle
+from vlrft.policy.supported import not_supported, refuse_unsupported
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import prepare_torchvision
 
@@ -38,14 +38,15 @@ def load_model(
         )
         auto = _auto_class(config, trust_remote_code)
         if auto is None:
-            raise _not_supported(
+            raise not_supported(
                 source, config, "transformers does not load it as a causal language model"
             )
-        options: dict[str, Any] = {}
-        if packed_on is not None:
-            with torch.device("meta"):
-                causal = auto.from_config(config, trust_remote_code=trust_remote_code)
-            options = loading_options(causal, dtype, packed_on)
+        with torch.device("meta"):
+            causal = auto.from_config(config, trust_remote_code=trust_remote_code)
+        refuse_unsupported(
+            causal, source, multimodal=auto is transformers.AutoModelForImageTextToText
+        )
+        options = {} if packed_on is None else loading_options(causal, dtype, packed_on)
         model, report = auto.from_pretrained(
             source,
             dtype=dtype,
@@ -63,26 +64,7 @@ def load_model(
         raise ConfigError(
             [f"policy.model={source}: {len(missing)} weights are missing, such as {missing[0]}"]
         )
-    multimodal = auto is transformers.AutoModelForImageTextToText
-    if multimodal != (vision_family(model) is not None):
-        reason = mismatches(model) if multimodal else "transformers loads it as a text-only model"
-        raise _not_supported(source, config, reason)
-    if not getattr(model, "_supports_attention_backend", False):
-        reason = "its attention function cannot be replaced, as sampling needs it"
-        raise _not_supported(source, config, reason)
-    if not _attends_fully(config.get_text_config()):
-        raise _not_supported(
-            source, config, "some of its layers do not attend to all earlier tokens"
-        )
     return model
-
-
-def _attends_fully(config: Any) -> bool:
-    """Whether every layer attends to all earlier tokens, as the masks of the packed forward assume."""
-    kinds = getattr(config, "layer_types", None)
-    if kinds is None:  # as in Mistral: one window for all layers
-        return getattr(config, "sliding_window", None) is None
-    return set(kinds) == {"full_attention"}
 
 
 def _auto_class(config: Any, trust_remote_code: bool) -> Any:
@@ -132,13 +114,3 @@ def _check_folder(source: str) -> None:
         or near_folder(folder)
     ):
         raise ConfigError([f"policy.model={source}: no such folder{near_folder(folder)}"])
-
-
-def _not_supported(source: str, config: Any, reason: str) -> ConfigError:
-    families = ", ".join(vision_families())
-    return ConfigError(
-        [
-            f"policy.model={source}: {config.model_type} is not supported: {reason}; vlrft trains multimodal models of the "
-            f"families {families}, and text-only causal language models with full attention"
-        ]
-    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from torch import Tensor
 
-from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy.families import Family, all_families, vision_family
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import model_inputs, packed_logprobs, replicated_logprobs
@@ -38,13 +41,15 @@ class FamilyConformance:
     def family(self) -> Family:
         return all_families()[self.name]
 
-    @cached_property
+    @property
     def policy(self) -> Policy:
-        return self.load()
+        """A small policy of all weights, which the tests share."""
+        return _shared(self.name)
 
-    def load(self, freeze: tuple[str, ...] = ()) -> Policy:
+    def load(self, **settings: Any) -> Policy:
+        """A small policy of its own; `settings`: further fields of `PolicyConfig`."""
         build = BuildConfig(family=self.name, vocab_size=300)
-        config = PolicyConfig(build=build, dtype="float64", freeze=freeze)
+        config = PolicyConfig(build=build, dtype="float64", **settings)
         return load_policy(config, corpus=CORPUS, seed=0)
 
     def prompts(self, policy: Policy) -> list[Prompt]:
@@ -77,13 +82,14 @@ class FamilyConformance:
         if vision is not None:
             assert chat.image_token_id in chat.banned_ids
             assert chat.tokenizer.encode(vision.image_text).count(chat.image_token_id) == 1
-            markup = set(chat.tokenizer.convert_tokens_to_ids(list(vision.markup)))
+            allowed = [*vision.markup, *vision.unread]
+            markup = set(chat.tokenizer.convert_tokens_to_ids(allowed))
             assert markup.isdisjoint(chat.banned_ids)
 
     def test_data_that_spell_a_control_token_are_plain_text(self) -> None:
         """Prompts, observations and gold answers; of these, the family's markup alone stays what it is."""
         chat, vision = self.policy.chat, self.family.vision
-        markup = () if vision is None else vision.markup
+        markup = () if vision is None else (*vision.markup, *vision.unread)
 
         def render(text: str) -> list[tuple[int, ...]]:
             asked = (Message(role="user", content=(text,)),)
@@ -139,10 +145,40 @@ class FamilyConformance:
     def test_packed_log_probs_and_gradients_are_those_of_transformers(self) -> None:
         assert_packed_equals_replicated(self.policy, *self.items(self.policy))
 
-    def test_a_frozen_tower_changes_no_log_prob(self) -> None:
+    def test_a_frozen_tower_runs_once_and_changes_no_log_prob(self) -> None:
+        """Each tensor of an image's features is kept, those for later layers of the decoder too."""
         if self.family.vision is None:
             return
         policy = self.load(freeze=("vision", "projector"))
+        items, mask = self.items(policy)
+        assert_packed_equals_replicated(policy, items, mask)
+        images = {image.key: image for item in items for image in item.prompt.images}
+        encoder = policy.backbone.image_encoder
+        assert encoder is not None
+        for key, image in images.items():
+            kept = encoder.cache.get(key)
+            assert kept is not None
+            with torch.no_grad():
+                encoded = self.family.vision.encode(policy.model, [image], policy.device)
+            assert kept.nbytes == encoded.nbytes
+        again = patch.object(type(encoder.vision), "encode", side_effect=AssertionError)
+        with again, torch.no_grad():
+            packed_logprobs(policy, items, mask=mask, temperature=1.0)
+
+    def test_adapters_are_in_both_parts_and_count_in_packed_log_probs(self) -> None:
+        """Adapters of random values, with layers that recompute their activations."""
+        policy = self.load(lora=LoraConfig(rank=2), activation_checkpointing=True)
+        names, vision = policy.trained_names, self.family.vision
+        assert all(".lora_" in name for name in names)
+        assert any("q_proj" in name for name in names)
+        if vision is not None:
+            places = {(vision.is_vision(name), vision.is_projector(name)) for name in names}
+            assert places == {(False, False), (True, False), (True, True)}
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for name, parameter in policy.model.named_parameters():
+                if ".lora_B" in name:  # at first 0: the adapters change nothing
+                    parameter.normal_(0, 0.05, generator=generator)
         assert_packed_equals_replicated(policy, *self.items(policy))
 
     def test_greedy_completions_are_those_of_generate(self) -> None:
@@ -162,7 +198,14 @@ class FamilyConformance:
             assert list(piece.ids) == generated[: len(piece.ids)]
 
     def test_a_saved_policy_is_loaded_again(self, tmp_path: Path) -> None:
-        self.policy.save(tmp_path)
+        """And a run resumes with the same bits: each trained tensor is in the folder's files."""
+        stored = self.policy.save(tmp_path)
+        trained = self.policy.trained_weights()
+        assert stored.keys() == trained.keys()
+        tensors = dict(
+            kv for path in tmp_path.glob("*.safetensors") for kv in load_file(path).items()
+        )
+        assert all(torch.equal(tensors[stored[name]], trained[name]) for name in trained)
         loaded = load_policy(PolicyConfig(model=str(tmp_path), dtype="float64"))
         items, mask = self.items(self.policy)
         again, _ = self.items(loaded)
@@ -173,6 +216,13 @@ class FamilyConformance:
                 for policy in (self.policy, loaded)
             )
         assert torch.equal(one, other)
+
+
+@cache
+def _shared(name: str) -> Policy:
+    suite = FamilyConformance()
+    suite.name = name
+    return suite.load()
 
 
 def noise(width: int, height: int, seed: int) -> Image.Image:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from PIL import Image
 
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.chat import Chat
+from vlrft.policy.families import all_families
 from vlrft.policy.logprobs import model_inputs
 from vlrft.policy.policy import Policy
 from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, Slot, TrainingRow
@@ -48,7 +49,8 @@ def group(
     return Group(sample=question_sample, rollouts=rollouts)
 
 
-Family = Literal["qwen2_vl", "qwen2_5_vl", "qwen2"]
+Family = str  # its name
+FAMILIES = tuple(all_families())
 CORPUS = ("Which digit is this? <answer>7</answer>", "How many 3s are there? <answer>12</answer>")
 
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from vlrft.config import BuildConfig, LoraConfig
+from vlrft.config import LoraConfig
 from vlrft.memory import saved_tensors
 from vlrft.memory.shapes import MicroBatchShape, PackedPrompt, PromptSize
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.schema import Pixels, Prompt
-from vlrft.testing.small_policies import CORPUS, Family, tiny_config
+from vlrft.testing.small_policies import CORPUS, FAMILIES, Family, tiny_config
 from vlrft.trainer.memory_plan.model_shapes import load_model_shape
 
 SIDE, TEXT, ROWS, TOKENS = 16, 40, 4, 21  # patches of an image's side; tokens
@@ -30,7 +30,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"freeze": ("vision", "projector")},
     {"freeze": ("language",)},
 ]
-FAMILIES: list[Family] = ["qwen2_vl", "qwen2_5_vl", "qwen2"]
 # Norms' inverse widths, indices and positions are not counted: a few percent of layers so narrow.
 TOLERANCE = 0.06
 
@@ -40,8 +39,9 @@ def saved_bytes(config: Any) -> int:
     policy = load_policy(config, corpus=CORPUS)
     place = policy.backbone.image_token_id
     images: tuple[Pixels, ...] = ()
-    if place >= 0:
-        values = torch.randn(SIDE**2, 1176)
+    if policy.backbone.vision is not None:
+        patch = policy.backbone.vision.tower_shape(policy.model).values
+        values = torch.randn(SIDE**2, patch)
         images = (Pixels(key="a", tokens=SIDE**2 // 4, grid=(1, SIDE, SIDE), values=values),)
     ids = (5,) * TEXT + (place,) * (SIDE**2 // 4 if images else 0)
     item = PackItem(prompt=Prompt(ids=ids, images=images), rows=((7,) * TOKENS,) * ROWS)
@@ -74,9 +74,7 @@ def test_the_formulas_count_what_autograd_saves(family: Family, settings: dict[s
     saved = saved_bytes(config)
     from vlrft.policy.tiny import build_tokenizer
 
-    model = load_model_shape(
-        config, tokenizer=build_tokenizer(BuildConfig(vocab_size=300), CORPUS), device="cpu"
-    )
+    model = load_model_shape(config, tokenizer=build_tokenizer(wider, CORPUS), device="cpu")
     patches = SIDE**2 if model.tower is not None else 0
     prompt = PromptSize(tokens=TEXT + patches // 4, patches=patches)
     micro = MicroBatchShape([PackedPrompt(prompt=prompt, rows=(TOKENS,) * ROWS)])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from tests.conftest import Tiny
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
+from vlrft.policy.families import all_families
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Limits, Request, Sampling, hf
@@ -17,7 +18,7 @@ from vlrft.rollout.engines.decoding import LOOK_EVERY
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Piece
 from vlrft.testing.operator_meter import count_operators
-from vlrft.testing.small_policies import CORPUS, Family, ask
+from vlrft.testing.small_policies import CORPUS, FAMILIES, Family, ask
 
 
 def requests_of(policy: Policy, prompts: int, rows: int) -> list[Request]:
@@ -101,7 +102,7 @@ def test_the_host_waits_for_the_device_once_in_several_tokens(
     assert syncs[1] - syncs[0] == 4  # one for each further look
 
 
-@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("family", [n for n, f in all_families().items() if f.attention_class])
 @pytest.mark.parametrize("lora", [None, LoraConfig(rank=2)], ids=["plain", "LoRA"])
 def test_a_token_takes_fewer_operators_than_with_generate(
     family: Family, lora: LoraConfig | None
@@ -123,7 +124,7 @@ def test_a_token_takes_fewer_operators_than_with_generate(
     assert (four - two) / 2 / LOOK_EVERY <= (41 if lora is None else 83)
 
 
-@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_lean_layers_compute_the_same_bits(
     tiny: Tiny, family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,6 +24,12 @@ from vlrft.memory.shapes import VisionShape
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.schema import Pixels, Resize
 
+EXPERTS = (
+    "its decoder routes tokens to experts, and without a loss that balances their load, and the same routes in training as in "
+    "sampling, it would be trained wrongly; use a dense model"
+)
+"""Why families refuse models with a mixture of experts."""
+
 
 @runtime_checkable
 class VisionFamily(Protocol):
@@ -36,13 +42,10 @@ class VisionFamily(Protocol):
     image_token: str
     """A special token; a prompt has one for each feature of an image. A model's config may name another id."""
     image_text: str  # an image in a prompt without chat template; contains one image token
-    markup: tuple[
-        str, ...
-    ]  # special tokens that answers may contain; elsewhere in data they are plain text
-
-    def mismatch(self, model: Any) -> str | None:
-        """Why this family does not fit the model, in a few words; None when it fits."""
-        ...
+    markup: tuple[str, ...]
+    """Special tokens that answers may contain, and their texts show; elsewhere in data they are plain text."""
+    unread: tuple[str, ...]
+    """Special tokens that answers may contain, and their texts leave out."""
 
     # --- the image processor ---
 
@@ -132,11 +135,14 @@ class Family:
     """A family: its vision part, and how a small model of it is built from a `BuildConfig`."""
 
     vision: VisionFamily | None  # None: text only
-    model_class: str  # of transformers
+    model_class: str  # of transformers; a model of a subclass is of the family too
     model_config: Callable[[BuildConfig, Any], Any]  # sizes, tokenizer -> transformers config
     mistakes: Callable[[BuildConfig], list[str]]  # sizes that do not divide, a few words each
     build_tokenizer: Callable[[Iterable[str], int], Any]  # corpus, vocabulary -> tokenizer
     end_tokens: tuple[str, str]  # of a text, which also pads, and of a turn
+    other_classes: tuple[str, ...] = ()  # of transformers, whose models are of the family too
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Classes of models or of decoders that look alike and are not of the family -> why, in a few words."""
     unscaled: tuple[str, ...] = ()  # parts of names of the matrices that init_scale leaves alone
     attention_class: str | None = None
     """transformers' class of its attention layers, where they are Qwen2's: linear projections, and rotary positions in halves."""
@@ -157,9 +163,15 @@ def vision_families() -> dict[str, VisionFamily]:
     return {name: f.vision for name, f in all_families().items() if f.vision is not None}
 
 
-def answer_markup() -> frozenset[str]:
-    """The special tokens that answers may contain, of all families: a text-only policy may have been a vision model's."""
+def shown_markup() -> frozenset[str]:
+    """The special tokens that texts of answers show, of all families: a text-only policy may have been a vision model's."""
     return frozenset(token for family in vision_families().values() for token in family.markup)
+
+
+def answer_markup() -> frozenset[str]:
+    """The special tokens that answers may contain, of all families."""
+    unread = (token for family in vision_families().values() for token in family.unread)
+    return shown_markup().union(unread)
 
 
 def vision_family(model: Any) -> VisionFamily | None:
@@ -169,20 +181,24 @@ def vision_family(model: Any) -> VisionFamily | None:
 
 
 def model_family(model: Any) -> Family | None:
-    """The family with a vision part that fits a transformers causal model; None where none does.
-
-    Among the families that fit, the one of the model's own class is preferred: a family may fit other classes too.
-    """
-    classes = {kind.__name__ for kind in type(model).__mro__}  # sharded models are of a subclass
-    matching = [
-        (family.model_class not in classes, family)
-        for family in all_families().values()
-        if family.vision is not None and family.vision.mismatch(model) is None
-    ]
-    return min(matching, key=lambda match: match[0])[1] if matching else None
+    """The family with a vision part that a transformers causal model belongs to, by the names of its classes; None where it
+    belongs to none."""
+    if refusal(model) is not None:
+        return None
+    classes = _classes(model)
+    for family in all_families().values():
+        if family.vision is not None and classes & {family.model_class, *family.other_classes}:
+            return family
+    return None
 
 
-def mismatches(model: Any) -> str:
-    """Why no family fits a multimodal model."""
-    reasons = [family.mismatch(model) for family in vision_families().values()]
-    return "; ".join(dict.fromkeys(filter(None, reasons)))
+def refusal(model: Any) -> str | None:
+    """Why a family refuses the model, or its decoder, by name; None where none does."""
+    classes = _classes(model) | _classes(model.get_decoder())
+    reasons = {name: why for f in all_families().values() for name, why in f.refused.items()}
+    return next((reasons[name] for name in sorted(classes & reasons.keys())), None)
+
+
+def _classes(model: Any) -> set[str]:
+    """Names of the model's classes; sharded models are of a subclass of transformers'."""
+    return {kind.__name__ for kind in type(model).__mro__}

@@ -1,4 +1,4 @@
-"""The tokenizer of Qwen2, Qwen2-VL and Qwen2.5-VL, and the settings that their small models share."""
+"""The tokenizer of Qwen's models from Qwen2 on, and the settings that their small models share."""
 
 from __future__ import annotations
 
@@ -23,8 +23,19 @@ BYTES = 256  # the alphabet of byte-level BPE
 ROUND_VOCAB = 64  # the number of embedding rows is a multiple of this, as in the released models
 
 
-def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
-    """A Qwen2 tokenizer (byte-level BPE) of at most `vocab_size` tokens, its merges learned from `corpus`."""
+def build_tokenizer(
+    corpus: Iterable[str], vocab_size: int, *, template: str = "qwen2_vl.jinja"
+) -> Any:
+    """A Qwen2 tokenizer (byte-level BPE) of at most `vocab_size` tokens, its merges learned from `corpus`. `template`: the file
+    of the chat template."""
+    vocab, merges = learn_tokens(corpus, vocab_size - len(SPECIAL_TOKENS))
+    return make_tokenizer(vocab, merges, template)
+
+
+def learn_tokens(
+    corpus: Iterable[str], vocab_size: int
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The vocabulary and the merges of a byte-level BPE of at most `vocab_size` tokens, by Qwen2's rules for splitting text."""
     from tokenizers import Tokenizer, models, trainers
     from transformers import Qwen2Tokenizer
 
@@ -32,7 +43,7 @@ def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
     learned = Tokenizer(models.BPE())
     learned.normalizer, learned.pre_tokenizer = rules.normalizer, rules.pre_tokenizer
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - len(SPECIAL_TOKENS),
+        vocab_size=vocab_size,
         initial_alphabet=_byte_alphabet(),
         show_progress=False,
     )
@@ -40,11 +51,15 @@ def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
         text.encode(errors="replace").decode() for text in corpus
     )  # half a surrogate pair is refused later
     learned.train_from_iterator([TEMPLATE_WORDS, *texts], trainer)
-    return make_tokenizer(*_vocab_and_merges(learned))
+    return _vocab_and_merges(learned)
 
 
-def make_tokenizer(vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> Any:
-    """A Qwen2 tokenizer of these tokens, followed by the special ones, with the released chat template."""
+def make_tokenizer(
+    vocab: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    template: str = "qwen2_vl.jinja",
+) -> Any:
+    """A Qwen2 tokenizer of these tokens, followed by the special ones. `template`: the file of the chat template."""
     from transformers import Qwen2Tokenizer
 
     make: Any = Qwen2Tokenizer
@@ -56,8 +71,13 @@ def make_tokenizer(vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) 
         eos_token=IM_END,
         extra_special_tokens=list(SPECIAL_TOKENS),
         padding_side="left",
-        chat_template=files("vlrft.policy.families").joinpath("qwen2_vl.jinja").read_text("utf-8"),
+        chat_template=read_template(template),
     )
+
+
+def read_template(name: str) -> str:
+    """A chat template of this folder."""
+    return files("vlrft.policy.families").joinpath(name).read_text("utf-8")
 
 
 def _byte_alphabet() -> list[str]:

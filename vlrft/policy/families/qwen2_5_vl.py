@@ -7,6 +7,12 @@ from typing import Any
 
 from vlrft.config import BuildConfig
 from vlrft.policy.families import qwen2_vl
+from vlrft.policy.families._qwen_vision import QwenVision
+from vlrft.policy.families._tower_arguments import Tower
+
+
+class WindowVision(QwenVision):
+    tower = Tower(name="Qwen2_5_VisionTransformerPretrainedModel", windows=True)
 
 
 def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
@@ -25,6 +31,7 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
 
 FAMILY = replace(
     qwen2_vl.FAMILY,
+    vision=WindowVision(),
     attention_class="Qwen2_5_VLAttention",
     model_class="Qwen2_5_VLForConditionalGeneration",
     model_config=_model_config,

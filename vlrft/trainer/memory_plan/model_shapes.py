@@ -31,8 +31,9 @@ from vlrft.vision.processor import prepare_torchvision
 
 # Linear modules of a layer -> their input: modules with the same input save it once.
 INPUTS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
-INPUTS |= {"gate_proj": "norm 2", "up_proj": "norm 2", "fc1": "norm 2"}
-INPUTS |= {"down_proj": "product", "fc2": "product"}
+INPUTS |= dict.fromkeys(("gate_proj", "up_proj", "gate_up_proj", "fc1", "linear_fc1"), "norm 2")
+INPUTS |= dict.fromkeys(("down_proj", "fc2", "linear_fc2"), "product")
+NORMS = 2  # of a decoder's layer: before attention and before the MLP
 INSTALLED = {PACKED: "sdpa"}  # attention of a loaded decoder -> as a config names it
 
 
@@ -106,6 +107,7 @@ def _shape(
     named = [(n.removeprefix(PEFT_PREFIX), p) for n, p in model.named_parameters()]
     text = causal.config.get_text_config()
     heads = text.num_attention_heads
+    layer = next(m[0] for m in causal.get_decoder().modules() if isinstance(m, nn.ModuleList))
     head = causal.get_output_embeddings().weight
     kind: Any = attention
     return ModelShape(
@@ -117,6 +119,8 @@ def _shape(
             head_dim=getattr(text, "head_dim", None) or text.hidden_size // heads,
             inner=text.intermediate_size,
             vocab=head.shape[0],
+            later_norms=max(sum("norm" in name for name, _ in layer.named_children()) - NORMS, 0),
+            head_norms=any(name.endswith("q_norm") for name, _ in layer.named_modules()),
             attention=kind,
             gradient=_gradient([p for n, p in named if not _in_vision(n, vision)], named),
             adapters=_adapters(causal.get_decoder(), element),

@@ -1,0 +1,78 @@
+"""GLM-4V: its classes, prompts, turns, and bounds of pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.conftest import Tiny
+from vlrft.config import PolicyConfig
+from vlrft.policy.families import all_families, model_family
+from vlrft.policy.load import load_policy
+from vlrft.policy.logprobs import self_check
+from vlrft.policy.packing import PackItem
+from vlrft.policy.policy import Policy
+from vlrft.schema import IMAGE, Message
+from vlrft.testing.small_policies import ask, noise_image
+from vlrft.vision.boxes import resized_size
+
+MASK = torch.ones(2, 3, dtype=torch.bool)
+
+
+@pytest.fixture
+def policy(tiny: Tiny) -> Policy:
+    return tiny("glm4v")
+
+
+def test_glm_4_6v_is_of_the_family(policy: Policy, tmp_path: Path) -> None:
+    """transformers has a class of its own for it, with the same parts."""
+    import transformers
+
+    config = policy.model.config.to_dict() | {"model_type": "glm46v"}
+    make: Any = transformers.Glm46VForConditionalGeneration
+    model = make(transformers.Glm46VConfig(**config))
+    model.load_state_dict(policy.model.state_dict())
+    model.generation_config = policy.model.generation_config
+    model.save_pretrained(tmp_path)
+    policy.chat.save(tmp_path)
+    loaded = load_policy(PolicyConfig(model=str(tmp_path), dtype="float32"))
+    assert type(loaded.model) is make
+    assert model_family(loaded.model) is all_families()["glm4v"]
+    prompt = loaded.chat.render(ask(IMAGE, "or", IMAGE), [noise_image(96, 64), noise_image(60, 60)])
+    items = [PackItem(prompt=prompt, rows=((5, 6, 7), (8, 9, 10)))]
+    assert self_check(loaded, items, mask=MASK, temperature=1.0) <= 1e-5
+
+
+def test_a_role_s_token_ends_a_turn_and_opens_the_next(policy: Policy) -> None:
+    chat = policy.chat
+    user, ends = (chat.tokenizer.convert_tokens_to_ids(t) for t in ("<|user|>", "<|endoftext|>"))
+    asked = chat.render((Message(role="system", content=("Be brief.",)), *ask(IMAGE, "Digit?")), [noise_image(56, 56)])  # fmt: skip
+    image = "<|image|>" * 9
+    assert chat.tokenizer.decode(asked.ids) == (
+        "[gMASK]<sop><|system|>\nBe brief.<|user|>\n"
+        f"<|begin_of_image|>{image}<|end_of_image|>Digit?<|assistant|>\n"
+    )
+    assert {user, ends} == chat.end_ids
+    opened = "\nSure?<|assistant|>\n"
+    assert chat.tokenizer.decode(chat.follow((5, user), ask("Sure?")).ids) == opened
+    for last in ((5, ends), (5,)):
+        follow = chat.tokenizer.decode(chat.follow(last, ask("Sure?")).ids)
+        assert follow == "<|user|>" + opened
+    assert chat.decode(chat.answer_ids("It is <|begin_of_box|>7<|end_of_box|>")) == "It is 7"
+
+
+@pytest.mark.parametrize("size", [(500, 333), (40, 700), (57, 57), (2000, 1500)])
+def test_bounds_are_areas_of_one_image(policy: Policy, size: tuple[int, int]) -> None:
+    """The processor's own are for two frames."""
+    vision = policy.backbone.vision
+    assert vision is not None
+    processor = vision.build_processor()
+    vision.set_pixel_bounds(processor, 20_000, 150_000)
+    rule = vision.resize(processor)
+    assert rule is not None
+    assert (rule.min_pixels, rule.max_pixels, rule.factor) == (20_000, 150_000, 28)
+    _, high, wide = vision.process(processor, noise_image(*size), "image").grid
+    assert (14 * wide, 14 * high) == resized_size(*size, 20_000, 150_000)
