@@ -13,8 +13,8 @@ from torch import Tensor
 def clip_shares(
     moved: Float[Tensor, "B #T"],  # noqa: F821 (an axis of 1 or T)
     advantages: Float[Tensor, "B T"],
-    low: float,
-    high: float,
+    low: float | Float[Tensor, "B T"],
+    high: float | Float[Tensor, "B T"],
 ) -> Mapping[str, Float[Tensor, "B T"]]:
     """1 at tokens whose gradient the clip removes: `moved` is above `high` with A > 0, or below `low` with A < 0.
 

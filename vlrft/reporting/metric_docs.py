@@ -36,6 +36,10 @@ METRIC_DOCS: Mapping[str, Mapping[str, str]] = {
         "weight": "mean weight of a token (cw_grpo)",
         "weight/below_half": "share of tokens whose weight is below a half (cw_grpo)",
         "gvpo/residual": "mean absolute residual of GVPO's regression",
+        "ratio/pulled_back": "share of action tokens whose ratio is past the top of the parabola, and is pulled back (simple_po)",
+        "ratio/out_of_range": "share of action tokens outside of the objective's range, which get no gradient (rec)",
+        "disco/outside_trust_region": "share of action tokens in groups whose KL is above δ (disco, drpo)",
+        "trpa/paired": "share of action tokens in groups with rewards of different levels (trpa)",
         "dpo/correct": "share of pairs whose better completion has the higher implicit reward (dpo)",
     },
     "Rewards": {

@@ -32,8 +32,14 @@ class Case:
         ).reshape(len(rows), width)
 
 
-def random_case(seed: int, sizes: Sequence[int], longest: int = 6, spread: float = 0.3) -> Case:
-    """Ragged groups with random rewards; old and reference log-probs near the current ones."""
+def random_case(
+    seed: int,
+    sizes: Sequence[int],
+    longest: int = 6,
+    spread: float = 0.3,
+    levels: Sequence[float] = (),
+) -> Case:
+    """Ragged groups with random rewards, or rewards of these levels; old and reference log-probs near the current ones."""
     g = torch.Generator().manual_seed(seed)
 
     def uniform() -> float:
@@ -47,7 +53,9 @@ def random_case(seed: int, sizes: Sequence[int], longest: int = 6, spread: float
 
     return Case(
         logprobs=logprobs,
-        rewards=[round(uniform(), 2) for _ in lengths],
+        rewards=[
+            levels[int(uniform() * len(levels))] if levels else round(uniform(), 2) for _ in lengths
+        ],
         group=[k for k, n in enumerate(sizes) for _ in range(n)],
         old=near(logprobs),
         ref=near(logprobs),

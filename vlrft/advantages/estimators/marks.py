@@ -1,0 +1,58 @@
+"""Steps that mark rollouts for objectives over pairs and sets: right against wrong, and rewards of mixed groups alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.grouped import MIN_SPREAD, group_differs, group_mean
+from vlrft.advantages.inputs import EstimatorInput
+from vlrft.config import strict
+from vlrft.schema.errors import AdvantageError
+from vlrft.schema.ranges import FiniteFloat
+
+
+@strict
+class RightOrWrong:
+    """v_i ← +1 where v_i ≥ right, −1 where v_i ≤ wrong, 0 between them; all 0 in a group that lacks one of the two."""
+
+    right: FiniteFloat = 1.0
+    wrong: FiniteFloat = 0.0
+    key: str = "sample"
+
+    @property
+    def min_group(self) -> int:
+        return 2 if self.key == "sample" else 1
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        if self.right - self.wrong <= 2 * MIN_SPREAD:
+            raise AdvantageError(
+                f"right_or_wrong: a right answer's reward ({self.right}) must be above a wrong one's ({self.wrong})"
+            )
+        right = inputs.values >= self.right - MIN_SPREAD
+        wrong = inputs.values <= self.wrong + MIN_SPREAD
+        key = inputs.key(self.key)
+        mixed = (group_mean(right * 1.0, key) > 0) & (group_mean(wrong * 1.0, key) > 0)
+        return replace(inputs, values=np.where(mixed, right * 1.0 - wrong * 1.0, 0.0))
+
+
+@strict
+class MuteFlat:
+    """v_i ← 0 in a group of equal values, where nothing can be compared; other values stay as they are."""
+
+    key: str = "sample"
+
+    @property
+    def min_group(self) -> int:
+        return 2 if self.key == "sample" else 1
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        differs = group_differs(inputs.values, inputs.key(self.key))
+        return replace(inputs, values=np.where(differs, inputs.values, 0.0))
+
+
+STEPS = {"right_or_wrong": RightOrWrong, "mute_flat": MuteFlat}
+
+ESTIMATORS: tuple[Estimator, ...] = ()
