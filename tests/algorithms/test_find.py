@@ -7,11 +7,14 @@ from typing import cast
 
 import pytest
 
-from vlrft.algorithms import ALGORITHMS, find_algorithm, methods
+from vlrft.advantages.estimators.components import Combine
+from vlrft.advantages.estimators.length import Overlong
+from vlrft.algorithms import ALGORITHMS, find_algorithm, methods, override
 from vlrft.algorithms.algorithm import Schedule
 from vlrft.algorithms.methods import load_algorithms
 from vlrft.objectives.clipped_ratio import ClippedRatio
 from vlrft.schema.errors import ConfigError
+from vlrft.selection.rollout_filters import Cppo, Pods
 
 
 def test_a_setting_may_change_over_the_stage() -> None:
@@ -91,3 +94,68 @@ def test_an_algorithms_file_is_found_and_a_name_is_used_once(
     (tmp_path / "zzz_twice.py").write_text(text.format("gpg"))
     with pytest.raises(ValueError, match=r"zzz_twice\.py: another file has 'gpg' already"):
         load_algorithms()
+
+
+def test_schedules_reach_the_steps_of_an_advantage_and_its_component_weights() -> None:
+    ramp = {"from": 1.0, "to": 0.5}
+    steps = [
+        {"step": "combine", "weights": {"format.strict": ramp, "choice": 2.0}},
+        "centre",
+        {"step": "overlong", "penalty": {"from": 0.0, "to": 1.0, "shape": "cosine"}},
+    ]
+    algorithm = find_algorithm(
+        {"name": "grpo", "advantage": steps, "objective": {"clip_low": ramp}}
+    )
+    assert set(algorithm.schedules) == {
+        "objective.clip_low",
+        "advantage.0.weights.format.strict",
+        "advantage.2.penalty",
+    }
+    combine, _, overlong = algorithm.at(0.5).estimator.steps
+    assert (combine, overlong) == (
+        Combine(weights={"format.strict": 0.75, "choice": 2.0}),
+        Overlong(penalty=0.5),
+    )
+    assert algorithm.estimator == algorithm.at(0.0).estimator
+    assert set(override(algorithm, {"advantage": "centred"}).schedules) == {"objective.clip_low"}
+
+
+def test_a_list_of_steps_without_schedules_is_kept_as_it_is() -> None:
+    steps = [{"step": "centre", "key": "step"}, "scale"]
+    algorithm = find_algorithm({"name": "grpo", "advantage": steps})
+    assert algorithm.advantage == steps
+    assert algorithm.at(0.3).advantage == steps
+    assert not algorithm.schedules
+
+
+@pytest.mark.parametrize(
+    ("steps", "line"),
+    [
+        (
+            [{"step": "overlong", "penalty": {"from": 0.0, "to": -1.0}}],
+            "algorithm.advantage.0.penalty: -1.0 is out of range",
+        ),
+        (
+            [{"step": "overlong", "penalty": {"from": 0.0}}],
+            "algorithm.advantage.0.penalty.to: ",
+        ),
+    ],
+)
+def test_both_ends_of_a_steps_schedule_are_checked(steps: list[object], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_algorithm({"name": "grpo", "advantage": steps})
+    assert any(line in mistake for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+def test_select_is_a_rule_or_a_list_of_rules() -> None:
+    chain = find_algorithm({"name": "grpo", "select": [{"name": "pods", "keep": 2}, "cppo"]}).select
+    assert chain == (Pods(keep=2), Cppo())
+    assert find_algorithm({"name": "grpo", "select": []}).select is None
+    with pytest.raises(ConfigError, match=r"select: pods selects before .* put pods before cppo"):
+        find_algorithm({"name": "grpo", "select": ["cppo", "pods"]})
+    with pytest.raises(ConfigError) as caught:
+        find_algorithm({"name": "grpo", "select": ["ppods", {"name": "pods", "keep": 0}]})
+    assert [m.split(":")[0] for m in caught.value.mistakes] == [
+        "algorithm.select.0",
+        "algorithm.select.1.keep",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import pvariance
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vlrft.advantages.rows import estimate_rows, rollout_means
+from vlrft.advantages.rows import RowAdvantages, estimate_rows, rollout_means
 from vlrft.algorithms import ALGORITHMS, find_algorithm
 from vlrft.schema import Group
 from vlrft.schema.errors import ConfigError
@@ -188,3 +189,21 @@ def test_a_group_without_a_selected_rollout_is_dropped() -> None:
     rewards, advantages = rewards_and_advantages(Positives(threshold=0.5))
     assert rewards == [(1.0, 0.6)]
     assert len(advantages) == 1
+
+
+def test_rules_run_one_after_the_other_and_advantages_are_estimated_between_them() -> None:
+    def estimate(groups: Sequence[Group]) -> list[RowAdvantages]:
+        seen.append([len(g.rollouts) for g in groups])
+        return estimate_rows(groups, ALGORITHMS["grpo"].estimator)
+
+    seen: list[list[int]] = []
+    groups = [group("a", [0.0, 1.0, 0.5, 0.4]), group("b", [0.0, 0.0, 0.0])]
+    left, rows = select_and_estimate(groups, (Positives(threshold=0.3), Cppo(share=0.5)), estimate)
+    assert seen == [[3]]  # of a: 1, 0.5, 0.4; b has none
+    assert [list(g.rewards) for g in left] == [[1.0, 0.4]]
+    alone = estimate_rows([group("a", [1.0, 0.5, 0.4])], ALGORITHMS["grpo"].estimator)
+    assert rollout_means(rows) == [[rollout_means(alone)[0][k] for k in (0, 2)]]
+    one, first = select_and_estimate(groups, Cppo(), estimate)
+    other, second = select_and_estimate(groups, (Cppo(),), estimate)
+    assert [g.rewards for g in one] == [g.rewards for g in other]
+    assert rollout_means(first) == rollout_means(second)

@@ -19,7 +19,7 @@ from vlrft.objectives.regularizer import Regularizer
 from vlrft.schema.ranges import FiniteFloat, Positive, Share, UnitInterval
 from vlrft.selection.group_filters import Keep, KeepAll
 from vlrft.selection.replay import Replay
-from vlrft.selection.rollout_filters import Selector
+from vlrft.selection.rollout_filters import Selectors
 from vlrft.tracing.phases import phase
 
 COMPUTES = {
@@ -61,6 +61,16 @@ class Schedule:
         return self.start + (self.to - self.start) * x
 
 
+def set_in_steps(steps: Choice, path: str, value: float) -> list[Any]:
+    """A copy of an estimator's steps with a number at `0.key`, or at `0.key.name` where the setting `key` is a mapping."""
+    number, key, *name = path.split(".", 2)  # a name, such as that of a reward, may have dots
+    changed: list[Any] = list(steps)
+    step = dict(changed[int(number)])
+    step[key] = {**step[key], name[0]: value} if name else value
+    changed[int(number)] = step
+    return changed
+
+
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
     """Advantage estimator, objective, reduction, keep rule, regularisers; `vlrft list algorithms` prints them."""
@@ -72,8 +82,8 @@ class Algorithm:
     advantage: Choice = "centred"
     reduction: Reduction = "sequence"
     keep: Keep = field(default_factory=KeepAll)
-    select: Selector | None = None
-    """Selects the rollouts of a kept group to train on; None: all."""
+    select: Selectors = None
+    """Selects the rollouts of a kept group to train on; a tuple: one rule after the other; None: all."""
     replay: Replay | None = None
     """Adds rollouts of earlier policies to the fresh ones; None: none."""
     correction: Correction | None = None
@@ -83,7 +93,8 @@ class Algorithm:
     answers: Literal["sampled", "gold"] = "sampled"
     notes: str = ""
     schedules: Mapping[str, Schedule] = field(default_factory=dict[str, Schedule])
-    """`part.key` -> its schedule; `override` makes it from a setting that is a mapping with `from`."""
+    """`part.key` -> its schedule, `advantage.0.key` that of a setting of the first step; `override` makes it from a setting
+    that is a mapping with `from`."""
 
     @property
     def estimator(self) -> Estimator:
@@ -103,7 +114,11 @@ class Algorithm:
         """The algorithm when the share `done` of the stage's steps is done, with a number in place of each schedule."""
         parts: dict[str, Any] = {}
         for path, schedule in self.schedules.items():
-            part, key = path.split(".")
+            part, key = path.split(".", 1)
+            if part == "advantage":
+                steps = parts.get(part, self.advantage)
+                parts[part] = set_in_steps(steps, key, schedule.at(done))
+                continue
             owner = parts.get(part, getattr(self, part))
             parts[part] = replace(owner, **{key: schedule.at(done)})
         return replace(self, **parts)

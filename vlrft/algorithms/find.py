@@ -7,12 +7,12 @@ its objective, in a file that the config points at (`algorithm: ./mine.py:mine`)
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
 
 from vlrft.advantages import find_estimator
-from vlrft.algorithms.algorithm import Algorithm, Schedule
+from vlrft.algorithms.algorithm import Algorithm, Schedule, set_in_steps
 from vlrft.algorithms.methods import load_algorithms
 from vlrft.config.choice import change, choose, configure, find_or_load
 from vlrft.config.foreign_names import key_of_foreign
@@ -23,7 +23,7 @@ from vlrft.plugins.names import unknown_key, unknown_name
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.group_filters import KEEPS
 from vlrft.selection.replay import Replay
-from vlrft.selection.rollout_filters import SELECTORS
+from vlrft.selection.rollout_filters import SELECTORS, Selectors, chain_of
 
 ALGORITHMS: Mapping[str, Algorithm] = load_algorithms()
 _PARTS = ("objective", "regularize", "reference")  # merged key by key
@@ -64,6 +64,8 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
         try:
             if key in _PARTS:
                 parts[key], schedules = _change_part(key, value, algorithm, schedules)
+            elif key == "select" and isinstance(value, Sequence) and not isinstance(value, str):
+                parts[key] = _selectors(value)
             elif key in _CHOICES:
                 parts[key] = None
                 if value is not None or key == "keep":
@@ -78,10 +80,10 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
                 )
             elif key == "reduction" and value not in _REDUCTIONS:
                 mistakes.append(f"algorithm.{key}: {unknown_name('name', value, _REDUCTIONS)}")
+            elif key == "advantage":
+                parts[key], schedules = _change_advantage(value, schedules)
             elif key in _KEYS:
                 parts[key] = value
-            if key == "advantage":
-                find_estimator(parts[key], "algorithm.advantage")
         except ConfigError as e:
             mistakes += e.mistakes
     if mistakes:
@@ -107,6 +109,46 @@ def _change_part(
         constants[name] = schedule.at(0.0)
     made = make(constants, where)
     return made, kept | {f"{key}.{name}": schedule for name, schedule in scheduled.items()}
+
+
+def _change_advantage(
+    value: Any, schedules: Mapping[str, Schedule]
+) -> tuple[Any, dict[str, Schedule]]:
+    """The estimator with the first number of each schedule, and the schedules with those of its steps in the place of
+    those of the present one's. Both ends of each schedule are checked."""
+    where = "algorithm.advantage"
+    kept = {path: s for path, s in schedules.items() if not path.startswith("advantage.")}
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        find_estimator(value, where)
+        return value, kept
+    steps, found = list(value), dict[str, Schedule]()
+    for k, step in enumerate(value):
+        constants, scheduled = _split(step, f"{where}.{k}")
+        for key, setting in constants.items() if isinstance(constants, Mapping) else ():
+            inner, more = _split(setting, f"{where}.{k}.{key}")
+            scheduled |= {f"{key}.{name}": schedule for name, schedule in more.items()}
+            constants = {**constants, key: inner}
+        steps[k] = constants
+        found |= {f"{k}.{path}": schedule for path, schedule in scheduled.items()}
+    for done in (1.0, 0.0):
+        for path, schedule in found.items():
+            steps = set_in_steps(steps, path, schedule.at(done))
+        find_estimator(steps, where)
+    return steps, kept | {f"advantage.{path}": schedule for path, schedule in found.items()}
+
+
+def _selectors(items: Sequence[Any]) -> Selectors:
+    """The rules of a list, in their order. Raises ConfigError with every mistake."""
+    chosen: list[Any] = []
+    mistakes: list[str] = []
+    for k, item in enumerate(items):
+        try:
+            chosen.append(choose(item, SELECTORS, at=f"algorithm.select.{k}"))
+        except ConfigError as e:
+            mistakes += e.mistakes
+    if mistakes:
+        raise ConfigError(mistakes)
+    return chain_of(tuple(chosen)) or None
 
 
 def _unknown_key(key: str) -> str:

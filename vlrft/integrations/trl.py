@@ -113,7 +113,9 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         weights = dict(zip(self._names, self.reward_weights.tolist(), strict=True))
         size = self.num_generations if mode == "train" else self.num_generations_eval
         length = self.max_completion_length or 0
-        step = self._steps[mode] = foreign_step(completions, size, self.algorithm, weights, length)
+        step = self._steps[mode] = foreign_step(
+            completions, size, self._algorithm_now, weights, length
+        )
         first = ranks.rank * len(local)
         out["row"] = torch.arange(first, first + len(local), device=out["completion_ids"].device)
         for _ in completions:  # TRL's table of completions would show TRL's advantages
@@ -135,9 +137,14 @@ class VlrftGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             for row, flags, n in zip(ids, sampled, lengths, strict=True)
         ]
 
+    @property
+    def _algorithm_now(self) -> Algorithm:
+        """The algorithm with the numbers that its schedules have at this step."""
+        return self.algorithm.at(self.state.global_step / max(self.state.max_steps, 1))
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         mode = self._mode
-        algorithm = self.algorithm.at(self.state.global_step / max(self.state.max_steps, 1))
+        algorithm = self._algorithm_now
         starts_step = mode == "eval" or self._step % self.args.gradient_accumulation_steps == 0
         if algorithm.needs.group_stats and starts_step:
             parts = [inputs] if mode == "eval" else self._buffered_inputs

@@ -58,7 +58,7 @@ class LevelPairs:
         moved = per_rollout(((logprobs - batch.ref_logprobs) * batch.mask).sum(1), batch) / lengths
         level = row_advantage(batch)
         push, value, pairs = (torch.zeros_like(moved) for _ in range(3))
-        for number in batch.group.unique():
+        for number in torch.unique(batch.group):
             rows = (batch.group == number).nonzero()[:, 0]
             better = level[rows][:, None] - level[rows][None] > SAME_LEVEL
             weight = share[rows][:, None] * share[rows][None] * better

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from vlrft.advantages.rows import RowAdvantages, rollout_means
 from vlrft.config import strict
 from vlrft.schema import Group
+from vlrft.schema.errors import ConfigError
 from vlrft.schema.ranges import FiniteFloat, Positive, Share
 
 ROUNDING = 1e-9  # of share · G: 0.55 · 100 is above 55
@@ -33,6 +35,10 @@ class Selector(Protocol):
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
         """Indices of the rollouts that stay, in order; `advantages` is empty where they are not estimated yet."""
         ...
+
+
+Selectors = Selector | tuple[Selector, ...] | None
+"""One rule, several that run in their order, or none."""
 
 
 @strict
@@ -144,19 +150,42 @@ def subset(group: Group, rollouts: Sequence[int]) -> Group:
 
 
 def select_and_estimate(
-    groups: Sequence[Group], selector: Selector | None, estimate: Estimate
+    groups: Sequence[Group], selectors: Selectors, estimate: Estimate
 ) -> tuple[list[Group], list[RowAdvantages]]:
-    """The groups with the rollouts that the selector keeps, and their advantages; a group that keeps none is dropped.
+    """The groups with the rollouts that the selectors keep one after the other, and their advantages; a group that keeps
+    none is dropped.
 
-    Advantages are estimated before or after the selection, as the selector says.
+    Advantages are estimated once, after the last selector that runs before them.
     """
-    if selector is None:
-        return list(groups), estimate(groups)
-    if selector.before_advantages:
-        indices = select(selector, groups)
-        left = [subset(g, i) for g, i in zip(groups, indices, strict=True) if i]
-        return left, estimate(left)
-    advantages = estimate(groups)
-    indices = select(selector, groups, rollout_means(advantages))
-    kept = [(g, a, i) for g, a, i in zip(groups, advantages, indices, strict=True) if i]
-    return [subset(g, i) for g, _, i in kept], [[a[k] for k in i] for _, a, i in kept]
+    chain = chain_of(selectors)
+    left = list(groups)
+    for selector in chain:
+        if selector.before_advantages:
+            indices = select(selector, left)
+            left = [subset(g, i) for g, i in zip(left, indices, strict=True) if i]
+    advantages = estimate(left)
+    for selector in chain:
+        if not selector.before_advantages:
+            indices = select(selector, left, rollout_means(advantages))
+            kept = [(g, a, i) for g, a, i in zip(left, advantages, indices, strict=True) if i]
+            left = [subset(g, i) for g, _, i in kept]
+            advantages = [[a[k] for k in i] for _, a, i in kept]
+    return left, advantages
+
+
+def chain_of(selectors: Selectors) -> tuple[Selector, ...]:
+    """The selectors in their order. Raises ConfigError where one that runs before the advantages follows one that reads
+    them."""
+    if selectors is None:
+        return ()
+    chain = selectors if isinstance(selectors, tuple) else (selectors,)
+    for first, second in pairwise(chain):
+        if second.before_advantages and not first.before_advantages:
+            names = type(first).__name__.lower(), type(second).__name__.lower()
+            raise ConfigError(
+                [
+                    f"algorithm.select: {names[1]} selects before advantages are estimated, and {names[0]} after it: "
+                    f"put {names[1]} before {names[0]}"
+                ]
+            )
+    return chain

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from vlrft.advantages import Estimator
 from vlrft.advantages.rows import RowAdvantages, estimate_rows
 from vlrft.config import Config
 from vlrft.distributed.ranks import Ranks
@@ -149,15 +150,15 @@ class Stage:
 
     @phase("advantages")
     def select_and_estimate(
-        self, groups: Sequence[Group]
+        self, step: int, groups: Sequence[Group]
     ) -> tuple[list[Group], list[RowAdvantages]]:
         """The groups to train on, with stored rollouts added and unselected rollouts removed, and their advantages."""
-        algorithm = self.settings.algorithm
+        algorithm = self.settings.algorithm_at(step)
         mixed = groups if self.replay is None else self.replay.mix(groups)
-        return select_and_estimate(mixed, algorithm.select, self._estimate)
+        estimate = partial(self._estimate, estimator=algorithm.estimator)
+        return select_and_estimate(mixed, algorithm.select, estimate)
 
-    def _estimate(self, groups: Sequence[Group]) -> list[RowAdvantages]:
-        estimator = self.settings.algorithm.estimator
+    def _estimate(self, groups: Sequence[Group], estimator: Estimator) -> list[RowAdvantages]:
         return estimate_rows(
             groups,
             estimator,

@@ -103,7 +103,7 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
         run.folder.refuse_if_lost()
         with timer("rollout"), engine.ready_to_sample():
             collected = source.collect(step, timer)
-            groups, advantages = stage.select_and_estimate(collected.groups)
+            groups, advantages = stage.select_and_estimate(step, collected.groups)
         with timer("update"):
             batches = stage.make_batches(groups, advantages)
             stage.check_packing(step, engine, batches)

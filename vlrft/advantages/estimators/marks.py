@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import MIN_SPREAD, group_differs, group_mean
+from vlrft.advantages.grouped import MIN_SPREAD, group_differs
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
@@ -34,8 +34,10 @@ class RightOrWrong:
         right = inputs.values >= self.right - MIN_SPREAD
         wrong = inputs.values <= self.wrong + MIN_SPREAD
         key = inputs.key(self.key)
-        mixed = (group_mean(right * 1.0, key) > 0) & (group_mean(wrong * 1.0, key) > 0)
-        return replace(inputs, values=np.where(mixed, right * 1.0 - wrong * 1.0, 0.0))
+        has_right = np.bincount(key, weights=right)[key] > 0
+        has_wrong = np.bincount(key, weights=wrong)[key] > 0
+        sign = right.astype(np.float64) - wrong
+        return replace(inputs, values=np.where(has_right & has_wrong, sign, 0.0))
 
 
 @strict
