@@ -147,7 +147,11 @@ def answer_split(
     total = len(samples) * decoding.answers
     done, size = range(len(records) // decoding.answers), chunk_size(rollout, decoding)
     ahead = prefetching(samples, chat.process_image, prefetch_threads(chat))
-    running = running_engine(rollout, policy, EnginePlace(say=lambda line: say(f"vlrft: {line}")))
+    place = EnginePlace(
+        say=lambda line: say(f"vlrft: {line}"),
+        context=rollout.max_prompt_tokens + (decoding.max_tokens or 0),
+    )
+    running = running_engine(rollout, policy, place)
     with policy.float32_products(), ahead as prepared, running as engine:
 
         def play(chunk: Sequence[Sample]) -> list[Group]:

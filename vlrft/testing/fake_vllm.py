@@ -303,6 +303,7 @@ class FakeVllm:
         with self.changed:
             self.images.update(hashes)
             self.asked += 1
+            self.changed.notify_all()
             if self.faults.die_after is not None:
                 self.faults.die_after -= 1
             dies = self.faults.die_after is not None and self.faults.die_after < 0

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from vlrft.config import Config
 from vlrft.config.load import dump_config, load_config, stored_sections
@@ -223,10 +224,19 @@ def _refuse_unwritable_parent(path: Path) -> None:
         raise PermissionError(13, os.strerror(13))
 
 
+def _without_engine(sections: dict[str, Any]) -> dict[str, Any]:
+    """The sections, of which secrets are not stored, without the rollout engine of the run and of its stages."""
+    stages = [
+        stage | {"rollout": {**stage["rollout"], "engine": ""}} for stage in sections["stages"]
+    ]
+    return sections | {"rollout": {**sections["rollout"], "engine": ""}, "stages": stages}
+
+
 def refuse_changes(old: Config, new: Config, where: Path) -> None:
     """Raises ConfigError, naming the sections, where a resumed run's config differs from the one that it started with.
-    Settings of the machine and of the output files may change."""
-    sections = stored_sections(old), stored_sections(new)  # secrets are not stored
+    Settings of the machine and of the output files may change, and so may the rollout engine: it samples what another one
+    samples."""
+    sections = _without_engine(stored_sections(old)), _without_engine(stored_sections(new))
     changed = [k for k in sections[0] if k not in MAY_CHANGE and sections[0][k] != sections[1][k]]
     if changed:
         raise ConfigError(

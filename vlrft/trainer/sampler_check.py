@@ -68,15 +68,24 @@ def measure_sampler_gap(
     )
 
 
-def require_small_gap(gap: SamplerGap | None, dtype: torch.dtype, ranks: Ranks) -> None:
-    """Raises SelfCheckError on every rank where the ranks' gaps together are larger than rounding in `dtype` explains."""
+def summarise_gaps(gap: SamplerGap | None, ranks: Ranks) -> tuple[float, SamplerGap] | None:
+    """The mean over all tokens of all ranks, and the rank's gap with the largest row; None where nothing was compared. Every rank
+    calls it."""
     gaps: Sequence[SamplerGap] = [
         g for part in ranks.gather([] if gap is None else [gap]) for g in part
     ]
     if not gaps:
-        return
+        return None
     mean = sum(g.total for g in gaps) / sum(g.tokens for g in gaps)
-    worst = max(gaps, key=lambda g: g.row)
+    return mean, max(gaps, key=lambda g: g.row)
+
+
+def require_small_gap(gap: SamplerGap | None, dtype: torch.dtype, ranks: Ranks) -> None:
+    """Raises SelfCheckError on every rank where the ranks' gaps together are larger than rounding in `dtype` explains."""
+    summary = summarise_gaps(gap, ranks)
+    if summary is None:
+        return
+    mean, worst = summary
     row_bound = BOUNDS.get(dtype, HALF_BOUND)
     bound = BOUNDS.get(dtype, HALF_MEAN_BOUND)
     if mean <= bound and worst.row <= row_bound:

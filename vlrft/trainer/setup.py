@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from vlrft.config import Config
+from vlrft.config import Config, EvalConfig, RolloutConfig
 from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import check_quantization, find_engine
@@ -44,6 +44,7 @@ from vlrft.trainer.memory_plan.verdict import check_memory
 from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder
+from vlrft.trainer.sampler_gate import SamplerGate
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.stage_settings import StageSettings, advice, resolve_stages
 from vlrft.trainer.zero_reward import ZeroRewards
@@ -108,7 +109,12 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     compare_tasks(ranks, named)
     compare_weights(ranks, policy.model.named_parameters())
     # It says nothing before its first weights, when the log is there.
-    place = EnginePlace(folder=out, ranks=ranks, say=lambda line: log.message(line))
+    place = EnginePlace(
+        folder=out,
+        ranks=ranks,
+        say=lambda line: log.message(line),
+        context=most_context([config.rollout, *(s.config.rollout for s in settings)], config.eval),
+    )
     rollout = build_rollout_engine(config.rollout, policy, place)
     ranks.run_on_first(lambda: folder.claim(config))
     log = RunLog(
@@ -128,6 +134,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         warnings = (loaded.box_warning(policy.box_unit) for loaded in tasks)
         for warning in dict.fromkeys(filter(None, warnings)):
             log.message(warning)
+    gate = SamplerGate.of(rollout, ranks, log.message, wanted=config.self_check)
     prompt_states = PromptStates()
     stages = tuple(
         Stage(
@@ -140,6 +147,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
             log=log,
             ranks=ranks,
             prompt_states=prompt_states,
+            gate=gate,
         )
         for stage in settings
     )
@@ -170,6 +178,11 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         compare_weights(ranks, policy.model.named_parameters())
     rollout.load_weights(policy.weights(), run.step)
     return run
+
+
+def most_context(rollouts: Sequence[RolloutConfig], decoding: EvalConfig) -> int:
+    """The most tokens of a prompt with its completion, in the stages and in evaluations."""
+    return max(r.max_prompt_tokens + max(r.max_tokens, decoding.max_tokens or 0) for r in rollouts)
 
 
 def check_room(

@@ -32,6 +32,7 @@ from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch, make_batches
 from vlrft.trainer.checkpoint_files import TrainerState
 from vlrft.trainer.sampler_check import measure_sampler_gap, require_small_gap
+from vlrft.trainer.sampler_gate import SamplerGate
 from vlrft.trainer.stage_settings import StageSettings
 from vlrft.trainer.update import check_packing
 
@@ -58,6 +59,9 @@ class Stage:
     log: RunLog
     ranks: Ranks
     prompt_states: PromptStates
+    gate: SamplerGate | None = (
+        None  # of the run; None for an engine that shares the policy's module
+    )
     demonstrations: DemonstrationCache = field(default_factory=DemonstrationCache)
     failed_episodes: int = 0  # in the current step, because of their environment
     place: dict[str, Any] | None = None
@@ -205,8 +209,21 @@ class Stage:
         policy, batch, budget = self.policy, batches[0], self.settings.micro_batch_tokens
         with engine.unsharded():
             check_packing(policy, batch, budget)
+            if self.gate is not None:  # it compares this batch, too
+                return
             gap = measure_sampler_gap(policy, batch, budget, self.settings.config.rollout)
         require_small_gap(gap, policy.dtype, self.ranks)
+
+    def check_sampler(self, step: int, engine: TrainEngine, batches: Sequence[Batch]) -> None:
+        """`self_check`, for a rollout engine with weights of its own: compares the log-probs of the step's rollouts with the trainer's,
+        at some steps. Raises SelfCheckError where they differ."""
+        sampled = batches and self.settings.algorithm.answers == "sampled"
+        if self.gate is None or not sampled or not self.gate.is_due():
+            return
+        policy, budget = self.policy, self.settings.micro_batch_tokens
+        with engine.unsharded():
+            gap = measure_sampler_gap(policy, batches[0], budget, self.settings.config.rollout)
+        self.gate.require(gap, policy.dtype, step)
 
     def build_engine(self, resumed: TrainerState | None) -> TrainEngine:
         """The stage's train engine. `resumed`: the checkpoint that the stage resumes from, None for a new stage."""

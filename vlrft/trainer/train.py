@@ -107,6 +107,7 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
         with timer("update"):
             batches = stage.make_batches(groups, advantages)
             stage.check_packing(step, engine, batches)
+            stage.check_sampler(step, engine, batches)
             algorithm, budget = settings.algorithm_at(step), settings.micro_batch_tokens
             update_metrics, skipped = update(engine, batches, algorithm, budget, reference)
         run.rollout.load_weights(gather_weights(engine, run.policy), step)

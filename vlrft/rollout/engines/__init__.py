@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from vlrft.config import RolloutConfig
@@ -14,6 +15,7 @@ from vlrft.config.choice import choose
 from vlrft.plugins.kinds import Kinds
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import (
+    CheckedEngine,
     ClosableEngine,
     EnginePlace,
     Limits,
@@ -29,6 +31,7 @@ from vlrft.rollout.engines.types import (
 
 __all__ = [
     "ROLLOUT_ENGINES",
+    "CheckedEngine",
     "ClosableEngine",
     "EnginePlace",
     "Limits",
@@ -73,7 +76,9 @@ def build_rollout_engine(
     kind = find_rollout_engine(config.engine)
     kind.check(config)
     if isinstance(kind, PlacedEngineKind):
-        return kind.build_at(policy, place or EnginePlace())
+        place = place or EnginePlace()
+        context = max(place.context, config.max_prompt_tokens + config.max_tokens)
+        return kind.build_at(policy, replace(place, context=context))
     return kind.build(policy)
 
 

@@ -126,6 +126,20 @@ class ClosableEngine(Protocol):
         ...
 
 
+@runtime_checkable
+class CheckedEngine(Protocol):
+    """An engine with weights of its own: during a run its log-probs are compared with the trainer's. Optional."""
+
+    check_every: int
+    """After the first update, and after every so many."""
+    max_gap: float | None
+    """The largest mean difference with which the run goes on, in nats; None: what rounding in the policy's dtype explains."""
+
+    def explain_gap(self) -> str:
+        """What the engine can find out about a difference that is too large, in a few words. Called on rank 0."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnginePlace:
     """Where an engine works: beside which ranks, and where it may write and report."""
@@ -133,6 +147,7 @@ class EnginePlace:
     folder: Path | None = None  # of the run; None: none, such as in `vlrft.generate`
     ranks: Ranks = ALONE
     say: Callable[[str], object] = str  # takes a line for the run's log
+    context: int = 0  # the most tokens of a prompt with its completion
 
 
 @runtime_checkable

@@ -199,6 +199,7 @@ def test_closing_cancels_what_is_under_way(
     engine = new_engine(server)
     server.set(hang=True)
     futures = engine.submit(question(tiny("qwen2_vl")), SAMPLING)
+    assert server.wait_until(lambda s: s.asked == 3)
     engine.close()
     for future in futures:
         with pytest.raises(CancelledError):

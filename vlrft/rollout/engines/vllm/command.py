@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
@@ -26,7 +27,11 @@ ON_CPU = (
     "--enforce-eager",
     "--block-size=32",  # attention on a CPU reads multiples of 32
     "--no-enable-chunked-prefill",  # with seeds it fails on a CPU
-    "--max-num-batched-tokens=16384",
+)
+
+
+PREFILL_ON_CPU = (
+    16384  # tokens in a step, at least the context where prompts are not prefilled in parts
 )
 
 
@@ -43,9 +48,12 @@ class ServerCommand:
 
 
 def server_command(
-    settings: Vllm, policy: Policy, model: Path, index: int, port: int, log: Path
+    settings: Vllm, policy: Policy, model: Path, index: int, port: int, log: Path, context: int
 ) -> ServerCommand:
-    """The command of the server `index`. Its weights are random until the first update."""
+    """The command of the server `index`. Its weights are random until the first update. `context`: the most tokens of a prompt
+    with its completion."""
+    allowed = PlainWeights(policy.model).base.config.get_text_config().max_position_embeddings
+    context = settings.context or min(context, allowed)
     start = settings.command or (
         settings.python or sys.executable,
         "-m",
@@ -54,21 +62,19 @@ def server_command(
     dtype = str(policy.dtype).removeprefix("torch.")
     arguments = [
         "serve", str(model), f"--served-model-name={NAME}", "--host=127.0.0.1", f"--port={port}", f"--dtype={dtype}",
-        "--load-format=dummy", "--seed=0", "--logprobs-mode=processed_logprobs", "--generation-config=vllm",
-        "--enable-scale-out", '--weight-transfer-config={"backend":"vlrft_file"}',
+        "--load-format=dummy", "--seed=0", "--logprobs-mode=processed_logprobs", "--generation-config=vllm", "--disable-uvicorn-access-log",
+        f"--max-model-len={context}", "--enable-scale-out", '--weight-transfer-config={"backend":"vlrft_file"}',
     ]  # fmt: skip
     if policy.chat.vision is not None:
         limits = json.dumps({"image": settings.max_images, "video": 0})
         arguments += [f"--limit-mm-per-prompt={limits}", "--no-mm-device-do-normalize"]
-    if settings.context is not None:
-        arguments.append(f"--max-model-len={settings.context}")
     if settings.lora == "adapter":
         rank = max(config.r for config in policy.model.peft_config.values())
         arguments += ["--enable-lora", f"--max-lora-rank={max(rank, 8)}"]
     if settings.sleep:
         arguments.append("--enable-sleep-mode")
     if not torch.cuda.is_available():
-        arguments += ON_CPU
+        arguments += [*ON_CPU, f"--max-num-batched-tokens={max(context, PREFILL_ON_CPU)}"]
     environment = {k: v for k, v in os.environ.items() if k not in OF_THE_TRAINER}
     if settings.command:
         environment |= {k: os.environ[k] for k in ("PYTHONPATH",) if k in os.environ}
@@ -91,7 +97,11 @@ def server_command(
 
 def write_model(policy: Policy, folder: Path) -> None:
     """The folder of a model without its weights: config, tokenizer and processor."""
-    PlainWeights(policy.model).base.save_pretrained(folder, state_dict={})
+    model = PlainWeights(policy.model).base
+    config = copy.deepcopy(model.config)
+    config.architectures = [type(model).__name__]
+    folder.mkdir(parents=True, exist_ok=True)
+    config.save_pretrained(folder)
     policy.chat.save(folder)
 
 

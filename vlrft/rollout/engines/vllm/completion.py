@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
@@ -87,6 +88,7 @@ class Sampler:
         update, request = self.current(), group.request
         body = self.wire.request(request.prompt, row.ids, row.seed, group.sampling, update.model)
         answer = asyncio.ensure_future(server.post(GENERATE, self.seconds, body))
+        answer.add_done_callback(_forget)
         cut = asyncio.ensure_future(server.cut.wait())
         try:
             await asyncio.wait({answer, cut}, return_when=asyncio.FIRST_COMPLETED)
@@ -108,6 +110,12 @@ class Sampler:
                     "another run uses it"
                 )
         return segment
+
+
+def _forget(answer: asyncio.Task[dict[str, Any]]) -> None:
+    """Takes the error of an answer that nobody waits for any more."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 @dataclass

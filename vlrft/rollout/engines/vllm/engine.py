@@ -221,7 +221,10 @@ class VllmEngine:
             for k, url in enumerate(urls):
                 port = int(url.rpartition(":")[2])
                 log = (self.place.folder or self._files.folder) / LOG.format(k)
-                commands.append(server_command(self.settings, self.policy, model, k, port, log))
+                context = self.place.context
+                commands.append(
+                    server_command(self.settings, self.policy, model, k, port, log, context)
+                )
         self._supervisor = Supervisor(
             self.settings, self.servers, commands, self._pool, self.place.say
         )

@@ -48,7 +48,8 @@ class Server:
             base_url=self.url,
             timeout=None,  # `ask` has a limit for each call as a whole
             trust_env=False,  # servers are not behind a proxy
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            # A connection that is kept is closed by the server after seconds, in the middle of the next request if need be.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class Vllm:
     """The GPUs of each server that vlrft starts, as in CUDA_VISIBLE_DEVICES: `["4", "5"]`, or `["4,5", "6,7"]` for two servers whose
     tensors are split over two GPUs. None: as vLLM chooses."""
     context: Positive | None = None
-    """The most tokens of a prompt with its completion on the servers; null: as many as the model allows."""
+    """The most tokens of a prompt with its completion on the servers; null: as many as the run needs."""
     max_images: Positive = 16
     """The most images in a prompt."""
     sleep: bool = False

@@ -22,6 +22,7 @@ from vlrft.schema.errors import ServerError
 from vlrft.workers.server_process import ServerProcess
 
 WATCH_SECONDS = 1.0  # between looks at the processes
+END_SECONDS, END_LOOKS = 1.0, 10  # for the end of a process whose connection broke
 LONGEST_PAUSE = 30.0  # between two tries
 KILLED = 128  # exit codes from here on are signals
 
@@ -70,7 +71,6 @@ class Supervisor:
 
     def lost(self, server: Server) -> None:
         """Brings a lost server back, in the background."""
-        self.say(f"{server.reason}; its completions are sampled again")
         self._begin_revival(server)
 
     async def close(self) -> None:
@@ -155,7 +155,15 @@ class Supervisor:
         process = self.processes.get(server)
         return process is not None and process.exit_code is not None
 
-    def _reason(self, server: Server, error: Exception) -> str:
+    async def _wait_for_end(self, server: Server) -> None:
+        """Where a connection broke, the process that is about to end says why."""
+        process = self.processes.get(server)
+        for _ in range(END_LOOKS):
+            if process is None or process.exit_code is not None:
+                return
+            await asyncio.sleep(END_SECONDS / END_LOOKS)
+
+    def _reason(self, server: Server, error: object) -> str:
         return self._describe_end(server) if self._has_ended(server) else str(error)
 
     def _begin_revival(self, server: Server) -> None:
@@ -169,6 +177,10 @@ class Supervisor:
 
     async def _revive(self, server: Server) -> None:
         """Starts a lost server again, or waits until it answers, and gives it the weights; or gives it up."""
+        if server.state is State.LOST:
+            await self._wait_for_end(server)
+            server.reason = self._reason(server, server.reason)
+            self.say(f"{server.reason}; its completions are sampled again")
         try:
             await self._again()(self._bring_back, server)
         except ServerError as e:
