@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,26 +73,28 @@ class TreeMeter:
     """Seconds, and processor seconds of this process and of all that it started, since it was made."""
 
     def __init__(self) -> None:
-        self._start, self._cpu = time.perf_counter(), _processor_seconds()
+        self._start, self._own, self._others = time.perf_counter(), time.process_time(), _others()
 
     def read(self) -> dict[str, Any]:
-        own, others = (b - a for a, b in zip(self._cpu, _processor_seconds(), strict=True))
+        """Raises RuntimeError where a process has ended, whose time is lost."""
+        seconds, own, others = time.perf_counter() - self._start, time.process_time(), _others()
+        if not self._others.keys() <= others.keys():
+            raise RuntimeError("a server or a worker ended within a measurement; measure again")
+        own -= self._own
+        spent = sum(others.values()) - sum(self._others.values())
         return {
-            "seconds": time.perf_counter() - self._start,
-            "cpu_seconds": own + others,
+            "seconds": seconds,
+            "cpu_seconds": own + spent,
             "own_cpu_seconds": own,
             "load": os.getloadavg()[0],
         }
 
 
-def _processor_seconds() -> tuple[float, float]:
-    """Of this process, and of its descendants that live."""
-    return time.process_time(), sum(map(_processor_seconds_of, descendants(os.getpid())))
-
-
-def _processor_seconds_of(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS
+def _others() -> dict[int, float]:
+    """Processor seconds of the descendants of this process that live, by process id."""
+    spent: dict[int, float] = {}
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):  # it has ended
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            spent[pid] = (int(fields[11]) + int(fields[12])) / TICKS
+    return spent
