@@ -11,7 +11,7 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-from benchmarks.real_size.released import PROCESSOR, Released
+from benchmarks.real_size.released_model import Released
 from vlrft.policy.merging import stored_shapes
 from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.weight_files import write_weights
@@ -25,9 +25,9 @@ SPREAD = 0.02  # of the weights
 def write_small_files(released: Released, folder: Path, *, tokenizer: bool = True) -> None:
     """Everything but the weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    if tokenizer:
+    if tokenizer and released.qwen_tokenizer:
         qwen_tokenizer().save_pretrained(folder)
-    processor = {**PROCESSOR, "processor_class": released.processor}
+    processor = {**released.image_processor, "processor_class": released.processor}
     files = {
         "config.json": released.config,
         "generation_config.json": released.generation,

@@ -1,26 +1,15 @@
-"""The released configs of four models, in the flat form in which the hub has them, and the small files beside their weights.
+"""The released configs of Qwen2-VL and Qwen2.5-VL, in the flat form in which the hub has them, and the small files beside their weights.
 
-Written from memory; the parameter counts are the published ones, which `real_size` compares.
+Written from memory; the parameter counts are the published ones, which `real_size` compares. Those of later models are in `released_later`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True, kw_only=True)
-class Released:
-    """A released model. `whole`: its weights are made and run here; else it exists on the meta device only."""
-
-    name: str
-    config: Mapping[str, Any]
-    generation: Mapping[str, Any]
-    processor: str
-    parameters: int
-    whole: bool = False
-
+from benchmarks.real_size.released_later import LATER
+from benchmarks.real_size.released_model import Released
 
 SHARED: dict[str, Any] = {
     "attention_dropout": 0.0,
@@ -117,6 +106,7 @@ def _qwen2_vl(name: str, text: Mapping[str, Any], parameters: int, whole: bool =
         config={**kind, **SHARED, **text, "max_position_embeddings": 32768, "vision_config": tower},
         generation={**GENERATION, "temperature": 0.01, "top_p": 0.001, "top_k": 1},
         processor="Qwen2VLProcessor",
+        image_processor=PROCESSOR,
         parameters=parameters,
         whole=whole,
     )
@@ -138,6 +128,7 @@ def _qwen2_5_vl(
         },
         generation={**GENERATION, "repetition_penalty": 1.05, "temperature": 0.000001},
         processor="Qwen2_5_VLProcessor",
+        image_processor=PROCESSOR,
         parameters=parameters,
         whole=whole,
     )
@@ -148,4 +139,5 @@ MODELS = {
     "3b": _qwen2_5_vl("Qwen2.5-VL-3B-Instruct", MIDDLE_TEXT, 3_754_622_976, whole=True),
     "7b": _qwen2_vl("Qwen2-VL-7B-Instruct", LARGE_TEXT, 8_291_375_616),
     "7b-2.5": _qwen2_5_vl("Qwen2.5-VL-7B-Instruct", LARGE_TEXT, 8_292_166_656),
+    **LATER,
 }

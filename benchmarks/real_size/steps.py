@@ -23,12 +23,14 @@ from safetensors import safe_open
 
 from benchmarks.real_size.build import build, count_parameters, meta_model, write_small_files
 from benchmarks.real_size.meter import Meter, free_memory, resident
-from benchmarks.real_size.released import MODELS, Released
+from benchmarks.real_size.released import MODELS
+from benchmarks.real_size.released_model import Released
 from vlrft.api.evaluate import evaluate
 from vlrft.api.train import train
 from vlrft.cli.main import main as cli
 from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.policy.merging import stored_shapes
 from vlrft.policy.pretrained import load_tokenizer
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.trainer.memory_plan.planner import Planner
@@ -78,7 +80,13 @@ def shapes_step(released: Released, folder: Path) -> Result:
         write_small_files(released, model)
     counted = count_parameters(meta_model(model))
     plans = {run: _plan(model, overrides) for run, overrides in RUNS.items()}
-    return {"parameters": counted, "published": released.parameters, "plans": plans}
+    names = len(stored_shapes(meta_model(model)))
+    return {
+        "parameters": counted,
+        "published": released.parameters,
+        "tensors": names,
+        "plans": plans,
+    }
 
 
 def _plan(model: Path, overrides: Sequence[str]) -> Result:
