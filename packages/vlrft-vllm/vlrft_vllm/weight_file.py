@@ -71,7 +71,7 @@ class FileWeights(WeightTransferEngine[FileInit, FileUpdate]):
         with open_weights(update_info.path) as weights:
             if self.apart:  # forget what the update that failed had loaded
                 self._join_layers()
-            missing = {name for name, _ in self.model.named_parameters()}  # a tied head has none
+            missing = _names(self.model)
             self.apart = True
             initialize_layerwise_reload(self.model)
             missing -= self.model.load_weights(weights)
@@ -90,6 +90,11 @@ class FileWeights(WeightTransferEngine[FileInit, FileUpdate]):
     def _join_layers(self) -> None:
         finalize_layerwise_reload(self.model, self.model_config)
         self.apart = False
+
+
+def _names(model: torch.nn.Module) -> set[str]:
+    """The parameters as `load_weights` names them: a tied head has none, and layers with adapters wrap those without."""
+    return {name.replace(".base_layer.", ".") for name, _ in model.named_parameters()}
 
 
 def _repack_heads(model: torch.nn.Module) -> None:

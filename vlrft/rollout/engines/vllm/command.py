@@ -33,6 +33,7 @@ ON_CPU = (
 PREFILL_ON_CPU = (
     16384  # tokens in a step, at least the context where prompts are not prefilled in parts
 )
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # for which vLLM reserves adapters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,10 @@ def server_command(
         arguments += [f"--limit-mm-per-prompt={limits}", "--no-mm-device-do-normalize"]
     if settings.lora == "adapter":
         rank = max(config.r for config in policy.model.peft_config.values())
-        arguments += ["--enable-lora", f"--max-lora-rank={max(rank, 8)}"]
+        arguments += [
+            "--enable-lora",
+            f"--max-lora-rank={next((r for r in LORA_RANKS if r >= rank), rank)}",
+        ]
     if settings.sleep:
         arguments.append("--enable-sleep-mode")
     if not torch.cuda.is_available():
@@ -84,6 +88,9 @@ def server_command(
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
+    if not torch.cuda.is_available():  # shared with the trainer: threads that wait for a core spin
+        threads = max((os.cpu_count() or 1) // (settings.servers + 1), 1)
+        environment["OMP_NUM_THREADS"] = str(threads)
     environment.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     environment.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     if settings.devices:

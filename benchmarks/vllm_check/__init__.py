@@ -1,0 +1,1 @@
+"""Runs of the quickstart with the rollout engine `vllm` beside `hf`."""
