@@ -82,7 +82,7 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         eval_task = check_pictures(check_gold_answers(eval_task))
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
-    refuse_several_ranks({s.name: (s.config, s.algorithm) for s in settings}, ranks)
+    refuse_several_ranks([(s.name, s.config, s.algorithm) for s in settings], ranks.size)
     planned = RunTasks(stages=tuple(s.loaded for s in settings), evaluation=eval_task)
     memory, disk = ranks.run_on_first(lambda: check_room(config, planned, ranks, out))
     torch.manual_seed(config.seed)

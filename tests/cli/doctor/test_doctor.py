@@ -31,6 +31,7 @@ from vlrft.trainer.memory_plan.prompt_lengths import TaskPrompts
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yaml"))
 OPTIONS = "task.options={subtasks: [classify], train: 40}"
+AGAIN = "algorithm={name: gpg, keep: dynamic_sampling, correction: {}}"
 QUICK = [OPTIONS, *(f"stages.{name}.{OPTIONS}" for name in ("sft", "gpg")), "rollout.max_tokens=4"]
 
 
@@ -254,6 +255,23 @@ def test_4_bit_weights_that_train_refuses_have_no_plan(
 ) -> None:
     policy = [f"policy.model={folder}", "policy.quantization=nf4", "policy.lora={rank: 4}"]
     assert main(["doctor", "quickstart", "policy.build=null", *policy, setting]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["rollout.ahead=1"], "the rollout engine hf samples with the module that is trained"),
+        (
+            ["--ranks", "2", "rollout.ahead=1", "rollout.engine=vllm", AGAIN],
+            "stage gpg: rollout.ahead: 1 on 2 ranks, but algorithm.keep samples up to 10 times",
+        ),
+    ],
+)
+def test_rollouts_ahead_that_train_refuses_have_no_plan(
+    capsys: pytest.CaptureFixture[str], settings: list[str], said: str
+) -> None:
+    assert main(["doctor", "quickstart", *QUICK, *settings]) == 2
     assert said in capsys.readouterr().err
 
 

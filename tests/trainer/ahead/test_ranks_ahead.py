@@ -80,10 +80,10 @@ def test_ranks_collect_what_a_single_process_collects_in_turn(tmp_path: Path, ti
 def test_ranks_that_may_sample_more_are_refused_with_rollouts_ahead(tmp_path: Path) -> None:
     again = "algorithm.keep={name: dynamic_sampling, max_attempts: 3}"
     (stage,) = resolve_stages(config(tmp_path, "rollout.ahead=2", again))
-    both = {stage.name: (stage.config, stage.algorithm)}
-    refuse_several_ranks(both, Ranks())
+    both = [(stage.name, stage.config, stage.algorithm)]
+    refuse_several_ranks(both, 1)
     with pytest.raises(
         ConfigError,
         match=r"rollout\.ahead: 2 on 2 ranks, but algorithm\.keep samples up to 3 times",
     ):
-        refuse_several_ranks(both, Ranks(rank=0, size=2))
+        refuse_several_ranks(both, 2)

@@ -11,9 +11,11 @@ from vlrft.config.load import load_config
 from vlrft.distributed.device import pick_device
 from vlrft.engine import check_quantization
 from vlrft.memory.plan import FILL_LIMIT
+from vlrft.trainer.ahead.misfits import refuse_several_ranks
 from vlrft.trainer.memory_plan.device_memory import available_memory
 from vlrft.trainer.memory_plan.planner import Planner, StagePlan, peak_bytes
 from vlrft.trainer.memory_plan.proposal import Proposal, propose
+from vlrft.trainer.stage_settings import find_choices
 
 RUNS = Path("runs")  # unless --out says otherwise
 
@@ -52,13 +54,15 @@ def plan_config(
     """The plan of one of the ranks. `memory`: of the device, such as 80GiB; None: that of this machine. `ranks`: None: as
     many as the config is meant for.
 
-    Raises ConfigError for a config that does not load, for a model whose config is not available, and for 4-bit weights that
-    a run would refuse.
+    Raises ConfigError for a config that does not load, for a model whose config is not available, and for settings
+    that a run would refuse.
     """
     config = load_config(path, overrides)
     check_quantization(config.engine, config.policy)
-    device = pick_device(config.device)
     ranks = ranks or config.ranks.count or 1
+    pairs = zip(config.stages, find_choices(config), strict=True)
+    refuse_several_ranks([(str(s.name), s, algorithm) for s, (algorithm, _) in pairs], ranks)
+    device = pick_device(config.device)
     size, where = available_memory(memory, device, ranks)
     planner = Planner(config, device, ranks)
     plans = planner.plans(config)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vlrft.algorithms import Algorithm
 from vlrft.config import Config, StageConfig
-from vlrft.distributed.ranks import Ranks
 from vlrft.rollout.engines import ROLLOUT_ENGINES, can_stream, find_rollout_engine
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.prompt_strategies import PromptStrategy
@@ -57,14 +58,14 @@ def _truncated_sampling(algorithm: Algorithm, stage: StageConfig, at: str) -> li
     ]
 
 
-def refuse_several_ranks(stages: dict[str, tuple[StageConfig, Algorithm]], ranks: Ranks) -> None:
+def refuse_several_ranks(stages: Iterable[tuple[str, StageConfig, Algorithm]], ranks: int) -> None:
     """Raises ConfigError for stages that sample ahead and must ask the other ranks whether to sample more."""
     mistakes = [
-        f"stage {name}: rollout.ahead: {stage.rollout.ahead} on {ranks.size} ranks, but algorithm.keep samples up to "
+        f"stage {name}: rollout.ahead: {stage.rollout.ahead} on {ranks} ranks, but algorithm.keep samples up to "
         f"{algorithm.keep.max_attempts} times, which all ranks decide together; use rollout.ahead=0, "
         "algorithm.keep.max_attempts=1, or one rank"
-        for name, (stage, algorithm) in stages.items()
-        if ranks.size > 1 and stage.rollout.ahead and algorithm.keep.max_attempts > 1
+        for name, stage, algorithm in stages
+        if ranks > 1 and stage.rollout.ahead and algorithm.keep.max_attempts > 1
     ]
     if mistakes:
         raise ConfigError(mistakes)
