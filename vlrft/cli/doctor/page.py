@@ -12,6 +12,7 @@ from vlrft.config import Config
 from vlrft.config.load import dump_config
 from vlrft.memory.plan import PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
+from vlrft.rollout.engines import ProbedEngineKind, find_rollout_engine
 from vlrft.schema.errors import ConfigError
 from vlrft.trainer.memory_plan.disk import checkpoint_lines
 from vlrft.trainer.memory_plan.planner import StagePlan, peak_bytes
@@ -43,6 +44,8 @@ def print_plan(
     if not run.fits:
         for line in proposal_lines(run, proposal):
             print(line)
+    for line in probe_rollout_engine(run.config):
+        print(line)
     if write is not None:
         if not run.fits and proposal is None:
             raise ConfigError([f"--write {write}: there is no config that fits"])
@@ -78,6 +81,13 @@ def plan_lines(run: DevicePlan) -> list[str]:
         *lines,
         f"does not fit: {format_bytes(peak)}, and a tenth of {total} is best left free",
     ]
+
+
+def probe_rollout_engine(config: Config) -> list[str]:
+    """Lines about the programs of the rollout engine, where it has some. Raises ConfigError for what a run would refuse."""
+    kind = find_rollout_engine(config.rollout.engine)
+    kind.check(config.rollout)
+    return kind.probe() if isinstance(kind, ProbedEngineKind) else []
 
 
 def _name(choice: str | Mapping[str, Any]) -> str:

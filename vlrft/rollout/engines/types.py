@@ -183,6 +183,15 @@ class StreamingEngineKind(Protocol):
 
 
 @runtime_checkable
+class ProbedEngineKind(Protocol):
+    """A `RolloutEngineKind` with programs outside of this process, which `vlrft doctor` asks for. Optional."""
+
+    def probe(self) -> list[str]:
+        """A line about each. Raises ConfigError for one that is missing or that a run would refuse."""
+        ...
+
+
+@runtime_checkable
 class RolloutMemoryModel(Protocol):
     """A `RolloutEngineKind` that `vlrft doctor` can plan with. Optional: without it a plan leaves sampling out."""
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from socket import gethostname
 from typing import TYPE_CHECKING, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from vlrft.config import RolloutConfig, strict
 from vlrft.rollout.engines.types import EnginePlace
-from vlrft.rollout.engines.vllm.version import require_installation
+from vlrft.rollout.engines.vllm.version import ask_version, require_installation
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.ranges import Natural, Positive, PositiveFloat, Seconds
 
 if TYPE_CHECKING:
     from vlrft.policy.policy import Policy
     from vlrft.rollout.engines.vllm.engine import VllmEngine
+
+HERE = ("localhost", "127.0.0.1", "::1", gethostname())
 
 
 @strict
@@ -88,6 +92,14 @@ class Vllm:
                     "everywhere"
                 ]
             )
+        far = [url for url in self.urls if urlsplit(url).hostname not in HERE]
+        if far and self.folder is None:
+            raise ConfigError(
+                [
+                    f"rollout.engine.folder: {far[0]} is on another machine, which does not see this one's memory; give a folder "
+                    "on a disk that both see"
+                ]
+            )
         needed = config.max_prompt_tokens + config.max_tokens
         if self.context is not None and self.context < needed:
             raise ConfigError(
@@ -98,6 +110,19 @@ class Vllm:
             )
         if not self.urls and not self.command:
             require_installation(self.python)
+
+    def probe(self) -> list[str]:
+        """See `ProbedEngineKind.probe`."""
+        if self.urls:
+            return [f"rollout.engine vllm: {url} has vLLM {ask_version(url)}" for url in self.urls]
+        if self.command:
+            return [
+                f"rollout.engine vllm: {self.command[0]} starts the servers, and their version is checked then"
+            ]
+        version = require_installation(self.python)
+        return [
+            f"rollout.engine vllm: vLLM {version} in the environment of {self.python or 'vlrft'}"
+        ]
 
     def build(self, policy: Policy) -> VllmEngine:
         """See `RolloutEngineKind.build`."""

@@ -10,9 +10,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.short_message import short_message
 
 WINDOW = SpecifierSet(">=0.32,<0.33")  # as packages/vlrft-vllm/pyproject.toml
 PLUGIN = "vlrft-vllm"
+ASK_SECONDS = 10.0
 SECONDS = 60.0  # for Python to start and read the metadata
 READ = """
 from importlib.metadata import PackageNotFoundError, version
@@ -32,9 +34,25 @@ def is_supported(version: str) -> bool:
         return False
 
 
-def require_installation(python: str | None) -> None:
-    """Raises ConfigError where the environment of that Python (None: this one) has no supported vLLM or not the part of vlrft
-    that works inside it."""
+def ask_version(url: str) -> str:
+    """The version of the server at an address. Raises ConfigError where it does not answer, or is not supported."""
+    import httpx
+
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/version", timeout=ASK_SECONDS, trust_env=False)
+        version = str(answer.raise_for_status().json()["version"])
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as e:
+        raise ConfigError(
+            [f"rollout.engine.urls: {url} does not say its version ({short_message(e)})"]
+        ) from None
+    if not is_supported(version):
+        raise ConfigError([f"rollout.engine.urls: {url} has vLLM {version}, supported is {WINDOW}"])
+    return version
+
+
+def require_installation(python: str | None) -> str:
+    """The version of vLLM in the environment of that Python; None: this one. Raises ConfigError where there is no supported vLLM, or
+    not the part of vlrft that works inside it."""
     vllm, plugin = _read_versions(python or sys.executable)
     key, how = (
         "rollout.engine.python",
@@ -51,6 +69,7 @@ def require_installation(python: str | None) -> None:
                 f"{key}: {where} has vLLM {vllm}, but not {PLUGIN}, the part of vlrft inside it; {how}"
             ]
         )
+    return vllm
 
 
 @cache

@@ -1,0 +1,32 @@
+"""The page on vLLM: its settings are settings, and its links are files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from vlrft.rollout.engines import find_rollout_engine
+
+PAGE = (Path(__file__).parents[3] / "docs/howto/vllm.md").read_text()
+
+
+def test_every_choice_of_the_engine_on_the_page_can_be_made() -> None:
+    choices = re.findall(r"rollout\.engine=\"(\{[^\"]*\})\"", PAGE)
+    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
+    chosen = [yaml.safe_load(c) for c in choices] + [b["rollout"]["engine"] for b in blocks]
+    assert len(chosen) == 5
+    for choice in chosen:
+        assert choice["name"] == "vllm"
+        find_rollout_engine(choice)
+
+
+def test_the_pages_arguments_of_a_server_are_those_that_vlrft_gives() -> None:
+    script = (Path(__file__).parents[3] / "docs/howto/vllm.sbatch").read_text()
+    command = (Path(__file__).parents[3] / "vlrft/rollout/engines/vllm/command.py").read_text()
+    for text in (PAGE, script):
+        serve = text[text.index("-m vllm.entrypoints.cli.main serve") :].split("```")[0]
+        for argument in re.findall(r"(--[a-z-]+) ", serve.split("srun")[0]):
+            if argument not in ("--host", "--port", "--tensor-parallel-size"):
+                assert argument in command, argument
