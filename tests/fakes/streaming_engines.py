@@ -122,7 +122,14 @@ class Copy:
 
 
 class CopyEngine:
-    """A thread that samples the requests that wait, all together, with the weights that were loaded last."""
+    """A thread that samples the requests that wait, all together, with the weights that were loaded last. The gate
+    compares it at every step."""
+
+    check_every = 1
+    max_gap: float | None = 1e-5
+
+    def explain_gap(self) -> str:
+        return ""
 
     def __init__(self, policy: Policy) -> None:
         model = copy.deepcopy(policy.model)

@@ -31,10 +31,8 @@ from vlrft.selection.rollout_filters import select_and_estimate
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch, make_batches
 from vlrft.trainer.checkpoint_files import TrainerState
-from vlrft.trainer.sampler_check import measure_sampler_gap, require_small_gap
 from vlrft.trainer.sampler_gate import SamplerGate
 from vlrft.trainer.stage_settings import StageSettings
-from vlrft.trainer.update import check_packing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,33 +195,6 @@ class Stage:
             updates=config.update.updates_per_batch,
             ranks=self.ranks,
         )
-
-    def check_packing(self, step: int, engine: TrainEngine, batches: Sequence[Batch]) -> None:
-        """`self_check`: at the stage's first step, compares the packed forward pass with the unpacked one, and its log-probs
-        with the rollout engine's.
-
-        Raises SelfCheckError where they differ.
-        """
-        if not (self.run_config.self_check and step == self.settings.first + 1 and batches):
-            return
-        policy, batch, budget = self.policy, batches[0], self.settings.micro_batch_tokens
-        with engine.unsharded():
-            check_packing(policy, batch, budget)
-            if self.gate is not None:  # it compares this batch, too
-                return
-            gap = measure_sampler_gap(policy, batch, budget, self.settings.config.rollout)
-        require_small_gap(gap, policy.dtype, self.ranks)
-
-    def check_sampler(self, step: int, engine: TrainEngine, batches: Sequence[Batch]) -> None:
-        """`self_check`, for a rollout engine with weights of its own: compares the log-probs of the step's rollouts with the trainer's,
-        at some steps. Raises SelfCheckError where they differ."""
-        sampled = batches and self.settings.algorithm.answers == "sampled"
-        if self.gate is None or not sampled or not self.gate.is_due():
-            return
-        policy, budget = self.policy, self.settings.micro_batch_tokens
-        with engine.unsharded():
-            gap = measure_sampler_gap(policy, batches[0], budget, self.settings.config.rollout)
-        self.gate.require(gap, policy.dtype, step)
 
     def build_engine(self, resumed: TrainerState | None) -> TrainEngine:
         """The stage's train engine. `resumed`: the checkpoint that the stage resumes from, None for a new stage."""

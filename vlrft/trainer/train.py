@@ -22,6 +22,7 @@ from vlrft.trainer.callbacks import Callback, Callbacks, StopTraining
 from vlrft.trainer.divergence import stopping_at_divergence
 from vlrft.trainer.rank_facts import compare_settings
 from vlrft.trainer.run import Run
+from vlrft.trainer.self_checks import check_step
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.step_metrics import Timer, step_metrics
@@ -106,8 +107,7 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
             groups, advantages = stage.select_and_estimate(step, collected.groups)
         with timer("update"):
             batches = stage.make_batches(groups, advantages)
-            stage.check_packing(step, engine, batches)
-            stage.check_sampler(step, engine, batches)
+            check_step(stage, step, engine, batches)
             algorithm, budget = settings.algorithm_at(step), settings.micro_batch_tokens
             update_metrics, skipped = update(engine, batches, algorithm, budget, reference)
         run.rollout.load_weights(gather_weights(engine, run.policy), step)
