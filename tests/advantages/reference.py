@@ -22,6 +22,7 @@ class Toy:
     scores: Mapping[str, Numbers]
     max_tokens: int
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    truncated: list[bool] = field(default_factory=list[bool])  # empty: none is
 
     def groups(self) -> list[list[int]]:
         return [[i for i, g in enumerate(self.group) if g == k] for k in sorted(set(self.group))]

@@ -60,6 +60,7 @@ def input_of(toy: Toy) -> EstimatorInput:
         scores={k: np.array(v) for k, v in toy.scores.items()},
         weights=toy.weights,
         max_tokens=toy.max_tokens,
+        truncated=np.array(toy.truncated or [False] * len(toy.rewards), dtype=np.bool_),
     )
 
 

@@ -111,10 +111,10 @@ def test_schedules_reach_the_steps_of_an_advantage_and_its_component_weights() -
         "advantage.0.weights.format.strict",
         "advantage.2.penalty",
     }
-    combine, _, overlong = algorithm.at(0.5).estimator.steps
+    combine, _, overlong = algorithm.at(1.0).estimator.steps
     assert (combine, overlong) == (
-        Combine(weights={"format.strict": 0.75, "choice": 2.0}),
-        Overlong(penalty=0.5),
+        Combine(weights={"format.strict": 0.5, "choice": 2.0}),
+        Overlong(penalty=1.0),
     )
     assert algorithm.estimator == algorithm.at(0.0).estimator
     assert set(override(algorithm, {"advantage": "centred"}).schedules) == {"objective.clip_low"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Literal
 
@@ -26,7 +26,7 @@ class Combine:
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(inputs.values)
-        for name, weight in _weights(inputs, self.weights).items():
+        for name, weight in component_weights(inputs, self.weights).items():
             total += weight * np.nan_to_num(inputs.scores[name])
         return replace(inputs, values=total)
 
@@ -52,8 +52,8 @@ class PerComponent:
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(inputs.values)
-        weights = _weights(inputs, self.weights)
-        _refuse_unknown(self.keys, inputs)
+        weights = component_weights(inputs, self.weights)
+        refuse_unknown(self.keys, inputs)
         for name, weight in weights.items():
             key_name = self.keys.get(name, self.keys.get(name.split("/")[0], self.key))
             scores, key = inputs.scores[name], inputs.key(key_name)
@@ -68,16 +68,29 @@ class PerComponent:
         return divide_by_step_std(centred) if self.scale == "step" else centred
 
 
-def _weights(inputs: EstimatorInput, overrides: Mapping[str, float] | None) -> dict[str, float]:
+def component_weights(
+    inputs: EstimatorInput, overrides: Mapping[str, float] | None
+) -> dict[str, float]:
     """Component -> weight, without zeros. Raises AdvantageError for an unknown component."""
     if overrides is not None:
-        _refuse_unknown(overrides, inputs)
+        refuse_unknown(overrides, inputs)
     weights = inputs.weights if overrides is None else overrides
     by_name = {n: weights.get(n, weights.get(n.split("/")[0], 0.0)) for n in inputs.scores}
     return {name: weight for name, weight in by_name.items() if weight}
 
 
-def _refuse_unknown(names: Mapping[str, object], inputs: EstimatorInput) -> None:
+def scores_of(inputs: EstimatorInput, name: str) -> Floats:
+    """The scores [R] of one component. Raises AdvantageError for an unknown one, and for one that has parts only."""
+    refuse_unknown([name], inputs)
+    if name not in inputs.scores:
+        raise AdvantageError(
+            f"the reward component {name!r} has only parts here; known: {', '.join(inputs.scores)}"
+        )
+    return inputs.scores[name]
+
+
+def refuse_unknown(names: Iterable[str], inputs: EstimatorInput) -> None:
+    """Raises AdvantageError for a name that is no component of the rewards."""
     components = {REST, *inputs.scores, *(n.split("/")[0] for n in inputs.scores)}
     for name in names:
         if name not in components:

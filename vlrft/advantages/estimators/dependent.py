@@ -1,0 +1,92 @@
+"""Steps over components of a reward that depend on each other: one gates another, an ensemble's least or its mean less its variance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.estimators.components import component_weights, refuse_unknown, scores_of
+from vlrft.advantages.grouped import MIN_SPREAD, Floats
+from vlrft.advantages.inputs import EstimatorInput
+from vlrft.config import strict
+from vlrft.schema.errors import AdvantageError
+from vlrft.schema.ranges import FiniteFloat, NonNegativeFloat
+
+Names = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+@strict
+class Gate:
+    """v_i ← Σ_k w_k s_ik, where the component `of` counts only if the component `by` is at least `at`.
+
+    Posterior-GRPO: R = R_format + R_outcome + R_outcome · R_thinking is `{of: thinking, by: outcome}`. Vision-R1's PTST, whose
+    reward is 1 for an answer that is right and well formed: `{of: accuracy, by: format, weights: {accuracy: 1}}`. A rollout to
+    which `by` does not apply does not pass. `by` may have the weight 0, and is then not paid itself.
+    """
+
+    of: str
+    by: str
+    at: FiniteFloat = 1.0
+    weights: dict[str, FiniteFloat] | None = None
+    """Component -> weight; default: the task's."""
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        refuse_unknown([self.of], inputs)
+        passed = np.nan_to_num(scores_of(inputs, self.by), nan=-np.inf) >= self.at - MIN_SPREAD
+        total = np.zeros_like(inputs.values)
+        for name, weight in component_weights(inputs, self.weights).items():
+            scores = np.nan_to_num(inputs.scores[name])
+            gated = name == self.of or name.split("/")[0] == self.of
+            total += weight * (np.where(passed, scores, 0.0) if gated else scores)
+        return replace(inputs, values=total)
+
+
+@strict
+class WorstOf:
+    """v_i ← min_k s_ik over the components `names` that apply: the worst case of an ensemble of rewards.
+
+    Worst-case optimisation of "Reward Model Ensembles Help Mitigate Overoptimization" (Coste et al.). Their weights in the
+    task do not count; other components are left out.
+    """
+
+    names: Names
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        return replace(inputs, values=np.nanmin(_members(inputs, self.names, "worst_of"), axis=0))
+
+
+@strict
+class MeanMinusVariance:
+    """v_i ← mean_k s_ik − λ Var_k s_ik over the components `names` that apply, the variance that of the population.
+
+    Uncertainty-weighted optimisation of the same paper; released configuration, tlc4418/llm_optimization: λ = 0.1 in RL.
+    """
+
+    names: Names
+    weight: NonNegativeFloat = 0.1
+    """λ."""
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        members = _members(inputs, self.names, "mean_minus_variance")
+        mean, variance = np.nanmean(members, axis=0), np.nanvar(members, axis=0)
+        return replace(inputs, values=mean - self.weight * variance)
+
+
+def _members(inputs: EstimatorInput, names: tuple[str, ...], step: str) -> Floats:
+    """Scores [K R]. Raises AdvantageError for a rollout to which none applies."""
+    members: Floats = np.stack([scores_of(inputs, name) for name in names])
+    without = np.flatnonzero(np.isnan(members).all(axis=0))
+    if len(without):
+        raise AdvantageError(
+            f"{step}: none of {', '.join(names)} applies to rollout {int(without[0])} of the step"
+        )
+    return members
+
+
+STEPS = {"gate": Gate, "worst_of": WorstOf, "mean_minus_variance": MeanMinusVariance}
+
+ESTIMATORS: tuple[Estimator, ...] = ()

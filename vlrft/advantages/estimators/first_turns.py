@@ -1,0 +1,59 @@
+"""MT-GRPO: the first turn of an episode also gets the advantage of its own reward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vlrft.advantages.estimator import Estimator
+from vlrft.advantages.estimators.components import component_weights, refuse_unknown
+from vlrft.advantages.grouped import Floats, centre, divide_by_group_std
+from vlrft.advantages.inputs import EstimatorInput
+from vlrft.config import strict
+from vlrft.schema.ranges import FiniteFloat
+
+
+@strict
+class FirstTurns:
+    """v_i ← Â_outcome, plus c · Â_turn for the first turn; v_i ← Â of both rewards' sum in an episode of one turn.
+
+    Â: standardised in the group, (r − μ_g) / (σ_g + 1e-6). The turn's reward is the weighted sum of the components `turn`, the
+    outcome's that of all others. MT-GRPO; released code, SiliangZeng/Multi-Turn-RL-Agent,
+    verifiers/trainers/mt_grpo_env_trainer.py, c = 1.
+
+    Departures: the code splits at the first message with a tool's result, here it is the first turn, where the
+    environment has answered it; the code's σ has 1e-4 added.
+    """
+
+    turn: tuple[str, ...]
+    coefficient: FiniteFloat = 1.0
+    """c."""
+    key: str = "sample"
+
+    @property
+    def min_group(self) -> int:
+        return 2 if self.key == "sample" else 1
+
+    def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
+        refuse_unknown(self.turn, inputs)
+        of_turn, outcome = np.zeros_like(inputs.values), np.zeros_like(inputs.values)
+        for name, weight in component_weights(inputs, None).items():
+            part = of_turn if {name, name.split("/")[0]} & set(self.turn) else outcome
+            part += weight * np.nan_to_num(inputs.scores[name])
+        several = np.bincount(inputs.rollouts, minlength=len(inputs.values)) > 1
+        both = self._standardise(of_turn + outcome, inputs)
+        values = np.where(several, self._standardise(outcome, inputs), both)
+        first = (inputs.places == 0) & several[inputs.rollouts]
+        credit = self.coefficient * self._standardise(of_turn, inputs)[inputs.rollouts]
+        before = 0.0 if inputs.by_turn is None else inputs.by_turn
+        return replace(inputs, values=values, by_turn=before + np.where(first, credit, 0.0))
+
+    def _standardise(self, rewards: Floats, inputs: EstimatorInput) -> Floats:
+        key = inputs.key(self.key)
+        return divide_by_group_std(centre(rewards, key), key)
+
+
+STEPS = {"first_turns": FirstTurns}
+
+ESTIMATORS: tuple[Estimator, ...] = ()
