@@ -14,20 +14,26 @@ from vlrft.testing.pipeline.plan import Pipeline, ServerTimes, Workload
 from vlrft.testing.pipeline.simulate import simulate
 
 AHEAD = (0, 1, 2)
-STEPS, SKIP = 12, 4  # steps of a run, and those before the measured ones
+# differs from answer to answer, so that every group has a gradient
+REWARD = f"{Path(__file__).parents[1] / 'real_size/reward.py'}:spread"
+STEPS, SKIP = 8, 3  # steps of a run, and those before the measured ones
 PROMPTS, GROUP, LENGTH = 16, 4, 48
 CONFIG = f"""
-task: {{name: digits, options: {{subtasks: [classify], sizes: [50, 56]}}}}
+task:
+  name: digits
+  options: {{subtasks: [classify], sizes: [50, 56]}}
+  rewards: {{{REWARD}: 1.0}}
 policy: {{build: {{family: qwen2_vl, init_scale: 1.0}}, dtype: float32}}
 rollout: {{group_size: {GROUP}, max_tokens: {LENGTH}}}
 algorithm: {{name: grpo, correction: {{level: token, rule: truncate, cap: 2.0}}, keep: all}}
 stages:
   - {{steps: {STEPS}, prompts_per_step: {PROMPTS}, update: {{lr: 1.0e-6}}}}
+eval: {{limit: 8}}
 """
 
 
 def measure(engine: str, ahead: int, python: str, folder: Path) -> dict[str, Any]:
-    """Medians over the steps of a run after the first ones."""
+    """Medians over the steps of a run after the first ones. A run that is complete is not run again."""
     folder.mkdir(parents=True, exist_ok=True)
     config, run = folder / "steps.yaml", folder / f"{engine}_{ahead}"
     config.write_text(CONFIG)
@@ -48,9 +54,10 @@ def measure(engine: str, ahead: int, python: str, folder: Path) -> dict[str, Any
         command.append(
             f"rollout.engine={{name: {engine}, command: {server}, context: 1024, max_gap: 0.01}}"
         )
-    with (folder / f"{engine}_{ahead}.txt").open("w") as log:
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        subprocess.run(command, check=True, env=environment, stdout=log, stderr=log)
+    if not (run / "report.html").exists():
+        with (folder / f"{engine}_{ahead}.txt").open("w") as log:
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            subprocess.run(command, check=True, env=environment, stdout=log, stderr=log)
     steps = [json.loads(line) for line in (run / "metrics.jsonl").open()][SKIP:]
     names = {key for step in steps for key in step if key.startswith(("time/", "staleness/"))}
     values = {name: median(step[name] for step in steps if name in step) for name in names}
