@@ -266,6 +266,13 @@ def _check_policy(settings: Vllm, policy: Policy) -> None:
                 "rollout.engine=hf"
             ]
         )
+    started_here = not (settings.urls or settings.command)
+    if settings.sleep and started_here and policy.device.type == "cpu":
+        raise ConfigError(
+            [
+                "rollout.engine.sleep: vLLM frees memory on GPUs alone, and the policy is on a CPU; leave it out"
+            ]
+        )
     if settings.lora == "merged":
         return
     if not policy.has_lora:
