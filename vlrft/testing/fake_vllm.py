@@ -234,6 +234,10 @@ class FakeVllm:
             self.version = body["weight_version"]
         return 200, {}
 
+    def _post_update_weight_version(self, query: object, body: Body) -> tuple[int, Body]:
+        self.version = body["new_version"]
+        return 200, {"success": True}
+
     def _post_pause(self, query: dict[str, list[str]], body: Body) -> tuple[int, Body]:
         if query.get("mode", ["abort"]) != ["abort"]:
             return 400, {"error": "only mode=abort is faked"}

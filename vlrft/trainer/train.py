@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from torch import Tensor
@@ -15,6 +16,7 @@ from vlrft.engine import TrainEngine
 from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.reporting.run_result import RunResult, read_result
+from vlrft.rollout.engines import RolloutEngine, StreamingEngine
 from vlrft.schema.errors import TrainingStopped
 from vlrft.tracing.phases import work_on
 from vlrft.trainer.ahead.collecting import Collecting, collecting
@@ -102,7 +104,7 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
         timer = Timer()
         work_on((), step)
         run.folder.refuse_if_lost()
-        with timer("rollout"), engine.ready_to_sample():
+        with timer("rollout"), ready_to_sample(run.rollout, engine):
             collected = source.collect(step, timer)
             groups, advantages = stage.select_and_estimate(step, collected.groups)
         with timer("update"):
@@ -127,7 +129,7 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
         skips = count_skips(run, skipped, skips, settings.config.update.max_nonfinite_steps)
         last = step == settings.last
         if last or run.due(run.config.eval.every):
-            with engine.ready_to_sample():
+            with ready_to_sample(run.rollout, engine):
                 run.evaluate(settings.name)
         if last or run.due(run.config.save.every):
             run.save(engine, reference)
@@ -140,6 +142,12 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
             engine.close()
             leave(run, stop)
     engine.close()
+
+
+def ready_to_sample(rollout: RolloutEngine, engine: TrainEngine) -> AbstractContextManager[None]:
+    """A context in which the rollout engine may be called: one that streams does not use the policy's module, whose weights then stay
+    sharded."""
+    return nullcontext() if isinstance(rollout, StreamingEngine) else engine.ready_to_sample()
 
 
 def gather_weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, Tensor]]:

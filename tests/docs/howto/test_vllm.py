@@ -15,6 +15,8 @@ PAGE = (Path(__file__).parents[3] / "docs/howto/vllm.md").read_text()
 def test_every_choice_of_the_engine_on_the_page_can_be_made() -> None:
     choices = re.findall(r"rollout\.engine=\"(\{[^\"]*\})\"", PAGE)
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
+    names = re.findall(r"```yaml\n# (\w+)", PAGE)
+    assert names == ["eight_gpus", "cluster"]
     chosen = [yaml.safe_load(c) for c in choices] + [b["rollout"]["engine"] for b in blocks]
     assert len(chosen) == 5
     for choice in chosen:

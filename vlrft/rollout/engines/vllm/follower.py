@@ -10,7 +10,7 @@ from vlrft.rollout.engines.vllm.server import Server, State
 from vlrft.rollout.engines.vllm.update import Update
 from vlrft.schema.errors import ServerError
 
-LOOK_SECONDS = 1.0  # between questions to a server that was lost
+LOOK_SECONDS = 0.5  # between questions to a server that was lost
 
 
 class Follower:
