@@ -8,8 +8,7 @@ Qwen3-VL-4B, 8B  InternLM/xtuner, xtuner/v1/model/compose/qwen3_vl.py; decoders 
 GLM-4.1V-9B      huggingface/transformers, defaults of Glm4vConfig, whose checkpoint is zai-org/GLM-4.1V-9B-Thinking
 GLM-4.6V-Flash   the same class and sizes (`Glm4vForConditionalGeneration`, 40 layers, 2 key heads of 128), with another image processor
 
-Numbers of parameters are those of the hub's listings as quoted in public repositories; that of GLM-4.1V-9B is unknown (of
-equal shapes), and taken from GLM-4.6V-Flash. Those of the configs here are equal to the last digit.
+Numbers of parameters are those of the hub's listings as quoted in public repositories; that of GLM-4.1V-9B was not found.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def _qwen3_vl(
     )
 
 
-def _glm(name: str, processor: str, image_processor: str) -> Released:
+def _glm(name: str, parameters: int | None, processor: str, image_processor: str) -> Released:
     return Released(
         name=name,
         config={
@@ -135,7 +134,7 @@ def _glm(name: str, processor: str, image_processor: str) -> Released:
         generation={"pad_token_id": 151329, "eos_token_id": [151329, 151336, 151338]},
         processor=processor,
         image_processor={**GLM_PROCESSOR, "image_processor_type": image_processor},
-        parameters=10_292_777_472,
+        parameters=parameters,
         qwen_tokenizer=False,
     )
 
@@ -171,6 +170,6 @@ LATER = {
         num_hidden_layers=36,
         num_attention_heads=32,
     ),
-    "glm-4.1v": _glm("GLM-4.1V-9B-Thinking", "Glm4vProcessor", "Glm4vImageProcessor"),
-    "glm-4.6v": _glm("GLM-4.6V-Flash", "Glm46VProcessor", "Glm46VImageProcessor"),
+    "glm-4.1v": _glm("GLM-4.1V-9B-Thinking", None, "Glm4vProcessor", "Glm4vImageProcessor"),
+    "glm-4.6v": _glm("GLM-4.6V-Flash", 10_292_777_472, "Glm46VProcessor", "Glm46VImageProcessor"),
 }

@@ -16,6 +16,6 @@ class Released:
     generation: Mapping[str, Any]
     processor: str
     image_processor: Mapping[str, Any]
-    parameters: int
+    parameters: int | None  # as published; None: unknown
     whole: bool = False
     qwen_tokenizer: bool = True  # else none is at hand, and plans are of the longest prompts

@@ -51,7 +51,7 @@ def off_plan(trial: Trial) -> list[str]:
     """A line for each number that is not as it should be."""
     lines = []
     for shape in trial.get("shapes", ()):
-        if shape["parameters"] != shape["published"]:
+        if shape["published"] not in (None, shape["parameters"]):
             lines.append(f"{shape['parameters']} parameters, published are {shape['published']}")
     for name, plan in _plans(trial):
         for phase in HELD_TO:
@@ -90,7 +90,9 @@ libraries, in GiB, the median of the training runs; seconds are of processor tim
 def _section(name: str, trial: Trial) -> str:
     lines = [f"\n## {MODELS[name].name}\n"]
     for shape in trial.get("shapes", ()):
-        lines.append(f"{shape['parameters']:,} parameters; published: {shape['published']:,}.")
+        published = "unknown" if shape["published"] is None else f"{shape['published']:,}"
+        tensors = f" in {shape['tensors']} tensors" if "tensors" in shape else ""
+        lines.append(f"{shape['parameters']:,} parameters{tensors}; published: {published}.")
         for run, plan in shape["plans"].items():
             peak = max(plan, key=lambda phase: plan[phase]["total"])
             total = format_bytes(plan[peak]["total"])

@@ -28,6 +28,7 @@ CASES = {
         engine={**FSDP, "reshard_after_forward": False},
         algorithm="gvpo",
         owners=IDLE,
+        family="qwen3_vl",
         policy={"freeze": ["vision"]},
     ),
     "fsdp, offloaded, adapters": EngineCase(
@@ -40,7 +41,7 @@ DEEPSPEED_CASES = {
     "stage 2, whole groups, a rank without work": EngineCase(
         engine={"stage": 2}, algorithm="gvpo", owners=IDLE
     ),
-    "stage 2, gmpo": EngineCase(engine={"stage": 2}, algorithm="gmpo", breaks=True),
+    "stage 2, gmpo": EngineCase(engine={"stage": 2}, algorithm="gmpo", family="glm4v", breaks=True),
     "stage 2, offloaded, images late": EngineCase(
         engine={"stage": 2, "offload": "cpu"}, algorithm="grpo", owners=IDLE
     ),
@@ -51,7 +52,7 @@ DEEPSPEED_CASES = {
         breaks=True,
     ),
     "stage 3, images late, a rank without work": EngineCase(
-        engine={"stage": 3}, algorithm="grpo", owners=IDLE
+        engine={"stage": 3}, algorithm="grpo", owners=IDLE, family="qwen3_vl"
     ),
     "stage 3, adapters": EngineCase(engine={"stage": 3}, algorithm="grpo", policy=LORA),
     "stage 2, then fsdp": EngineCase(engine={"stage": 2}, then=FSDP),

@@ -39,6 +39,7 @@ class EngineCase:
     engine: Mapping[str, Any]  # as in a config: name and settings
     algorithm: str = "gpg"
     owners: tuple[int, ...] = (0, 0, 1, 1, 0)
+    family: str = "qwen2_vl"
     policy: Mapping[str, Any] = field(default_factory=dict[str, Any])  # PolicyConfig's fields
     breaks: bool = False  # a step that is not finite comes first
     then: Mapping[str, Any] | None = None  # the engine that continues after the first step
@@ -83,13 +84,13 @@ def relative_distance(tensor: Tensor, expected: Tensor) -> float:
 
 
 def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
-    """The same steps by `single` and by the case's engine, on a small Qwen2-VL.
+    """The same steps by `single` and by the case's engine, on a small policy.
 
     Returns `gaps`, the relative distance of each weight and moment (on the first rank); `sharded`, whether every
     parameter is sharded while the engine is open; and `leftovers`, attributes that the closed engine has left on
     parameters.
     """
-    policy = load_policy(tiny_config("qwen2_vl", **case.policy), corpus=CORPUS, seed=0)
+    policy = load_policy(tiny_config(case.family, **case.policy), corpus=CORPUS, seed=0)
     start = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
     groups = ragged_groups(policy)
     reference = policy.reference()

@@ -22,6 +22,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Message, Prompt
+from vlrft.vision.processor import prepare_torchvision
 
 CORPUS = (
     "Which digit is this? <answer>7</answer>",
@@ -120,6 +121,26 @@ class FamilyConformance:
                         self.policy.model, prompt.images, self.policy.device
                     )
                 assert len(features) == tokens
+
+    def test_a_prompt_is_that_of_transformers_processor(self, tmp_path: Path) -> None:
+        """Ids and pixels. Its processors of videos, which it loads as well, need torchvision."""
+        if self.family.vision is None or prepare_torchvision().backend == "pil":
+            return
+        from transformers import AutoProcessor
+
+        self.policy.save(tmp_path)
+        processor: Any = AutoProcessor.from_pretrained(tmp_path)
+        texts = [{"type": "text", "text": text} for text in ("and", "?")]
+        content = [{"type": "image"}, texts[0], {"type": "image"}, texts[1]]
+        text = processor.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+        pictures = [noise(196, 84, 1), noise(112, 112, 0)]
+        inputs = processor(text=[text], images=pictures, return_tensors="pt")
+        prompt = self.prompts(self.policy)[2]
+        assert inputs["input_ids"][0].tolist() == list(prompt.ids)
+        values = torch.cat([image.values for image in prompt.images])
+        assert torch.equal(inputs["pixel_values"], values)
 
     def test_text_after_a_prompt_does_not_change_its_positions(self) -> None:
         backbone, vision = self.policy.backbone, self.family.vision
