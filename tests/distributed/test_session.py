@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
@@ -58,3 +60,16 @@ def test_ranks_that_cannot_meet_are_told_where(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(RanksError, match=r"rank 1: the other ranks cannot be met at None:1 \("):
         join_ranks("cpu", timeout=1.0)
+
+
+@pytest.mark.parametrize("backends", ["cuda:fake", "cpu:fake,cuda:fake"])
+def test_ranks_that_are_joined_already_have_to_exchange_cpu_tensors(backends: str) -> None:
+    dist.init_process_group(backends, rank=1, world_size=2, store=FakeStore())
+    try:
+        if "cpu" in backends:
+            assert join_ranks("cuda", timeout=1.0) == Ranks(rank=1, size=2)
+        else:
+            with pytest.raises(RanksError, match=r"backend cuda:fake, .*'cpu:gloo,cuda:nccl'"):
+                join_ranks("cuda", timeout=1.0)
+    finally:
+        dist.destroy_process_group()

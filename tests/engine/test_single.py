@@ -8,6 +8,7 @@ import torch
 from tests.memory.shapes import MODEL
 from vlrft.config import UpdateConfig
 from vlrft.engine import build_engine
+from vlrft.engine.gradient_buckets import BUCKET_BYTES
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.engine.single import Single, SingleEngine
 from vlrft.memory.rank_memory import GradientMemory
@@ -157,6 +158,12 @@ def test_every_rank_holds_all_weights_and_the_whole_optimiser() -> None:
     assert memory.step == {"gradients": 400}
     assert memory.saving == {}  # tensors are written one at a time, without a copy
     assert memory.checkpoint == {"float32 copies": 400, "optimiser moments": 800}
+    assert (memory.reducing, memory.reduce_from) == ({"communication buckets": 400}, 1.0)
+    assert Single().rank_memory(UpdateConfig(), model, 1).reducing == {}
+    large = replace(model, weights=replace(half, trained=2**30, half=2**30))
+    sent = Single().rank_memory(UpdateConfig(), large, 2)  # through one bucket after another
+    assert sent.reducing == {"communication buckets": BUCKET_BYTES}
+    assert sent.reduce_from == BUCKET_BYTES / 2**31
     plain = Single().rank_memory(UpdateConfig(master_weights=False), model, 8)
     assert plain.held == {"weights": 200, "float32 copies": 0, "optimiser moments": 400}
     assert plain.gradients == GradientMemory(fresh=200, summed=200, in_place=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 import torch
@@ -225,18 +225,24 @@ def test_models_that_cannot_be_loaded(tiny: Tiny, tmp_path: Path) -> None:
     assert "cannot be loaded" in error(model=str(tmp_path))
 
 
-def test_missing_flash_attention_is_one_line_of_error() -> None:
-    if find_spec("flash_attn") is not None:
-        pytest.skip("flash_attn is installed")
-    with pytest.raises(ConfigError, match=r"^policy.attention=flash_attention_2: .*FlashAttention"):
-        load_policy(tiny_config("qwen2_vl", attention="flash_attention_2"), corpus=CORPUS)
-
-
-def test_flex_attention_is_refused_on_a_cpu() -> None:
+def test_missing_flash_attention_is_one_line_of_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("flash_attn_2", "kernels"):
+        monkeypatch.setattr(f"transformers.utils.is_{package}_available", lambda: False)
+    config = tiny_config("qwen2_vl", attention="flash_attention_2")
     with pytest.raises(
-        ConfigError, match=r"^policy.attention: flex_attention cannot train on a CPU"
+        ConfigError, match=r"^policy.attention: flash_attention_2 needs .*install flash-attn"
     ):
-        load_policy(tiny_config("qwen2_vl", attention="flex_attention"), corpus=CORPUS)
+        load_policy(config, corpus=CORPUS, device="cuda")
+
+
+@pytest.mark.parametrize("attention", ["flex_attention", "flash_attention_2"])
+def test_attention_that_needs_a_gpu_is_refused_on_a_cpu(
+    attention: Literal["flex_attention", "flash_attention_2"],
+) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^policy.attention: {attention} cannot train on a CPU; use sdpa"
+    ):
+        load_policy(tiny_config("qwen2_vl", attention=attention), corpus=CORPUS)
 
 
 def test_a_model_with_a_sliding_window_is_refused(tiny: Tiny, tmp_path: Path) -> None:

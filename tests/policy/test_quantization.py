@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.policy.test_load import logprobs, prompt_of, with_random_adapters
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
@@ -21,6 +22,7 @@ from vlrft.policy.checkpoint_adapter import exact_policy
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.merging import PlainWeights
+from vlrft.policy.packed_samples import weight_files
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.policy.quantization import is_packed, plain
@@ -170,6 +172,22 @@ def test_an_adapter_on_unquantised_weights_has_to_be_asked_for(checkpoint: Path)
     assert load_policy(other).quantization == "none"
 
 
+@pytest.mark.parametrize("quantization", ["nf4", "none"])
+def test_an_adapter_is_refused_on_a_base_whose_weights_have_changed_since(
+    lora_base: Path, checkpoint: Path, tmp_path: Path, quantization: Literal["nf4", "none"]
+) -> None:
+    adapter = str(checkpoint / "adapter")
+    same = shutil.copytree(lora_base, tmp_path / "base")
+    on_same = PolicyConfig(adapter=adapter, model=str(same), quantization=quantization)
+    assert load_policy(on_same).quantization == quantization
+    weights = load_file(same / "model.safetensors")
+    name = next(n for n in weights if n.endswith("layers.1.mlp.up_proj.weight"))
+    weights[name] += 1e-4  # less than a step of 4 bits
+    save_file(weights, same / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ConfigError, match="it was trained on other weights than those of"):
+        load_policy(on_same)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_an_export_merges_into_the_numbers_that_training_computed_with(
     policy: Policy, checkpoint: Path, tmp_path: Path, dtype: Literal["float32", "bfloat16"]
@@ -216,3 +234,16 @@ def test_no_weight_keeps_the_files_mapped_that_hold_the_plain_numbers_of_the_pac
     packed = load_policy(packed_config(copy))
     assert str(copy) not in Path("/proc/self/maps").read_text()
     assert any(is_packed(parameter) for parameter in packed.model.parameters())
+
+
+def test_the_files_of_a_model_in_shards_are_found_by_its_index(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save_file({name: torch.zeros(1)}, tmp_path / f"{name}.safetensors")
+    index = {"weight_map": {name: f"{name}.safetensors" for name in ("a", "b")}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    files = weight_files(str(tmp_path), None)
+    assert files == {name: tmp_path / f"{name}.safetensors" for name in ("a", "b")}
+    save_file(
+        {"c": torch.zeros(1)}, tmp_path / "model.safetensors"
+    )  # which is read before an index
+    assert weight_files(str(tmp_path), None) == {"c": tmp_path / "model.safetensors"}

@@ -97,10 +97,12 @@ def join_ranks(device: str, timeout: float) -> Ranks:
 
     A process that none of them started is the only rank. `device` is cpu or cuda; `timeout`: seconds that a collective
     waits for a rank. CPU tensors go through gloo, CUDA tensors through NCCL, one GPU per rank. Raises RanksError for a
-    machine with fewer GPUs than ranks.
+    machine with fewer GPUs than ranks, and for ranks that are joined already but exchange no CPU tensors.
     """
-    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return Ranks.current()
+    if dist.is_initialized():
+        return _of_a_foreign_group()
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return ALONE
     backend = "gloo"
     if device == "cuda":
         local = int(os.environ.get("LOCAL_RANK", rank_from_environment()))
@@ -128,3 +130,15 @@ def join_ranks(device: str, timeout: float) -> Ranks:
             "started together, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE"
         ) from e
     return Ranks.current()
+
+
+def _of_a_foreign_group() -> Ranks:
+    """The place in a group that this process joined before. Raises RanksError for one without a backend for CPU tensors, in
+    which every rank's counts and decisions are exchanged."""
+    ranks, backends = Ranks.current(), dist.get_backend_config()
+    if ranks.size > 1 and "cpu:" not in backends:
+        raise RanksError(
+            f"this process joined its ranks with the backend {backends}, which exchanges no CPU tensors; join them with "
+            "torch.distributed.init_process_group('cpu:gloo,cuda:nccl'), or leave it to vlrft"
+        )
+    return ranks

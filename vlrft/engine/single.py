@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vlrft.config import UpdateConfig, strict
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.finite_weights import require_finite_weights
-from vlrft.engine.gradient_buckets import GradientBuckets
+from vlrft.engine.gradient_buckets import BUCKET_BYTES, GradientBuckets
 from vlrft.engine.lr_schedule import learning_rate
 from vlrft.memory.rank_memory import GradientMemory, RankMemory
 from vlrft.memory.shapes import ModelShape
@@ -42,15 +42,18 @@ class Single:
         """Accepts every policy."""
 
     def rank_memory(self, config: UpdateConfig, model: ModelShape, ranks: int) -> RankMemory:
-        """The same on any number of ranks: all weights, float32 copies of trained half-precision weights, and two moments
-        for each trained number, in the dtype that the optimiser updates."""
+        """All weights, float32 copies of trained half-precision weights, and two moments for each trained number, in the dtype
+        that the optimiser updates. Several ranks sum gradients in a bucket, beside those that are copied into it."""
         weights = model.weights
         half = weights.half if config.master_weights else 0
         updated = weights.trained + half
         optimiser = {"float32 copies": 2 * half, "optimiser moments": 2 * updated}
+        bucket = min(BUCKET_BYTES, updated)
         return RankMemory(
             held={"weights": weights.total, **optimiser},
             gradients=GradientMemory(fresh=updated, summed=updated, in_place=True),
+            reducing={"communication buckets": bucket} if ranks > 1 else {},
+            reduce_from=bucket / max(updated, 1),
             step={"gradients": updated},
             checkpoint=optimiser,
         )

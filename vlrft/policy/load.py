@@ -57,11 +57,7 @@ def load_policy(
     attention = _attention(config, device)
     if config.build is not None:
         tokenizer = build_tokenizer(config.build, corpus)
-        try:
-            model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
-        except ImportError as e:  # an attention whose package is missing
-            reason = str(e).strip().splitlines()[0]
-            raise ConfigError([f"policy.attention={config.attention}: {reason}"]) from None
+        model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
         vision = vision_family(model)
         processor = None if vision is None else vision.build_processor()
     else:
@@ -164,9 +160,12 @@ def checkpoint_activations(model: Any) -> None:
 
 
 def _attention(config: PolicyConfig, device: str) -> Any:
-    """The attention of each part of the model: FlashAttention takes no block mask, so the packed decoder uses sdpa."""
-    if config.attention == "flex_attention" and device == "cpu":
-        raise ConfigError(["policy.attention: flex_attention cannot train on a CPU; use sdpa"])
+    """The attention of each part of the model: FlashAttention takes no block mask, so the packed decoder uses sdpa.
+
+    Raises ConfigError for one that cannot be used on the device, in this model, or with the packages that are installed.
+    """
+    if device == "cpu" and config.attention in ATTENTION_BY_PART:
+        raise ConfigError([f"policy.attention: {config.attention} cannot train on a CPU; use sdpa"])
     text_only = config.build is not None and all_families()[config.build.family].vision is None
     if config.attention == "flash_attention_2" and text_only:
         raise ConfigError(
@@ -174,7 +173,21 @@ def _attention(config: PolicyConfig, device: str) -> Any:
                 "policy.attention: flash_attention_2 is used in a vision model, and this model has none; use sdpa"
             ]
         )
+    if config.attention == "flash_attention_2" and not _has_flash_attention():
+        raise ConfigError(
+            [
+                "policy.attention: flash_attention_2 needs the package flash-attn, which is not installed or does not work here; "
+                "pip install flash-attn, or use sdpa"
+            ]
+        )
     return ATTENTION_BY_PART.get(config.attention, config.attention)
+
+
+def _has_flash_attention() -> bool:
+    """Whether transformers finds flash-attn, or kernels, from which it loads the same functions."""
+    from transformers.utils import is_flash_attn_2_available, is_kernels_available
+
+    return bool(is_flash_attn_2_available() or is_kernels_available())
 
 
 def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily | None) -> Chat:

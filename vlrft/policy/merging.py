@@ -17,11 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vlrft.policy.quantization import is_packed, plain, plain_like
+from vlrft.policy.quantization import is_packed, plain, plain_like, sampled
 from vlrft.policy.weight_files import Write, write_weights
 from vlrft.schema.errors import ConfigError
 
-SAMPLED = 64  # numbers of a weight, about, by which its base is known
 CHUNK = 2**18  # numbers of a weight that are compared at once: they stay in the processor's cache
 
 
@@ -38,7 +37,7 @@ class PlainWeights:
         self.base = model.get_base_model() if hasattr(model, "get_base_model") else model
         self._sources = dict(_plain_names(self.base))
         self._lost, self._whole = 0.0, 0.0
-        self._samples: set[bytes] = set()  # of the base of each adapted weight that was read
+        self._samples: set[bytes | None] = set()  # of the base of each adapted weight that was read
 
     @property
     def shapes(self) -> dict[str, Tensor]:
@@ -53,7 +52,7 @@ class PlainWeights:
         return 1 - self._lost / self._whole if self._whole else 1.0
 
     @property
-    def base_digest(self) -> str:
+    def base_digest(self) -> str | None:
         """As the function `base_digest`, of the weights that were read."""
         return _digest(self._samples)
 
@@ -155,32 +154,37 @@ def stored_shapes(model: Any) -> dict[str, Tensor]:
     return _stored(weights.base, weights.shapes)
 
 
+def stored_names(model: Any) -> dict[str, str]:
+    """The name on the hub of each tensor that is stored as it is, by its name in the model."""
+    weights = PlainWeights(model)
+    shapes = weights.shapes
+    names = {id(shape): name for name, shape in shapes.items()}
+    stored = _stored(weights.base, shapes).items()
+    return {names[id(shape)]: key for key, shape in stored if id(shape) in names}
+
+
 @torch.no_grad()
 def base_digest(model: Any, dtype: torch.dtype) -> str | None:
     """The sha256 of a few numbers of each weight that a peft model adapts, in the dtype: it tells a base from another one, or from
-    itself after more training. None for a model whose numbers in that dtype are not known: narrower, or held in 4 bits."""
-    samples = set[bytes]()
-    for layer in model.get_base_model().modules():
-        if hasattr(layer, "lora_A"):
-            weight = layer.get_base_layer().weight
-            if is_packed(weight) or torch.promote_types(weight.dtype, dtype) != weight.dtype:
-                return None
-            samples.add(_sample(weight, dtype))
-    return _digest(samples)
+    itself after more training. None for a model whose numbers in that dtype are not known: they are narrower, or those
+    of weights that were packed without `sample_packed`."""
+    layers = (m for m in model.get_base_model().modules() if hasattr(m, "lora_A"))
+    return _digest({_sample(layer.get_base_layer().weight, dtype) for layer in layers})
 
 
-def _sample(weight: Tensor, dtype: torch.dtype | None = None) -> bytes:
-    """The bytes of some numbers of a weight, spread over it; none of one that is held in 4 bits."""
-    if is_packed(weight):
-        return b""
-    flat = weight.detach().reshape(-1)
-    numbers = flat[:: max(flat.numel() // SAMPLED, 1)].to("cpu", dtype or weight.dtype)
-    return numbers.contiguous().view(torch.uint8).numpy().tobytes()
+def _sample(weight: Tensor, dtype: torch.dtype | None = None) -> bytes | None:
+    """The bytes of some numbers of a weight; None where they are not known in the dtype."""
+    numbers = sampled(weight)
+    if numbers is None or (dtype and torch.promote_types(numbers.dtype, dtype) != numbers.dtype):
+        return None
+    exact = numbers.detach().to("cpu", dtype or numbers.dtype)
+    return exact.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-def _digest(samples: Collection[bytes]) -> str:
+def _digest(samples: Collection[bytes | None]) -> str | None:
     """Of the samples in the order of their bytes: tied weights have several names."""
-    return sha256(b"".join(sorted(samples))).hexdigest()
+    known = [sample for sample in samples if sample is not None]
+    return sha256(b"".join(sorted(known))).hexdigest() if len(known) == len(samples) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +193,7 @@ class WrittenModel:
     and buffers that is stored as it is."""
 
     kept: float
-    base_digest: str
+    base_digest: str | None
     stored: Mapping[str, str]
 
 

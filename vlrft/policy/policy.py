@@ -182,7 +182,7 @@ class Policy:
             return {n: written.stored[n] for n in self.trained_names if n in written.stored}
         self.model.save_pretrained(path / FOLDER, save_embedding_layers=False)
         content = {"dtype": str(self.dtype).removeprefix("torch."), "kept": written.kept}
-        if self.quantization == "none":
+        if written.base_digest is not None:
             content["base"] = written.base_digest
         (path / FOLDER / MERGE).write_text(json.dumps(content))
         if self.quantization != "none":

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from vlrft.policy.model_files import near_folder, reading
+from vlrft.policy.packed_samples import sample_packed
 from vlrft.policy.quantization import loading_options, settle
 from vlrft.policy.supported import not_supported, refuse_unsupported
 from vlrft.schema.errors import ConfigError
@@ -59,6 +60,8 @@ def load_model(
         )
     if packed_on is not None:
         settle(model)
+        with reading(source):
+            sample_packed(model, source, revision)
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise ConfigError(

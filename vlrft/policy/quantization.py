@@ -9,6 +9,7 @@ decides every log-prob. So do norms and biases, which are small, and the vision 
     settle               a model so loaded, as vlrft uses any other model
     plain, plain_like    a weight as it is computed with, and its shape
     cast_base            the same model in another dtype
+    sampled              a few numbers of a weight, by which it is known from another
     packed_bytes         the memory of a weight
 """
 
@@ -27,6 +28,7 @@ NF4 = "nf4"
 BLOCK = 64  # numbers with one scale
 SCALES = 256  # scales with one float32 scale of their own
 CONSTANTS = 4 * (256 + 16 + 1)  # the codes of scales and numbers, and the mean of the scales
+SAMPLED = 64  # numbers of a weight, about, by which it is known from another
 DTYPES = (torch.float32, torch.bfloat16)
 # On some CPUs its import warns of a package that would speed up what is never called here.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
@@ -116,6 +118,17 @@ def plain(weight: Tensor) -> Tensor:
     state: Any = weight.quant_state  # type: ignore[attr-defined]
     unpacked: Tensor = dequantize_4bit(weight.data, state)
     return unpacked
+
+
+def sampled(weight: Tensor) -> Tensor | None:
+    """Some numbers of a weight, spread over it; of one that is held in 4 bits those that it had before, None where nobody has
+    noted them in its state."""
+    if not is_packed(weight):
+        flat = weight.detach().reshape(-1)
+        return flat[:: max(flat.numel() // SAMPLED, 1)]
+    state: Any = weight.quant_state  # type: ignore[attr-defined]
+    numbers: Tensor | None = getattr(state, "sampled", None)
+    return None if numbers is None else numbers.to(state.dtype)
 
 
 def cast_base(model: Any, dtype: torch.dtype) -> None:

@@ -123,6 +123,14 @@ def test_doctor_proposes_a_config_that_fits_and_its_command(
     assert main(["doctor", *words[2:], "--memory", "200MiB"]) == 0
 
 
+def test_a_proposed_command_names_each_key_once(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["doctor", "quickstart", *QUICK, "update.max_tokens_per_micro_batch=30000"]
+    assert main([*command, "--memory", "200MiB"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    keys = [word.partition("=")[0] for word in shlex.split(last)]
+    assert keys.count("update.max_tokens_per_micro_batch") == 1
+
+
 def test_the_proposed_config_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,7 +146,9 @@ def proposal_lines(run: DevicePlan, proposal: Proposal | None) -> list[str]:
         f"  {s.ljust(widths[0])}  {size.rjust(widths[1])}  {effect}" for s, size, effect in rows
     ]
     several = proposal.ranks > 1
-    command = shlex.join(["vlrft", "launch" if several else "train", run.path, *run.overrides])
+    named = {setting.partition("=")[0] for setting in proposal.settings}
+    own = [one for one in run.overrides if one.partition("=")[0] not in named]
+    command = shlex.join(["vlrft", "launch" if several else "train", run.path, *own])
     ranks = f" --ranks {proposal.ranks}" if several else ""
     return [*lines, "", f"{command} {proposal.arguments}{ranks}"]
 
