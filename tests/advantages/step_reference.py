@@ -125,8 +125,9 @@ def bnpo(toy: Toy) -> Numbers:
     for p, group in zip(means, toy.groups(), strict=True):
         rewards = [toy.rewards[i] for i in group]
         if differ(rewards):
-            norm = math.exp(math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta))
-            density = norm * p ** (alpha - 1) * (1 - p) ** (beta - 1)
+            norm = math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta)
+            inner = (alpha - 1) * math.log(p) + (beta - 1) * math.log(1 - p)
+            density = math.exp(max(min(norm + inner, 600.0), -600.0))
             for i in group:
                 out[i] = (toy.rewards[i] - fmean(rewards)) * min(1 / density, 1e6)
     return out
@@ -140,9 +141,12 @@ def ngrpo(toy: Toy, i: int, group: list[int]) -> float:
     return (toy.rewards[i] - fmean(rewards)) / (stdev(rewards) + EPS)
 
 
-@each
-def s_grpo(toy: Toy, i: int, group: list[int]) -> float:
-    rewards, p = [toy.rewards[j] for j in group], 0.2
+def s_grpo_at(toy: Toy, p: float) -> Numbers:
+    return [_s_grpo(toy, i, members_of(toy, i), p) for i in range(len(toy.rewards))]
+
+
+def _s_grpo(toy: Toy, i: int, group: list[int], p: float) -> float:
+    rewards = [toy.rewards[j] for j in group]
     seen = fmean(r > 1e-6 for r in rewards)
     if not differ(rewards) or seen in (0, 1):
         return 0.0
@@ -231,7 +235,7 @@ STEP_REFERENCES: Mapping[str, tuple[Steps, Callable[[Toy], Numbers]]] = {
     "mixed_deviation": (["mixed_deviation"], mapo),
     "beta_normalise": (["beta_normalise"], bnpo),
     "virtual_best": ([{"step": "virtual_best", "count": 2}], ngrpo),
-    "noise_aware": ([{"step": "noise_aware", "flip": 0.2}], s_grpo),
+    "noise_aware": ([{"step": "noise_aware", "flip": 0.2}], lambda toy: s_grpo_at(toy, 0.2)),
     "denoise": (
         [{"step": "denoise", "false_positive": 0.1, "false_negative": 0.2}],
         lambda toy: [(r - 0.1) / 0.7 for r in toy.rewards],

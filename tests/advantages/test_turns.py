@@ -208,3 +208,19 @@ def test_each_turn_may_be_the_first_or_the_last_step() -> None:
         strict=True,
     )
     assert all(a.tolist() == b.tolist() for a, b in pairs)
+
+
+def test_turns_that_answer_the_same_observation_are_a_group_of_their_own() -> None:
+    steps: list[Any] = ["each_turn", {"step": "centre", "key": "module"}]
+    inputs = step_of(
+        [1.0, 0.0],
+        [0, 0],
+        rollouts=[0, 0, 1, 1],
+        anchors=np.array([0, 1, 0, 2]),
+        places=np.array([0, 1, 0, 1]),
+    )
+    values = find_estimator(steps)(inputs).values
+    assert values.tolist() == [0.5, 0.0, -0.5, 0.0]  # the first turns; the second ones are alone
+    once = step_of([1.0, 0.0, 1.0], [0, 0, 0], anchors=np.array([0, 0, 0]))
+    alone = find_estimator(["centre"])(once).values
+    assert find_estimator(steps)(once).values.tolist() == alone.tolist()

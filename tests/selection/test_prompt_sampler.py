@@ -200,3 +200,19 @@ def test_unknown_names_and_settings_are_reported() -> None:
         find_prompt_strategy({"share": 0.5}, "stages.0.prompts")
     with pytest.raises(ConfigError, match=r"stages\.0\.prompts\.share"):
         find_prompt_strategy({"name": "variance_aware", "share": 2}, "stages.0.prompts")
+
+
+def test_a_strategy_weighs_prompts_by_any_number_of_their_record() -> None:
+    """Chi-square over many draws of one prompt, against weights 1 : 3 and the largest for what was not played."""
+
+    class ByReward(VarianceAware):
+        def weight(self, record: PromptRecord) -> float:
+            return record.reward
+
+    states = remembered(a=(0.25, 0.25), b=(0.75, 0.75))
+    three = [sample("a"), sample("b"), sample("c")]
+    sampler = PromptSampler(three, 0, ByReward(share=1.0), states)
+    counts = Counter(sampler.draw(1)[0].id for _ in range(700))
+    expected = {"a": 100.0, "b": 300.0, "c": 300.0}
+    chi = sum((counts[k] - e) ** 2 / e for k, e in expected.items())
+    assert chi < 9.21  # 1 % level, two degrees of freedom

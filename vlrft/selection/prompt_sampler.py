@@ -97,8 +97,9 @@ class PromptSampler:
             return []
         ids = [self._ids.get(i) or self._sample(i).id for i in range(len(self.samples))]
         records = [self.states.records.get(name) for name in ids]
-        most = max((r.variance for r in records if r is not None), default=0.0) or 1.0
-        weights = np.array([most if r is None else r.variance for r in records])
+        known = [None if r is None else self.strategy.weight(r) for r in records]
+        most = max((w for w in known if w is not None), default=0.0) or 1.0
+        weights = np.array([most if w is None else w for w in known])
         weights = weights + 1e-6 * most  # so that `count` prompts can always be drawn
         generator = np.random.default_rng([self.seed, 2, self.batches])
         picked = generator.choice(

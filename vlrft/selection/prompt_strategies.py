@@ -30,6 +30,10 @@ class PromptStrategy(Protocol):
         """Share of a draw that is drawn by weight, not in the epoch's order."""
         ...
 
+    def weight(self, record: PromptRecord) -> float:
+        """The weight of a prompt in that share, 0 or more; one that was not played yet has the largest of all."""
+        ...
+
     def adapt(self, records: Sequence[PromptRecord]) -> PromptStrategy:
         """The strategy, of the same class, after a draw whose prompts now have these records."""
         ...
@@ -46,6 +50,9 @@ class Uniform:
 
     def weighted_share(self) -> float:
         return 0.0
+
+    def weight(self, record: PromptRecord) -> float:
+        return 1.0
 
     def adapt(self, records: Sequence[PromptRecord]) -> Uniform:
         return self
@@ -67,6 +74,9 @@ class VarianceAware:
     def weighted_share(self) -> float:
         return self.share
 
+    def weight(self, record: PromptRecord) -> float:
+        return record.variance
+
     def adapt(self, records: Sequence[PromptRecord]) -> VarianceAware:
         return self
 
@@ -86,6 +96,9 @@ class HistoryResampling:
 
     def weighted_share(self) -> float:
         return 0.0
+
+    def weight(self, record: PromptRecord) -> float:
+        return 1.0
 
     def adapt(self, records: Sequence[PromptRecord]) -> HistoryResampling:
         return self
@@ -117,6 +130,9 @@ class Greso:
 
     def weighted_share(self) -> float:
         return 0.0
+
+    def weight(self, record: PromptRecord) -> float:
+        return 1.0
 
     def adapt(self, records: Sequence[PromptRecord]) -> Greso:
         flat = [r for r in records if r.stale > 0]

@@ -20,7 +20,7 @@ class FewCalls:
     """v_i ← α · r_tool · v_i;  r_tool = 1 if m = n = 0, cos(m π / (2m + c)) if n = 0, else sin(f π / (2n)), f = 2nm / (m + n)
 
     m: the rollout's tool calls, from the score `calls`; n: the fewest of a right answer (v ≥ right) of the group. OTC,
-    Optimal Tool Calls via Reinforcement Learning, GRPO form. r_tool is 1 at m = n and less on both sides. The three cases
+    Optimal Tool Calls via Reinforcement Learning, arXiv 2504.14870, GRPO form. r_tool is 1 at m = n and less on both sides. The three cases
     agree with a third party's transcription; c = 2 and the product with the reward are not verified, no authors' code was
     found. Put it before `centre`. A group without a right answer keeps its values.
     """

@@ -29,7 +29,7 @@ class Lead:
     """r'_i = e^(−α z_i) where v_i > 0, else −1;  A_i = (r'_i − μ_g) / (σ_g + 1e-6);  v_i ← A_i w(p) where A_i > 0, A_i w(1 − p) else
 
     z_i: the length's deviation among the group's right answers, in their unbiased σ + 1e-6 (one right answer: 0);
-    p: share of right answers; w(x) = 0.4 + 1.1 / (1 + e^(10 (x − 0.75))). GRPO-LEAD; released code, aeroplanepaper/GRPO-LEAD,
+    p: share of right answers; w(x) = 0.4 + 1.1 / (1 + e^(10 (x − 0.75))). GRPO-LEAD, arXiv 2504.09696; released code, aeroplanepaper/GRPO-LEAD,
     main_ppo.py, core_algos.py; α = 0.05. As there, length counts only where the three shortest of the whole group, right or
     wrong, have more than `from_tokens` tokens on average (fewer than three rollouts: always); elsewhere r' = 1.
 

@@ -54,6 +54,9 @@ class AddStep:
 class EachTurn:
     """Makes every turn a separate entry: later statistics are taken over turns, so that a long episode weighs more
     (verl-agent's `compute_mean_std_cross_steps`). A turn's value is the episode's reward, less its own penalty only.
+
+    The key `module` then holds turns of a group that answer the same observation: `{step: centre, key: module}` compares
+    them alone, each with its episode's reward.
     """
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
@@ -62,7 +65,8 @@ class EachTurn:
         return replace(
             inputs,
             values=without[owner] - inputs.penalties,
-            keys={name: labels[owner] for name, labels in inputs.keys.items()},
+            keys={name: labels[owner] for name, labels in inputs.keys.items()}
+            | {"module": inputs.anchors},
             scores={name: scores[owner] for name, scores in inputs.scores.items()},
             tokens=inputs.turn_tokens,
             truncated=inputs.truncated[owner],
