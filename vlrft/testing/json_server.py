@@ -34,19 +34,23 @@ class JsonServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: JsonServer
+
+    @property
+    def _answers(self) -> JsonServer:
+        assert isinstance(self.server, JsonServer)
+        return self.server
 
     def do_GET(self) -> None:
-        self._send(*self.server.get(urlsplit(self.path).path))
+        self._send(*self._answers.get(urlsplit(self.path).path))
 
     def do_POST(self) -> None:
         parts = urlsplit(self.path)
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         body = json.loads(content) if content else {}
-        self._send(*self.server.post(parts.path, parse_qs(parts.query), body))
+        self._send(*self._answers.post(parts.path, parse_qs(parts.query), body))
 
     def _send(self, code: int, answer: dict[str, Any]) -> None:
-        if self.server.is_gone():
+        if self._answers.is_gone():
             self.close_connection = True
             self.connection.close()
             return
@@ -57,5 +61,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *args: object) -> None:
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Writes nothing."""

@@ -14,8 +14,9 @@ from vlrft.cli.doctor.page import probe_rollout_engine
 from vlrft.cli.main import main
 from vlrft.config import RolloutConfig
 from vlrft.config.load import load_config
+from vlrft.distributed.ranks import Ranks
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import can_stream, find_rollout_engine
+from vlrft.rollout.engines import EnginePlace, can_stream, find_rollout_engine
 from vlrft.rollout.engines.vllm.command import server_command
 from vlrft.rollout.engines.vllm.settings import Vllm
 from vlrft.rollout.engines.vllm.version import is_supported
@@ -128,6 +129,12 @@ def eval_model(tiny: Tiny, tmp_path: Path) -> Path:
     policy: Policy = tiny("qwen2_vl")
     policy.save(tmp_path / "model")
     return tmp_path / "model"
+
+
+def test_servers_that_sleep_need_a_single_rank(tiny: Tiny) -> None:
+    place = EnginePlace(ranks=Ranks(rank=1, size=2))
+    with pytest.raises(ConfigError, match="works with one rank, and the run has 2"):
+        Vllm(urls=(URL,), sleep=True).build_at(tiny("qwen2_vl"), place)
 
 
 def test_adapters_need_a_policy_that_has_some(tiny: Tiny) -> None:

@@ -5,6 +5,7 @@ engine       the engine: submit, load_weights, close   completion  one completio
 server       one server: its routes and its state      pool        several: which one takes the next completion
 supervisor   starts, watches and revives servers       command     the command that starts one
 update       new weights on a server                   weights     the files with them
+served_policy  what they need to know of the policy      follower    servers as other ranks see them
 wire         requests and answers                      loop        the thread that waits for all answers
 """
 

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from vlrft.policy.families import ServedImages
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.prompt_length import check_prompt_length
 from vlrft.rollout.engines.sampled_rows import Endings
@@ -22,17 +20,15 @@ from vlrft.rollout.engines.vllm.completion import Group, Sampler
 from vlrft.rollout.engines.vllm.follower import Follower
 from vlrft.rollout.engines.vllm.loop import LoopThread
 from vlrft.rollout.engines.vllm.pool import Pool
+from vlrft.rollout.engines.vllm.served_policy import check_policy, make_wire
 from vlrft.rollout.engines.vllm.server import Server, State
 from vlrft.rollout.engines.vllm.settings import Vllm
 from vlrft.rollout.engines.vllm.supervisor import Supervisor
 from vlrft.rollout.engines.vllm.update import Update
 from vlrft.rollout.engines.vllm.weights import WeightFiles
-from vlrft.rollout.engines.vllm.wire import Wire
 from vlrft.schema import Piece
-from vlrft.schema.errors import ConfigError, ServerError
+from vlrft.schema.errors import ServerError
 from vlrft.tracing.phases import phase
-
-HALF = (torch.bfloat16, torch.float16)
 
 
 class VllmEngine:
@@ -40,11 +36,11 @@ class VllmEngine:
 
     def __init__(self, settings: Vllm, policy: Policy, place: EnginePlace) -> None:
         """Raises ConfigError for a policy that the servers cannot sample as it is trained."""
-        _check_policy(settings, policy)
+        check_policy(settings, policy, place.ranks.size)
         self.settings, self.policy, self.place = settings, policy, place
         self.check_every, self.max_gap = settings.check_every, settings.max_gap
         self.servers: tuple[Server, ...] = ()
-        self._wire = _wire(policy)
+        self._wire = make_wire(policy)
         self._update: Update | None = None
         self._loop: LoopThread | None = None
         self._supervisor: Supervisor | None = None
@@ -129,10 +125,13 @@ class VllmEngine:
         return update
 
     async def _follow(self) -> None:
-        """Ranks other than the first: servers that rank 0 has given the first weights can be asked."""
+        """Ranks other than the first: servers that rank 0 has given the first weights can be asked; those that this rank has given up
+        may come back with these."""
         for server in self.servers:
             if server.state is State.STARTING:
                 await self._pool.set_state(server, State.READY)
+            elif server.state is State.GIVEN_UP:
+                await self._pool.set_state(server, State.LOST, server.reason)
         await self._pool.set_open(True)
 
     def explain_gap(self) -> str:
@@ -243,47 +242,3 @@ class VllmEngine:
     async def _post_all(self, path: str, **query: str) -> None:
         for server in self.servers:
             await server.post(path, self.settings.update_seconds, **query)
-
-
-def _wire(policy: Policy) -> Wire:
-    chat, vision = policy.chat, policy.chat.vision
-    return Wire(
-        ends=tuple(sorted(chat.end_ids)),
-        banned=tuple(sorted(chat.banned_ids)),
-        vocab=policy.backbone.head.weight.shape[0],
-        image_token=chat.image_token_id,
-        images=vision if isinstance(vision, ServedImages) else None,
-        half=policy.dtype if policy.dtype in HALF else None,
-    )
-
-
-def _check_policy(settings: Vllm, policy: Policy) -> None:
-    vision = policy.chat.vision
-    if vision is not None and not isinstance(vision, ServedImages):
-        raise ConfigError(
-            [
-                f"rollout.engine: images of {type(vision).__name__} cannot be sent to vLLM (its family has no `serve`); use "
-                "rollout.engine=hf"
-            ]
-        )
-    started_here = not (settings.urls or settings.command)
-    if settings.sleep and started_here and policy.device.type == "cpu":
-        raise ConfigError(
-            [
-                "rollout.engine.sleep: vLLM frees memory on GPUs alone, and the policy is on a CPU; leave it out"
-            ]
-        )
-    if settings.lora == "merged":
-        return
-    if not policy.has_lora:
-        raise ConfigError(
-            [
-                "rollout.engine.lora: adapter, but the policy has no adapters; set policy.lora, or merged"
-            ]
-        )
-    if vision is not None and any(map(vision.is_vision, policy.trained_names)):
-        raise ConfigError(
-            [
-                "rollout.engine.lora: vLLM adapts the language model alone, and the vision model is trained, too; use merged"
-            ]
-        )

@@ -114,7 +114,9 @@ def serialise(image: ServedImage, half: torch.dtype | None) -> str:
     }
     for name, value in image.values.items():
         content[name] = {"data": _tensor(value), "field": ["batched", {"keep_on_cpu": True}]}
-    return base64.b64encode(msgpack.packb(content)).decode("ascii")
+    packed = msgpack.packb(content)
+    assert packed is not None
+    return base64.b64encode(packed).decode("ascii")
 
 
 def continued_seed(seed: int, tokens: int) -> int:
