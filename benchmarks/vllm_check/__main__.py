@@ -3,7 +3,7 @@
     make vllm
     python -m benchmarks.vllm_check [--out runs/vllm_check] [--python .venv-vllm/bin/python] [--seeds 0 1 2] [--write]
 
-Both engines sample the same prompts from the same policy, but vLLM draws its random numbers in its own way: completions
+Both engines begin with the same policy and draw prompts in the same order, but vLLM has random numbers of its own: completions
 differ, and curves are equal within the noise of seeds. Runs that are finished are not repeated. Prints a page; --write also
 writes it to benchmarks/results/vllm.md.
 """

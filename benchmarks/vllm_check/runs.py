@@ -16,31 +16,20 @@ class Run:
 
     case: Case
     rewards: tuple[float, ...]  # mean of each step
-    gaps: tuple[float, ...]  # largest of each step's first update, in nats
-    tokens: int  # sampled, all of which are compared
-    prompts: tuple[tuple[str, ...], ...]  # ids of each step's samples, sorted
-    seconds: float
+    gaps: tuple[float, ...]  # largest of each step, over all tokens that are trained on, in nats
+    mean_gaps: tuple[float, ...]
     versions: dict[str, str]
 
 
 def read_run(case: Case, folder: Path) -> Run:
-    """Reads metrics, rollouts and summary. Raises FileNotFoundError where there is no finished run."""
-    steps = _read_lines(folder / "metrics.jsonl")
-    rollouts = _read_lines(folder / "rollouts.jsonl")
+    """Reads metrics and summary. Raises FileNotFoundError where there is no finished run."""
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    steps: list[dict[str, Any]] = [json.loads(line) for line in lines]
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
-    ids: dict[int, list[str]] = {step["step"]: [] for step in steps}
-    for rollout in rollouts:
-        ids[rollout["step"]].append(rollout["id"])
     return Run(
         case=case,
         rewards=tuple(step["reward/mean"] for step in steps),
         gaps=tuple(step["sampler_gap/max"] for step in steps),
-        tokens=sum(rollout["tokens"] for rollout in rollouts),
-        prompts=tuple(tuple(sorted(group)) for group in ids.values()),
-        seconds=summary["seconds"],
+        mean_gaps=tuple(step["sampler_gap/mean"] for step in steps),
         versions=summary["versions"],
     )
-
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
