@@ -64,7 +64,7 @@ def test_a_role_s_token_ends_a_turn_and_opens_the_next(policy: Policy) -> None:
     assert chat.decode(chat.answer_ids("It is <|begin_of_box|>7<|end_of_box|>")) == "It is 7"
 
 
-@pytest.mark.parametrize("size", [(500, 333), (40, 700), (57, 57), (2000, 1500)])
+@pytest.mark.parametrize("size", [(300, 233), (57, 57), (600, 400)])
 def test_bounds_are_areas_of_one_image(policy: Policy, size: tuple[int, int]) -> None:
     """The processor's own are for two frames."""
     vision = policy.backbone.vision

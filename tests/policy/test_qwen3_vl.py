@@ -89,7 +89,7 @@ def test_a_prompt_has_no_system_message_of_its_own_and_a_token_for_each_32_pixel
     assert prompt.images[0].grid == (1, 4, 6)
 
 
-@pytest.mark.parametrize("size", [(500, 333), (40, 700), (33, 33), (2000, 1500)])
+@pytest.mark.parametrize("size", [(300, 233), (40, 500), (33, 33)])
 def test_images_are_resized_to_multiples_of_32(policy: Policy, size: tuple[int, int]) -> None:
     rule = policy.chat.resize
     assert rule is not None

@@ -75,8 +75,9 @@ def all_features(policy: Policy, images: Sequence[Pixels]) -> Tensor:
     return torch.cat([features.embeds, *features.layers])
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("dtype", "checkpointing"), [(torch.float32, False), (torch.float64, True)]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_features_and_gradients_are_those_of_an_image_after_another(
     tiny: Tiny, family: Family, dtype: torch.dtype, checkpointing: bool

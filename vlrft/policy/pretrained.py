@@ -42,12 +42,14 @@ def load_model(
             raise not_supported(
                 source, config, "transformers does not load it as a causal language model"
             )
-        with torch.device("meta"):
-            causal = auto.from_config(config, trust_remote_code=trust_remote_code)
-        refuse_unsupported(
-            causal, source, multimodal=auto is transformers.AutoModelForImageTextToText
-        )
-        options = {} if packed_on is None else loading_options(causal, dtype, packed_on)
+        multimodal = auto is transformers.AutoModelForImageTextToText
+        options: dict[str, Any] = {}
+        if packed_on is not None or not trust_remote_code:  # which may not be made on this device
+            with torch.device("meta"):
+                causal = auto.from_config(config, trust_remote_code=trust_remote_code)
+            refuse_unsupported(causal, source, multimodal=multimodal)
+            if packed_on is not None:
+                options = loading_options(causal, dtype, packed_on)
         model, report = auto.from_pretrained(
             source,
             dtype=dtype,
@@ -58,6 +60,7 @@ def load_model(
             output_loading_info=True,
             **options,
         )
+    refuse_unsupported(model, source, multimodal=multimodal)
     if packed_on is not None:
         settle(model)
         with reading(source):
