@@ -17,19 +17,19 @@ from vlrft.policy.rank_sync import filler_prompt
 def nonfinite_names(named: Iterable[tuple[str, Tensor]]) -> list[str]:
     """The names of the tensors that hold a NaN or an infinity.
 
-    One pass over the numbers, which allocates nothing of their size, and one wait for each device.
+    One pass over the numbers, which allocates nothing of their size, and one wait for each device and dtype.
     """
-    ranges: dict[torch.device, tuple[list[str], list[Tensor]]] = {}
+    alike: dict[tuple[torch.device, torch.dtype], tuple[list[str], list[Tensor]]] = {}
     for name, tensor in named:
         if tensor.numel():
-            names, extremes = ranges.setdefault(tensor.device, ([], []))
+            names, extremes = alike.setdefault((tensor.device, tensor.dtype), ([], []))
             names.append(name)
-            extremes.append(torch.stack(torch.aminmax(tensor.detach())).double())
+            extremes += torch.aminmax(tensor.detach())
     return [
         name
-        for names, extremes in ranges.values()
+        for names, extremes in alike.values()
         for name, finite in zip(
-            names, torch.stack(extremes).isfinite().all(1).tolist(), strict=True
+            names, torch.stack(extremes).view(-1, 2).isfinite().all(1).tolist(), strict=True
         )
         if not finite
     ]
