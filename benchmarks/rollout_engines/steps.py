@@ -24,7 +24,7 @@ task:
   options: {{subtasks: [classify], sizes: [50, 56]}}
   rewards: {{{REWARD}: 1.0}}
 policy: {{build: {{family: qwen2_vl, init_scale: 1.0}}, dtype: float32}}
-rollout: {{group_size: {GROUP}, max_tokens: {LENGTH}}}
+rollout: {{group_size: {GROUP}, max_tokens: {LENGTH}, max_prompt_tokens: 512}}
 algorithm: {{name: grpo, correction: {{level: token, rule: truncate, cap: 2.0}}, keep: all}}
 stages:
   - {{steps: {STEPS}, prompts_per_step: {PROMPTS}, update: {{lr: 1.0e-6}}}}
