@@ -62,6 +62,7 @@ def _speed(records: Records) -> list[str]:
         "## Tokens for each processor second",
         "",
         "Completions of one length, prompts with an image of 16 tokens; the better of two repeats. The prompt is part of the time.",
+        "vllm is asked over HTTP, one request a completion; its processor time is that of the API server, the engine and its worker.",
         "",
     ]
     rows: list[list[str]] = []

@@ -75,6 +75,7 @@ def test_an_environment_whose_replay_fails_elsewhere_waits_for_its_own_process(
     asleep = pool.submit(slow, f"await {latch}")
     waiting = pool.submit(stays, "right")
     while record_of(pool, stays).movable:
+        assert not waiting.done()
         time.sleep(0.005)
     assert not waiting.done()
     assert isinstance(pool.submit(other, "left").result(), Step)
