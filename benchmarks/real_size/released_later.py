@@ -1,14 +1,16 @@
 """The released configs of Qwen3-VL and of GLM's vision models, as far as shapes and plans need them.
 
-Read on 2026-11-22, in public repositories, as the hub cannot be reached:
+Found on 2026-11-22 in public repositories, as the hub cannot be reached; *assumed* values were in none that was read:
 
 Qwen3-VL-2B      its config.json on the hub, quoted value by value in plans of a port (text 2048 wide, 28 layers, 16 and 8 heads
-                 of 128; tower 1024 wide, 24 layers, 4096; deepstack [5, 11, 17]); the decoder's inner width is Qwen3-1.7B's
-Qwen3-VL-4B, 8B  InternLM/xtuner, xtuner/v1/model/compose/qwen3_vl.py; decoders of Qwen3-4B and Qwen3-8B
+                 of 128; tower 1024 wide, 24 layers, 4096; deepstack [5, 11, 17]); assumed: the decoder's inner width, Qwen3-1.7B's
+Qwen3-VL-4B      InternLM/xtuner, xtuner/v1/model/compose/qwen3_vl.py, and a config of the decoder in another repository
+Qwen3-VL-8B      the same file for the tower; assumed: the decoder's sizes, Qwen3-8B's
 GLM-4.1V-9B      huggingface/transformers, defaults of Glm4vConfig, whose checkpoint is zai-org/GLM-4.1V-9B-Thinking
-GLM-4.6V-Flash   the same class and sizes (`Glm4vForConditionalGeneration`, 40 layers, 2 key heads of 128), with another image processor
+GLM-4.6V-Flash   assumed: the same sizes, with another image processor
 
-Numbers of parameters are those of the hub's listings as quoted in public repositories; that of GLM-4.1V-9B was not found.
+Assumed for Qwen3-VL: the image processor's bounds and means. Equal numbers of parameters support the shapes, and say nothing of
+rotary positions or the processor. Numbers of parameters are those of the hub's listings as quoted in public repositories; that of GLM-4.1V-9B was not found.
 """
 
 from __future__ import annotations
