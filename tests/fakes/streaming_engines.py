@@ -98,8 +98,10 @@ class ScriptedStream(ScriptedEngine):
                         future.set_result(replace(piece, policy_steps=(version,) * len(piece.ids)))
 
         with script.changed:
-            self._note(request)
-            wait = script.hold(request.id, version)
+            wait = False
+            if sampling.temperature:  # no evaluation
+                self._note(request)
+                wait = script.hold(request.id, version)
             if wait:
                 script.held.append(end)
             script.changed.notify_all()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+LOOK_SECONDS = 1.0  # so that a signal that another thread received is handled while this one waits
 LEAVE_SECONDS = (
     10.0  # for the threads to end after `close`; they are daemons, so none outlives the process
 )
@@ -125,14 +126,14 @@ class StepsAhead(Generic[T]):
     def take(self, step: int) -> T:
         """The result of a step that has been begun, when it is there; raises the error of its job."""
         job = self._jobs[step]
-        moved = -1
-        while True:
+        seen = 0
+        while not job.ended:
             with self._changed:
-                self._changed.wait_for(lambda moved=moved: job.ended or self._moved != moved)  # type: ignore[misc]
-                moved = self._moved
-                if job.ended:
-                    break
-            self._progress()
+                if self._moved == seen and not job.ended:
+                    self._changed.wait(LOOK_SECONDS)
+                advanced, seen = self._moved != seen, self._moved
+            if advanced:
+                self._progress()
         del self._jobs[step]
         if job.error is not None:
             raise job.error
