@@ -185,7 +185,7 @@ def _attention(config: PolicyConfig, device: str) -> Any:
 
 def _has_flash_attention() -> bool:
     """Whether transformers finds flash-attn, or kernels, from which it loads the same functions."""
-    from transformers.utils import is_flash_attn_2_available, is_kernels_available
+    from transformers.utils.import_utils import is_flash_attn_2_available, is_kernels_available
 
     return bool(is_flash_attn_2_available() or is_kernels_available())
 
