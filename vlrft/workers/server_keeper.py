@@ -23,18 +23,24 @@ PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 LEAVE = "leave"  # the message of a run that removes the folders itself
 
 
-def keep(descriptor: int, caller: int, text: str) -> None:
-    """Starts the server and waits until it, or the caller, ends. Never returns.
+def keep(descriptor: int, caller: int) -> None:
+    """Starts the server and waits until it, or the caller, ends, and ends this process.
 
-    `descriptor`: the pipe to the caller; its end, or any message, ends the server. `text`: JSON with `command` (none: nothing
-    is started), `environment`, `log` and `remove`, the folders to remove when the caller is gone.
+    `descriptor`: the pipe to the caller. The first message is JSON with `command` (none: nothing is started), `environment`,
+    `log` and `remove`, the folders to remove when the caller is gone; the pipe's end, or any other message, ends the server.
     """
     pipe: Connection[Any, Any] = Connection(descriptor)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(
             number, signal.SIG_IGN
         )  # the caller decides, and SIGKILL ends this process, too
-    options = json.loads(text)
+    while not pipe.poll(LOOK_SECONDS):
+        if os.getppid() != caller:
+            return
+    try:
+        options = json.loads(pipe.recv_bytes())
+    except EOFError:
+        return
     server = _start(options) if options["command"] else None
     message = ""
     while server is None or server.poll() is None:

@@ -8,7 +8,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from vlrft.workers.server_keeper import GRACE_SECONDS, LEAVE
 from vlrft.workers.subprocess_pipe import kill_group, start_process
@@ -16,6 +18,14 @@ from vlrft.workers.subprocess_pipe import kill_group, start_process
 KEEPER = "vlrft.workers.server_keeper:keep"
 LAST_LINES = 5
 LAST_BYTES = 8192  # of a log, in which its last lines are looked for
+
+
+def start_keeper(options: dict[str, Any]) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+    """Starts a keeper. Its options go through the pipe: everybody can read command lines, and the environment has keys."""
+    keeper, pipe = start_process(KEEPER)
+    with suppress(OSError):  # a keeper that could not start: its exit code says so
+        pipe.send_bytes(json.dumps(options).encode())
+    return keeper, pipe
 
 
 class ServerProcess:
@@ -33,7 +43,7 @@ class ServerProcess:
             "log": str(log),
             "remove": [],
         }
-        self._keeper, self._pipe = start_process(KEEPER, json.dumps(options))
+        self._keeper, self._pipe = start_keeper(options)
 
     @property
     def exit_code(self) -> int | None:
@@ -71,12 +81,12 @@ class ServerProcess:
 class KeptFolder:
     """A folder that is removed when this process ends, killed or not."""
 
-    def __init__(self, path: Path) -> None:
-        """Creates the folder."""
-        path.mkdir(parents=True, exist_ok=True)
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        """Creates the folder. `private`: only this user can read it."""
+        path.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
         self.path = path
         options = {"command": [], "environment": {}, "log": "", "remove": [str(path)]}
-        self._keeper, self._pipe = start_process(KEEPER, json.dumps(options))
+        self._keeper, self._pipe = start_keeper(options)
 
     def close(self) -> None:
         """Removes the folder."""

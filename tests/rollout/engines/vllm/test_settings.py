@@ -55,6 +55,8 @@ def test_transfers_that_are_not_there_and_a_short_context_are_refused_by_name() 
         Vllm(urls=(URL, "http://node7:8000")).check(RolloutConfig())
     with pytest.raises(ConfigError, match=r"rollout\.max_tokens is 4352"):
         Vllm(urls=(URL,), context=4000).check(RolloutConfig())
+    with pytest.raises(ConfigError, match=r"^rollout\.engine\.sleep: .*sampled ahead"):
+        Vllm(urls=(URL,), sleep=True).check(RolloutConfig(ahead=1))
 
 
 def test_an_environment_without_vllm_is_refused_before_a_run(tmp_path: Path) -> None:

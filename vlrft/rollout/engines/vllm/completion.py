@@ -13,7 +13,7 @@ from vlrft.policy.chat import Chat
 from vlrft.rollout.engines.sampled_rows import Endings, SampledRow, make_pieces
 from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.rollout.engines.vllm.pool import Pool
-from vlrft.rollout.engines.vllm.server import LostServer, Server, State
+from vlrft.rollout.engines.vllm.server import LostServer, Refused, Server, State
 from vlrft.rollout.engines.vllm.update import Update
 from vlrft.rollout.engines.vllm.wire import Segment, Wire, read_segment
 from vlrft.schema import Piece
@@ -99,9 +99,18 @@ class Sampler:
             segment = read_segment(
                 answer.result(), body["token_ids"], self.wire.banned_set, request.id
             )
+        except Refused:
+            if update.adapter is not None and not self._is_current(update):
+                return NOT_BEGUN  # the adapter was replaced before the request reached the server
+            raise
         finally:
             answer.cancel()
             cut.cancel()
+        others = set(segment.versions) - {update.version}
+        if others and update.adapter is not None and not self._is_current(update):
+            return (
+                NOT_BEGUN  # the label is of the new adapter, and the request named the one before
+            )
         for version in set(segment.versions):
             step = update.step_of(version)
             if step is None or step < update.step:
@@ -110,6 +119,10 @@ class Sampler:
                     "another run uses it"
                 )
         return segment
+
+    def _is_current(self, update: Update) -> bool:
+        """False while the weights after `update` are sent, and from then on."""
+        return self.pool.open and update is self.current()
 
 
 def _forget(answer: asyncio.Task[dict[str, Any]]) -> None:

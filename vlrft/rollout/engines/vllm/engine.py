@@ -105,6 +105,11 @@ class VllmEngine:
                 update = None
             else:
                 update = self._files.write(weights, step)
+            if not ranks.first:
+                self._loop.run(self._pool.set_open(False))
+            ranks.sum_count(
+                0
+            )  # every rank holds completions back that would name the adapter before
             self._update = ranks.run_on_first(lambda: self._push(update))
             if not ranks.first:
                 self._loop.run(self._follow())
@@ -118,11 +123,16 @@ class VllmEngine:
         assert self._supervisor is not None
         if self._asleep:
             self._loop.run(self._post_all("/wake_up", tags="weights"))
-        self._loop.run(self._supervisor.push(update))
+        self._loop.run(self._change_weights(update, self._supervisor))
         if self._asleep:
             self._loop.run(self._post_all("/wake_up", tags="kv_cache"))
             self._asleep = False
         return update
+
+    async def _change_weights(self, update: Update, supervisor: Supervisor) -> None:
+        await self._pool.set_open(False)
+        self._update = update  # completions that go on ask for these as soon as the pool is open
+        await supervisor.push(update)
 
     async def _follow(self) -> None:
         """Ranks other than the first: servers that rank 0 has given the first weights can be asked; those that this rank has given up

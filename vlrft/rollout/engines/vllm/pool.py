@@ -37,9 +37,10 @@ class Pool:
         """Ends a completion, however it ended."""
         async with self.changed:
             server.in_flight -= 1
-            self.changed.notify(
-                2
-            )  # one that waits for room, and one that waits for the server to be idle
+            if server.in_flight:
+                self.changed.notify()  # one that waits for room
+            else:
+                self.changed.notify_all()  # whoever waits for the server to be idle may be the last in the queue
 
     async def wait_idle(self, server: Server) -> None:
         """Waits until the server has no completion."""

@@ -21,6 +21,10 @@ class LostServer(ServerError):
     """A server that does not answer, or fails at something that another one, or the same one after a restart, can do."""
 
 
+class Refused(ServerError):
+    """A request that the server does not take, and would not take again."""
+
+
 class State(Enum):
     STARTING = "is starting"
     READY = "is ready"
@@ -58,7 +62,7 @@ class Server:
     async def post(
         self, path: str, seconds: float, body: Any = None, **query: str
     ) -> dict[str, Any]:
-        """The answer to a POST. Raises LostServer for one that does not come in time or fails, ServerError for a request that
+        """The answer to a POST. Raises LostServer for one that does not come in time or fails, Refused for a request that
         the server refuses."""
         return await self._ask("POST", path, seconds, body, query)
 
@@ -83,7 +87,7 @@ class Server:
         if answer.status_code >= 500:
             raise LostServer(f"{self}: {path} failed with {answer.status_code}: {text}")
         if answer.status_code >= 400:
-            raise ServerError(f"{self}: {path} was refused with {answer.status_code}: {text}")
+            raise Refused(f"{self}: {path} was refused with {answer.status_code}: {text}")
         try:
             content = answer.json() if answer.content else {}
         except ValueError:

@@ -47,8 +47,8 @@ class Vllm:
     transfer: Literal["file", "nccl", "ipc"] = "file"
     """How weights go to the servers: as a file in memory or on a shared disk. `nccl` and `ipc` are not there yet."""
     folder: str | None = None
-    """Where the file with the weights is written; all servers must see it under this path. null: in /dev/shm, for servers on this
-    machine."""
+    """Where the file with the weights is written; all servers must see it under this path. null: in /dev/shm, for servers of the same
+    user on this machine."""
     lora: Literal["merged", "adapter"] = "merged"
     """What is sent of a policy with LoRA: all weights with the adapters merged in, or the adapters."""
     check_every: Positive = 20
@@ -66,6 +66,8 @@ class Vllm:
     """Time in which a server must have loaded weights."""
     retries: Natural = 3
     """How often a completion, an update or a start of a server is tried again before the run stops."""
+    max_restarts: Natural = 20
+    """How often, in a run, a server that vlrft starts is started again after it was lost; after that it is given up."""
 
     def __post_init__(self) -> None:
         if self.urls:
@@ -98,6 +100,13 @@ class Vllm:
                 [
                     f"rollout.engine.folder: {far[0]} is on another machine, which does not see this one's memory; give a folder "
                     "on a disk that both see"
+                ]
+            )
+        if self.sleep and config.ahead:
+            raise ConfigError(
+                [
+                    f"rollout.engine.sleep: the servers would sleep while steps are sampled ahead (rollout.ahead: {config.ahead}); use "
+                    "rollout.ahead=0, or leave sleep out and give the servers GPUs of their own"
                 ]
             )
         needed = config.max_prompt_tokens + config.max_tokens

@@ -24,7 +24,7 @@ from vlrft.workers.server_process import ServerProcess
 WATCH_SECONDS = 1.0  # between looks at the processes
 END_SECONDS, END_LOOKS = 1.0, 10  # for the end of a process whose connection broke
 LONGEST_PAUSE = 30.0  # between two tries
-KILLED = 128  # exit codes from here on are signals
+SIGNALS = {128 + signal.value: signal.name for signal in Signals}  # by exit code
 
 
 class Supervisor:
@@ -44,6 +44,7 @@ class Supervisor:
         self.processes: dict[Server, ServerProcess] = {}
         self.update: Update | None = None
         self.revivals: dict[Server, asyncio.Task[None]] = {}
+        self.restarts = dict.fromkeys(self.commands, 0)  # of the servers that are started here
         self.watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -54,15 +55,12 @@ class Supervisor:
         await asyncio.gather(*(self._wait_started(server) for server in self.servers))
 
     async def push(self, update: Update) -> None:
-        """Loads the weights into every server that is there. One that fails is brought back meanwhile; raises ServerError where
-        no server has the weights in the end."""
-        for revival in self.revivals.values():
-            revival.cancel()
-        await asyncio.gather(*self.revivals.values(), return_exceptions=True)
-        self.revivals.clear()
-        self.update = update
+        """Loads the weights into every server that is there. One that fails is brought back meanwhile, and one that is coming
+        back gets them then; raises ServerError where no server has the weights in the end."""
         await self.pool.set_open(False)
-        await asyncio.gather(*(self._push_to(server) for server in self.servers))
+        self.update = update
+        present = [server for server in self.servers if server not in self.revivals]
+        await asyncio.gather(*(self._push_to(server) for server in present))
         while not any(s.state is State.READY for s in self.servers):
             if not self.revivals or self.pool.hopeless:
                 raise ServerError(self.pool.describe())
@@ -82,10 +80,10 @@ class Supervisor:
         await asyncio.gather(*(asyncio.to_thread(process.stop) for process in processes))
 
     def _start_process(self, server: Server) -> None:
+        server.base, server.adapter = "", None  # one at an address may have been started again, too
         command = self.commands.get(server)
         if command is not None:
             self.processes[server] = command.start()
-            server.base, server.adapter = "", None
 
     async def _wait_started(self, server: Server) -> None:
         """Waits until a server that was just started can be asked. Raises LostServer, with the last lines of its log."""
@@ -111,14 +109,15 @@ class Supervisor:
     def _describe_end(self, server: Server) -> str:
         process = self.processes[server]
         code = process.exit_code or 0
-        how = Signals(code - KILLED).name if code > KILLED else f"exit code {code}"
+        how = SIGNALS.get(code, f"exit code {code}")
         return f"{server} has ended ({how}); last lines of {process.log}: {process.last_lines() or 'none'}"
 
     async def _push_to(self, server: Server) -> None:
         """Loads the weights into one server, or begins to bring it back."""
         assert self.update is not None
         if server.state in (State.LOST, State.GIVEN_UP):
-            self._begin_revival(server)
+            if server.state is State.LOST or not self._is_worn_out(server):
+                self._begin_revival(server)
             return
         await self.pool.set_state(server, State.UPDATING)
         try:
@@ -164,42 +163,63 @@ class Supervisor:
             await asyncio.sleep(END_SECONDS / END_LOOKS)
 
     def _reason(self, server: Server, error: object) -> str:
-        return self._describe_end(server) if self._has_ended(server) else str(error)
+        if self._has_ended(server):
+            return self._describe_end(server)
+        unforeseen = isinstance(error, Exception) and not isinstance(error, ServerError)
+        return f"{type(error).__name__}: {error}" if unforeseen else str(error)
+
+    def _is_worn_out(self, server: Server) -> bool:
+        return self.restarts.get(server, -1) >= self.settings.max_restarts
 
     def _begin_revival(self, server: Server) -> None:
+        if server in self.revivals:  # it has been lost again meanwhile, and is tried again
+            return
         task = asyncio.ensure_future(self._revive(server))
         self.revivals[server] = task
         task.add_done_callback(lambda done: self._end_revival(server, done))
 
     def _end_revival(self, server: Server, done: asyncio.Task[None]) -> None:
-        if self.revivals.get(server) is done:
-            del self.revivals[server]
+        del self.revivals[server]
+        if not done.cancelled() and server.state is State.LOST:
+            self._begin_revival(server)
 
     async def _revive(self, server: Server) -> None:
-        """Starts a lost server again, or waits until it answers, and gives it the weights; or gives it up."""
+        """Starts a lost server again, or waits until it answers, and gives it the weights; or gives it up, whatever goes wrong:
+        completions would wait for it for ever."""
         if server.state is State.LOST:
             await self._wait_for_end(server)
             server.reason = self._reason(server, server.reason)
             self.say(f"{server.reason}; its completions are sampled again")
+        error: object = server.reason
         try:
-            await self._again()(self._bring_back, server)
-        except ServerError as e:
-            reason = f"{server} is given up: {self._reason(server, e)}"
-            await self.pool.set_state(server, State.GIVEN_UP, reason)
-            self.say(reason)
-            return
-        await self.pool.set_state(server, State.READY)
-        self.say(f"{server} is back, with the current weights")
+            if not self._is_worn_out(server):
+                await self._again(lambda: not self._is_worn_out(server))(self._bring_back, server)
+                self.say(f"{server} is back, with the current weights")
+                return
+        except Exception as e:
+            error = e
+        often = ""
+        if self._is_worn_out(server):
+            often = f" for the rest of the run, after {self.restarts[server]} restarts (rollout.engine.max_restarts)"
+        reason = f"{server} is given up{often}: {self._reason(server, error)}"
+        await self.pool.set_state(server, State.GIVEN_UP, reason)
+        self.say(reason)
 
     async def _bring_back(self, server: Server) -> None:
         process = self.processes.pop(server, None)
         await self.pool.set_state(server, State.STARTING)
         if process is not None:
             await asyncio.to_thread(process.stop)  # one that hangs, too
+        if server in self.restarts:
+            self.restarts[server] += 1
         self._start_process(server)
         await self._wait_started(server)
-        await self.pool.set_state(server, State.UPDATING)
-        await self._update(server)
+        sent = None
+        while sent is not self.update:  # a step may have ended meanwhile
+            await self.pool.set_state(server, State.UPDATING)
+            sent = self.update
+            await self._update(server)
+            await self.pool.set_state(server, State.READY)
 
     async def _watch(self) -> None:
         """Reports processes that end, so that nobody waits for their answers."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from vlrft.rollout.engines.vllm.pool import Pool
-from vlrft.rollout.engines.vllm.server import PROBE_SECONDS, LostServer, Server
+from vlrft.rollout.engines.vllm.server import PROBE_SECONDS, LostServer, Refused, Server
 
 RESETS = 20  # of the prefix cache, which fails while requests that were aborted still hold blocks
 ABORT_SECONDS = 2.0  # for the answers of aborted requests
@@ -85,6 +86,9 @@ async def _send_weights(server: Server, path: Path | None, version: str, seconds
 
 async def _send_adapter(server: Server, update: Update, seconds: float) -> None:
     adapter = {"lora_name": update.version, "lora_path": str(update.adapter)}
+    if server.adapter is None:
+        with suppress(Refused):  # as a rule it is not there: one at an address may have it still
+            await server.post("/v1/unload_lora_adapter", seconds, {"lora_name": update.version})
     if server.adapter != update.version:
         await server.post("/v1/load_lora_adapter", seconds, adapter)
         if server.adapter is not None:

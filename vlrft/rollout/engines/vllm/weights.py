@@ -30,6 +30,7 @@ class WeightFiles:
         self.policy, self.run, self.adapters = policy, run, adapters
         self.shapes, self.names = stored_parameters(policy.model)
         self.latest: Update | None = None
+        self._private = root is None  # /dev/shm is everybody's
         self._root = Path(root) if root else shared_memory()
         self._folder: KeptFolder | None = None
 
@@ -38,7 +39,7 @@ class WeightFiles:
         """The folder of this run; created when it is first asked for."""
         if self._folder is None:
             self._check_room()
-            self._folder = KeptFolder(self._root / f"vlrft-{self.run}")
+            self._folder = KeptFolder(self._root / f"vlrft-{self.run}", private=self._private)
         return self._folder.path
 
     def write(self, weights: Iterable[tuple[str, Tensor]], step: int) -> Update:
