@@ -13,10 +13,10 @@ from typing import Any
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import RolloutEngine
+from vlrft.rollout.engines import RolloutEngine, close_rollout_engine
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.engines.types import EnginePlace
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.workers.memory import descendants
 
 SIZES: dict[str, BuildConfig] = {
@@ -62,7 +62,7 @@ def open_engine(
         engine.load_weights(policy.weights(), 0)
         yield engine
     finally:
-        engine.close()
+        close_rollout_engine(engine)
 
 
 def _say(line: str) -> None:

@@ -83,7 +83,7 @@ CASES = {
     "unknown family": (
         ["policy.build.family=qwen2_5vl"],
         2,
-        "policy.build.family: unknown family 'qwen2_5vl'; did you mean qwen2_5_vl? known: qwen2, ",
+        "policy.build.family: unknown family 'qwen2_5vl'; did you mean qwen2_5_vl? known: glm4v, ",
     ),
     "unknown engine": (
         ["engine=singel"],

@@ -10,7 +10,7 @@ from vlrft.data.row import Defect, Row
 
 CONTROL_TOKEN = re.compile(
     r"<[|｜][^<>|｜\s]{1,60}[|｜]>"  # <|im_end|>
-    r"|</?tool_(?:call|response)>|<(?:start|end)_of_turn>|\[/?INST\]"
+    r"|</?tool_(?:call|response)>|<(?:start|end)_of_turn>|\[/?INST\]|\[[gs]?MASK\]|<[se]op>"
 )
 
 

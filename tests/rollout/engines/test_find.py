@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -115,7 +116,8 @@ def test_an_engine_that_asks_for_its_place_is_built_at_it_and_closed(
     place = EnginePlace(folder=tmp_path)
     engine = build_rollout_engine(config, tiny("qwen2"), place)
     assert isinstance(engine, Placed)
-    assert engine.place is place
+    tokens = config.max_prompt_tokens + config.max_tokens
+    assert engine.place == replace(place, context=tokens)
     close_rollout_engine(engine)
     assert engine.closed
     without = build_rollout_engine(config, tiny("qwen2"))

@@ -37,6 +37,7 @@ EXTRAS = {  # extra -> its package and its use
     "detection": ("pycocotools", "mean average precision of boxes"),
     "excel": ("openpyxl", "predictions in xlsx files"),
     "deepspeed": ("deepspeed", "weights and optimiser sharded over ranks"),
+    "vllm": ("msgpack", "rollouts from servers of vLLM"),
     "alfworld": ("alfworld", "agents in ALFWorld's games"),
     "tensorboard": ("tensorboard", "curves in TensorBoard"),
     "wandb": ("wandb", "Weights & Biases"),

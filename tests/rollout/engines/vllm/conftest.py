@@ -11,7 +11,7 @@ from tests.conftest import Tiny
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import EnginePlace
 from vlrft.rollout.engines.vllm.engine import VllmEngine
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.testing.fake_vllm import FakeVllm
 
 NewFake = Callable[..., FakeVllm]
@@ -46,6 +46,7 @@ def new_engine(tiny: Tiny) -> Iterator[NewEngine]:
         engine = Vllm(urls=tuple(s.url for s in servers), **settings).build_at(
             policy, EnginePlace(say=lines.append)
         )
+        assert isinstance(engine, VllmEngine)
         engine.lines = lines  # type: ignore[attr-defined]
         built.append(engine)
         engine.load_weights(policy.weights(), 0)

@@ -12,7 +12,7 @@ import torch
 from tests.conftest import Tiny
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.vllm.command import ServerCommand, server_command
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 
 
 def command(policy: Policy, context: int = 512, **settings: Any) -> ServerCommand:

@@ -19,7 +19,7 @@ from tests.rollout.engines.vllm.test_engine import SAMPLING, question
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import EnginePlace
 from vlrft.rollout.engines.vllm.engine import VllmEngine
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.schema.errors import ServerError
 from vlrft.workers.memory import descendants
 
@@ -142,6 +142,7 @@ def own(policy: Policy, folder: Path, lines: list[str], **settings: object) -> V
     """An engine with a server of its own: the fake one, in a process."""
     kind = Vllm(command=FAKE, **settings)  # type: ignore[arg-type]
     engine = kind.build_at(policy, EnginePlace(folder=folder, say=lines.append, context=200))
+    assert isinstance(engine, VllmEngine)
     engine.load_weights(policy.weights(), 0)
     return engine
 

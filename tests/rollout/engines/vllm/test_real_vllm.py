@@ -32,7 +32,7 @@ from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.engines.sampling import truncate
 from vlrft.rollout.engines.types import EnginePlace, Request, RolloutEngine, Sampling
 from vlrft.rollout.engines.vllm.engine import VllmEngine
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.schema import IMAGE, Piece
 from vlrft.testing.rollout_engine import RolloutEngineConformance
 from vlrft.testing.small_policies import ask, noise_image
@@ -137,6 +137,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
             settings |= {"python": str(PYTHON), "context": 2048}
         place = EnginePlace(folder=tmp_path_factory.mktemp("run"))
         engine = Vllm(**settings).build_at(policy, place)
+        assert isinstance(engine, VllmEngine)
         engines.append(engine)
         engine.load_weights(policy.weights(), 0)
         return engine

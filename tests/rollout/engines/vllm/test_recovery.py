@@ -18,9 +18,9 @@ from tests.rollout.engines.vllm.test_engine import SAMPLING, question
 from tests.rollout.engines.vllm.test_faults import wait_until
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import Sampling
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import LostServer, Server, State
-from vlrft.rollout.engines.vllm.settings import Vllm
 from vlrft.rollout.engines.vllm.supervisor import Supervisor
 from vlrft.rollout.engines.vllm.update import Update
 from vlrft.rollout.engines.vllm.weights import WeightFiles

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Tiny
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import EnginePlace
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.schema.errors import ConfigError
 
 

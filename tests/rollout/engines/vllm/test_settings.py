@@ -18,7 +18,7 @@ from vlrft.distributed.ranks import Ranks
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import EnginePlace, can_stream, find_rollout_engine
 from vlrft.rollout.engines.vllm.command import server_command
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.rollout.engines.vllm.version import is_supported
 from vlrft.schema.errors import ConfigError
 

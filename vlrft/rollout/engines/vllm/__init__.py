@@ -1,6 +1,7 @@
 """Sampling with servers of vLLM, over HTTP: token ids and pixels in, token ids and log-probs out. vLLM is not imported.
 
-settings     the keys under `rollout.engine`           version     which releases of vLLM are supported
+kind         the engine as a config names it          settings    the keys under `rollout.engine`
+version      which releases of vLLM are supported
 engine       the engine: submit, load_weights, close   completion  one completion, over pauses and lost servers
 server       one server: its routes and its state      pool        several: which one takes the next completion
 supervisor   starts, watches and revives servers       command     the command that starts one
@@ -11,6 +12,6 @@ wire         requests and answers                      loop        the thread th
 
 from __future__ import annotations
 
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.kind import Vllm
 
 KIND = Vllm

@@ -14,7 +14,7 @@ import torch
 
 from vlrft.policy.merging import PlainWeights
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.settings import Settings
 from vlrft.workers.server_process import ServerProcess
 
 LOG = "server_{}.log"  # in the run's folder: see vlrft/reporting/run_folder/names.py
@@ -49,7 +49,7 @@ class ServerCommand:
 
 
 def server_command(
-    settings: Vllm, policy: Policy, model: Path, index: int, port: int, log: Path, context: int
+    settings: Settings, policy: Policy, model: Path, index: int, port: int, log: Path, context: int
 ) -> ServerCommand:
     """The command of the server `index`. Its weights are random until the first update. `context`: the most tokens of a prompt
     with its completion."""

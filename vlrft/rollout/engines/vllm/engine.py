@@ -22,7 +22,7 @@ from vlrft.rollout.engines.vllm.loop import LoopThread
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.served_policy import check_policy, make_wire
 from vlrft.rollout.engines.vllm.server import Server, State
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.settings import Settings
 from vlrft.rollout.engines.vllm.supervisor import Supervisor
 from vlrft.rollout.engines.vllm.update import Update
 from vlrft.rollout.engines.vllm.weights import WeightFiles
@@ -34,7 +34,7 @@ from vlrft.tracing.phases import phase
 class VllmEngine:
     """Samples with servers. Every rank asks them for its own completions; rank 0 starts, updates and ends them."""
 
-    def __init__(self, settings: Vllm, policy: Policy, place: EnginePlace) -> None:
+    def __init__(self, settings: Settings, policy: Policy, place: EnginePlace) -> None:
         """Raises ConfigError for a policy that the servers cannot sample as it is trained."""
         check_policy(settings, policy, place.ranks.size)
         self.settings, self.policy, self.place = settings, policy, place

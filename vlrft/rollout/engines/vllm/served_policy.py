@@ -6,7 +6,7 @@ import torch
 
 from vlrft.policy.families import ServedImages
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.settings import Settings
 from vlrft.rollout.engines.vllm.wire import Wire
 from vlrft.schema.errors import ConfigError
 
@@ -26,7 +26,7 @@ def make_wire(policy: Policy) -> Wire:
     )
 
 
-def check_policy(settings: Vllm, policy: Policy, ranks: int) -> None:
+def check_policy(settings: Settings, policy: Policy, ranks: int) -> None:
     """Raises ConfigError for a policy or a run that the settings do not fit."""
     if settings.sleep and ranks > 1:
         raise ConfigError(

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from socket import gethostname
-from typing import TYPE_CHECKING, ClassVar, Literal
-from urllib.parse import urlsplit
+from typing import Literal
 
-from vlrft.config import RolloutConfig, strict
-from vlrft.rollout.engines.types import EnginePlace
-from vlrft.rollout.engines.vllm.version import ask_version, require_installation
-from vlrft.schema.errors import ConfigError
+from vlrft.config import strict
 from vlrft.schema.ranges import Natural, Positive, PositiveFloat, Seconds
-
-if TYPE_CHECKING:
-    from vlrft.policy.policy import Policy
-    from vlrft.rollout.engines.vllm.engine import VllmEngine
-
-HERE = ("localhost", "127.0.0.1", "::1", gethostname())
 
 
 @strict
-class Vllm:
-    """Samples with servers of vLLM: its own, which live as long as the run, or those at given addresses."""
-
-    streams: ClassVar[bool] = True
+class Settings:
+    """The keys of a config under `rollout.engine`, next to the name."""
 
     urls: tuple[str, ...] = ()
     """Addresses of servers that run already, such as `http://node7:8000`. None: vlrft starts its own and ends them with the run."""
@@ -84,65 +71,3 @@ class Vllm:
             raise ValueError(
                 f"devices: {len(self.devices)} for {self.servers} servers; give one for each"
             )
-
-    def check(self, config: RolloutConfig) -> None:
-        """See `RolloutEngineKind.check`."""
-        if self.transfer != "file":
-            raise ConfigError(
-                [
-                    f"rollout.engine.transfer: {self.transfer} is not there yet, as it needs GPUs to be tried; file works "
-                    "everywhere"
-                ]
-            )
-        far = [url for url in self.urls if urlsplit(url).hostname not in HERE]
-        if far and self.folder is None:
-            raise ConfigError(
-                [
-                    f"rollout.engine.folder: {far[0]} is on another machine, which does not see this one's memory; give a folder "
-                    "on a disk that both see"
-                ]
-            )
-        if self.sleep and config.ahead:
-            raise ConfigError(
-                [
-                    f"rollout.engine.sleep: the servers would sleep while steps are sampled ahead (rollout.ahead: {config.ahead}); use "
-                    "rollout.ahead=0, or leave sleep out and give the servers GPUs of their own"
-                ]
-            )
-        needed = config.max_prompt_tokens + config.max_tokens
-        if self.context is not None and self.context < needed:
-            raise ConfigError(
-                [
-                    f"rollout.engine.context: {self.context} tokens, but rollout.max_prompt_tokens + rollout.max_tokens is "
-                    f"{needed}; raise the one or lower the others"
-                ]
-            )
-        if not self.urls and not self.command:
-            require_installation(self.python)
-
-    def probe(self) -> list[str]:
-        """See `ProbedEngineKind.probe`."""
-        if self.urls:
-            return [f"rollout.engine vllm: {url} has vLLM {ask_version(url)}" for url in self.urls]
-        if self.command:
-            return [
-                f"rollout.engine vllm: {self.command[0]} starts the servers, and their version is checked then"
-            ]
-        version = require_installation(self.python)
-        return [
-            f"rollout.engine vllm: vLLM {version} in the environment of {self.python or 'vlrft'}"
-        ]
-
-    def build(self, policy: Policy) -> VllmEngine:
-        """See `RolloutEngineKind.build`."""
-        return self.build_at(policy, EnginePlace())
-
-    def build_at(self, policy: Policy, place: EnginePlace) -> VllmEngine:
-        """See `PlacedEngineKind`. Servers start with the first weights."""
-        try:
-            from vlrft.rollout.engines.vllm.engine import VllmEngine
-        except ModuleNotFoundError as e:
-            raise ConfigError(
-                [f"rollout.engine: vllm needs {e.name}; pip install 'vlrft[vllm]'"]
-            ) from None
-        return VllmEngine(self, policy, place)

@@ -16,7 +16,7 @@ from tenacity import (
 from vlrft.rollout.engines.vllm.command import ServerCommand
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import LostServer, Server, State
-from vlrft.rollout.engines.vllm.settings import Vllm
+from vlrft.rollout.engines.vllm.settings import Settings
 from vlrft.rollout.engines.vllm.update import Update, send_update
 from vlrft.schema.errors import ServerError
 from vlrft.workers.server_process import ServerProcess
@@ -32,7 +32,7 @@ class Supervisor:
 
     def __init__(
         self,
-        settings: Vllm,
+        settings: Settings,
         servers: Sequence[Server],
         commands: Sequence[ServerCommand],
         pool: Pool,

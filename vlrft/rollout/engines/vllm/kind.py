@@ -1,0 +1,85 @@
+"""The engine `vllm` as a config names it: its settings, what it refuses, and how it is built."""
+
+from __future__ import annotations
+
+from socket import gethostname
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from vlrft.config import RolloutConfig, strict
+from vlrft.policy.policy import Policy
+from vlrft.rollout.engines.types import EnginePlace, RolloutEngine
+from vlrft.rollout.engines.vllm.settings import Settings
+from vlrft.rollout.engines.vllm.version import ask_version, require_installation
+from vlrft.schema.errors import ConfigError
+
+HERE = ("localhost", "127.0.0.1", "::1", gethostname())
+
+
+@strict
+class Vllm(Settings):
+    """Samples with servers of vLLM: its own, which live as long as the run, or those at given addresses."""
+
+    streams: ClassVar[bool] = True
+
+    def check(self, config: RolloutConfig) -> None:
+        """See `RolloutEngineKind.check`."""
+        if self.transfer != "file":
+            raise ConfigError(
+                [
+                    f"rollout.engine.transfer: {self.transfer} is not there yet, as it needs GPUs to be tried; file works "
+                    "everywhere"
+                ]
+            )
+        far = [url for url in self.urls if urlsplit(url).hostname not in HERE]
+        if far and self.folder is None:
+            raise ConfigError(
+                [
+                    f"rollout.engine.folder: {far[0]} is on another machine, which does not see this one's memory; give a folder "
+                    "on a disk that both see"
+                ]
+            )
+        if self.sleep and config.ahead:
+            raise ConfigError(
+                [
+                    f"rollout.engine.sleep: the servers would sleep while steps are sampled ahead (rollout.ahead: {config.ahead}); use "
+                    "rollout.ahead=0, or leave sleep out and give the servers GPUs of their own"
+                ]
+            )
+        needed = config.max_prompt_tokens + config.max_tokens
+        if self.context is not None and self.context < needed:
+            raise ConfigError(
+                [
+                    f"rollout.engine.context: {self.context} tokens, but rollout.max_prompt_tokens + rollout.max_tokens is "
+                    f"{needed}; raise the one or lower the others"
+                ]
+            )
+        if not self.urls and not self.command:
+            require_installation(self.python)
+
+    def probe(self) -> list[str]:
+        """See `ProbedEngineKind.probe`."""
+        if self.urls:
+            return [f"rollout.engine vllm: {url} has vLLM {ask_version(url)}" for url in self.urls]
+        if self.command:
+            return [
+                f"rollout.engine vllm: {self.command[0]} starts the servers, and their version is checked then"
+            ]
+        version = require_installation(self.python)
+        return [
+            f"rollout.engine vllm: vLLM {version} in the environment of {self.python or 'vlrft'}"
+        ]
+
+    def build(self, policy: Policy) -> RolloutEngine:
+        """See `RolloutEngineKind.build`."""
+        return self.build_at(policy, EnginePlace())
+
+    def build_at(self, policy: Policy, place: EnginePlace) -> RolloutEngine:
+        """See `PlacedEngineKind`. Servers start with the first weights."""
+        try:
+            from vlrft.rollout.engines.vllm.engine import VllmEngine
+        except ModuleNotFoundError as e:
+            raise ConfigError(
+                [f"rollout.engine: vllm needs {e.name}; pip install 'vlrft[vllm]'"]
+            ) from None
+        return VllmEngine(self, policy, place)
