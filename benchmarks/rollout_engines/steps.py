@@ -66,7 +66,7 @@ def measure(engine: str, ahead: int, python: str, folder: Path) -> dict[str, Any
 
 
 def expect(in_turn: dict[str, Any], ahead: int) -> dict[str, float]:
-    """What the model gives for `ahead`, with the times of the run without it.
+    """The model's step time and staleness for `ahead`, with the times of the run without it.
 
     A decoding step is taken to cost as much as its rows, as on a CPU with one thread: twice the rows take twice as long.
     Completions have the mean length. The rest of a step is the trainer's.

@@ -1,4 +1,4 @@
-"""What the comparison reads of a run's folder."""
+"""Rewards, gaps and versions of a finished run, read from its folder."""
 
 from __future__ import annotations
 

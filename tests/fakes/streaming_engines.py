@@ -23,7 +23,7 @@ from vlrft.testing.scripted_engine import ScriptedEngine
 
 
 class Script:
-    """What the scripted engines of a test do, and what they saw. A test resets it."""
+    """Behaviour of the scripted engines of a test, and a record of their calls. A test resets it."""
 
     def __init__(self) -> None:
         self.hold: Callable[[str, int], bool] = lambda sample, version: False

@@ -1,4 +1,4 @@
-"""What a rollout tells of its pieces."""
+"""Properties of a rollout that come from its pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What 4-bit weights were before: a few numbers of each, from the model's files, so that a base that has changed since is known."""
+"""A few numbers of each 4-bit weight as it was in the model's files, by which a base that has changed since is noticed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def sample_packed(model: Any, source: str, revision: str | None) -> None:
             continue
         key = next((key for key in (hub.get(name, name), name) if key in places), None)
         if key is not None:
-            with safe_open(
-                places[key], "pt"
-            ) as file:  # maps it: only the pages of these numbers are read
+            # maps the file: only the pages of these numbers are read
+            with safe_open(places[key], "pt") as file:
                 numbers = sampled(file.get_tensor(key))
             assert numbers is not None
             weight.quant_state.sampled = numbers.to(weight.quant_state.dtype, copy=True)

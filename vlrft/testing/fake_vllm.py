@@ -63,7 +63,7 @@ def random_tokens(request: FakeRequest) -> Completion:
 
 @dataclass
 class Faults:
-    """What goes wrong, from now on. A count is used up."""
+    """Faults of the server from now on. A count is used up."""
 
     die_after: int | None = None
     """Requests for completions after which the server is gone, in a process without cleaning up."""

@@ -83,7 +83,7 @@ class System:
     """works: its config runs what the paper describes. part: `lacks` says what it does not. planned: `needs` says what vlrft
     lacks. out: outside of vlrft's scope, `lacks` says why."""
     source: Source
-    """What the row was written from."""
+    """The text or code from which the row was written."""
     paper: str = ""
     """Its place, where it was seen."""
     base: str = ""

@@ -27,7 +27,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Tower:
-    """What a tower's forward computes from the grids."""
+    """A class of towers, and which arguments its forward would compute from the grids."""
 
     name: str  # transformers' class
     windows: bool = False  # some of its layers attend within windows

@@ -1,6 +1,6 @@
 """Rollout engines: prompts in, sampled completions out. A file here that defines `KIND` is the engine of its name.
 
-The other files are parts of `hf`. An engine's file imports optional packages inside the functions that need them.
+The other files are parts of engines. An engine's file imports optional packages inside the functions that need them.
 """
 
 from __future__ import annotations

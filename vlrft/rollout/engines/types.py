@@ -90,10 +90,11 @@ class RolloutEngine(Protocol):
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
         """Loads the weights after step `step` of the run.
 
-        Called before the first `generate` (step 0, or the step that a run resumes from) and after every step. `weights` are all parameters by the names of the policy's model, LoRA merged in; they are computed while
-        they are read, so an engine that shares the policy's module ignores them at no cost. An engine that reads them
-        reads all of them, on every rank (sharded weights are gathered by all ranks together), and copies what it
-        keeps: the tensors change with the next step.
+        Called before the first `generate` (step 0, or the step that a run resumes from) and after every step. `weights`
+        are all parameters by the names of the policy's model, LoRA merged in; they are computed while they are read, so
+        an engine that shares the policy's module ignores them at no cost. An engine that reads them reads all of them,
+        on every rank (sharded weights are gathered by all ranks together), and copies what it keeps: the tensors change
+        with the next step.
         """
         ...
 
@@ -136,7 +137,7 @@ class CheckedEngine(Protocol):
     """The largest mean difference with which the run goes on, in nats; None: what rounding in the policy's dtype explains."""
 
     def explain_gap(self) -> str:
-        """What the engine can find out about a difference that is too large, in a few words. Called on rank 0."""
+        """The likely cause of a difference that is too large, in a few words, as far as the engine can find it. Called on rank 0."""
         ...
 
 

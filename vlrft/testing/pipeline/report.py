@@ -1,4 +1,4 @@
-"""What a simulated run says of its pipeline: throughput, idle shares and staleness."""
+"""Throughput, idle shares and staleness of a simulated run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Collecting(Protocol):
         ...
 
     def metrics(self, step: int, collected: Collected) -> dict[str, float]:
-        """What is reported of the step in addition to its groups."""
+        """Metrics of the step, in addition to those of its groups."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What the engine refuses of a policy before it starts a server."""
+"""Policies that the engine refuses before it starts a server."""
 
 from __future__ import annotations
 

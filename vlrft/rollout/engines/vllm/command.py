@@ -28,11 +28,8 @@ ON_CPU = (
     "--block-size=32",  # attention on a CPU reads multiples of 32
     "--no-enable-chunked-prefill",  # with seeds it fails on a CPU
 )
-
-
-PREFILL_ON_CPU = (
-    16384  # tokens in a step, at least the context where prompts are not prefilled in parts
-)
+# tokens in a step on a CPU: at least the context, as prompts are not prefilled in parts there
+PREFILL_ON_CPU = 16384
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # for which vLLM reserves adapters
 
 

@@ -1,4 +1,4 @@
-"""What of a policy the servers need to know, and which policies they cannot sample as they are trained."""
+"""The policy as the servers see it, and the refusal of policies that they cannot sample as they are trained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HALF = (torch.bfloat16, torch.float16)
 
 
 def make_wire(policy: Policy) -> Wire:
-    """What requests of the policy have in common."""
+    """The part that all requests of the policy have in common."""
     chat, vision = policy.chat, policy.chat.vision
     return Wire(
         ends=tuple(sorted(chat.end_ids)),

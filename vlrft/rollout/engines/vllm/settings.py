@@ -19,7 +19,7 @@ class Settings:
     python: str | None = None
     """The Python of the environment with vLLM and vlrft-vllm, which `make vllm` makes; null: vlrft's own."""
     command: tuple[str, ...] = ()
-    """What starts a server, in place of `python -m vllm.entrypoints.cli.main`: such as `[docker, run, …]`."""
+    """The command that starts a server, in place of `python -m vllm.entrypoints.cli.main`: such as `[docker, run, …]`."""
     arguments: tuple[str, ...] = ()
     """Further arguments of `vllm serve`; they come last."""
     devices: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Settings:
     """Where the file with the weights is written; all servers must see it under this path. null: in /dev/shm, for servers of the same
     user on this machine."""
     lora: Literal["merged", "adapter"] = "merged"
-    """What is sent of a policy with LoRA: all weights with the adapters merged in, or the adapters."""
+    """For a policy with LoRA: `merged` sends all weights with the adapters merged in, `adapter` sends the adapters alone."""
     check_every: Positive = 20
     """The sampler's log-probs are compared with the trainer's after the first update, and after every so many."""
     max_gap: PositiveFloat | None = None

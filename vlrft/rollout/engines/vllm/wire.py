@@ -32,16 +32,15 @@ ABORTED = "abort"
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """What requests of one policy have in common."""
+    """The part that all requests of one policy have in common, and the bodies made with it."""
 
     ends: tuple[int, ...]
     banned: tuple[int, ...]
     vocab: int
     image_token: int | None
     images: ServedImages | None  # None: a policy without images
-    half: (
-        torch.dtype | None
-    )  # the policy's dtype where that is half: the tower rounds pixels to it anyway
+    half: torch.dtype | None
+    """The policy's dtype where that is half precision: the tower rounds pixels to it anyway."""
     serialised: ByteCache[str] = field(default_factory=lambda: ByteCache[str](PIXEL_CACHE_BYTES))
 
     @cached_property
