@@ -72,7 +72,7 @@ $(DEMO): pyproject.toml constraints.txt
 	touch $(DEMO)
 
 $(STAMP): $(DEMO)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,detection,digits,docs,excel,math,peft,quantization,tensorboard,text,trl]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,detection,digits,docs,excel,math,peft,quantization,tensorboard,text,trl,vllm]"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[deepspeed]" || echo "no deepspeed here: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[alfworld]" || echo "no alfworld here, which g++, cmake and make build: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt --no-deps dashscope  # carries the real Qwen tokenizer, for tests

@@ -38,7 +38,7 @@ def page() -> str:
     for status in get_args(Status):
         parts += [
             f"## {TITLES[status]}\n",
-            "| | system | kind | | source |",
+            "| number | system | kind | config, and what it lacks | source |",
             "| ---: | --- | --- | --- | --- |",
         ]
         parts += [_row(s) for s in systems if s.status == status]
@@ -65,8 +65,9 @@ def _config(system: System) -> str:
         return ""
     parts = [f"`{system.base}`"]
     parts += [f"`{_yaml(system.config)}`"] if system.config else []
-    parts += [f"in the last stage `{_yaml(system.stage)}`"] if system.stage else []
-    return " with ".join(parts)
+    parts += [f"`{_yaml(system.stage)}` in its last stage"] if system.stage else []
+    first, *changes = parts
+    return " with ".join([first, " and ".join(changes)]) if changes else first
 
 
 def _yaml(changes: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def ahead_page(
         "# The pipeline of sampling and training, by a model",
         "",
         "`python -m benchmarks.pipeline`. **No number of this page is measured**: it is a discrete-event model with times that are given.",
-        "`benchmarks/results/rollout_engines.md` says how well the model meets real runs at sizes that run on one CPU.",
+        "`benchmarks/results/rollout_engines.md` has the model beside real runs on one CPU; the load of the machine differed between them.",
         "",
         f"A server decodes n rows in {1e3 * times.token:g} ms + (n - 1) · {1e3 * times.row:g} ms, at most {times.rows}; prefills a token in "
         f"{1e3 * times.prefill:g} ms;",

@@ -95,8 +95,8 @@ def _steps(records: Records) -> list[str]:
         "## Steps with rollout.ahead",
         "",
         f"Runs of {steps.STEPS} steps ({steps.PROMPTS} prompts, groups of {steps.GROUP}, {steps.LENGTH} tokens at most) with the model of 1 M parameters: medians after the first {steps.SKIP}",
-        "steps. The model has the times of the run with ahead 0; it knows nothing of other work on the machine, and that trainer and server",
-        "have a core each.",
+        "steps. The model has the times of the run with ahead 0. It assumes that trainer and server have a core each and that the machine has no",
+        "other work: where the load differs from row to row, the rows cannot be compared, with each other or with the model.",
         "",
     ]
     rows: list[list[str]] = []
