@@ -48,13 +48,12 @@ class ShuffledEngine(ScriptedEngine):
                     return
                 place = self._random.randrange(len(self._waiting))
                 request, seed, sampling, future = self._waiting[place]
-            try:
-                piece = self._piece(self.answer(request, seed), sampling)
-            except Exception as e:
-                future.set_exception(e)
+            if future.set_running_or_notify_cancel():  # from here on it cannot be cancelled
+                try:
+                    future.set_result(self._piece(self.answer(request, seed), sampling))
+                except Exception as e:
+                    future.set_exception(e)
             else:
-                self.cancelled += not future.set_running_or_notify_cancel()
-                if not future.cancelled():
-                    future.set_result(piece)
+                self.cancelled += 1
             with self._lock:
                 self._waiting.pop(place)
