@@ -21,7 +21,7 @@ def values(steps: Sequence[Any], inputs: EstimatorInput) -> np.ndarray:
     return find_estimator(list(steps)).__call__(inputs).values
 
 
-def expect_equal(one: Any, other: Any) -> None:
+def assert_equal(one: Any, other: Any) -> None:
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
@@ -30,7 +30,7 @@ MIXED_STEP = step_of(MIXED, GROUP)
 
 
 def test_mapo_is_grpo_where_half_of_the_answers_are_right() -> None:
-    expect_equal(values(["mixed_deviation"], MIXED_STEP)[:4], values(GRPO, MIXED_STEP)[:4])
+    assert_equal(values(["mixed_deviation"], MIXED_STEP)[:4], values(GRPO, MIXED_STEP)[:4])
     nearly = step_of([0.0] + [1.0] * 99, [0] * 100)
     by_mean = (nearly.values - 0.99) / 0.99
     np.testing.assert_allclose(values(["mixed_deviation"], nearly)[1:], by_mean[1:], atol=5e-3)
@@ -47,7 +47,7 @@ def test_bnpo_of_one_group_is_centred_and_of_a_middling_spread_is_grpo_with_the_
     None
 ):
     one = step_of(MIXED[:4], GROUP[:4])
-    expect_equal(values(["beta_normalise"], one), values(["centre"], one))
+    assert_equal(values(["beta_normalise"], one), values(["centre"], one))
     p = [0.25, 0.5, 0.75, 0.5]  # a = b = 3/2 · … : both shape parameters are equal
     rewards = [r for share in p for r in [1.0] * int(8 * share) + [0.0] * int(8 * (1 - share))]
     inputs = step_of(rewards, np.repeat(range(4), 8))
@@ -56,14 +56,14 @@ def test_bnpo_of_one_group_is_centred_and_of_a_middling_spread_is_grpo_with_the_
     shaped = values(["beta_normalise"], inputs)
     std = np.repeat([np.sqrt(q * (1 - q)) for q in p], 8)
     powers = std ** (2 * (size - 1))
-    expect_equal(np.ptp(shaped * powers / values(["centre"], inputs)), 0.0)
+    assert_equal(np.ptp(shaped * powers / values(["centre"], inputs)), 0.0)
 
 
 def test_bnpo_refuses_rewards_outside_of_its_range() -> None:
     with pytest.raises(AdvantageError, match="rewards from -1 to 1, but low and high are 0 and 1"):
         values(["beta_normalise"], step_of([-1.0, 1.0], [0, 0]))
     mapped = values([{"step": "beta_normalise", "low": -1.0}], step_of([-1.0, 1.0], [0, 0]))
-    expect_equal(mapped, values(["beta_normalise"], step_of([0.0, 1.0], [0, 0])))
+    assert_equal(mapped, values(["beta_normalise"], step_of([0.0, 1.0], [0, 0])))
 
 
 def test_ngrpo_teaches_groups_that_are_all_wrong_and_not_those_that_are_all_right() -> None:
@@ -78,11 +78,11 @@ def test_ngrpo_teaches_groups_that_are_all_wrong_and_not_those_that_are_all_righ
 
 def test_s_grpo_without_noise_is_grpo_and_unbalanced_groups_are_noise() -> None:
     free = [{"step": "noise_aware", "flip": 0.0}]
-    expect_equal(values(free, MIXED_STEP), values(GRPO, MIXED_STEP))
+    assert_equal(values(free, MIXED_STEP), values(GRPO, MIXED_STEP))
     lone = step_of([1.0] + [0.0] * 9 + [0.0] + [1.0] * 9, [0] * 10 + [1] * 10)
     assert not values([{"step": "noise_aware", "flip": 0.1}], lone).any()
     mild = values([{"step": "noise_aware", "flip": 0.05}], lone)
-    expect_equal(mild[:10], -mild[10:])  # symmetric in r̄ and 1 − r̄
+    assert_equal(mild[:10], -mild[10:])  # symmetric in r̄ and 1 − r̄
 
 
 @pytest.mark.parametrize("truth", [0.0, 1.0])
@@ -91,11 +91,11 @@ def test_denoised_rewards_are_right_in_expectation(truth: float) -> None:
     seen = 1 - fn if truth else fp  # chance that the verifier says 1
     rates = {"false_positive": fp, "false_negative": fn}
     zero, one = values([{"step": "denoise", **rates}], step_of([0.0, 1.0], [0, 0]))
-    expect_equal(seen * one + (1 - seen) * zero, truth)
+    assert_equal(seen * one + (1 - seen) * zero, truth)
     wrong, right = values(
         [{"step": "forward_noise", "false_negative": fn}], step_of([0.0, 1.0], [0, 0])
     )
-    expect_equal(seen * right + (1 - seen) * wrong, (1 - fp - fn) * (truth - 1))
+    assert_equal(seen * right + (1 - seen) * wrong, (1 - fp - fn) * (truth - 1))
 
 
 def test_a_correction_of_the_rewards_scale_vanishes_behind_a_standard_deviation() -> None:
@@ -103,7 +103,7 @@ def test_a_correction_of_the_rewards_scale_vanishes_behind_a_standard_deviation(
     np.testing.assert_allclose(
         values([step, *GRPO], MIXED_STEP), values(GRPO, MIXED_STEP), rtol=1e-5
     )
-    expect_equal(values([{"step": "denoise"}, *GRPO], MIXED_STEP), values(GRPO, MIXED_STEP))
+    assert_equal(values([{"step": "denoise"}, *GRPO], MIXED_STEP), values(GRPO, MIXED_STEP))
     with pytest.raises(AdvantageError, match="less than 1"):
         values([{"step": "denoise", "false_positive": 0.5, "false_negative": 0.5}], MIXED_STEP)
 
@@ -111,7 +111,7 @@ def test_a_correction_of_the_rewards_scale_vanishes_behind_a_standard_deviation(
 def test_lead_without_length_and_weights_is_grpo_on_plus_and_minus_one() -> None:
     signed = step_of([2 * r - 1 for r in MIXED], GROUP)
     plain = [{"step": "lead", "alpha": 0.0, "low": 1.0, "gain": 0.0}]
-    expect_equal(values(plain, MIXED_STEP), values(GRPO, signed))
+    assert_equal(values(plain, MIXED_STEP), values(GRPO, signed))
 
 
 def test_lead_prefers_short_right_answers_where_all_are_long_and_hard_prompts() -> None:
@@ -135,7 +135,7 @@ def test_length_counts_only_where_every_answer_is_right() -> None:
         [1.0, 1.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 0, 1, 1, 1], turn_tokens=tokens, max_tokens=10
     )
     shaped = values(["shorter_when_right", *GRPO], inputs)
-    expect_equal(shaped[:3], values(GRPO, inputs)[:3])
+    assert_equal(shaped[:3], values(GRPO, inputs)[:3])
     assert shaped[3] > shaped[4] > shaped[5]
     with pytest.raises(AdvantageError, match="longest completion"):
         values(["shorter_when_right"], MIXED_STEP)
@@ -153,11 +153,11 @@ def test_a_gate_that_is_always_open_is_combine_and_one_that_is_shut_takes_its_co
 ):
     inputs = scored([1.0, 0.0, 0.5], [0.3, 0.6, 0.9])
     gate = {"step": "gate", "of": "style", "by": "right"}
-    expect_equal(values([{**gate, "at": -1.0}], inputs), values(["combine"], inputs))
+    assert_equal(values([{**gate, "at": -1.0}], inputs), values(["combine"], inputs))
     without = [{"step": "combine", "weights": {"right": 1.0}}]
-    expect_equal(values([{**gate, "at": 2.0}], inputs), values(without, inputs))
+    assert_equal(values([{**gate, "at": 2.0}], inputs), values(without, inputs))
     both = {"step": "gate", "of": "right", "by": "style", "at": 0.5, "weights": {"right": 1.0}}
-    expect_equal(values([both], inputs), [0.0, 0.0, 0.5])
+    assert_equal(values([both], inputs), [0.0, 0.0, 0.5])
     with pytest.raises(AdvantageError, match="'rigth'; did you mean right"):
         values([{**gate, "by": "rigth"}], inputs)
 
@@ -165,7 +165,7 @@ def test_a_gate_that_is_always_open_is_combine_and_one_that_is_shut_takes_its_co
 def test_an_ensemble_of_equal_members_is_any_of_them() -> None:
     inputs = scored([1.0, 0.0, 0.5], [1.0, 0.0, 0.5])
     for step in ("worst_of", "mean_minus_variance"):
-        expect_equal(values([{"step": step, "names": ["style", "right"]}], inputs), [1.0, 0.0, 0.5])
+        assert_equal(values([{"step": step, "names": ["style", "right"]}], inputs), [1.0, 0.0, 0.5])
     nothing = scored([float("nan")], [float("nan")])
     with pytest.raises(AdvantageError, match="none of right, style applies to rollout 0"):
         values([{"step": "worst_of", "names": ["right", "style"]}], nothing)
@@ -178,9 +178,9 @@ def test_few_calls_pays_most_for_the_fewest_calls_of_a_right_answer() -> None:
     assert paid[0] == 1.0 > paid[3] > paid[2] > 0.0
     assert paid[1] == paid[4] == 0.0
     none = step_of([1.0, 1.0, 1.0], [0] * 3, scores={"calls": np.array([0.0, 1.0, 2.0])})
-    expect_equal(values(["few_calls"], none), np.cos(np.array([0, 1 / 4, 1 / 3]) * np.pi))
+    assert_equal(values(["few_calls"], none), np.cos(np.array([0, 1 / 4, 1 / 3]) * np.pi))
     wrong = step_of([0.5, 0.0], [0, 0], scores={"calls": np.array([1.0, 2.0])})
-    expect_equal(values(["few_calls"], wrong), [0.5, 0.0])  # no right answer to compare with
+    assert_equal(values(["few_calls"], wrong), [0.5, 0.0])  # no right answer to compare with
     with pytest.raises(AdvantageError, match="for every rollout"):
         values(["few_calls"], step_of([1.0], [0], scores={"calls": np.array([np.nan])}))
 
@@ -210,9 +210,9 @@ def test_the_first_turn_gets_its_own_reward_and_later_turns_do_not() -> None:
     both = values(["combine", *GRPO], inputs)
     step: dict[str, Any] = {"step": "first_turns", "turn": ["tool"], "coefficient": 0.7}
     expected = [v for i in range(3) for v in (answer[i] + 0.7 * tool[i], answer[i])]
-    expect_equal(by_turn([step], inputs), [*expected, both[3]])
+    assert_equal(by_turn([step], inputs), [*expected, both[3]])
     later = by_turn([step], episodes([0.0, 1.0, 1.0, 0.0]))
-    expect_equal(later[1:6:2], expected[1::2])
+    assert_equal(later[1:6:2], expected[1::2])
 
 
 def test_without_a_coefficient_or_with_equal_turn_rewards_the_outcome_alone_counts() -> None:
@@ -220,8 +220,8 @@ def test_without_a_coefficient_or_with_equal_turn_rewards_the_outcome_alone_coun
     inputs = episodes([1.0, 0.0, 0.0, 1.0])
     step: dict[str, Any] = {"step": "first_turns", "turn": ["tool"]}
     expected = by_turn([outcome, *GRPO], inputs)
-    expect_equal(by_turn([{**step, "coefficient": 0.0}], inputs)[:6], expected[:6])
-    expect_equal(by_turn([step], episodes([0.5] * 4)), expected)
+    assert_equal(by_turn([{**step, "coefficient": 0.0}], inputs)[:6], expected[:6])
+    assert_equal(by_turn([step], episodes([0.5] * 4)), expected)
 
 
 def test_a_factor_that_is_equal_in_a_group_acts_after_scale_and_cancels_before_it() -> None:
@@ -230,18 +230,18 @@ def test_a_factor_that_is_equal_in_a_group_acts_after_scale_and_cancels_before_i
     plain = values(GRPO, inputs)
     step = {"step": "times", "score": "entropy"}
     after = values([*GRPO, step], inputs)
-    expect_equal(after[:4], plain[:4])  # one cluster of answers
-    expect_equal(after[4:], 0.5 * plain[4:])
+    assert_equal(after[:4], plain[:4])  # one cluster of answers
+    assert_equal(after[4:], 0.5 * plain[4:])
     np.testing.assert_allclose(values(["centre", step, "scale"], inputs), plain, rtol=1e-5)
     fast = values([*GRPO, {**step, "shape": "exponential", "alpha": 2.0}], inputs)
-    expect_equal(fast[4:], np.exp(-1.0) * plain[4:])
+    assert_equal(fast[4:], np.exp(-1.0) * plain[4:])
 
 
 def test_asymre_without_a_shift_is_centred_and_with_one_teaches_equal_rewards() -> None:
-    expect_equal(
+    assert_equal(
         values(["centre", {"step": "shift", "by": 0.0}], MIXED_STEP), values(["centre"], MIXED_STEP)
     )
-    expect_equal(values(["centre", "shift"], step_of([1.0, 1.0], [0, 0])), [0.1, 0.1])
+    assert_equal(values(["centre", "shift"], step_of([1.0, 1.0], [0, 0])), [0.1, 0.1])
 
 
 def test_the_log_mean_exp_is_the_mean_for_a_large_and_the_maximum_for_a_small_temperature() -> None:

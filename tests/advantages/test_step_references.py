@@ -28,7 +28,7 @@ READ_SCORES = {
 }
 
 
-def expect_the_reference(name: str, steps: list[Any]) -> None:
+def assert_the_reference(name: str, steps: list[Any]) -> None:
     """The pipeline's values equal the reference of the step `name` on every toy that it is defined for."""
     compared = 0
     for toy in TOYS:
@@ -46,14 +46,14 @@ def test_every_step_has_a_reference() -> None:
 
 @pytest.mark.parametrize("name", STEP_REFERENCES)
 def test_every_step_equals_its_reference(name: str) -> None:
-    expect_the_reference(name, STEP_REFERENCES[name][0])
+    assert_the_reference(name, STEP_REFERENCES[name][0])
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_version_is_rejected_by_the_reference(name: str) -> None:
     before, mutant = MUTANTS[name]
     with pytest.raises(AssertionError):
-        expect_the_reference(name, [*before, mutant])
+        assert_the_reference(name, [*before, mutant])
 
 
 class OfAStep(EstimatorConformance):

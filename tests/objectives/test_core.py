@@ -84,7 +84,7 @@ CASES = {
 }
 
 
-def expect_the_papers_formula(name: str, case: Case, **overrides: Any) -> None:
+def assert_the_papers_formula(name: str, case: Case, **overrides: Any) -> None:
     """Value and gradient of the algorithm, with these overrides, equal its slow reference."""
     loss, gradient = run(name, case, **overrides)
     assert float(loss) == pytest.approx(REFERENCES[name](case), abs=1e-12)
@@ -98,7 +98,7 @@ def test_every_algorithm_has_a_reference() -> None:
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("seed", CASES)
 def test_value_and_gradient_equal_the_papers_formula(name: str, seed: int) -> None:
-    expect_the_papers_formula(name, CASES[seed])
+    assert_the_papers_formula(name, CASES[seed])
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -16,7 +16,7 @@ from tests.objectives.reference import FROZEN, REFERENCES, Case, random_case
 from tests.objectives.reference.off_policy import rec_at
 from tests.objectives.reference.sets import LONGEST, disco_at
 from tests.objectives.rows import padded, step
-from tests.objectives.test_core import CASES, expect_the_papers_formula
+from tests.objectives.test_core import CASES, assert_the_papers_formula
 from vlrft.algorithms import find_algorithm
 from vlrft.objectives.dynamic_clip import DynamicClip
 from vlrft.schema.errors import ObjectiveError
@@ -31,7 +31,7 @@ def on_policy(case: Case) -> Case:
     return replace(case, old=case.logprobs)
 
 
-def expect_equal(one: Tensor, other: Tensor) -> None:
+def assert_equal(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 
@@ -41,13 +41,13 @@ def test_a_wrong_version_is_rejected_by_the_reference(name: str) -> None:
     if name == "drpo":
         settings["length_temperature"] = 0.1
     with pytest.raises(AssertionError):
-        expect_the_papers_formula(name, CASES[1], objective=settings)
+        assert_the_papers_formula(name, CASES[1], objective=settings)
 
 
 @pytest.mark.parametrize("name", ["simple_po", "dcpo_clip"])
 def test_on_policy_the_gradient_is_grpos(name: str) -> None:
     case = on_policy(OFF)
-    expect_equal(step(name, case)[1], step("grpo", case, **NO_KL)[1])
+    assert_equal(step(name, case)[1], step("grpo", case, **NO_KL)[1])
 
 
 def test_the_parabola_is_flat_at_one_plus_epsilon_and_nowhere_else() -> None:
@@ -61,8 +61,8 @@ def test_the_parabola_is_flat_at_one_plus_epsilon_and_nowhere_else() -> None:
 def test_dynamic_bounds_solve_their_equation_and_widen_for_rare_tokens() -> None:
     q = torch.tensor([[1.0, 0.9, 0.5, 0.2, 0.01]], dtype=torch.float64)
     low, high = DynamicClip().bounds(q.log())
-    expect_equal((high * (high - 1) * q)[0, :4], torch.full((4,), 0.28, dtype=torch.float64))
-    expect_equal((low * (1 - low) * q)[0, :2], torch.full((2,), 0.2, dtype=torch.float64))
+    assert_equal((high * (high - 1) * q)[0, :4], torch.full((4,), 0.28, dtype=torch.float64))
+    assert_equal((low * (1 - low) * q)[0, :2], torch.full((2,), 0.2, dtype=torch.float64))
     assert low[0, 3:].tolist() == [0.5, 0.5]  # q < 4 ε
     assert float(low[0, 0]) == pytest.approx(0.724, abs=1e-3)
     assert float(high[0, 0]) == pytest.approx(1.228, abs=1e-3)
@@ -75,7 +75,7 @@ def test_rec_on_policy_is_reinforce_without_a_standard_deviation(range_: str) ->
     case = on_policy(OFF)
     ours = step("rec", case, objective={"range": range_})
     theirs = step("gpg_rs_released", case, advantage="centred")
-    expect_equal(ours[1], theirs[1])
+    assert_equal(ours[1], theirs[1])
 
 
 def test_recs_ranges_are_nested_and_the_ratio_does_not_scale_what_is_inside() -> None:
@@ -128,13 +128,13 @@ def test_discos_settings_equal_their_formula(
 ) -> None:
     monkeypatch.setitem(REFERENCES, "disco", lambda case: disco_at(case, case, **settings))
     monkeypatch.setitem(FROZEN, "disco", lambda case, point: disco_at(case, point, **settings))
-    expect_the_papers_formula("disco", BINARY, objective=objective)
+    assert_the_papers_formula("disco", BINARY, objective=objective)
 
 
 def test_disco_with_a_large_tau_is_disco_b_whose_gradient_is_reinforce_on_shares() -> None:
     case = on_policy(BINARY)
     by_mean = step("disco", case, objective={"wrong": "mean"})[1]
-    expect_equal(step("disco", case, objective={"tau": 1e14})[1], by_mean)
+    assert_equal(step("disco", case, objective={"tau": 1e14})[1], by_mean)
     shares = torch.zeros_like(by_mean)
     for g in case.groups():
         right = [b for b in g if case.rewards[b] == 1]
@@ -142,7 +142,7 @@ def test_disco_with_a_large_tau_is_disco_b_whose_gradient_is_reinforce_on_shares
         for b in g if right and wrong else []:
             side = 1 / len(right) if b in right else -1 / len(wrong)
             shares[b] = side / len(case.logprobs[b])
-    expect_equal(step("sft", case, advantages=shares, reduction="group_sum")[1], by_mean)
+    assert_equal(step("sft", case, advantages=shares, reduction="group_sum")[1], by_mean)
 
 
 def test_disco_is_unchanged_by_a_constant_added_to_a_groups_scores_and_wrong_weights_add_to_one() -> (
@@ -152,11 +152,11 @@ def test_disco_is_unchanged_by_a_constant_added_to_a_groups_scores_and_wrong_wei
     moved = [[v - 0.7 for v in row] for row in case.logprobs]
     shifted = replace(case, logprobs=moved, old=moved)
     one, other = step("disco", case), step("disco", shifted)
-    expect_equal(one[1], other[1])
-    expect_equal(one[0].loss.detach(), other[0].loss.detach())
+    assert_equal(one[1], other[1])
+    assert_equal(one[0].loss.detach(), other[0].loss.detach())
     sums = one[1].sum(1)
     for g in case.groups():
-        expect_equal(sums[g].sum(), torch.zeros((), dtype=torch.float64))  # right −1, wrong +1
+        assert_equal(sums[g].sum(), torch.zeros((), dtype=torch.float64))  # right −1, wrong +1
 
 
 def test_discos_hinge_has_exactly_no_gradient_within_the_trust_region() -> None:
@@ -174,7 +174,7 @@ def test_discos_hinge_has_exactly_no_gradient_within_the_trust_region() -> None:
 def test_drpo_with_a_large_temperature_is_disco_and_never_discourages_a_right_answer() -> None:
     mild = step("drpo", BINARY, objective={"length_temperature": 1e15}, **LENGTH)
     plain = step("disco", BINARY)
-    expect_equal(mild[1], plain[1])
+    assert_equal(mild[1], plain[1])
     gradient = step("drpo", on_policy(BINARY), **LENGTH)[1]
     right = [b for b, r in enumerate(BINARY.rewards) if r == 1]
     assert bool((gradient[right] <= 0).all())
@@ -188,15 +188,15 @@ def test_trpa_on_one_pair_of_equal_lengths_is_dpo() -> None:
     case = Case(rows, [1.0, 0.0], [0, 0], rows, ref)
     ours = step("trpa", case, objective={"anisotropy": 1.0, "beta": 0.3, "trust_region": 0.0})
     theirs = step("dpo", case, objective={"beta": 0.1})  # β / n
-    expect_equal(ours[1], theirs[1])
-    expect_equal(ours[0].loss.detach(), theirs[0].loss.detach())
+    assert_equal(ours[1], theirs[1])
+    assert_equal(ours[0].loss.detach(), theirs[0].loss.detach())
 
 
 def test_at_the_reference_each_pair_of_trpa_pulls_with_half_of_beta() -> None:
     rows = padded([[-0.5, -0.5], [-0.5, -0.5]]).tolist()
     case = Case(rows, [0.5, 0.0], [0, 0], rows, rows)
     gradient = step("trpa", case)[1]
-    expect_equal(gradient.sum(1), torch.tensor([-0.05, 0.05], dtype=torch.float64))
+    assert_equal(gradient.sum(1), torch.tensor([-0.05, 0.05], dtype=torch.float64))
     best = step("trpa", replace(case, rewards=[1.0, 0.0]))[1]
-    expect_equal(best, 2.5 * gradient)
+    assert_equal(best, 2.5 * gradient)
     assert math.isclose(float(step("trpa", case)[0].loss.detach()), math.log(2), abs_tol=1e-12)

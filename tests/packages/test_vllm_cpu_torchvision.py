@@ -12,15 +12,14 @@ REPAIR = Path(__file__).parents[2] / "packages" / "vlrft-vllm" / "cpu"
 BROKEN = 'import torch\nassert hasattr(torch.ops.torchvision, "nms")\ntorch.ops.torchvision.nms.default\n'
 
 
-def run(code: str, folder: Path) -> None:
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs code where `torchvision` is found in the folder."""
     command = [
         sys.executable,
         "-c",
         f"import sys; sys.path[:0] = [{str(REPAIR)!r}, {str(folder)!r}]\n{code}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -34,11 +33,18 @@ def torchvision(tmp_path: Path) -> Path:
 def test_the_operators_are_declared_before_torchvision_and_torch_is_not_imported_earlier(
     torchvision: Path,
 ) -> None:
-    run(
+    done = run(
         "import gc, vllm_cpu_torchvision\nassert 'torch' not in sys.modules\n"
         "import torchvision, torch; gc.collect()\nassert torch.ops.torchvision.nms.default",
         torchvision,
     )
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_the_repair_that_torchvision_cannot_be_imported(torchvision: Path) -> None:
+    done = run("import torchvision", torchvision)
+    assert done.returncode != 0
+    assert "nms" in done.stderr
 
 
 def test_the_file_that_starts_the_repair_names_its_module() -> None:

@@ -147,7 +147,7 @@ def _rollout_fields(rollout: Rollout) -> dict[str, Any]:
 
 
 def _versions(rollout: Rollout) -> dict[str, list[int]]:
-    """`policy_steps`: the first and the last of the run's steps whose weights sampled a token, where the engine told them."""
+    """`policy_steps`: the first and the last of the run's steps whose weights sampled a token, where the engine reports them."""
     if not any(piece.policy_steps for piece in rollout.sampled_pieces):
         return {}
     steps = rollout.policy_steps

@@ -55,7 +55,7 @@ class FileWeights(WeightTransferEngine[FileInit, FileUpdate]):
         self.apart = False  # layers have lost their old weights, and are not whole again
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        pass
+        """Does nothing: files need no connection."""
 
     def start_weight_update(self) -> None:
         """Layers are taken apart when the files are open, not here: that one is missing changes nothing."""
@@ -85,7 +85,7 @@ class FileWeights(WeightTransferEngine[FileInit, FileUpdate]):
         _repack_heads(self.model)
 
     def shutdown(self) -> None:
-        pass
+        """Does nothing: no file stays open between updates."""
 
     def _join_layers(self) -> None:
         finalize_layerwise_reload(self.model, self.model_config)
