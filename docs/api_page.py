@@ -47,7 +47,7 @@ def api_page() -> str:
 def definition(thing: Any, name: str, module: str) -> Iterator[str]:
     """The signature or the fields, the docstring, and the methods."""
     if not inspect.isclass(thing) and not inspect.isfunction(thing):
-        code, doc = assigned(name, module)
+        code, doc = find_assignment(name, module)
         yield f"```python\n{code}\n```\n"
         yield prose(doc)
         return
@@ -115,13 +115,13 @@ def last_line(node: ast.ClassDef, field: ast.AnnAssign) -> int:
     return field.end_lineno or field.lineno
 
 
-def assigned(name: str, module: str) -> tuple[str, str]:
+def find_assignment(name: str, module: str) -> tuple[str, str]:
     """The assignment of a constant or a type alias in the module that defines it, and the string below it."""
     home = importlib.import_module(module)
     tree = ast.parse(inspect.getsource(home))
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and name in [a.name for a in node.names]:
-            return assigned(name, str(node.module))
+            return find_assignment(name, str(node.module))
     for node, below in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             text = below.value if isinstance(below, ast.Expr) else None

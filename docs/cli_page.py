@@ -27,7 +27,7 @@ def cli_page() -> str:
         actions = [
             a for a in command._actions if a.help is not argparse.SUPPRESS and a.dest != "help"
         ]
-        lines += [f"## vlrft {name}\n", f"{capitalised(command.description or '')}.\n"]
+        lines += [f"## vlrft {name}\n", f"{capitalise(command.description or '')}.\n"]
         lines += ["```text", *usage(f"vlrft {name}", actions), "```\n"]
         lines += ["| argument | |", "| --- | --- |"]
         lines += [f"| `{argument(a)}` | {cell(a.help or '')} |" for a in actions] + [""]
@@ -56,5 +56,5 @@ def argument(action: argparse.Action) -> str:
     return action.option_strings[-1] + ("" if action.nargs == 0 else f" {value}")
 
 
-def capitalised(text: str) -> str:
+def capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -40,13 +40,13 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Points links at the places that the linked files have in the site."""
     here = repository_path(page.file.src_uri)
 
-    def moved(match: re.Match[str]) -> str:
+    def move(match: re.Match[str]) -> str:
         path = resolve(here, match[1])
         if not (ROOT / path).is_file():
             return match[1]
         return os.path.relpath(site_path(path), PurePosixPath(page.file.src_uri).parent)
 
-    return LINK.sub(moved, markdown)
+    return LINK.sub(move, markdown)
 
 
 def linked_files(page: str) -> set[str]:

@@ -64,7 +64,7 @@ def file_line(package: Distribution) -> str:
     return "not stated"
 
 
-def required(root: Requirement) -> set[str]:
+def find_required(root: Requirement) -> set[str]:
     """Canonical names of the package and of everything that it needs here."""
     seen: set[tuple[str, str]] = set()
     todo = [(root.name, extra) for extra in ["", *root.extras]]
@@ -86,7 +86,7 @@ def askers() -> dict[str, list[str]]:
     groups = {"vlrft": project["dependencies"], **project["optional-dependencies"]}
     result: dict[str, list[str]] = {}
     for group in groups.keys() - {"all", "trackio", "wandb"}:
-        names = set().union(*(required(Requirement(text)) for text in groups[group]))
+        names = set().union(*(find_required(Requirement(text)) for text in groups[group]))
         for name in names:
             result.setdefault(name, []).append(group)
     return {name: ["vlrft"] if "vlrft" in by else sorted(by) for name, by in result.items()}

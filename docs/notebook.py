@@ -55,7 +55,7 @@ def execute(source: str) -> Any:
         client.execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = _joined(cell.outputs)
+            cell.outputs = _join_streams(cell.outputs)
     notebook.metadata = {
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
         "source_sha256": digest(source),
@@ -63,7 +63,7 @@ def execute(source: str) -> Any:
     return notebook
 
 
-def _joined(outputs: Any) -> list[Any]:
+def _join_streams(outputs: Any) -> list[Any]:
     """The outputs with the lines of a stream in one piece, and without tqdm's advice on widgets, which names a folder."""
     joined: list[Any] = []
     for output in outputs:

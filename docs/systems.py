@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import yaml
 
-from vlrft.config.systems import Status, System, all_systems
+from vlrft.config.systems import Reduction, Status, System, all_systems
 
 PAGE = Path(__file__).parent / "reference" / "systems.md"
 HEAD = """# Published systems
@@ -20,6 +20,7 @@ rows, `vlrft show system:124` one of them with its config, and `vlrft train syst
 *Works*: the config runs what the paper describes, on the task of its base. *Part*: the row says what is missing. *Planned*: the row
 says what vlrft lacks. *Out*: outside of what vlrft is for. *Source* is what the row was written from: an abstract alone says
 little about the equation, and *paper, unchecked* was not compared with the paper's text. A paper's place is given where it was seen.
+*It is 124*: under these settings its loss and gradient are those of that row, as `tests/systems/test_reductions.py` checks to 1e-12.
 """
 TITLES = {
     "works": "Works",
@@ -57,7 +58,17 @@ def _text(system: System) -> str:
     written = _config(system)
     lacks = f"lacks {system.lacks}" if system.status == "part" else system.lacks
     needs = f"needs {', '.join(system.needs)}" if system.needs else ""
-    return "; ".join(filter(None, [written, _cell(needs), _cell(lacks), _cell(system.note)]))
+    equal = "; ".join(_reduction(r) for r in system.reduces)
+    parts = [written, _cell(needs), _cell(lacks), _cell(system.note), equal]
+    return "; ".join(filter(None, parts))
+
+
+def _reduction(reduction: Reduction) -> str:
+    """The system that it is under these settings."""
+    given = f" with `{_yaml(reduction.given)}`" if reduction.given else ""
+    there = f" with `{_yaml(reduction.there)}`" if reduction.there else ""
+    when = "" if reduction.at is None else f" when {reduction.at:.0%} of the stage is done"
+    return f"{given}{when} it is {reduction.to}{there}".strip()
 
 
 def _config(system: System) -> str:

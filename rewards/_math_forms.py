@@ -40,7 +40,7 @@ def _normal_form(
 ) -> str:
     """`rename` and `trim`: what a release adds before and after the commands of typesetting are removed. As released,
     an answer with a broken fraction or root, or with two units in `\\text{ …}`, is left as it is."""
-    text = original = _unwrapped(text.strip())
+    text = original = _unwrap(text.strip())
     text = rename(text.replace("\n", "").replace("\\!", "").replace("\\\\", "\\"))
     text = text.replace("tfrac", "frac").replace("dfrac", "frac")
     text = trim(text.replace("\\left", "").replace("\\right", ""))
@@ -63,7 +63,7 @@ def _normal_form(
     return "\\frac{1}{2}" if text == "0.5" else _with_slash(text)
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     inner = unwrap_text(text)
     return text if inner is text else inner.strip()
 

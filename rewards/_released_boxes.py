@@ -11,7 +11,7 @@ from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
 from vlrft.vision.markup import ignores_markup
 
-from ._visual_rft import refuse_frame, tagged
+from ._visual_rft import find_tagged, refuse_frame
 
 # Linear: each attempt begins at a bracket and ends at the next but one bracket.
 _BOX = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)\s*,\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
@@ -32,7 +32,7 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
         return None
     refuse_frame(sample)
     gold = _four(sample, sample.answer)
-    tag = tagged(completion, lines=True)
+    tag = find_tagged(completion, lines=True)
     answer = (completion if tag is None else tag).strip()
     if answer == "({},{}),({},{})".format(*map(int, gold)):
         return 2.0

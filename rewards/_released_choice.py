@@ -12,7 +12,7 @@ from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
 
 from ._math_verify import in_worker, library, parse, verify
-from ._visual_rft import math_agrees, tagged
+from ._visual_rft import find_tagged, math_agrees
 
 _LONE_LETTER = re.compile(r"(?:^|\s|\[|\()([A-H])(?:\s|\]|\)|$)")
 _LETTERS = "ABCDEF"
@@ -30,7 +30,7 @@ def visualthinker(completion: str, sample: Sample) -> float | None:
     if not expects(sample, "choice"):
         return None
     gold, _ = _gold(sample)
-    tag = tagged(completion, lines=False)
+    tag = find_tagged(completion, lines=False)
     answer = (completion if tag is None else tag).strip()
     letters = _LONE_LETTER.findall(answer)
     if answer == gold.strip() or (letters and letters[-1] == gold.strip()):

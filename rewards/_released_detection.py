@@ -11,7 +11,7 @@ from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
 from vlrft.vision.markup import ignores_markup
 
-from ._visual_rft import math_agrees, refuse_frame, tagged
+from ._visual_rft import find_tagged, math_agrees, refuse_frame
 
 _HIT = 0.5  # a box is right above this IoU
 _AS_RELEASED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
@@ -83,7 +83,7 @@ def _rewards(boxes: list[Any], gold_boxes: Sequence[Sequence[float]]) -> tuple[f
 def _read(completion: str) -> list[Any]:
     """The list in the first answer tag on one line, or in the whole completion, without repeated positions. Raises one
     of _AS_RELEASED."""
-    tag = tagged(completion, lines=False)
+    tag = find_tagged(completion, lines=False)
     text = (completion if tag is None else tag).strip()
     text = text.replace("[[", "[").replace("]]", "]").replace("\n", "")
     text = text.partition("</answer>")[0]

@@ -18,7 +18,7 @@ from ._easyr1 import close_tags
 from ._math_forms import mathruler_form, oat_form
 from ._math_verify import in_worker, library, parse, verify
 from ._prm800k import same_answer
-from ._visual_rft import tagged
+from ._visual_rft import find_tagged
 
 _BRACE = re.compile(r"[{}]")
 
@@ -108,7 +108,7 @@ def _call_worker(
 
 
 def _r1v(completion: str, gold_answers: tuple[str, ...]) -> float:
-    tag = tagged(completion, lines=False)
+    tag = find_tagged(completion, lines=False)
     answer = (completion if tag is None else tag).strip()
     return float(
         any(

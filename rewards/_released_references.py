@@ -11,7 +11,7 @@ from vlrft.grading import expects
 from vlrft.schema import DataError, Sample
 from vlrft.vision.markup import ignores_markup
 
-from ._visual_rft import tagged
+from ._visual_rft import find_tagged
 
 _HIT = 0.5
 _NUMBERS = re.compile(r"\[(\d+),\s*(\d+),\s*(\d+),\s*(\d+)\]")
@@ -23,7 +23,7 @@ def vlm_r1(completion: str, sample: Sample) -> float | None:
     `[x1, y1, x2, y2]` of whole numbers in the first answer tag, which is in pixels of the resized picture.
 
     The IoU counts the last pixel of a box in the intersection, and a box of one pixel has none. None where the answer is
-    not in JSON (tag `answer`: bbox_2d). Defects: anything may stand around the numbers; a box out of range is not refused.
+    not in JSON (tag `answer`: bbox_2d). Defects: any text around the numbers is accepted; a box out of range is not refused.
     Raises DataError where the sample has no box, size or frame. Source: VLM-R1, `qwen_module.py`, `iou_reward`.
     """
     return _iou_of(completion, sample, braces=False)
@@ -69,7 +69,7 @@ def _iou_of(completion: str, sample: Sample, *, braces: bool) -> float | None:
     frame = sample.info.get("frame")
     if frame is None:
         raise DataError(f"sample {sample.id}: no frame in which its answer is written")
-    answer = (tagged(completion, lines=True) or "").strip()
+    answer = (find_tagged(completion, lines=True) or "").strip()
     matches = list(_NUMBERS.finditer(answer))
     if braces:
         first, last = answer.find("{"), answer.rfind("}")

@@ -16,7 +16,7 @@ def refuse_frame(sample: Sample) -> None:
         )
 
 
-def tagged(text: str, *, lines: bool) -> str | None:
+def find_tagged(text: str, *, lines: bool) -> str | None:
     """The first match of `<answer>(.*?)</answer>`, which spans lines only with `lines`; in linear time, unlike a
     search for the pattern: a line that holds no match is never read again."""
     start = text.find("<answer>")

@@ -39,7 +39,7 @@ def choice(completion: str, sample: Sample) -> float | None:
         return None
     options = sample.tags.get("options")
     normalise = _normaliser((options or "").splitlines())
-    right = _accepted(sample, options, normalise)
+    right = _accepted_texts(sample, options, normalise)
     answer = read_answer(completion)
     if answer is None:
         return 0.0
@@ -58,7 +58,7 @@ def _one_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def _accepted(
+def _accepted_texts(
     sample: Sample, options: str | None, normalise: Callable[[str], str]
 ) -> frozenset[str]:
     """Every normalised text that is a right answer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vlrft.grading import expects, read_answer
 from vlrft.schema import DataError, Sample
 
-from ._visual_rft import math_agrees, squeeze, tagged
+from ._visual_rft import find_tagged, math_agrees, squeeze
 
 __all__ = ["classname", "visual_rft", "visual_rft_eval"]
 
@@ -34,7 +34,7 @@ def visual_rft(completion: str, sample: Sample) -> float | None:
     if not expects(sample, "choice"):
         return None
     gold = _gold(sample)
-    tag = tagged(completion, lines=False)
+    tag = find_tagged(completion, lines=False)
     answer = completion.strip() if tag is None else tag.strip()
     if _either_contains(answer, gold):
         return 1.0
@@ -50,7 +50,7 @@ def visual_rft_eval(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "choice"):
         return None
-    tag = tagged(completion, lines=False)
+    tag = find_tagged(completion, lines=False)
     return float(tag is not None and _either_contains(tag, _gold(sample)))
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from vlrft.grading import expects
-from vlrft.schema import DataError, Sample
+from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
 
 from .math_answer import answer_text
 
-__all__ = ["countdown"]
+__all__ = ["countdown", "line"]
 
 MAX_CHARACTERS = 200  # many times as many as an expression of four numbers needs
 
@@ -35,8 +35,34 @@ def countdown(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "countdown"):
         return None
+    return _score(answer_text(completion), sample)
+
+
+def _why_no_line(completion: str, sample: Sample) -> Unreadable | None:
+    text = _whole_line(completion)
+    if text is None:
+        return Unreadable(why="more than one line")
+    return None if _ARITHMETIC.fullmatch(text) else Unreadable(why="not arithmetic alone")
+
+
+@explain_unreadable(_why_no_line)
+def line(completion: str, sample: Sample) -> float | None:
+    """As `countdown`, where the whole completion is the expression: one line, which a full stop may end, without a tag.
+
+    For prompts of plain text that the policy continues.
+    """
+    if not expects(sample, "countdown"):
+        return None
+    return _score(_whole_line(completion), sample)
+
+
+def _whole_line(completion: str) -> str | None:
+    text = completion.strip()
+    return None if len(text.splitlines()) > 1 else text.removesuffix(".")
+
+
+def _score(answer: str | None, sample: Sample) -> float:
     numbers, target = _gold(sample)
-    answer = answer_text(completion)
     if answer is None or len(answer) > MAX_CHARACTERS or not _ARITHMETIC.fullmatch(answer):
         return 0.0
     expression, equals, right = answer.partition("=")

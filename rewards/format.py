@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from vlrft.grading import MAX_ANSWER, MAX_LIST, read_answer, read_boxed
-from vlrft.schema import Sample
+from vlrft.grading import MAX_ANSWER, MAX_LIST, read_answer, read_boxed, with_opened
+from vlrft.schema import Sample, no_grader
 
 from ._easyr1 import close_tags
 
@@ -16,6 +16,7 @@ _JUNCTION = re.compile(r"</think>\s*<answer>")
 _NUMBERS = re.compile(r"\[\d+,\s*\d+,\s*\d+,\s*\d+\]")
 
 
+@no_grader
 def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like its file)
     """1.0 for `<answer>…</answer>`, with nothing around it but one `<think>…</think>` before it; else 0.0.
 
@@ -24,7 +25,7 @@ def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like 
     answer, a nested or repeated tag or an answer too long to read earns nothing. Where the prompt already opens the
     thinking (tag `opened`), the completion continues from there, for the released forms as well.
     """
-    text = _whole(completion, sample).strip()
+    text = with_opened(completion, sample).strip()
     if any(text.count(tag) > 1 for tag in _TAGS):
         return 0.0
     if sample.tags.get("form") == "box":
@@ -39,25 +40,27 @@ def format(completion: str, sample: Sample) -> float:  # noqa: A001 (named like 
     return float(thinks and response.startswith("<answer>") and response.endswith("</answer>"))
 
 
+@no_grader
 def r1(completion: str, sample: Sample) -> float:
     """The format reward of R1-V, Visual-RFT and VisualThinker: the whole completion is `<think>…</think>`, white space,
     `<answer>…</answer>`.
 
     Defects: tags may occur inside the thinking or the answer; an empty answer has the form.
     """
-    text = _whole(completion, sample)
+    text = with_opened(completion, sample)
     if not (text.startswith("<think>") and text.endswith("</answer>")):
         return 0.0
     return float(_JUNCTION.search(text, len("<think>"), len(text) - len("</answer>")) is not None)
 
 
+@no_grader
 def easyr1(completion: str, sample: Sample) -> float:
     """EasyR1's format reward: `<think>`, then `</think>`, then `\\boxed{`, then `}`, with anything between them and
     after.
 
     White space around `<`, `>` and `/` is removed first. Defects: an empty box has the form.
     """
-    text = close_tags(_whole(completion, sample))
+    text = close_tags(with_opened(completion, sample))
     if not text.startswith("<think>"):
         return 0.0
     place = len("<think>")
@@ -69,6 +72,7 @@ def easyr1(completion: str, sample: Sample) -> float:
     return 1.0
 
 
+@no_grader
 def open_rs(completion: str, sample: Sample) -> float:
     """The format reward of open-rs: exactly one `</think>` on a line by itself.
 
@@ -77,13 +81,14 @@ def open_rs(completion: str, sample: Sample) -> float:
     return float(completion.count("\n</think>\n") == 1)
 
 
+@no_grader
 def vlm_r1(completion: str, sample: Sample) -> float:
     """VLM-R1's format reward for referring expressions: `<think>`, later `</think>`, white space and `<answer>`, and in what
     follows a `{`, four whole numbers in brackets, a `}` and `</answer>`, in this order.
 
-    Defects: anything may stand around and between these parts. Source: VLM-R1, `qwen_module.py`, `format_reward_rec`.
+    Defects: any text around and between these parts is accepted. Source: VLM-R1, `qwen_module.py`, `format_reward_rec`.
     """
-    text = _whole(completion, sample)
+    text = with_opened(completion, sample)
     start = text.find("<think>")
     junction = _JUNCTION.search(text, start + len("<think>")) if start >= 0 else None
     if junction is None:
@@ -94,7 +99,3 @@ def vlm_r1(completion: str, sample: Sample) -> float:
     if min(end, closed, opened) < 0 or opened > closed:
         return 0.0
     return float(_NUMBERS.search(text, opened, closed) is not None)
-
-
-def _whole(completion: str, sample: Sample) -> str:
-    return sample.tags.get("opened", "") + completion

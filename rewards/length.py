@@ -9,18 +9,21 @@ from __future__ import annotations
 import math
 import re
 
-from vlrft.schema import DataError, Sample, best_score
+from vlrft.schema import DataError, Sample, best_score, no_grader
 
 from ._released_math import open_rs_length
 
-__all__ = ["cosine", "length", "open_rs_cosine"]
+__all__ = ["cosine", "curriculum", "length", "open_rs_cosine"]
 
 BUDGET = 4000  # characters, about a thousand tokens of English
 RELEASED = 1000  # characters, open-rs' `cosine_max_len`
+START, LEAST = 1024, 4  # characters of a curriculum's first and shortest budget, 256 tokens and 1
+FACTOR, DECAYS = 0.7, 4
 
 _BUDGET = re.compile(r"[1-9][0-9]{0,8}")
 
 
+@no_grader
 @best_score(0.0)
 def length(completion: str, sample: Sample) -> float:
     """A soft over-long penalty: 0.0 up to the budget (tag `length_budget`, 4000 characters by default), then falling
@@ -33,6 +36,7 @@ def length(completion: str, sample: Sample) -> float:
     return max(-1.0, min(0.0, (budget - len(completion)) / (budget / 4)))
 
 
+@no_grader
 @best_score(0.0)
 def cosine(completion: str, sample: Sample) -> float:
     """A penalty in [-1, 0] from the first character on: (cos(π · characters / budget) - 1) / 2, and -1.0 from the
@@ -65,6 +69,25 @@ def open_rs_cosine(completion: str, sample: Sample) -> float | None:
         return 1.0
     least = 0.5 if right else -0.5
     return least + 0.25 * (1 + math.cos(math.pi * len(completion) / budget))
+
+
+def shrunk(start: float, progress: float) -> float:
+    """The budget that is left of the first one, when this share of a stage is done; at its end the last one of training."""
+    times = min(int(DECAYS * progress), DECAYS - 1)
+    return max(LEAST, start * FACTOR**times)
+
+
+@no_grader
+def curriculum(completion: str, sample: Sample, progress: float = 1.0) -> float:
+    """n / B for n characters up to the budget B, then falling as fast, 0.0 from 2 B on. B = B₀ · 0.7^⌊4 p⌋ shrinks with the share p of the
+    stage that is done; B₀: 1024 characters, or the tag `length_budget`.
+
+    Applies to every sample; raises as `length`. Train Long, Think Short (Hammoud et al. 2025, arXiv 2508.08940), there in tokens;
+    its code was not to be had: 256 tokens and B = max(1, B₀ γ^⌊t / T⌋) are from a review, γ = 0.7 from the caption of figure 1, the
+    triangle from a summary; that a stage has four intervals T, and four characters a token, are ours.
+    """
+    budget = shrunk(_budget(sample, START), progress)
+    return max(0.0, 1.0 - abs(len(completion) - budget) / budget)
 
 
 def _budget(sample: Sample, default: int) -> int:

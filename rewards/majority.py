@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from vlrft.grading import normalise_text, read_answer
-from vlrft.schema import Sample
+from vlrft.schema import Sample, no_grader
 
 __all__ = ["majority"]
 
 ENTROPY_WEIGHT = 0.75
 
 
+@no_grader
 def majority(completions: Sequence[str], sample: Sample) -> list[float]:
     """The share n(a_i)/N of a group's N completions that give the same answer, minus 0.75 · H / ln(k) for k > 1 different
     answers, where H is the entropy of their frequencies. A completion without an answer earns 0.0 and gives none.

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from numbers import Real
-from typing import Any
 
 from vlrft.grading import expects, read_answer, why_no_answer
-from vlrft.schema import DataError, Sample, Unreadable, explain_unreadable
+from vlrft.schema import Sample, Unreadable, explain_unreadable
 
-__all__ = ["temporal_iou"]
+from ._segments import gold_segment
+from ._time_r1 import time_r1, time_r1_eval, time_r1_scaled
 
-MAX_SECONDS = 10**9  # exclusive: the numbers of an answer have at most nine digits before the point
+__all__ = ["temporal_iou", "time_r1", "time_r1_eval", "time_r1_scaled"]
 
+# At most nine digits before the point, as of gold answers.
 _SECONDS = r"([0-9]{1,9}(?:\.[0-9]{1,20})?)"
-_SEGMENT = re.compile(rf"(\[\s*)?{_SECONDS}\s*(?(1),|[,-])\s*{_SECONDS}(?(1)\s*\])")
+_BETWEEN = r"(?:\s*(?(1),|[,-])\s*|(?(1)(?!)|\s+to\s+))"
+_SEGMENT = re.compile(rf"(\[\s*)?{_SECONDS}{_BETWEEN}{_SECONDS}(?(1)\s*\])")
 
 
 def _why(completion: str, sample: Sample) -> Unreadable | None:
@@ -31,8 +31,8 @@ def _why(completion: str, sample: Sample) -> Unreadable | None:
 
 @explain_unreadable(_why)
 def temporal_iou(completion: str, sample: Sample) -> float | None:
-    """Intersection over union in [0, 1] of `start, end`, `start-end` or `[start, end]` in seconds; None when the gold
-    answer is not a segment (tag `answer`: segment).
+    """Intersection over union in [0, 1] of `start, end`, `start-end`, `start to end` or `[start, end]` in seconds; None
+    when the gold answer is not a segment (tag `answer`: segment).
 
     The segment is the whole text of the answer tag, its numbers decimal and not negative, without a unit; no segment,
     more than one, one that ends before or where it starts, or one without overlap earns nothing. Raises DataError for a
@@ -41,27 +41,10 @@ def temporal_iou(completion: str, sample: Sample) -> float | None:
     """
     if not expects(sample, "segment"):
         return None
-    gold_start, gold_end = _gold(sample)
+    gold_start, gold_end = gold_segment(sample)
     match = _SEGMENT.fullmatch(read_answer(completion) or "")
     if match is None:
         return 0.0
     start, end = float(match[2]), float(match[3])
     shared = min(end, gold_end) - max(start, gold_start)  # not positive where start >= end
     return max(shared, 0.0) / (max(end, gold_end) - min(start, gold_start))
-
-
-def _gold(sample: Sample) -> tuple[float, float]:
-    gold = sample.answer
-    if isinstance(gold, Sequence) and len(gold) == 2:
-        numbers = [float(v) for v in gold if _is_time(v)]
-        if len(numbers) == 2 and numbers[0] < numbers[1]:
-            return numbers[0], numbers[1]
-    raise DataError(
-        f"sample {sample.id}: gold answer {gold!r} is not a segment (start, end); "
-        f"use two numbers of seconds with 0 <= start < end < 10**9"
-    )
-
-
-def _is_time(value: Any) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and value < MAX_SECONDS and not value < 0

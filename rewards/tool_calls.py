@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlrft.grading import MAX_LIST, expects, read_json
-from vlrft.schema import DataError, Sample, Unreadable, best_score, explain_unreadable
+from vlrft.grading import MAX_LIST, expects, read_json, with_opened
+from vlrft.schema import DataError, Sample, Unreadable, best_score, explain_unreadable, no_grader
 
-__all__ = ["tool_calls"]
+__all__ = ["form", "tool_calls"]
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 SPAN = 3.0  # the reward lies in [-SPAN, SPAN]
@@ -56,6 +56,24 @@ def tool_calls(completion: str, sample: Sample) -> float | None:
     attainable = 1 + len(gold) + sum(len(call.arguments) for call in gold)
     value = _common_names(gold, said) + _best_matching(gold, said)
     return 2 * SPAN * value / attainable - SPAN
+
+
+@no_grader
+def form(completion: str, sample: Sample) -> float | None:
+    """1.0 for one `<think>…</think>`, then one `<tool_call>…</tool_call>`, with nothing but white space around them; else 0.0.
+    Applies to what `tool_calls` applies to. Where the prompt opens the thinking (tag `opened`), the completion continues it.
+
+    Source: ToolRL's format reward, which wants single line breaks between the tags and also knows answers with a
+    `<response>`.
+    """
+    if not expects(sample, "tool_calls"):
+        return None
+    text = with_opened(completion, sample).strip()
+    thought, _, call = (part.strip() for part in text.partition("</think>"))
+    once = all(text.count(tag) == 1 for tag in ("<think>", "</think>", OPEN, CLOSE))
+    return float(
+        once and thought.startswith("<think>") and call.startswith(OPEN) and call.endswith(CLOSE)
+    )
 
 
 def _said(completion: str) -> Sequence[Call] | None:

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import signal
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.leftovers import pytest_sessionfinish as pytest_sessionfinish
 from vlrft.config import LoraConfig, PolicyConfig
+from vlrft.distributed.interrupts import STOP_SIGNALS
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.testing.small_policies import CORPUS, Family, tiny_config
 from vlrft.vision.processor import prepare_torchvision
 
 prepare_torchvision()  # before a test imports peft, TRL or transformers' models by itself
+
+gc.disable()  # until the tests are collected: nothing of that is ever garbage
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: the collector need not walk through millions of objects again and again."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """The signals that stop a run have their first effects, also where the tests run in the background or with nohup."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in STOP_SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
 
 Tiny = Callable[[Family], Policy]
 

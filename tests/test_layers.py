@@ -6,6 +6,7 @@ import ast
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -64,7 +65,14 @@ WITHOUT_TORCH = (
 HEAVY = {"torch", "transformers", "peft", "datasets", "deepspeed", "trl"}
 PLUGINS_MAY = {
     "rewards": ("vlrft.schema", "vlrft.grading", "vlrft.vision"),
-    "tasks": ("vlrft.schema", "vlrft.grading", "vlrft.vision", "vlrft.data", "vlrft.envs"),
+    "tasks": (
+        "vlrft.schema",
+        "vlrft.grading",
+        "vlrft.vision",
+        "vlrft.data",
+        "vlrft.envs",
+        "vlrft.tasks",  # a pack may be made of the parts of another
+    ),
 }
 MAX_ENTRIES = 28  # of vlrft/
 MAX_LINES = 400
@@ -80,24 +88,51 @@ def library() -> Mapping[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in modules.items()}
 
 
-def imported(path: Path, *, late: bool) -> set[str]:
-    """Names that a file imports, as `module` and `module.name`; `late`: also those inside functions and those for type
-    checkers, which are no imports when the file is."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    hidden: set[int] = set()
-    if not late:
-        later = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) or _is_for_types(n)]
-        hidden = {id(child) for node in later for child in ast.walk(node)}
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if id(node) in hidden:
-            continue
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """The imports and comparisons of a file, read once: syntax trees are large, and reading them takes most of the time.
+
+    Imports are names as `module` and `module.name`. `late` are also those inside functions and those for type checkers, which
+    are no imports when the file is. `taken` are the packages that it names itself, and those from which it takes a name that is
+    no module of the library. `conditions` are line numbers and the texts that a condition there contains.
+    """
+
+    early: frozenset[str]
+    late: frozenset[str]
+    taken: frozenset[str]
+    conditions: tuple[tuple[int, frozenset[str]], ...]
+
+
+@cache
+def read(path: Path) -> File:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    later = [n for n in nodes if isinstance(n, ast.FunctionDef) or _is_for_types(n)]
+    hidden = {id(child) for node in later for child in ast.walk(node)}
+    early, late, taken = set[str](), set[str](), set[str]()
+    conditions: list[tuple[int, frozenset[str]]] = []
+    for node in nodes:
+        names = set[str]()
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            names = {alias.name for alias in node.names}
+            taken |= names
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             module = node.module or ""
-            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
-    return names
+            parts = {f"{module}.{alias.name}" for alias in node.names}
+            names = {module} | parts
+            taken |= {module} if parts - library().keys() else set()
+        elif isinstance(node, ast.If | ast.IfExp | ast.Compare):
+            tested = node if isinstance(node, ast.Compare) else node.test
+            constants = [n.value for n in ast.walk(tested) if isinstance(n, ast.Constant)]
+            texts = frozenset(value for value in constants if isinstance(value, str))
+            conditions.append((node.lineno, texts))
+        late |= names
+        early |= names if id(node) not in hidden else set()
+    return File(
+        early=frozenset(early),
+        late=frozenset(late),
+        taken=frozenset(taken),
+        conditions=tuple(conditions),
+    )
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -110,23 +145,12 @@ def edges() -> Mapping[str, frozenset[str]]:
     there is one, and otherwise of a."""
     arrows = {}
     for module, path in library().items():
-        names = imported(path, late=True)
-        targets = {n for n in names if n in library()}
+        file = read(path)
+        targets = file.late & library().keys()
         packages = {t for t in targets if any(n.startswith(f"{t}.") for n in targets)}
-        arrows[module] = frozenset(targets - _only_paths(path, packages) - {module})
+        only_paths = packages - file.taken  # of these it takes nothing but modules
+        arrows[module] = frozenset(targets - only_paths - {module})
     return arrows
-
-
-def _only_paths(path: Path, packages: set[str]) -> set[str]:
-    """Of these packages, those from which a file takes nothing but modules."""
-    used = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module in packages:
-            if any(f"{node.module}.{alias.name}" not in library() for alias in node.names):
-                used.add(node.module)
-        elif isinstance(node, ast.Import):
-            used |= {alias.name for alias in node.names} & packages
-    return packages - used
 
 
 def folder(module: str) -> str:
@@ -154,14 +178,15 @@ def test_the_top_of_the_package_stays_a_hall() -> None:
     assert len(entries) <= MAX_ENTRIES, sorted(p.name for p in entries)
 
 
-@pytest.mark.parametrize("module", sorted(library()))
-def test_imports_run_downwards(module: str) -> None:
-    above = folder(module)
-    if above in HEIGHT:
-        for other in edges()[module]:
-            below = folder(other)
-            if below and below != above:
-                assert HEIGHT[below] < HEIGHT[above], f"{module} imports {other}"
+def test_imports_run_downwards() -> None:
+    upwards = [
+        f"{module} imports {other}"
+        for module, others in edges().items()
+        for other in others
+        if folder(module) in HEIGHT and folder(other) not in ("", folder(module))
+        if HEIGHT[folder(other)] >= HEIGHT[folder(module)]
+    ]
+    assert upwards == []
 
 
 def test_no_file_imports_itself_through_others() -> None:
@@ -180,11 +205,15 @@ def test_folders_do_not_import_each_other_in_a_circle() -> None:
     assert not circles({k: frozenset(v) for k, v in arrows.items() if k})
 
 
-@pytest.mark.parametrize("module", sorted(library()))
-def test_the_library_imports_no_pack(module: str) -> None:
-    for name in imported(library()[module], late=True):
-        assert name.split(".")[0] not in ("rewards", "tasks")
-        assert not name.startswith(("vlrft.rewards", "vlrft.tasks"))
+def test_the_library_imports_no_pack() -> None:
+    packs = [
+        f"{module} imports {name}"
+        for module, path in library().items()
+        for name in read(path).late
+        if name.split(".")[0] in ("rewards", "tasks")
+        or name.startswith(("vlrft.rewards", "vlrft.tasks"))
+    ]
+    assert packs == []
 
 
 def test_nothing_imports_the_conformance_suites_but_tests() -> None:
@@ -202,38 +231,41 @@ def test_every_light_part_exists() -> None:
         assert any(m == name or m.startswith(f"{name}.") for m in library()), name
 
 
-@pytest.mark.parametrize("module", light())
-def test_the_light_parts_import_no_torch(module: str) -> None:
+def test_the_light_parts_import_no_torch() -> None:
     """At the top of the file, and neither does anything that they import there."""
-    seen, waiting = set[str](), [module]
+    origin = {module: module for module in light()}  # module -> the light part that reaches it
+    waiting = list(origin)
+    mistakes = []
     while waiting:
         current = waiting.pop()
-        seen.add(current)
-        names = imported(library()[current], late=False)
+        names = read(library()[current]).early
         heavy = {n.split(".")[0] for n in names} & HEAVY
-        assert not heavy, f"{module} -> {current} imports {heavy}"
-        waiting += [n for n in names if n in library() and n not in seen]
+        mistakes += [f"{origin[current]} -> {current} imports {name}" for name in heavy]
+        reached = [n for n in names if n in library() and n not in origin]
+        origin |= dict.fromkeys(reached, origin[current])
+        waiting += reached
+    assert mistakes == []
 
 
 @pytest.mark.parametrize("kind", sorted(PLUGINS_MAY))
 def test_packs_and_rewards_use_only_the_public_parts(kind: str) -> None:
     for path in (ROOT / kind).rglob("*.py"):
-        names = imported(path, late=True)
+        names = read(path).late
         assert not {n for n in names if n.split(".")[0] in ("rewards", "tasks")}, path
         for name in names & set(library()):
             assert name.startswith(PLUGINS_MAY[kind]), f"{path} imports {name}"
 
 
-@pytest.mark.parametrize("module", sorted(library()))
-def test_no_algorithm_is_named_in_a_condition_outside_its_own_place(module: str) -> None:
+def test_no_algorithm_is_named_in_a_condition_outside_its_own_place() -> None:
     """An algorithm's name in an `if` of the library would be a seam that is wrong."""
-    if module.startswith("vlrft.algorithms.methods"):
-        return
-    for node in ast.walk(ast.parse(library()[module].read_text(encoding="utf-8"))):
-        if isinstance(node, ast.If | ast.IfExp | ast.Compare):
-            tested = node.test if isinstance(node, ast.If | ast.IfExp) else node
-            names = {n.value for n in ast.walk(tested) if isinstance(n, ast.Constant)}
-            assert not names & set(ALGORITHMS)
+    places = {m: p for m, p in library().items() if not m.startswith("vlrft.algorithms.methods")}
+    named = [
+        f"{module}:{line} {name}"
+        for module, path in places.items()
+        for line, texts in read(path).conditions
+        for name in texts & set(ALGORITHMS)
+    ]
+    assert named == []
 
 
 def test_no_module_is_named_like_a_standard_one_at_the_top() -> None:
@@ -245,8 +277,8 @@ def test_no_module_is_named_like_a_standard_one_at_the_top() -> None:
 def test_tests_and_benchmarks_do_not_import_each_other(place: str) -> None:
     other = {"tests": "benchmarks", "benchmarks": "tests"}[place]
     for path in (ROOT / place).rglob("*.py"):
-        names = imported(path, late=True)
-        assert not {n for n in names if n.split(".")[0] == other}, path
+        if other in path.read_text(encoding="utf-8"):
+            assert not {n for n in read(path).late if n.split(".")[0] == other}, path
 
 
 @pytest.mark.parametrize("place", ["vlrft", "rewards", "tasks", "benchmarks"])

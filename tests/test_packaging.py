@@ -25,9 +25,10 @@ LIGHT = [
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel built from it."""
+    """A folder with the sdist and the wheel built from it. That the sdist names what building needs is seen when it is
+    installed."""
     out = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)]
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     return out
 
@@ -36,14 +37,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with the light dependencies only."""
     where = tmp_path_factory.mktemp("venv")
-    venv.create(where, with_pip=True)
+    venv.create(where)
     python = where / "bin" / "python"
     install(python, "-c", str(ROOT / "constraints.txt"), *LIGHT)
     return python
 
 
 def install(python: Path, *what: str) -> None:
-    command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *what]
+    """Compiles nothing: a command imports a small part of what is installed."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    command = [*pip, "install", "-q", "--no-compile", *what]
     subprocess.run(command, check=True, capture_output=True)
 
 

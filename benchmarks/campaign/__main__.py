@@ -77,7 +77,7 @@ def carry_on(
     args: argparse.Namespace, rows: Sequence[Row], again: Sequence[Row], begin: float
 ) -> None:
     """Adds cases until those of the records have taken the hours: first those to be done again, then one of the kind that is
-    furthest behind its share.
+    furthest below its share.
 
     Each kind begins with the cases that found a fault, which have negative seeds, and goes on with random ones.
     `begin`: when this start began; its first case counts the imports.

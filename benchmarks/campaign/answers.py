@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.in_child import call_in_child
-from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutated
+from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutate
 
 SLOW = 2.0  # seconds of processor time in this process, for one call on a machine that does other work too
 BATCH = 150
@@ -72,7 +72,7 @@ def texts(plan: Plan) -> Iterator[str]:
     for _ in range(max(3, min(BATCH, 2_000_000 // plan["limit"]))):
         yield hostile_answer(random, plan["limit"])
     for _ in range(20):
-        yield mutated(random, f"<think>so</think><answer>{hostile_text(random, 40)}</answer>")
+        yield mutate(random, f"<think>so</think><answer>{hostile_text(random, 40)}</answer>")
 
 
 def grade(plan: Plan) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from random import Random
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.outcome import judge_end, judge_equal, judge_kept, shown_line, snapshot
 from benchmarks.campaign.process import run
-from benchmarks.campaign.runs import SCRATCH, arguments, expected, undisturbed
+from benchmarks.campaign.runs import SCRATCH, arguments, expected_hashes, undisturbed_run
 
 DAMAGES = (
     "cut",
@@ -42,7 +42,7 @@ def draw(random: Random) -> Plan:
 
 def carry_out(plan: Plan, folder: Path) -> Result:
     run_folder = folder / "run"
-    shutil.copytree(undisturbed("plain") / "run", run_folder, symlinks=True)
+    shutil.copytree(undisturbed_run("plain") / "run", run_folder, symlinks=True)
     if plan["unfinished"]:
         _forget_last_step(run_folder)
     for name in FOREIGN:
@@ -58,13 +58,17 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     findings = judge_end(ended) + judge_kept(run_folder, foreign)
     trained = plan["command"] in ("resume", "overwrite") and ended.code == 0
     if trained:
-        told = (
+        named = (
             victim.name == "metrics.jsonl" and victim.name in ended.err
         )  # its rows are nowhere else
         hashes = (
-            ("model.safetensors", "trainer/state.safetensors") if told else tuple(expected("plain"))
+            ("model.safetensors", "trainer/state.safetensors")
+            if named
+            else tuple(expected_hashes("plain"))
         )
-        findings += judge_equal(run_folder, {name: expected("plain")[name] for name in hashes})
+        findings += judge_equal(
+            run_folder, {name: expected_hashes("plain")[name] for name in hashes}
+        )
     if (
         plan["command"] == "eval"
         and ended.code == 0
@@ -92,7 +96,7 @@ def _command(name: str) -> list[str]:
 def evaluation(unfinished: bool) -> str:
     """The output of the evaluation of the intact run."""
     folder = SCRATCH / f"evaluated_{unfinished}_{os.getpid()}"
-    shutil.copytree(undisturbed("plain") / "run", folder / "run", symlinks=True)
+    shutil.copytree(undisturbed_run("plain") / "run", folder / "run", symlinks=True)
     if unfinished:
         _forget_last_step(folder / "run")
     return run(_command("eval"), folder).out

@@ -12,7 +12,7 @@ from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.kills import trap
 from benchmarks.campaign.outcome import judge_end, judge_equal, shown_line
 from benchmarks.campaign.process import Setting, run
-from benchmarks.campaign.runs import CONFIG, VARIANTS, expected, finish
+from benchmarks.campaign.runs import CONFIG, VARIANTS, expected_hashes, finish
 
 NAMES = ("plain", "reference")  # variants that need no file beside their config
 LARGE = "size=64m,nr_inodes=9999"
@@ -55,7 +55,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
             text = f"cannot be resumed: {shown_line(ends[-1])}"
             findings.append(Finding(outcome="lost", text=text))
         else:
-            findings += judge_equal(disk / "run", expected(variant))
+            findings += judge_equal(disk / "run", expected_hashes(variant))
         return Result(findings=tuple(findings), shown=shown_line(ended))
     finally:
         if mounted:

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
-from benchmarks.campaign.outcome import judge_end, shown_line
+from benchmarks.campaign.outcome import judge_end, name_result, shown_line
 from benchmarks.campaign.process import MARK, Setting, left_processes, run
 from benchmarks.campaign.rewards import MISDEEDS as REWARD_MISDEEDS
 from benchmarks.campaign.rewards import OWN_END
@@ -132,8 +132,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     if left := left_processes(mark):
         findings.append(Finding(outcome="unclear", text=f"leaves {len(left)} processes"))
     label = f"{plan['place']}: {code_of(plan)}, workers {plan['workers']}, {plan['on_error']}"
-    findings = [Finding(outcome=f.outcome, text=f"{label}: {f.text}") for f in findings]
-    return Result(findings=tuple(findings), shown=f"{label}: {shown_line(ended)}")
+    return name_result(label, findings, shown_line(ended))
 
 
 ENVIRONMENTS = Kind(

@@ -10,7 +10,7 @@ from random import Random
 from benchmarks.campaign.case import Kind, Plan, Result
 from benchmarks.campaign.outcome import judge_end, judge_kept, shown_line, snapshot
 from benchmarks.campaign.process import run
-from benchmarks.campaign.runs import CONFIG, arguments, undisturbed
+from benchmarks.campaign.runs import CONFIG, arguments, undisturbed_run
 
 PLACES = (
     *("foreign config", "run with foreign files", "link to a folder", "links inside", "current folder"),
@@ -35,7 +35,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     work, out = home, "p"
     place = plan["place"]
     if place in ("run with foreign files", "run and current", "links inside"):
-        shutil.copytree(undisturbed("plain") / "run", home / "p", symlinks=True)
+        shutil.copytree(undisturbed_run("plain") / "run", home / "p", symlinks=True)
     if place == "a file":
         (home / "p").write_text("mine")
     elif place == "name of 300":

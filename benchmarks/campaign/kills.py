@@ -16,7 +16,7 @@ from benchmarks.campaign.outcome import judge_end, judge_equal, judge_kept, show
 from benchmarks.campaign.process import MARK, Child, Ended, Setting, left_processes
 from benchmarks.campaign.runs import (
     VARIANTS,
-    expected,
+    expected_hashes,
     finish,
     prepare_folder,
     start_training,
@@ -96,7 +96,7 @@ def run(plan: Plan, folder: Path) -> Result:
     if ends[-1].code != 0:
         findings.append(Finding(outcome="lost", text=f"cannot be resumed: {shown_line(ends[-1])}"))
     else:
-        findings += judge_equal(folder / "run", expected(variant))
+        findings += judge_equal(folder / "run", expected_hashes(variant))
         findings += judge_kept(folder / "run", foreign)
     if left := left_processes(mark):
         findings.append(Finding(outcome="unclear", text=f"leaves {len(left)} processes"))

@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
-from benchmarks.campaign.outcome import judge_end, shown_line
+from benchmarks.campaign.outcome import judge_end, name_result, shown_line
 from benchmarks.campaign.process import run
-from benchmarks.campaign.runs import CONFIG, undisturbed
+from benchmarks.campaign.runs import CONFIG, undisturbed_run
 
 TEMPLATES = (
     *("{% for", "{{ messages", "{{ ''.__class__.__mro__[1].__subclasses__() }}", "", "{{ 1/0 }}", "{{ none.x.y }}"),
@@ -54,7 +54,7 @@ def draw(random: Random) -> Plan:
 
 def carry_out(plan: Plan, folder: Path) -> Result:
     model = folder / "model"
-    source = (undisturbed("plain") / "run/checkpoints/last").resolve()
+    source = (undisturbed_run("plain") / "run/checkpoints/last").resolve()
     shutil.copytree(source, model, ignore=shutil.ignore_patterns("trainer", "manifest.json"))
     label = SPOIL[plan["kind"]](model, plan)
     if plan["train"]:
@@ -69,8 +69,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
         findings.append(Finding(outcome="wrong", text="a damaged file is passed over"))
     if plan["kind"] == "weights" and ended.code == 0 and plan["fill"] != 1e38:
         findings.append(Finding(outcome="wrong", text=f"weights of {plan['fill']} are evaluated"))
-    findings = [Finding(outcome=f.outcome, text=f"{label}: {f.text}") for f in findings]
-    return Result(findings=tuple(findings), shown=f"{label}: {ended.code} {shown_line(ended)}")
+    return name_result(label, findings, f"{ended.code} {shown_line(ended)}")
 
 
 def _choose(model: Path, plan: Plan, pattern: str = "*") -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign.case import Finding
+from benchmarks.campaign.case import Finding, Result
 from benchmarks.campaign.process import Ended
 
 UNTIMED = ("time", "speed", "memory")  # metrics that differ between equal runs
@@ -67,6 +67,12 @@ def shown_line(ended: Ended) -> str:
     """The last line of ours that the command printed on stderr."""
     lines = [line for line in ended.err.splitlines() if line.startswith(LINE)]
     return lines[-1][:300] if lines else ""
+
+
+def name_result(label: str, findings: Iterable[Finding], shown: str) -> Result:
+    """The findings and the message that the user saw, each after the case's label."""
+    named = (Finding(outcome=f.outcome, text=f"{label}: {f.text}") for f in findings)
+    return Result(findings=tuple(named), shown=f"{label}: {shown}")
 
 
 def fingerprint(run: Path) -> Mapping[str, str]:

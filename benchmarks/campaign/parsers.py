@@ -10,7 +10,7 @@ from benchmarks.campaign.case import Finding, Kind, Plan, Result
 from benchmarks.campaign.in_child import call_in_child
 from benchmarks.campaign.outcome import without_details
 from vlrft.testing.hostile_parsing import PARSERS, try_parser
-from vlrft.testing.hostile_texts import hostile_text, mutated
+from vlrft.testing.hostile_texts import hostile_text, mutate
 
 BATCH = 300
 SLOW = 2.0  # seconds of processor time for one text
@@ -29,7 +29,7 @@ def texts(plan: Plan) -> list[bytes]:
     found = []
     for k in range(BATCH):
         if k % 2:
-            text = mutated(random, random.choice(examples))
+            text = mutate(random, random.choice(examples))
         else:
             text = hostile_text(random, random.choice((100, 2000, 20_000)))
         found.append(text.encode("utf-8", "surrogatepass"))

@@ -151,7 +151,7 @@ def run(
 def left_processes(mark: str, patience: float = 8.0) -> list[int]:
     """Processes that the case with this mark left, after some seconds in which they may end; they are killed."""
     until = time.monotonic() + patience
-    while (pids := _marked(mark)) and time.monotonic() < until:
+    while (pids := _find_marked(mark)) and time.monotonic() < until:
         time.sleep(0.2)
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -159,7 +159,7 @@ def left_processes(mark: str, patience: float = 8.0) -> list[int]:
     return pids
 
 
-def _marked(mark: str) -> list[int]:
+def _find_marked(mark: str) -> list[int]:
     wanted = f"{MARK}={mark}".encode()
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):

@@ -150,7 +150,7 @@ def run_ranks(folder: Path, plan: Plan, *flags: str) -> list[Ended]:
 def _compare(folder: Path) -> list[Finding]:
     from benchmarks.campaign.in_child import call_in_child
 
-    other = _undisturbed()
+    other = _undisturbed_run()
     gap, _ = call_in_child(lambda: weight_gap(folder / "run", other), folder)
     if gap is not None and gap <= TOLERANCE:
         return []
@@ -168,7 +168,7 @@ def weight_gap(run: Path, other: Path) -> float:
     return float((squares / norm) ** 0.5)
 
 
-def _undisturbed() -> Path:
+def _undisturbed_run() -> Path:
     """The finished run of two ranks that nothing befell, trained once for each process of the campaign."""
     import os
 

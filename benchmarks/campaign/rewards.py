@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.campaign.case import Finding, Kind, Plan, Result
-from benchmarks.campaign.outcome import judge_end, shown_line
+from benchmarks.campaign.outcome import judge_end, name_result, shown_line
 from benchmarks.campaign.process import MARK, Setting, left_processes, run
 from benchmarks.campaign.runs import CONFIG
 
@@ -113,8 +113,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     if left := left_processes(mark):
         findings.append(Finding(outcome="unclear", text=f"leaves {len(left)} processes"))
     label = f"{misdeed}, workers {workers}, {plan['on_error']}"
-    findings = [Finding(outcome=f.outcome, text=f"{label}: {f.text}") for f in findings]
-    return Result(findings=tuple(findings), shown=f"{label}: {shown_line(ended)}")
+    return name_result(label, findings, shown_line(ended))
 
 
 REWARDS = Kind(

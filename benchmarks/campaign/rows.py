@@ -80,7 +80,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
         if not spoiled and total != len(rows):
             text = f"{total} rows kept or listed of {len(rows)}"
             findings.append(Finding(outcome="lost", text=text))
-        refused, _ = call_in_child(lambda: _refused(folder / "out"), folder)
+        refused, _ = call_in_child(lambda: _find_refused(folder / "out"), folder)
         findings += [
             Finding(outcome="unclear", text=f"prepared, but training refuses: {r}")
             for r in refused or []
@@ -158,7 +158,7 @@ def _spoil(table: Path, plan: Plan) -> None:
     table.write_bytes(bytes(content))
 
 
-def _refused(out: Path) -> list[str]:
+def _find_refused(out: Path) -> list[str]:
     """The prepared rows that a small policy refuses, read as training reads them."""
     from vlrft.plugins.find import find_task
     from vlrft.schema import DataError

@@ -52,7 +52,7 @@ def start_training(folder: Path, variant: str, *flags: str, setting: Setting = O
 
 
 @cache
-def undisturbed(variant: str) -> Path:
+def undisturbed_run(variant: str) -> Path:
     """A folder with the finished run of a variant, in `run`, trained once for each process of the campaign."""
     folder = SCRATCH / f"undisturbed_{variant}_{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -65,15 +65,15 @@ def undisturbed(variant: str) -> Path:
 
 
 @cache
-def expected(variant: str) -> Mapping[str, str]:
+def expected_hashes(variant: str) -> Mapping[str, str]:
     """The fingerprint of a variant's undisturbed run."""
-    return fingerprint(undisturbed(variant) / "run")
+    return fingerprint(undisturbed_run(variant) / "run")
 
 
 @cache
 def undisturbed_seconds(variant: str) -> float:
     """Seconds of training, from the run's own summary."""
-    rows = (undisturbed(variant) / "run/metrics.jsonl").read_text().splitlines()
+    rows = (undisturbed_run(variant) / "run/metrics.jsonl").read_text().splitlines()
     return 2.0 + sum(float(json.loads(line).get("time/step", 0.5)) for line in rows)
 
 

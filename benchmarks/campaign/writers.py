@@ -12,7 +12,7 @@ from benchmarks.campaign.outcome import judge_end, judge_equal, shown_line
 from benchmarks.campaign.process import Setting, start
 from benchmarks.campaign.runs import (
     arguments,
-    expected,
+    expected_hashes,
     finish,
     start_training,
     undisturbed_seconds,
@@ -70,7 +70,7 @@ def carry_out(plan: Plan, folder: Path) -> Result:
     ends = finish(folder, "plain")
     findings += [finding for end in ends for finding in judge_end(end)]
     if ends[-1].code == 0:
-        findings += judge_equal(folder / "run", expected("plain"))
+        findings += judge_equal(folder / "run", expected_hashes("plain"))
     else:
         text = f"cannot be resumed: {shown_line(ends[-1])}"
         findings.append(Finding(outcome="lost", text=text))

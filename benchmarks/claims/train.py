@@ -93,12 +93,12 @@ def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict
         answers = play(policy, held_out.prompts, 1, None)
         return len(steps), fresh, float(score(answers, held_out.answers).mean())
 
-    def used() -> int:
+    def count_attempts() -> int:
         return len(steps) if arm.same_steps else drawn
 
     evals = [evaluate()]
-    while used() < arm.steps:
-        before, groups, valid = used(), list[Answers](), 0
+    while count_attempts() < arm.steps:
+        before, groups, valid = count_attempts(), list[Answers](), 0
         for _ in range(keep.max_attempts):
             attempt = prompts.groups(policy, arm.stored)
             groups += attempt
@@ -111,7 +111,7 @@ def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict
         metrics = update(policy, initial, optimizer, arm, prompts.pool, chosen)
         sampled = [r for g in groups for r in g.rewards[: g.fresh]]
         steps.append(metrics | {"reward": fmean(sampled), "valid": valid / len(groups)})
-        if used() // EVERY > before // EVERY:
+        if count_attempts() // EVERY > before // EVERY:
             evals.append(evaluate())
     names = ("step", "rollouts", "accuracy")
     columns = {name: [e[i] for e in evals] for i, name in enumerate(names)}

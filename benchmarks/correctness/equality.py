@@ -4,7 +4,7 @@
 
 For every model family: activation checkpointing of both kinds, LoRA, a frozen vision model (with cached features), logits
 in chunks, eager attention and attention without torch's private operators; on ragged groups with one image, with several
-images per sample, with text only, with all of these in one micro-batch, with a group of 64, with several turns in which
+images per sample, with videos beside an image, with text only, with all of these in one micro-batch, with a group of 64, with several turns in which
 the environment shows images, and with one group split into sub-groups that each carry the prefix. Prints max |Δ log-prob|
 and ‖Δ gradient‖ / ‖gradient‖ over all parameters, and stops at one above its bound. Sampling is compared, too: greedy
 answers with `generate()`, the sampler's log-probs with the plain forward.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,6 +38,7 @@ from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
+from vlrft.testing.packed_equality import in_float64
 from vlrft.testing.small_policies import plain_generate
 
 TOKENS = 24  # maximum of a sampled answer
@@ -45,6 +46,9 @@ TOKENS = 24  # maximum of a sampled answer
 BOUNDS = {"float64": (1e-12, 1e-12), "float32": (2e-5, 5e-6), "bfloat16": (0.25, 0.1)}
 TEXT = ("text", "sub-groups", "64 rows")
 TOWER_BOUND = 1e-7  # of the gradient with images in float64: a vision model rotates queries and keys in float32
+# float32, of recurrent layers, which sum decays over chunks of 64 tokens: transformers' own forward is 2e-5 from float64, forked
+# rows, whose chunks begin elsewhere, are 9e-6
+RECURRENT_BOUND = (5e-5, 3e-5)
 EAGER = "eager attention"  # its softmax is float32 whatever the dtype
 
 
@@ -91,12 +95,17 @@ def compare_all(args: argparse.Namespace, dtype: str) -> Iterator[str]:
             with TemporaryDirectory() as folder:
                 policy = build_policy(family, args, Path(folder), **settings)
             randomise_adapters(policy)
-            if dtype == "float64":
+            wide: AbstractContextManager[None] = nullcontext()
+            if dtype == "float64" and policy.backbone.recurrent_layers:
+                wide = in_float64()
+            elif dtype == "float64":
                 widen_norms(policy)
-            with CONDITIONS.get(variant, nullcontext)(policy):
+            with wide, CONDITIONS.get(variant, nullcontext)(policy):
                 errors = {name: compare(policy, case) for name, case in cases(policy)}
             for name, (gap, error) in errors.items():
                 bounds = bounds_of(dtype, variant, name)
+                if dtype == "float32" and policy.backbone.recurrent_layers:
+                    bounds = RECURRENT_BOUND
                 if not (gap <= bounds[0] and error <= bounds[1]):
                     sys.exit(
                         f"{family}, {variant}, {name}, {dtype}: {gap:.1e}, {error:.1e}; allowed {bounds}"

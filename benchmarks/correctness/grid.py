@@ -22,9 +22,9 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import TokenLogprobs, packed_logprobs, replicated_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.schema import IMAGE, Prompt
+from vlrft.schema import IMAGE, VIDEO, Prompt
 from vlrft.testing.packed_items import several_turns
-from vlrft.testing.small_policies import CORPUS, ask, noise_image
+from vlrft.testing.small_policies import CORPUS, ask, noise_image, noise_video
 
 LLAMA = "llama"  # a text-only model that no family builds
 FAMILIES = (*all_families(), LLAMA)
@@ -39,12 +39,23 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "eager attention": {"attention": "eager"},
 }
 LENGTHS = (23, 1, 40, 7, 31, 16, 2, 28)  # ragged, G = 8
-CASES = ("text", "sub-groups", "64 rows", "one image", "two images", "turns", "all together")
+CASES = (
+    "text",
+    "sub-groups",
+    "64 rows",
+    "one image",
+    "two images",
+    "videos",
+    "turns",
+    "all together",
+)
 Case = tuple[list[PackItem], Tensor]
 
 
 def build_policy(family: str, args: argparse.Namespace, folder: Path, **settings: Any) -> Policy:
-    common: dict[str, Any] = {"dtype": args.dtype, **settings}
+    # Some processors enlarge short videos to thousands of tokens unless bounds are given.
+    bounds = {"min_pixels": 3136, "max_pixels": 50_176}
+    common: dict[str, Any] = {"dtype": args.dtype, **bounds, **settings}
     build = BuildConfig(
         family="qwen2" if family == LLAMA else family,
         hidden_size=args.hidden,
@@ -106,13 +117,17 @@ def cases(policy: Policy) -> Iterator[tuple[str, Case]]:
         two = group(chat.render(ask(IMAGE, "and", IMAGE, "?"), [wide, square]), LENGTHS[:4])
         yield "one image", make_case([one])
         yield "two images", make_case([two])
+        clips = [noise_video(5, 140, 100, 3), noise_video(8, 100, 140, 4)]
+        content = (VIDEO, "beside", IMAGE, "and", VIDEO, "?")
+        moving = group(chat.render(ask(*content), [square], clips), LENGTHS[:4])
+        yield "videos", make_case([moving])
         growing, mask = several_turns(policy, square)
         yield "turns", ([growing], mask)
-        yield "all together", make_case([one, text, two])
+        yield "all together", make_case([one, text, two, moving])
 
 
 def make_case(items: list[PackItem]) -> Case:
-    """The items with a mask of every token but three in the middle, which stand for an environment's tokens."""
+    """The items with a mask of every token but three in the middle, which represent an environment's tokens."""
     rows = [row for item in items for row in item.rows]
     mask = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.bool)
     for b, row in enumerate(rows):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.suite import Options, Row, checked, skipped
+from benchmarks.gpu.suite import Options, Row, checked_row, skipped_row
 from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
 from vlrft.policy.attention.kernel import Kernel
 from vlrft.policy.attention.one_token import prepare_keys
@@ -72,9 +72,9 @@ def check_cache(random: torch.Generator, device: torch.device, dtype: torch.dtyp
     part = prepare_keys(query, lengths, keys=keys, queries=queries)
     ours, our_lse = part(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), scale)
     name = f"{type(part).__name__.strip('_')}, {str(dtype)[6:]}, {'x'.join(map(str, CACHE))}"
-    yield checked(f"{name}: output", distance(ours.flatten(2, 3).transpose(1, 2), output), BOUNDS[dtype])  # fmt: skip
+    yield checked_row(f"{name}: output", distance(ours.flatten(2, 3).transpose(1, 2), output), BOUNDS[dtype])  # fmt: skip
     gap = float((our_lse.flatten(2, 3).transpose(1, 2).double() - lse).abs().max())
-    yield checked(f"{name}: log-sum-exp", gap, LSE_BOUND)
+    yield checked_row(f"{name}: log-sum-exp", gap, LSE_BOUND)
 
 
 def check_kernels(options: Options) -> Iterator[Row]:
@@ -96,12 +96,12 @@ def check_kernels(options: Options) -> Iterator[Row]:
                 name += ", causal" * causal
                 ours, our_lse = kernel.forward(query, key, value, causal=causal, scale=scale)
                 gradients = kernel.backward(grad, query, key, value, ours, our_lse, causal=causal, scale=scale)  # fmt: skip
-                yield checked(f"{name}: output", distance(ours, output), BOUNDS[dtype])
+                yield checked_row(f"{name}: output", distance(ours, output), BOUNDS[dtype])
                 gap = float((our_lse.double() - lse).abs().max())
-                yield checked(f"{name}: log-sum-exp", gap, LSE_BOUND)
+                yield checked_row(f"{name}: log-sum-exp", gap, LSE_BOUND)
                 for part, gradient, wanted in zip("qkv", gradients, exact, strict=True):
                     assert wanted.grad is not None
-                    yield checked(f"{name}: gradient of {part}", distance(gradient, wanted.grad), 2 * BOUNDS[dtype])  # fmt: skip
+                    yield checked_row(f"{name}: gradient of {part}", distance(gradient, wanted.grad), 2 * BOUNDS[dtype])  # fmt: skip
         yield from check_cache(random, device, dtype)
     if device.type == "cpu":
-        yield skipped("CudaFlash, CudaEfficient", "need a GPU")
+        yield skipped_row("CudaFlash, CudaEfficient", "need a GPU")

@@ -20,8 +20,9 @@ from benchmarks.correctness.grid import (
     compare,
     randomise_adapters,
 )
-from benchmarks.gpu.suite import Options, Row, checked, skipped
+from benchmarks.gpu.suite import Options, Row, checked_row, skipped_row
 from vlrft.config import BuildConfig, PolicyConfig
+from vlrft.policy.agreement import HALF_MEAN_BOUND
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
 from vlrft.policy.packing import PackItem
@@ -32,7 +33,6 @@ from vlrft.rollout.engines.hf import HfEngine, eval_mode
 from vlrft.rollout.engines.prefill import prefill
 from vlrft.schema import IMAGE
 from vlrft.testing.small_policies import CORPUS, ask, noise_image
-from vlrft.trainer.sampler_check import HALF_MEAN_BOUND
 
 # max |Δ log-prob|, relative error of the gradient.
 FLOAT32, TF32, BFLOAT16 = (1e-4, 1e-4), (0.05, 0.02), (0.25, 0.1)
@@ -59,8 +59,8 @@ def grid(options: Options, bounds: tuple[float, float], dtype: str, variants: tu
             for name, case in cases(policy):
                 gap, error = compare(policy, case)
                 what = f"{family}, {variant}, {name}"
-                yield checked(f"{what}: log-probs", gap, bounds[0])
-                yield checked(f"{what}: gradients", error, bounds[1])
+                yield checked_row(f"{what}: log-probs", gap, bounds[0])
+                yield checked_row(f"{what}: gradients", error, bounds[1])
 
 
 ALL = tuple(VARIANTS)
@@ -84,7 +84,7 @@ def check_bfloat16(options: Options) -> Iterator[Row]:
 def check_flex(options: Options) -> Iterator[Row]:
     """Packed rows through flex_attention, compiled, forward and backward."""
     if options.device == "cpu":
-        yield skipped("flex_attention", "has no backward pass on a CPU")
+        yield skipped_row("flex_attention", "has no backward pass on a CPU")
         return
     for dtype, bounds in (("float32", FLOAT32), ("bfloat16", BFLOAT16)):
         yield from grid(options, bounds, dtype, ("plain", "checkpointing"), attention="flex_attention")  # fmt: skip
@@ -97,8 +97,10 @@ def check_sampling(options: Options) -> Iterator[Row]:
         with TemporaryDirectory() as folder:
             policy = build_policy(family, args, Path(folder), tf32=False)
         same, total, gap = compare_sampling(policy)
-        yield checked(f"{family}: greedy answers that differ from generate()'s", total - same, 0)
-        yield checked(f"{family}: sampled log-probs", gap, FLOAT32[0])
+        yield checked_row(
+            f"{family}: greedy answers that differ from generate()'s", total - same, 0
+        )
+        yield checked_row(f"{family}: sampled log-probs", gap, FLOAT32[0])
 
 
 def check_large_scores(options: Options) -> Iterator[Row]:
@@ -113,7 +115,7 @@ def check_large_scores(options: Options) -> Iterator[Row]:
         policy = load_policy(config, corpus=CORPUS, device=options.device)
         raise_scores(policy, bias, width)
         gap = sampler_gap(policy, 16 if options.tiny else TOKENS)
-        yield checked(f"mean |q·k| + {bias}: sampler gap, mean", gap, HALF_MEAN_BOUND)
+        yield checked_row(f"mean |q·k| + {bias}: sampler gap, mean", gap, HALF_MEAN_BOUND)
 
 
 def check_graph(options: Options) -> Iterator[Row]:
@@ -142,10 +144,10 @@ def check_graph(options: Options) -> Iterator[Row]:
                 tokens = torch.randint(0, 200, (len(kept),), generator=random).to(policy.device)
                 expected = plain.step(tokens)
                 gap = float((graphed.step(tokens) - expected).norm() / expected.norm())
-                yield checked(f"{len(kept)} rows, token {k + 1}: logits", gap, BFLOAT16[1] if gpu else 1e-4)  # fmt: skip
+                yield checked_row(f"{len(kept)} rows, token {k + 1}: logits", gap, BFLOAT16[1] if gpu else 1e-4)  # fmt: skip
     refused = sum("CUDA graph" in str(w.message) for w in warned)
     if gpu:
-        yield checked("steps that could not be recorded", refused, 0)
+        yield checked_row("steps that could not be recorded", refused, 0)
 
 
 def raise_scores(policy: Policy, size: float, width: int) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.gpu.meter import count_launches, seconds
 from benchmarks.gpu.policies import GROUP, TINY, WORKS, make_group, make_policy
-from benchmarks.gpu.suite import Options, Row, measured, skipped
+from benchmarks.gpu.suite import Options, Row, measured_row, skipped_row
 from vlrft.policy.logprobs import model_inputs
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
@@ -86,14 +86,14 @@ def a_token(name: str, rollout: Rollout, rows: int, device: torch.device) -> Ite
     try:
         times = [median(seconds(rollout(length), REPEATS, device)) for length in (SHORT, LONG)]
     except torch.OutOfMemoryError:
-        yield skipped(name, "out of memory")
+        yield skipped_row(name, "out of memory")
         return
     step = (times[1] - times[0]) / (LONG - SHORT)
-    yield measured(f"{name}: a token", 1e3 * step, "ms")
-    yield measured(f"{name}: tokens a second", rows / step, "")
-    yield measured(f"{name}: prefill and first tokens", times[0] - SHORT * step, "s")
+    yield measured_row(f"{name}: a token", 1e3 * step, "ms")
+    yield measured_row(f"{name}: tokens a second", rows / step, "")
+    yield measured_row(f"{name}: prefill and first tokens", times[0] - SHORT * step, "s")
     long, short = (count_launches(rollout(length), device) for length in (COUNTED, SHORT))
     kernels, launches, syncs = long.per(short, COUNTED - SHORT)
-    yield measured(f"{name}: kernels a token", kernels, "")
-    yield measured(f"{name}: launches a token", launches, "")
-    yield measured(f"{name}: syncs a token", syncs, "")
+    yield measured_row(f"{name}: kernels a token", kernels, "")
+    yield measured_row(f"{name}: launches a token", launches, "")
+    yield measured_row(f"{name}: syncs a token", syncs, "")

@@ -20,7 +20,7 @@ import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
-from benchmarks.gpu.suite import ROOT, Options, Row, checked, measured, skipped
+from benchmarks.gpu.suite import ROOT, Options, Row, checked_row, measured_row, skipped_row
 from benchmarks.memory import case as memory
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import PolicyConfig
@@ -69,7 +69,7 @@ def check_memory(options: Options) -> Iterator[Row]:
     )
     for name, more in settings:
         if "quantization" in more and find_spec("bitsandbytes") is None:
-            yield skipped(f"{name}: off the plan by", "bitsandbytes is not installed")
+            yield skipped_row(f"{name}: off the plan by", "bitsandbytes is not installed")
             continue
         case = memory.Case(
             name=name, policy={"build": build, "dtype": dtype, **more}, vocab=vocab, prompts=2, text=64,
@@ -84,10 +84,10 @@ def check_memory(options: Options) -> Iterator[Row]:
             peaks = memory.measure(whole, options.device)
         for phase, peak in peaks.items():
             planned = expected[phase].total
-            yield measured(f"{name}, {phase}: measured", peak / 2**20, "MiB")
+            yield measured_row(f"{name}, {phase}: measured", peak / 2**20, "MiB")
             off = abs(planned / peak - 1)
             # A small process's resident size is mostly not the model's, so that a trial on a CPU has no bound.
-            yield checked(f"{name}, {phase}: off the plan by", off, float("inf") if options.tiny else OFF_PLAN)  # fmt: skip
+            yield checked_row(f"{name}, {phase}: off the plan by", off, float("inf") if options.tiny else OFF_PLAN)  # fmt: skip
 
 
 def check_two_processes(options: Options) -> Iterator[Row]:
@@ -95,7 +95,9 @@ def check_two_processes(options: Options) -> Iterator[Row]:
     with TemporaryDirectory() as folder:
         work = partial(step_of_rank, options.device)
         gaps = run_ranks(work, Path(folder))[0]
-    yield checked("weights after two steps, two ranks against one", max(gaps.values()), SAME_STEP)
+    yield checked_row(
+        "weights after two steps, two ranks against one", max(gaps.values()), SAME_STEP
+    )
 
 
 def step_of_rank(device: str, ranks: Ranks, folder: Path) -> dict[str, float]:
@@ -132,8 +134,8 @@ def check_resume(options: Options) -> Iterator[Row]:
         for process in (*together, start(path, resumed, "--resume")):
             process.communicate()
         spread, gap = (weight_gap(first, other) for other in (second, resumed))
-        yield measured("two undisturbed runs, relative distance of the weights", spread, "")
-        yield checked("an interrupted and resumed run", gap, SLACK * spread)
+        yield measured_row("two undisturbed runs, relative distance of the weights", spread, "")
+        yield checked_row("an interrupted and resumed run", gap, SLACK * spread)
 
 
 def start(config: Path, run: Path, *flags: str) -> subprocess.Popen[str]:
@@ -163,15 +165,17 @@ def weight_gap(run: Path, other: Path) -> float:
 def check_tests(options: Options) -> Iterator[Row]:
     """The tests that are marked `gpu`."""
     if options.device == "cpu":
-        yield skipped("pytest -m gpu", "needs a GPU")
+        yield skipped_row("pytest -m gpu", "needs a GPU")
         return
     missing = [name for name in ("pytest", "beartype") if find_spec(name) is None]
     if missing:
-        yield skipped("pytest -m gpu", f"{' and '.join(missing)} not installed")
+        yield skipped_row("pytest -m gpu", f"{' and '.join(missing)} not installed")
         return
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout[-3000:], file=sys.stderr)
     passed = re.search(r"(\d+) passed", done.stdout)
-    yield measured("tests passed", int(passed.group(1)) if passed else 0, "")
-    yield checked("pytest's exit code", 0 if done.returncode == NO_TESTS else done.returncode, 0)
+    yield measured_row("tests passed", int(passed.group(1)) if passed else 0, "")
+    yield checked_row(
+        "pytest's exit code", 0 if done.returncode == NO_TESTS else done.returncode, 0
+    )

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.gpu.meter import wait
 from benchmarks.gpu.policies import GROUP, QUESTION, TINY, WORKS, make_policy
-from benchmarks.gpu.suite import Options, Row, checked, measured, skipped
+from benchmarks.gpu.suite import Options, Row, checked_row, measured_row, skipped_row
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import UpdateConfig
@@ -82,8 +82,8 @@ def split(options: Options) -> Iterator[Row]:
         for number in range(1, STEPS + 1):
             step(number)
     for path, total in sorted(timer.seconds.items()):
-        yield measured(f"{path}, without the phases in it", total / STEPS, "s")
-    yield measured("a step", sum(timer.seconds.values()) / STEPS, "s")
+        yield measured_row(f"{path}, without the phases in it", total / STEPS, "s")
+    yield measured_row("a step", sum(timer.seconds.values()) / STEPS, "s")
 
 
 def beside_trl(options: Options) -> Iterator[Row]:
@@ -94,14 +94,14 @@ def beside_trl(options: Options) -> Iterator[Row]:
 def beside_trl_vllm(options: Options) -> Iterator[Row]:
     """P5 with TRL's rollouts by vLLM, in the same process."""
     if find_spec("vllm") is None:
-        yield skipped("TRL with vLLM", "vllm is not installed")
+        yield skipped_row("TRL with vLLM", "vllm is not installed")
         return
     yield from compare(options, vllm=True)
 
 
 def compare(options: Options, *, vllm: bool) -> Iterator[Row]:
     if find_spec("trl") is None:
-        yield skipped("TRL", "trl is not installed")
+        yield skipped_row("TRL", "trl is not installed")
         return
     from benchmarks.vs_trl.__main__ import run
     from benchmarks.vs_trl.cases import Job, build_config, cases
@@ -120,7 +120,7 @@ def compare(options: Options, *, vllm: bool) -> Iterator[Row]:
             run(job, range(REPEATS), rows.append)
         gate = rows[0]
         print(gate, file=sys.stderr)
-        yield checked(f"{case.name}: differences from TRL", len(gate["mistakes"]), 0)
+        yield checked_row(f"{case.name}: differences from TRL", len(gate["mistakes"]), 0)
         for side, unit, key in (("vlrft", "s", "seconds"), ("trl", "s", "seconds"), ("vlrft", "MB", "megabytes"), ("trl", "MB", "megabytes")):  # fmt: skip
             values = [row[side][key] for row in rows[1:]]
-            yield measured(f"{case.name}, {case.work}: {side}", median(values), unit)
+            yield measured_row(f"{case.name}, {case.work}: {side}", median(values), unit)

@@ -51,16 +51,16 @@ class Suite:
     cases: Mapping[str, Case]
 
 
-def checked(what: str, value: float, bound: float) -> Row:
+def checked_row(what: str, value: float, bound: float) -> Row:
     """A number that is right up to the bound; NaN is wrong."""
     return {"what": what, "value": value, "bound": bound, "right": value <= bound}
 
 
-def measured(what: str, value: float, unit: str) -> Row:
+def measured_row(what: str, value: float, unit: str) -> Row:
     return {"what": what, "value": value, "unit": unit}
 
 
-def skipped(what: str, why: str) -> Row:
+def skipped_row(what: str, why: str) -> Row:
     return {"what": what, "skipped": why}
 
 

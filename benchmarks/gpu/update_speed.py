@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.gpu.meter import bandwidth, ceiling, count_launches, peak_gib, seconds, useful_tflop
 from benchmarks.gpu.policies import TINY, WORKS, Work, fill, make_group, make_policy
-from benchmarks.gpu.suite import Options, Row, measured, skipped
+from benchmarks.gpu.suite import Options, Row, measured_row, skipped_row
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.linear_logprobs import linear_logprobs
@@ -31,8 +31,8 @@ def find_ceilings(options: Options) -> Iterator[Row]:
     """The most that the machine can do."""
     device = torch.device(options.device)
     for dtype in (torch.bfloat16, torch.float32):
-        yield measured(f"matmul, {str(dtype)[6:]}", ceiling(device, dtype), "TFLOP/s")
-    yield measured("copy", bandwidth(device), "GB/s")
+        yield measured_row(f"matmul, {str(dtype)[6:]}", ceiling(device, dtype), "TFLOP/s")
+    yield measured_row("copy", bandwidth(device), "GB/s")
 
 
 def update_all(options: Options) -> Iterator[Row]:
@@ -43,7 +43,7 @@ def update_all(options: Options) -> Iterator[Row]:
 def update_flex(options: Options) -> Iterator[Row]:
     """The same with flex_attention in the decoder."""
     if options.device == "cpu":
-        yield skipped("flex_attention", "has no backward pass on a CPU")
+        yield skipped_row("flex_attention", "has no backward pass on a CPU")
         return
     yield from updates(options, make_policy(options, attention="flex_attention"))
 
@@ -84,14 +84,14 @@ def one_update(name: str, engine: SingleEngine, items: list[PackItem], top: floa
         peak = peak_gib(work, device)
     except torch.OutOfMemoryError:
         engine.discard()
-        yield skipped(name, "out of memory")
+        yield skipped_row(name, "out of memory")
         return
-    yield measured(f"{name}: update", 1e3 * middle, "ms")
-    yield measured(f"{name}: MFU", 100 * useful_tflop(policy, items) / middle / top, "%")
-    yield measured(f"{name}: peak memory", peak, "GiB")
+    yield measured_row(f"{name}: update", 1e3 * middle, "ms")
+    yield measured_row(f"{name}: MFU", 100 * useful_tflop(policy, items) / middle / top, "%")
+    yield measured_row(f"{name}: peak memory", peak, "GiB")
     launches = count_launches(work, device)
-    yield measured(f"{name}: kernels", launches.kernels, "")
-    yield measured(f"{name}: syncs", launches.syncs, "")
+    yield measured_row(f"{name}: kernels", launches.kernels, "")
+    yield measured_row(f"{name}: syncs", launches.syncs, "")
 
 
 def towers(options: Options) -> Iterator[Row]:
@@ -109,10 +109,10 @@ def towers(options: Options) -> Iterator[Row]:
                 backbone.embed(ids, images)
 
         name = f"{number} images of {side}²"
-        yield measured(f"{name}: forward", 1e3 * median(seconds(encode, REPEATS, device)), "ms")
+        yield measured_row(f"{name}: forward", 1e3 * median(seconds(encode, REPEATS, device)), "ms")
         launches = count_launches(encode, device)
-        yield measured(f"{name}: kernels", launches.kernels, "")
-        yield measured(f"{name}: syncs", launches.syncs, "")
+        yield measured_row(f"{name}: kernels", launches.kernels, "")
+        yield measured_row(f"{name}: syncs", launches.syncs, "")
 
 
 def heads(options: Options) -> Iterator[Row]:
@@ -135,7 +135,7 @@ def heads(options: Options) -> Iterator[Row]:
                 loss.backward()
 
             name = f"{tokens} tokens, temperature {temperature:g}"
-            yield measured(f"{name}: forward and backward", 1e3 * median(seconds(work, REPEATS, device)), "ms")  # fmt: skip
+            yield measured_row(f"{name}: forward and backward", 1e3 * median(seconds(work, REPEATS, device)), "ms")  # fmt: skip
             peak = peak_gib(work, device)
-            yield measured(f"{name}: peak memory", peak, "GiB")
-            yield measured(f"{name}: kernels", count_launches(work, device).kernels, "")
+            yield measured_row(f"{name}: peak memory", peak, "GiB")
+            yield measured_row(f"{name}: kernels", count_launches(work, device).kernels, "")

@@ -5,7 +5,7 @@
 DATA holds `math_eval/*.jsonl` (`answer`) and `geoqa/*.jsonl` (`ground_truth`, and a published model's
 outputs with the released grader's verdicts). Each distinct gold answer is graded against itself,
 against rewritings that keep its value (a 0 is a false negative) and against near-misses (a 1 is a
-false positive); see variants.py. The pairs of by_hand.py and unseen.py are two further sets. Every
+false positive); see variants.py. The pairs of by_hand.yaml and unseen.yaml are two further sets. Every
 grader gets the answer in the form that it requires. Prints the tables, writes them to graders.md and
 all counts to graders_DATE.json.
 """
@@ -26,18 +26,15 @@ from typing import Any, NamedTuple
 
 from vlrft.rewards import math_answer as rewards
 
-from benchmarks.graders import by_hand, unseen
 from benchmarks.graders.geoqa import compare_verdicts, find_misread
 from benchmarks.graders.gold_parts import parse_gold
 from benchmarks.graders.math_verify_worker import verify
+from benchmarks.graders.paired import read_pairs
 from benchmarks.graders.variants import near_misses, rewritings
 from vlrft.grading import sandboxed_worker
 from vlrft.schema import DataError, Sample
 
-SETS = {
-    "by hand": (by_hand.EQUAL, by_hand.UNEQUAL),
-    "unseen": (unseen.EQUAL, unseen.UNEQUAL),
-}
+SETS = {"by hand": read_pairs("by_hand"), "unseen": read_pairs("unseen")}
 
 Grade = Callable[[str, str], float | None]  # gold answer, answer -> score
 

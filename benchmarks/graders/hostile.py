@@ -24,17 +24,19 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.graders import by_hand
+from benchmarks.graders.paired import read_pairs
 from vlrft.plugins.find import find_grader, reward_names
 from vlrft.schema.errors import WorkerDied, WorkerTimeout
 from vlrft.testing.hostile_targets import PAYS_AS_RELEASED, TARGETS, Target
-from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutated
+from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutate
 from vlrft.workers.worker import Worker
 
 CHUNK = 250
 SIZES = ((0.83, 2_000), (0.12, 20_000), (0.03, 200_000), (0.01, 1_000_000), (0.01, 10_000_000))
 LIMIT = 0.05  # seconds of processor time of the 99th percentile
-REAL = [answer for pairs in by_hand.EQUAL.values() for pair in pairs for answer in pair]
+REAL = [
+    answer for pairs in read_pairs("by_hand").equal.values() for pair in pairs for answer in pair
+]
 FORMS = ("{}", "<answer>{}</answer>", "<think>{}</think>{}", "\\boxed{{{}}}", "{}</think>\n<answer>7</answer>")  # fmt: skip
 
 
@@ -47,7 +49,7 @@ def draw_answer(random: Random, target: Target) -> str:
         return _form(random, text)
     kind = random.randrange(5)
     if kind == 0:
-        return mutated(random, target.right, edits=random.choice((1, 1, 3, 8)))
+        return mutate(random, target.right, edits=random.choice((1, 1, 3, 8)))
     if kind == 1:
         return _form(
             random, "".join(random.choice(REAL)[: random.randint(1, 30)] for _ in range(3))

@@ -15,7 +15,7 @@ from benchmarks.graders.random_values import (
     differ,
     leaf,
     plain,
-    rewritten,
+    rewrite,
     small,
     wide,
     wrap,
@@ -118,7 +118,7 @@ def collection(draw: random.Random, equal: bool) -> Pair | None:
         items = sorted(items[:2], key=lambda v: float(v))
     texts = [plain(item) for item in items]
     others = [
-        draw.choice(PRINTERS)(rewritten(draw, item) if draw.random() < 0.3 else item)
+        draw.choice(PRINTERS)(rewrite(draw, item) if draw.random() < 0.3 else item)
         for item in items
     ]
     ends = (

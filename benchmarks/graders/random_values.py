@@ -153,7 +153,7 @@ IDENTITIES: list[Callable[[Any], Any]] = [
 ]
 
 
-def rewritten(draw: random.Random, value: Any) -> Any:
+def rewrite(draw: random.Random, value: Any) -> Any:
     for identity in draw.sample(IDENTITIES, len(IDENTITIES)):
         try:
             other = identity(value)
@@ -166,7 +166,7 @@ def rewritten(draw: random.Random, value: Any) -> Any:
     return value
 
 
-def changed(draw: random.Random, value: Any) -> Any:
+def change(draw: random.Random, value: Any) -> Any:
     """The value with one part changed."""
     parts = sorted(
         (a for a in sp.preorder_traversal(value) if a.is_Integer and abs(a) > 1), key=str
@@ -218,7 +218,7 @@ def values_pair(
         gold = make(draw)
         if gold.has(sp.zoo, sp.nan) or (not gold.free_symbols and not gold.is_real):
             return None
-        other = rewritten(draw, gold) if equal else changed(draw, gold)
+        other = rewrite(draw, gold) if equal else change(draw, gold)
         if (len(values(gold)) > 1) != (len(values(other)) > 1):
             other = other + 0 * X
         if differ(gold, other) is not (not equal):

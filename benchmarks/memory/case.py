@@ -103,7 +103,7 @@ def _store(case: Case, folder: Path) -> None:
 
 def make_prompts(case: Case, policy: Policy) -> list[Prompt]:
     """Prompts of the case's sizes with random pixels."""
-    image_token = policy.backbone.image_token_id
+    image_token = policy.backbone.place_ids[0]
     prompts: list[Prompt] = []
     for k in range(case.prompts):
         images: tuple[Pixels, ...] = ()
@@ -131,7 +131,7 @@ def make_groups(case: Case, prompts: list[Prompt]) -> list[Group]:
     return groups
 
 
-def resident(key: str) -> int:
+def status_bytes(key: str) -> int:
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{key}:"))
     return int(line.split()[1]) * 1024
 
@@ -142,7 +142,7 @@ class Meter:
     def __init__(self, gpu: bool) -> None:
         self.gpu = gpu
         gc.collect()
-        self.base = torch.cuda.memory_allocated() if gpu else resident("VmRSS")
+        self.base = torch.cuda.memory_allocated() if gpu else status_bytes("VmRSS")
 
     def reset(self) -> None:
         gc.collect()
@@ -152,7 +152,9 @@ class Meter:
             CLEAR.write_text(RESET_PEAK)
 
     def peak(self) -> int:
-        return (torch.cuda.max_memory_allocated() if self.gpu else resident("VmHWM")) - self.base
+        return (
+            torch.cuda.max_memory_allocated() if self.gpu else status_bytes("VmHWM")
+        ) - self.base
 
 
 def measure(case: Case, device: str) -> dict[str, int]:

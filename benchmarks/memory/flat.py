@@ -32,7 +32,7 @@ BLOCK, RESAMPLES = 50, 2000
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 820, 300, 60, 40, 30
 
 
-def resident() -> float:
+def resident_mib() -> float:
     """Resident MiB of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -59,7 +59,7 @@ def run(steps: int, prompts: int, out: Path, overrides: Sequence[str]) -> list[d
     def sample_memory(self: RunLog, stage: str, step: int, *rest: Any) -> None:
         original(self, stage, step, *rest)
         seconds = time.perf_counter() - start
-        rows.append({"step": step, "stage": stage, "rss_mib": round(resident(), 3), "s": round(seconds, 2)})  # fmt: skip
+        rows.append({"step": step, "stage": stage, "rss_mib": round(resident_mib(), 3), "s": round(seconds, 2)})  # fmt: skip
 
     with patch.object(RunLog, "step", sample_memory):
         train(config, out=out, overwrite=True)

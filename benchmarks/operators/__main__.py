@@ -61,16 +61,16 @@ def table(rows: list[Row], before: str | None, after: str) -> list[str]:
         ratio = new["operators"] / old["operators"] if old and new and old["operators"] else None
         cells = [
             work,
-            *(shown(side, "operators") for side in (old, new)),
+            *(write_value(side, "operators") for side in (old, new)),
             "" if ratio is None else f"{ratio:.2f}",
-            shown(other, "operators"),
-            *(shown(side, "syncs") for side in (old, new, other)),
+            write_value(other, "operators"),
+            *(write_value(side, "syncs") for side in (old, new, other)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def shown(row: Row | None, key: str) -> str:
+def write_value(row: Row | None, key: str) -> str:
     if row is None:
         return ""
     value = row[key]

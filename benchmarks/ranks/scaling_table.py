@@ -66,16 +66,18 @@ def make_rows(model: Path, ranks: int) -> Iterator[str]:
                 "geoqa_gpg", [f"policy.model={model}", f"engine={json.dumps(engine)}", *COMMON]
             )
             (stage,) = Planner(config, "cuda", ranks).plans(config)
-            named = (f"{key}: {value}" for key, value in settings.items())
+            named = (
+                f"{key}: {json.dumps(value).strip(chr(34))}" for key, value in settings.items()
+            )
             yield make_row(ranks, ", ".join([engine["name"], *named]), stage.plan)
 
 
 def make_row(ranks: int, engine: str, plan: MemoryPlan) -> str:
     phases: Mapping[str, MemoryPhase] = {phase.name: phase for phase in plan.phases}
-    update, rollout = phases["update"], phases["rollout"]
+    update, rollout, evaluation = (phases[name] for name in ("update", "rollout", "evaluation"))
     sizes = [sum(update.parts.get(p, 0) for p in parts) for parts in COLUMNS.values()]
     sizes += [update.total, rollout.parts.get("keys and values", 0), rollout.total]
-    sizes.append(sum(update.host.values()))
+    sizes += [evaluation.total, sum(update.host.values())]
     fits = next((f"{card}" for card in CARDS if plan.peak.total <= FILL_LIMIT * card * GIB), "no")
     return f"| {ranks} | {engine} | {' | '.join(f'{n / GIB:.1f}' for n in sizes)} | {fits} |"
 
@@ -84,7 +86,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path)
     args = parser.parse_args()
-    names = [*COLUMNS, "**update**", "keys, values", "**rollout**", "host", "card"]
+    names = [
+        *COLUMNS,
+        "**update**",
+        "keys, values",
+        "**rollout**",
+        "**evaluation**",
+        "host",
+        "card",
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         for name in SHAPES:
             model = write_config(name, args.folder or Path(scratch))

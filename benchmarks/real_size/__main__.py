@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,11 @@ def run_model(name: str, work: Path, repeats: int) -> tuple[dict[str, list[dict[
     return results, True
 
 
+def result_files(folder: Path, step: str) -> list[Path]:
+    """The results of the step's runs: train.json, train1.json, but not train_nf4.json."""
+    return [file for file in folder.glob("*.json") if re.fullmatch(rf"{step}\d*", file.stem)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -84,9 +90,10 @@ def main() -> int:
     parser.add_argument("--again", nargs="*", default=[], help="steps whose results are dropped")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     for name in args.models:
         for step in args.again:
-            for file in (args.work / MODELS[name].name).glob(f"{step}*.json"):
+            for file in result_files(args.work / MODELS[name].name, step):
                 file.unlink()
     trials, whole = {}, True
     for name in args.models:

@@ -47,7 +47,7 @@ class Meter:
         """Books the time and the peak since the last call under the innermost phase."""
         path, now = self._open[-1], time.perf_counter()
         self.wall[path] = self.wall.get(path, 0.0) + now - self._since
-        self.peaks[path] = max(self.peaks.get(path, 0), resident("VmHWM"))
+        self.peaks[path] = max(self.peaks.get(path, 0), resident_bytes("VmHWM"))
         self._begin()
 
     def _begin(self) -> None:
@@ -66,7 +66,7 @@ class Meter:
         }
 
 
-def resident(key: str = "VmRSS") -> int:
+def resident_bytes(key: str = "VmRSS") -> int:
     """Resident bytes of this process: `VmRSS` now, `VmHWM` at their peak."""
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{key}:"))
     return int(line.split()[1]) * 1024

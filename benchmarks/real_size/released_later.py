@@ -1,4 +1,4 @@
-"""The released configs of Qwen3-VL and of GLM's vision models, as far as shapes and plans need them.
+"""The released configs of Qwen3-VL, Qwen3.5 and of GLM's vision models, as far as shapes and plans need them.
 
 Found on 2026-11-22 in public repositories, as the hub cannot be reached; *assumed* values were in none that was read:
 
@@ -9,7 +9,11 @@ Qwen3-VL-8B      the same file for the tower; assumed: the decoder's sizes, Qwen
 GLM-4.1V-9B      huggingface/transformers, defaults of Glm4vConfig, whose checkpoint is zai-org/GLM-4.1V-9B-Thinking
 GLM-4.6V-Flash   assumed: the same sizes, with another image processor
 
-Assumed for Qwen3-VL: the image processor's bounds and means. Equal numbers of parameters support the shapes, and say nothing of
+Qwen3.5-9B       its model card as quoted on public pages (4096 wide, 32 layers, 8 of them attending; 32 and 16 linear heads of 128, 16
+                 and 4 heads of 256, inner width 12288, 248320 tokens), which are transformers' defaults; assumed: the tower, the 27B's
+Qwen3.5-27B      its config.json as two public repositories have it in their tests (text and tower)
+
+Numbers of parameters of Qwen3.5 were not found. Assumed for Qwen3-VL and Qwen3.5: the image processor's bounds and means. Equal numbers of parameters support the shapes, and say nothing of
 rotary positions or the processor. Numbers of parameters are those of the hub's listings as quoted in public repositories; that of GLM-4.1V-9B was not found.
 """
 
@@ -141,7 +145,69 @@ def _glm(name: str, parameters: int | None, processor: str, image_processor: str
     )
 
 
+def _qwen3_5(name: str, **text: int) -> Released:
+    return Released(
+        name=name,
+        config={
+            "architectures": ["Qwen3_5ForConditionalGeneration"],
+            "model_type": "qwen3_5",
+            "tie_word_embeddings": False,
+            "text_config": {
+                "model_type": "qwen3_5_text",
+                "vocab_size": 248320,
+                "head_dim": 256,
+                "num_key_value_heads": 4,
+                "linear_conv_kernel_dim": 4,
+                "linear_key_head_dim": 128,
+                "linear_value_head_dim": 128,
+                "linear_num_key_heads": 16,
+                "full_attention_interval": 4,
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 10000000,
+                    "partial_rotary_factor": 0.25,
+                    "mrope_interleaved": True,
+                    "mrope_section": [11, 11, 10],
+                },
+                **text,
+            },
+            "vision_config": {
+                "model_type": "qwen3_5_vision",
+                "depth": 27,
+                "hidden_size": 1152,
+                "intermediate_size": 4304,
+                "out_hidden_size": text["hidden_size"],
+            },
+            "image_token_id": 248056,
+            "video_token_id": 248057,
+            "vision_start_token_id": 248053,
+            "vision_end_token_id": 248054,
+        },
+        generation={"bos_token_id": 248044, "pad_token_id": 248044, "eos_token_id": 248044},
+        processor="Qwen3VLProcessor",
+        image_processor=QWEN3_PROCESSOR,
+        parameters=None,
+        qwen_tokenizer=False,
+    )
+
+
 LATER = {
+    "qwen3.5-9b": _qwen3_5(
+        "Qwen3.5-9B",
+        hidden_size=4096,
+        intermediate_size=12288,
+        num_hidden_layers=32,
+        num_attention_heads=16,
+        linear_num_value_heads=32,
+    ),
+    "qwen3.5-27b": _qwen3_5(
+        "Qwen3.5-27B",
+        hidden_size=5120,
+        intermediate_size=17408,
+        num_hidden_layers=64,
+        num_attention_heads=24,
+        linear_num_value_heads=48,
+    ),
     "qwen3-2b": _qwen3_vl(
         "Qwen3-VL-2B-Instruct",
         2_127_532_032,

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.real_size.released import MODELS
 from vlrft.memory.plan import format_bytes
-from vlrft.schema.counted import counted
+from vlrft.schema.pluralize import pluralize
 
 ALLOWED = 0.05
 HELD_TO = ("update", "save")  # the phases whose plan may be off by ALLOWED and no more
@@ -32,7 +32,7 @@ PATHS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def measured(runs: Sequence[Mapping[str, Any]], phase: str) -> dict[str, float]:
+def take_medians(runs: Sequence[Mapping[str, Any]], phase: str) -> dict[str, float]:
     """Median over training runs of a phase's peak, and of its seconds."""
     rows = []
     for run in runs:
@@ -55,7 +55,7 @@ def off_plan(trial: Trial) -> list[str]:
             lines.append(f"{shape['parameters']} parameters, published are {shape['published']}")
     for name, plan in _plans(trial):
         for phase in HELD_TO:
-            ratio = plan[phase]["total"] / measured(trial[name], phase)["peak"]
+            ratio = plan[phase]["total"] / take_medians(trial[name], phase)["peak"]
             if abs(ratio - 1) > ALLOWED:
                 lines.append(f"{name}, {phase}: the plan is {ratio:.2f} of what is measured")
     for loaded in trial.get("load", ()):
@@ -103,7 +103,7 @@ def _section(name: str, trial: Trial) -> str:
     for run, plan in _plans(trial):
         lines += [
             "",
-            f"`{run}`, {counted(len(trial[run]), 'run')}:",
+            f"`{run}`, {pluralize(len(trial[run]), 'run')}:",
             "",
             *_phases(plan, trial[run]),
         ]
@@ -116,7 +116,7 @@ def _section(name: str, trial: Trial) -> str:
 def _phases(plan: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = ["| phase of a run | planned | measured | ratio | seconds |", "| --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
     for phase, planned in plan.items():
-        values = measured(runs, phase)
+        values = take_medians(runs, phase)
         total, peak = planned["total"], values["peak"]
         rows.append(
             f"| {phase} | {total / GIB:.2f} | {peak / GIB:.2f} | {total / peak:.2f} | {values['cpu_seconds']:.0f} |"

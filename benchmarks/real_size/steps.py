@@ -22,7 +22,7 @@ import torch
 from safetensors import safe_open
 
 from benchmarks.real_size.build import build, count_parameters, meta_model, write_small_files
-from benchmarks.real_size.meter import Meter, free_memory, resident
+from benchmarks.real_size.meter import Meter, free_memory, resident_bytes
 from benchmarks.real_size.released import MODELS
 from benchmarks.real_size.released_model import Released
 from vlrft.api.evaluate import evaluate
@@ -124,10 +124,10 @@ def _adapter(run: Path) -> Path:
 
 
 def export_step(released: Released, folder: Path) -> Result:
-    """The adapter merged anew into its base: not a copy of the checkpoint's files."""
+    """The adapter merged again into its base: not a copy of the checkpoint's files."""
     adapter = _adapter(folder / "train")
     shutil.rmtree(folder / "exported", ignore_errors=True)
-    baseline = resident()
+    baseline = resident_bytes()
     with Meter().running() as meter:
         code = cli(["export", str(adapter), "--out", str(folder / "exported")])
     return {"exit": code, "phases": meter.summary(baseline)}
@@ -185,7 +185,7 @@ def _measure(folder: Path, work: Callable[[Path, Path], object], name: str = "")
     shutil.rmtree(folder / "small_run", ignore_errors=True)
     tokenizer = load_tokenizer(str(folder / "model"))
     free_memory()
-    baseline = resident()
+    baseline = resident_bytes()
     del tokenizer
     with Meter().running() as meter:
         work(folder / "model", folder / name)

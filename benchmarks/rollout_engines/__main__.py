@@ -10,7 +10,7 @@ episodes  seconds of a turn in grid world and ALFWorld: lock-step with hf, each 
 `--python` is that of the environment that `make vllm` makes; without it vllm is left out, and the page says so. Every case
 is written to rollout_engines.jsonl at once, and one that is there is not measured again: an interrupted run continues.
 Trainer and server have one thread each. Processor seconds are of all processes; other work on the machine moves them
-little, and seconds a lot, so the load stands beside them. Writes rollout_engines.md.
+little, and seconds a lot, so the load is written next to them. Writes rollout_engines.md.
 """
 
 from __future__ import annotations

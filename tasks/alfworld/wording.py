@@ -44,7 +44,7 @@ def task_of(observation: str) -> str:
 
 def released_prompt(state: PromptState) -> str:
     """The complete prompt of a turn, with the wording of the first turn if no past turn is repeated."""
-    actions = "\n ".join(f"'{a}'" for a in _offered(state))
+    actions = "\n ".join(f"'{a}'" for a in _offered_commands(state))
     recent = _recent_turns(state)
     if not recent:
         return read_prompt(__file__, "released_first").format(
@@ -73,13 +73,13 @@ def short_prompt(state: PromptState) -> str:
         task_description=state.task,
         action_history="\n".join(recent),
         current_observation=plain(state.observation),
-        admissible_actions="\n".join(_offered(state)),
+        admissible_actions="\n".join(_offered_commands(state)),
     )
 
 
 def released_next_prompt(state: PromptState) -> str:
     """The message after the policy's last answer in a growing conversation."""
-    actions = "\n ".join(f"'{a}'" for a in _offered(state))
+    actions = "\n ".join(f"'{a}'" for a in _offered_commands(state))
     return read_prompt(__file__, "released_next").format(
         current_observation=state.observation, admissible_actions=actions
     )
@@ -88,7 +88,7 @@ def released_next_prompt(state: PromptState) -> str:
 def short_next_prompt(state: PromptState) -> str:
     return read_prompt(__file__, "short_next").format(
         current_observation=plain(state.observation),
-        admissible_actions="\n".join(_offered(state)),
+        admissible_actions="\n".join(_offered_commands(state)),
     )
 
 
@@ -102,7 +102,7 @@ WHOLE = {"released": released_prompt, "short": short_prompt}
 NEXT = {"released": released_next_prompt, "short": short_next_prompt}
 
 
-def _offered(state: PromptState) -> list[str]:
+def _offered_commands(state: PromptState) -> list[str]:
     return [a for a in state.admissible if a != "help"]
 
 

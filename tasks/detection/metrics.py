@@ -28,7 +28,7 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     places: dict[str, list[int]] = {}  # sample -> the indices of what it is measured by
     graded: list[Graded] = []
     for record in records:
-        parts = _graded(record, strict=grader == "strict")
+        parts = _grade(record, strict=grader == "strict")
         places.setdefault(record.id, []).extend(range(len(graded), len(graded) + len(parts)))
         graded += parts
     by_item = list(places.values())
@@ -62,7 +62,7 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     }
 
 
-def _graded(record: Record, *, strict: bool) -> list[Graded]:
+def _grade(record: Record, *, strict: bool) -> list[Graded]:
     """The answer, and the objects of its category that no answer could find."""
     size = record.info["size"]
     frame = record.info.get("frame", (THOUSAND, THOUSAND))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vlrft.grading.metrics import accuracy
+from vlrft.grading.metrics import accuracy_by_tag
 from vlrft.schema import Detail, Metric, Record, Sample, Task
 
 from .options import SUBTASKS, Options
 from .scans import SPLITS
 from .scenes import load
 
-FOUND = 0.5  # IoU from which a digit counts as located
+FOUND: Mapping[str, float] = {"ground": 0.5}  # IoU from which a digit counts as located
 DETAILS: Mapping[str, Detail] = {"classify": "class", "ground": "box"}
 
 
@@ -30,12 +30,7 @@ def gold(sample: Sample) -> str:
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
     """Accuracy of `classify`, `count` and `relation`, mean IoU of `ground`; those of which there are records."""
-    metrics: dict[str, Metric] = {}
-    for kind in SUBTASKS:
-        of_kind = [r for r in records if r.tags["kind"] == kind]
-        if of_kind:
-            metrics[kind] = accuracy(of_kind, grader, FOUND if kind == "ground" else 1.0)
-    return metrics
+    return accuracy_by_tag(records, grader, "kind", order=SUBTASKS, thresholds=FOUND)
 
 
 task = Task(

@@ -34,6 +34,14 @@ def scan(index: int) -> Image:
     return _scans()[0][index]
 
 
+def draw_digit(rng: random.Random, digit: int, split: str, side: int) -> Image:
+    """One of the digit's scans in a split, enlarged to a square of `side` pixels."""
+    from PIL import Image
+
+    drawn = scan(rng.choice(scans_of(split)[digit]))
+    return drawn.resize((side, side), Image.Resampling.BICUBIC)
+
+
 @lru_cache(maxsize=len(SPLITS))
 def scans_of(split: str) -> Mapping[int, tuple[int, ...]]:
     """Digit -> the indices of its scans in a split; every scan is in exactly one split."""

@@ -13,7 +13,7 @@ from vlrft.schema import IMAGE, Message, Sample
 from vlrft.vision.boxes import to_thousandths
 
 from .options import Options
-from .scans import scan, scans_of
+from .scans import draw_digit
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -80,8 +80,7 @@ def draw(
             at * length + rng.choice(range(0, length - side + 1, options.grid))
             for at, length in zip(place, cell, strict=True)
         )
-        digit_scan = scan(rng.choice(scans_of(split)[digit]))
-        canvas.paste(digit_scan.resize((side, side), Image.Resampling.BICUBIC), (x, y))
+        canvas.paste(draw_digit(rng, digit, split, side), (x, y))
         squares.append((x, y, x + side, y + side))
     return canvas.convert("RGB"), squares
 

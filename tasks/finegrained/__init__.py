@@ -14,14 +14,8 @@ from vlrft.data import Dataset, Row, read_prompt, user_sample
 from vlrft.schema import IMAGE, DataError, Sample, Task
 
 from .layouts import LAYOUTS
-from .options import HUB_IDS, Options
-
-KINDS = {
-    "flowers102": ("a plant", "species of the plant"),
-    "pets37": ("a pet", "species of the pet"),
-    "fgvc_aircraft100": ("an aircraft", "model of the aircraft"),
-    "cars196": ("a car", "model of the car"),
-}
+from .options import HUB_IDS, KINDS, Options
+from .synthetic import SYNTHETIC
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -44,7 +38,10 @@ task = Task(
     options=Options,
     splits=("train", "test"),
     load=Dataset(
-        read=LAYOUTS, sample=sample, sources=lambda options: {"train": HUB_IDS[options.dataset]}
+        read=LAYOUTS,
+        sample=sample,
+        sources=lambda options: {"train": HUB_IDS[options.dataset]},
+        synthetic=SYNTHETIC,
     ),
     rewards={"classname": 1.0, "format": 1.0},
     graders={"strict": ("classname",), "official": ("classname.visual_rft_eval",)},

@@ -41,10 +41,10 @@ def read_items(
 ) -> Iterator[Labelled | Defect]:
     classes, finder = official_classes(dataset), PictureFinder(source, split)
     for path, label in items:
-        yield labelled(path, classes.spell(label), label, finder)
+        yield label_picture(path, classes.spell(label), label, finder)
 
 
-def labelled(
+def label_picture(
     path: str, class_name: str | None, label: str, finder: PictureFinder
 ) -> Labelled | Defect:
     """The image at a path, named by its file; a defect for one that may be several files, and for a label of no class."""

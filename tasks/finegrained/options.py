@@ -16,6 +16,13 @@ HUB_IDS: Mapping[str, str] = {
     "fgvc_aircraft100": "laolao77/ViRFT_CLS_fgvc_aircraft_4_shot",
     "cars196": "laolao77/ViRFT_CLS_car196_4shot",
 }
+KINDS: Mapping[str, tuple[str, str]] = {
+    "flowers102": ("a plant", "species of the plant"),
+    "pets37": ("a pet", "species of the pet"),
+    "fgvc_aircraft100": ("an aircraft", "model of the aircraft"),
+    "cars196": ("a car", "model of the car"),
+}
+"""Dataset -> a thing of it, and the attribute that the prompt asks for."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from vlrft.schema import DataError
 from vlrft.schema.short_message import short_message
 
 from .class_list import VISUAL_RFT, read_classes
-from .official import labelled
+from .official import label_picture
 from .options import Labelled, Options
 
 MAX_PART = 64 << 20  # bytes of a file in the zip; the largest published one has 2 MB
@@ -72,7 +72,7 @@ def read_predictions(source: Source, split: str, options: Options) -> Iterator[L
         ) from e
     for path, label in items:
         class_name = classes.names[label] if 0 <= label < len(classes.names) else None
-        yield labelled(path, class_name, str(label), finder)
+        yield label_picture(path, class_name, str(label), finder)
 
 
 def _file(source: Source, options: Options) -> str:

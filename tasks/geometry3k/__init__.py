@@ -33,6 +33,8 @@ from vlrft.data import (
 )
 from vlrft.schema import Sample, Task
 
+from .synthetic import SYNTHETIC
+
 MARK = "<image>"
 
 
@@ -140,6 +142,7 @@ task = Task(
         read=LAYOUTS,
         sample=sample,
         sources=dict.fromkeys(("train", "validation", "test"), "hiyouga/geometry3k"),
+        synthetic=SYNTHETIC,
     ),
     rewards={"math_answer": 0.9, "format": 0.1},
     graders={"strict": ("math_answer",), "official": ("math_answer.mathruler",)},

@@ -27,6 +27,8 @@ from vlrft.data import (
 )
 from vlrft.schema import Sample, Task
 
+from .synthetic import SYNTHETIC
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -78,8 +80,14 @@ task = Task(
     doc="GeoQA: plane geometry with a diagram, free-form answers (8K train, 754 test).",
     options=Options,
     splits=("train", "test"),
-    load=Dataset(read=LAYOUTS, sample=sample, sources={"train": "leonardPKU/GEOQA_R1V_Train_8K"}),
+    load=Dataset(
+        read=LAYOUTS,
+        sample=sample,
+        sources={"train": "leonardPKU/GEOQA_R1V_Train_8K"},
+        synthetic=SYNTHETIC,
+    ),
     rewards={"math_answer": 1.0, "format": 1.0},
     graders={"strict": ("math_answer",), "official": ("math_answer.r1v_eval",)},
-    gold=lambda s: f"<think></think><answer>{s.answer}</answer>",
+    # With the spaces of the published solutions: the official grader cannot read a number next to the tag.
+    gold=lambda s: f"<think></think><answer> {s.answer} </answer>",
 )

@@ -18,6 +18,7 @@ from vlrft.vision.boxes import to_thousandths
 from .metrics import metrics
 from .overlaps import complete
 from .rows import Options, read
+from .synthetic import SYNTHETIC
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -68,7 +69,7 @@ task = Task(
     doc="LISA: the box of what an instruction asks for (ReasonSeg train 239, val 200, test 779).",
     options=Options,
     splits=("train", "val", "test"),
-    load=Dataset(read=read, sample=sample, sources={}),
+    load=Dataset(read=read, sample=sample, sources={}, synthetic=SYNTHETIC),
     rewards={"boxes": 1.0, "format": 1.0},
     graders={"strict": ("boxes",), "official": ("boxes.visual_rft_eval",)},
     metrics=metrics,

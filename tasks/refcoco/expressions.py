@@ -61,7 +61,7 @@ class Pictures:
 def read_expressions(cells: Cells, name: str, pictures: Pictures) -> Referred:
     """The object of a row. Raises DataError for a row that cannot be used."""
     picture = pictures.find(cells["image"], name)
-    box, expressions = _referred(cells)
+    box, expressions = _read_reference(cells)
     size = pictures.size(picture, cells)
     width, height = size
     x1, y1, x2, y2 = box
@@ -73,12 +73,12 @@ def read_expressions(cells: Cells, name: str, pictures: Pictures) -> Referred:
     return Referred(picture=picture, size=size, box=box, expressions=expressions)
 
 
-def _referred(cells: Cells) -> tuple[Box, tuple[tuple[str, str], ...]]:
+def _read_reference(cells: Cells) -> tuple[Box, tuple[tuple[str, str], ...]]:
     """The box in pixels, (x1, y1, x2, y2), and the expressions, in the form of the row's columns."""
     if "conversations" in cells:  # VLM-R1's jsonl
-        asked, told = (turn["value"] for turn in cells["conversations"][:2])
-        problem = str(asked).replace("<image>", "").strip()
-        return _four(told), ((_expression(problem), problem),)
+        question, reply = (turn["value"] for turn in cells["conversations"][:2])
+        problem = str(question).replace("<image>", "").strip()
+        return _four(reply), ((_expression(problem), problem),)
     if "solution" in cells and "problem" in cells:  # VLM-R1's json
         problem = str(cells["problem"])
         expression = str(cells.get("normal_caption") or _expression(problem))

@@ -23,6 +23,7 @@ from vlrft.schema import IMAGE, Message, Metric, Record, Sample, Task
 
 from .metrics import cvbench
 from .rows import KINDS, LAYOUTS, Options
+from .synthetic import SYNTHETIC
 
 
 def sample(row: Row, options: Options) -> Sample:
@@ -90,7 +91,10 @@ task = Task(
     options=Options,
     splits=("train", "test"),
     load=Dataset(
-        read=LAYOUTS, sample=sample, sources={"train": "array/SAT", "test": "nyu-visionx/CV-Bench"}
+        read=LAYOUTS,
+        sample=sample,
+        sources={"train": "array/SAT", "test": "nyu-visionx/CV-Bench"},
+        synthetic=SYNTHETIC,
     ),
     rewards={"choice": 1.0, "format": 1.0},
     graders={"strict": ("choice",), "official": ("choice.cvbench",)},

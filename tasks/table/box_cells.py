@@ -12,7 +12,7 @@ from vlrft.grading import read_box as read_written_box
 from vlrft.vision.boxes import THOUSAND, is_proper, rescale, resized_size
 from vlrft.vision.images import open_size
 
-from .answers._cells import read_numbers, show, untagged
+from .answers._cells import read_numbers, show, strip_tags
 from .entry import BoxCorners, BoxForm, BoxUnit, Entry
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class BoxCell:
 
 def parse_box(cell: Any) -> BoxCell:
     """A box. Raises ValueError."""
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, str) and (written := read_written_box(value)) is not None:
         return BoxCell(numbers=written, corners="xyxy")
     if isinstance(value, Mapping):
@@ -61,7 +61,7 @@ def parse_box(cell: Any) -> BoxCell:
 
 def parse_boxes(cell: Any) -> list[BoxCell]:
     """A list of at least one box. Raises ValueError."""
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -76,7 +76,7 @@ def parse_boxes(cell: Any) -> list[BoxCell]:
 
 def parse_point(cell: Any) -> BoxCell | tuple[float, float]:
     """A point, or a box to point into. Raises ValueError."""
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, Mapping) and {"x", "y"} == value.keys():
         value = [value["x"], value["y"]]
     numbers = read_numbers(value)

@@ -38,6 +38,10 @@ class Options(BoxOptions):
     a usual name, where only one fits."""
     answer_column: str | None = None
     """Column of the gold answer."""
+    kinds: str | None = None
+    """Column that says what the gold answer of each row is, for a table of several kinds with `answer: custom`: math, choice, count,
+    box, boxes, segment, text, … Of the rewards those apply that grade this kind, and a row whose kind none grades is refused; null: all of
+    them to every row."""
     image: str | tuple[str, ...] | None = None
     """Column of the picture or pictures, or several columns: [image_1, image_2]."""
     choices: str | tuple[str, ...] | None = None
@@ -91,6 +95,10 @@ class Options(BoxOptions):
         ]
         if reserved := [name for name in self.tags if name in RESERVED_TAGS]:
             mistakes.append(f"tags: {reserved[0]!r} is a tag of the rewards; rename the column")
+        if self.kinds is not None and self.answer != "custom":
+            mistakes.append(
+                f"kinds: the answers are of one kind, {self.answer}; use answer: custom"
+            )
         if mistakes:
             raise ValueError("; ".join(mistakes))
 

@@ -21,7 +21,7 @@ from .texts import read_text
 def sample(row: Row, options: Options) -> Sample:
     """Raises DataError for a row that was prepared with other options."""
     kind = _kind(row, options)
-    info = _framed(row, kind, options)
+    info = _add_frame(row, kind, options)
     own = read_text(options.prompt, "prompt")
     template = own or read_prompt(__file__, kind.prompt(row))
     context = [(role, text) for role, text in row.info.get("context", ())]
@@ -63,7 +63,7 @@ def _kind(row: Row, options: Options) -> AnswerKind:
     return kinds()[name]
 
 
-def _framed(row: Row, kind: AnswerKind, options: Options) -> Mapping[str, Any]:
+def _add_frame(row: Row, kind: AnswerKind, options: Options) -> Mapping[str, Any]:
     """The row's info; for boxes in pixels of the resized picture, with its frame."""
     if options.boxes != "resized" or not kind.resized:
         return row.info

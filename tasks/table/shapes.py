@@ -24,7 +24,7 @@ from .messages import MARK, is_conversation
 if TYPE_CHECKING:
     from .options import Options
 
-EXAMPLES = 20  # rows by which the kinds of their answers are told
+EXAMPLES = 20  # rows from which the kinds of their answers are detected
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,12 +116,12 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
         return _column_part(source, COLUMN, names)
     if name is not None:
         raise DataError(
-            f"{source.label}: options.splits: no {name!r}, neither a path nor a name in {_shown(words)}"
+            f"{source.label}: options.splits: no {name!r}, neither a path nor a name in {_list_names(words)}"
         )
     if split == "train" and not KNOWN & words.keys():
         return Part(source=source, split=_only_table(source), why="all rows")
     raise MissingSplit(
-        f"{source.label}: no {split} split (found {_shown(words)}); give its place or its name, options.splits={{{split}: "
+        f"{source.label}: no {split} split (found {_list_names(words)}); give its place or its name, options.splits={{{split}: "
         f"PATH}}{', or draw one from the rows, options.test_share=0.1' if split == 'test' else ''}"
     )
 
@@ -183,7 +183,7 @@ def _column_part(source: Source, column: str, names: Sequence[str]) -> Part:
         if not values:
             raise DataError(f"{source.label}: options.split_column: no column {column!r}")
         raise MissingSplit(
-            f"{source.label}: no row with {' or '.join(names)} in column {column!r}, which has {_shown(values)}"
+            f"{source.label}: no row with {' or '.join(names)} in column {column!r}, which has {_list_names(values)}"
         )
     return part
 
@@ -203,7 +203,7 @@ def _only_table(source: Source) -> str | None:
     stems = _table_stems(source)
     if len(stems) > 1:
         raise DataError(
-            f"{source.label}: {len(stems)} tables without the name of a split: {_shown(stems)}; say which is which, such as "
+            f"{source.label}: {len(stems)} tables without the name of a split: {_list_names(stems)}; say which is which, such as "
             f"options.splits={{train: {next(iter(stems))}}}"
         )
     return next(iter(stems), None)
@@ -215,6 +215,6 @@ def _table_stems(source: Source) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _shown(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     listed: Sequence[str] = list(dict.fromkeys(names))
     return ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "no table"

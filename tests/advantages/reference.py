@@ -23,6 +23,10 @@ class Toy:
     max_tokens: int
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
     truncated: list[bool] = field(default_factory=list[bool])  # empty: none is
+    past: list[list[Numbers]] = field(default_factory=list[list[Numbers]])
+    """[P][visits][rewards] of each group's prompt before this step."""
+    progress: float = 0.0
+    signals: Mapping[str, list[Numbers]] = field(default_factory=dict[str, list[Numbers]])  # [R][T]
 
     def groups(self) -> list[list[int]]:
         return [[i for i, g in enumerate(self.group) if g == k] for k in sorted(set(self.group))]

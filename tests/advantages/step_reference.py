@@ -12,7 +12,9 @@ from statistics import fmean, pvariance, stdev, variance
 from typing import Any
 
 from tests.advantages import reference
+from tests.advantages.context_reference import CONTEXT_REFERENCES
 from tests.advantages.reference import EPS, Numbers, Toy, by_group, differ, standardise
+from tests.advantages.token_reference import TOKEN_REFERENCES
 
 Steps = list[Any]
 
@@ -30,10 +32,14 @@ def random_toy(seed: int) -> Toy:
         return value + draw.choice([0.0, 0.0, -1e-8, 1e-8])
 
     greedy = [draw.random() for _ in sizes]
+    tokens = [draw.randint(0, 10) for _ in group]
     return Toy(
         rewards=[level(k) for k in group],
         group=group,
-        tokens=[draw.randint(0, 10) for _ in group],
+        tokens=tokens,
+        signals=random_signals(random.Random(seed), tokens),
+        past=random_past(random.Random(seed), len(sizes)),
+        progress=random.Random(seed).random(),
         greedy=[greedy[k] for k in group],
         scores={
             "right": [draw.choice([0.0, 1.0]) for _ in group],
@@ -44,6 +50,27 @@ def random_toy(seed: int) -> Toy:
         max_tokens=10,
         truncated=[draw.random() < 0.3 for _ in group],
     )
+
+
+def random_signals(draw: random.Random, tokens: list[int]) -> dict[str, list[Numbers]]:
+    """Numbers of tokens; of three tokens, so that many rollouts begin and end with the same ones."""
+    return {
+        "id": [[float(draw.choice([3, 3, 3, 4, 5])) for _ in range(n)] for n in tokens],
+        "logprob": [[-3 * draw.random() for _ in range(n)] for n in tokens],
+        "entropy": [[1.4 * draw.random() for _ in range(n)] for n in tokens],
+        "certainty": [[9 * draw.random() for _ in range(n)] for n in tokens],
+    }
+
+
+def random_past(draw: random.Random, prompts: int) -> list[list[Numbers]]:
+    """Rewards of up to three earlier visits of each prompt, of two to four rollouts."""
+    return [
+        [
+            [draw.choice([0.0, 0.5, 1.0]) for _ in range(draw.randint(2, 4))]
+            for _ in range(draw.randint(0, 3))
+        ]
+        for _ in range(prompts)
+    ]
 
 
 def members_of(toy: Toy, i: int) -> list[int]:
@@ -211,7 +238,9 @@ def first_turns(toy: Toy) -> Numbers:
     return by_group(toy, standardise, combined(toy))
 
 
-STEP_REFERENCES: Mapping[str, tuple[Steps, Callable[[Toy], Numbers]]] = {
+STEP_REFERENCES: Mapping[str, tuple[Steps, Callable[[Toy], Numbers | list[Numbers]]]] = {
+    **TOKEN_REFERENCES,
+    **CONTEXT_REFERENCES,
     "centre": (["centre"], reference.centred),
     "scale": (["centre", "scale"], reference.standardised),
     "leave_one_out": (["leave_one_out"], reference.rloo),
@@ -265,4 +294,5 @@ STEP_REFERENCES: Mapping[str, tuple[Steps, Callable[[Toy], Numbers]]] = {
         ],
     ),
 }
-"""Step -> a pipeline that ends with it, and its values for single-turn rollouts; test_turns.py has those of episodes."""
+"""Step -> a pipeline that ends with it, and its values [R] for single-turn rollouts, or its advantages [R][T] where it gives
+credit by token; test_turns.py has those of episodes."""

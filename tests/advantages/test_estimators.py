@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.advantages.context_reference import history_of
 from tests.advantages.reference import REFERENCES, Toy, differ
 from tests.advantages.steps import step_of
 from vlrft.advantages import ESTIMATORS, EstimatorInput, valid_groups
@@ -58,6 +59,10 @@ def input_of(toy: Toy) -> EstimatorInput:
         turn_tokens=toy.tokens,
         greedy=np.array(toy.greedy),
         scores={k: np.array(v) for k, v in toy.scores.items()},
+        progress=toy.progress,
+        known={"value": np.array(toy.greedy)},
+        history={k: np.array(v) for k, v in history_of(toy).items()} if toy.past else {},
+        signals={k: tuple(np.array(row) for row in rows) for k, rows in toy.signals.items()},
         weights=toy.weights,
         max_tokens=toy.max_tokens,
         truncated=np.array(toy.truncated or [False] * len(toy.rewards), dtype=np.bool_),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.advantages.steps import step_of
-from vlrft.advantages import ESTIMATORS, find_estimator
+from vlrft.advantages import ESTIMATORS, STEPS, find_estimator
 from vlrft.advantages.estimators import load_estimators
 from vlrft.algorithms import find_algorithm
 from vlrft.schema.errors import ConfigError
@@ -104,6 +104,8 @@ def test_all_mistakes_are_reported_at_once_with_near_names() -> None:
     assert "did you mean centre?" in lines[0]
     assert "did you mean key?" in lines[1]
     assert "'goup'" in lines[3]
+    (line,) = mistakes([{"step": "xyz"}])
+    assert line.endswith(f"unknown step 'xyz'; known: {', '.join(STEPS)}")
 
 
 @pytest.mark.parametrize(

@@ -170,5 +170,25 @@ def test_bad_input_is_one_clear_line(name: str, capsys: pytest.CaptureFixture[st
     assert message in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("rollout.engine={name: hf, rows: 1}", "rollout.engine.rows: unknown key; there"),
+        ("rollout.engine={name: vllm, transfer: ipc}", "rollout.engine.transfer: ipc is not there"),
+        ("rollout.engine={name: vllm, servers: 0}", "rollout.engine.servers: 0 is out of range"),
+        ("stages.0.algorithm={name: gpg, rows: 1}", "stages.0.algorithm.rows: unknown key"),
+        ("rollout.max_tokens=0", "rollout.max_tokens: 0 is out of range"),
+    ],
+)
+def test_a_mistake_names_its_file_and_key_once_whenever_it_is_found(
+    setting: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "rollout.yaml").write_text((here / "c.yaml").read_text())
+    for file in ("c.yaml", "rollout.yaml"):
+        assert main(["train", file, setting]) == 2
+        assert f"\nvlrft: {file}: {message}" in "\n" + capsys.readouterr().err
+    assert not (here / "runs").exists()
+
+
 def test_good_input_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "c.yaml", "log.zero_reward_steps=0"]) == 0

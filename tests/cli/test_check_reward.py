@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +118,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[int, str]]:
+    """The exit code and the output of the check of a reward of bad.py, which is made once."""
+    folder = tmp_path_factory.mktemp("checked")
+    (folder / "bad.py").write_text(BAD)
+    (folder / "colours.py").write_text(TASK)
+
+    @cache
+    def run(reward: str) -> tuple[int, str]:
+        with redirect_stdout(io.StringIO()) as out:
+            code = main(check(folder, f"{folder}/bad.py:{reward}", "--time-limit", "0.5"))
+        return code, out.getvalue()
+
+    return run
+
+
 def check(folder: Path, reward: str, *more: str) -> list[str]:
     return ["check", "reward", reward, "--task", f"{folder}/colours.py:task", *more]
 
@@ -144,10 +164,11 @@ def check(folder: Path, reward: str, *more: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_a_planted_flaw_is_found(
-    folder: Path, capsys: pytest.CaptureFixture[str], reward: str, expected: str
+    checked: Callable[[str], tuple[int, str]], reward: str, expected: str
 ) -> None:
-    assert main(check(folder, f"{folder}/bad.py:{reward}", "--time-limit", "0.5")) == 1
-    assert expected in capsys.readouterr().out
+    code, output = checked(reward)
+    assert code == 1
+    assert expected in output
 
 
 @pytest.mark.parametrize("reward", ["choice", "format"])

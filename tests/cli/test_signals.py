@@ -51,6 +51,7 @@ ENDS = {
 }
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("case", ENDS)
 def test_a_command_ends_with_one_line_and_the_right_code(
     case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

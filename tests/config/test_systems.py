@@ -69,6 +69,12 @@ def test_the_commands_list_and_show_systems(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert "name: CPPO" in out
     assert "share: 0.5" in out
+    assert main(["show", "system:141"]) == 0
+    out = capsys.readouterr().out
+    assert "is system 124 when 100% of the stage is done" in out
+    assert (
+        "is system 124 when 0% of the stage is done, there with {'regularize': {'kl': 0.0}}" in out
+    )
     assert main(["show", "system:2", "seed=1"]) == 2
     assert "it has no config to change" in capsys.readouterr().err
     assert main(["list", "tasks", "--status", "works"]) == 2

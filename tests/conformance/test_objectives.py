@@ -55,7 +55,7 @@ class Broken(ObjectiveConformance):
     "check",
     [
         "test_it_is_a_frozen_dataclass_that_declares_its_needs",
-        "test_masked_tokens_have_no_gradient_whatever_stands_there",
+        "test_masked_tokens_have_no_gradient_whatever_their_values",
         "test_micro_batches_add_up_to_the_step",
         "test_what_it_reports_is_detached",
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.prepared import prepare_rows
 from vlrft.data import (
     Dataset,
     Defect,
@@ -19,7 +20,6 @@ from vlrft.data import (
     Source,
     describe_files,
     open_source,
-    prepare,
 )
 from vlrft.schema import DataError, Sample
 
@@ -108,15 +108,7 @@ def test_a_split_without_rows_is_an_error_that_says_what_was_looked_for(tmp_path
         ([Defect(id="1", reason="torn")], r"can be used, 1 cannot, the first: 1 \(torn\)"),
     ):
         with pytest.raises(DataError, match=rf"w: no row of the t split:? {problem}; looked for …"):
-            prepare(
-                rows,
-                task="signs",
-                split="t",
-                where="w",
-                out=tmp_path / "out",
-                check_sample=lambda row: None,
-                explain=lambda: "looked for …",
-            )
+            prepare_rows(rows, tmp_path / "out", explain=lambda: "looked for …")
         assert not list((tmp_path / "out").glob("*.part"))
 
 
@@ -128,14 +120,7 @@ def test_a_split_that_fails_before_its_first_row_leaves_no_files(tmp_path: Path)
 
     for stop, parts in ((0, []), (2, ["t.defects.jsonl.part", "t.jsonl.part", "t.origin.part"])):
         with pytest.raises(DataError, match="no table"):
-            prepare(
-                rows(stop),
-                task="signs",
-                split="t",
-                where="w",
-                out=tmp_path / "out",
-                check_sample=lambda row: None,
-            )
+            prepare_rows(rows(stop), tmp_path / "out")
         assert sorted(p.name for p in (tmp_path / "out").glob("*.part")) == parts
     assert [
         json.loads(x)["id"] for x in (tmp_path / "out/t.jsonl.part").read_text().splitlines()

@@ -1,92 +1,30 @@
-"""A pack with data, from raw rows to a prepared folder, and scoring of stored outputs."""
+"""A pack with data, from raw rows to a prepared folder."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.data.signs_pack import BAD, PACK, TASK, defects, enter_folder, write_raw
 from vlrft.cli.main import main
 from vlrft.config.load import task_config
-from vlrft.data import Defect, Row, prepare
 from vlrft.data.claim import lock_folder
 from vlrft.rollout.bad_rows import check_gold_answers
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError
-from vlrft.testing.small_policies import noise_image
-
-PACK = """
-from dataclasses import dataclass
-from vlrft.data import Dataset, Defect, Row
-from vlrft.data.pictures import parse_picture
-from vlrft.schema import IMAGE, DataError, Message, Sample, Task
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    data: str | None = None
-
-def read(source, split, options):
-    for number, cells in enumerate(source.rows(split)):
-        name = f"{split}/{number}"
-        if cells["answer"] == "twice":
-            yield Defect(id=name, reason="more than one image", intended=True)
-            continue
-        try:
-            image = parse_picture(cells["image"], source, name)
-        except DataError as e:
-            yield Defect(id=name, reason="no image", detail=str(e))
-            continue
-        yield Row(id=name, question=cells["question"], answer=cells["answer"], pictures=(image,),
-                  tags={"kind": cells["kind"]})
-
-def sample(row, options):
-    question = Message(role="user", content=(IMAGE, row.question))
-    return Sample(id=row.id, messages=(question,), answer=row.answer, tags=row.tags)
-
-task = Task(name="signs", doc="Signs.", options=Options, splits=("train", "test"),
-            load=Dataset(read=read, sample=sample, sources={"train": "some/signs"}),
-            rewards={"choice": 1.0}, graders={"strict": ("choice",), "official": ("format",)},
-            gold=lambda s: f"<answer>{s.answer}</answer>")
-"""
-
-
-def write_raw(folder: Path, **changes: Any) -> None:
-    folder.mkdir()
-    rows = []
-    for k in range(6):
-        noise_image(8 + k, 8, k).save(folder / f"{k}.png")
-        row = {"image": f"{k}.png", "question": "Which?", "answer": "stop", "kind": "ab"[k % 2]}
-        rows.append(row | changes.get(f"row{k}", {}))
-    (folder / "test.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "signs.py").write_text(PACK)
+    enter_folder(tmp_path, monkeypatch)
 
 
 class Killed(BaseException):
     """Simulates a kill: no code catches it."""
-
-
-TASK = "./signs.py:task"
-BAD = {
-    "row1": {"answer": "twice"},
-    "row2": {"image": "gone.png"},
-    "row3": {"question": "  "},
-    "row4": {"answer": ""},
-    "row5": {"image": None},
-}
-
-
-def defects(folder: str) -> dict[str, str]:
-    lines = Path(folder, "test.defects.jsonl").read_text().splitlines()
-    return {row["id"]: row["reason"] for row in map(json.loads, lines)}
 
 
 @pytest.mark.parametrize("folder", ["null", "123", "a: b", "[x]"])
@@ -252,138 +190,6 @@ def test_a_prepared_file_that_was_changed_is_refused(tmp_path: Path) -> None:
         load_task(task_config(TASK, ["options.data=ready"]), "test")
     with pytest.raises(DataError, match="train split is not prepared; prepared are test"):
         load_task(task_config(TASK, ["options.data=ready"]), "train")
-
-
-class Stopped(Exception):
-    pass
-
-
-def rows(stop: int | None = None, yielded: list[int] | None = None) -> Iterator[Row | Defect]:
-    for k in range(8):
-        if k == stop:
-            raise Stopped
-        if yielded is not None:
-            yielded.append(k)
-        if k % 3 == 1:
-            yield Defect(id=str(k), reason="odd")
-        else:
-            yield Row(id=str(k % 6), question="q", answer=str(k))
-
-
-def write(out: Path, items: Iterator[Row | Defect], checked: list[str] | None = None) -> int:
-    def check_sample(row: Row) -> None:
-        if checked is not None:
-            checked.append(row.id)
-
-    prepared = prepare(
-        items, task="t", split="train", where="w", out=out, check_sample=check_sample
-    )
-    return prepared.resumed
-
-
-def test_an_interrupted_preparation_resumes_and_gives_the_same_files(tmp_path: Path) -> None:
-    assert write(tmp_path / "whole", rows()) == 0
-    with pytest.raises(Stopped):
-        write(tmp_path / "two", rows(stop=5))
-    with (tmp_path / "two" / "train.jsonl.part").open("a") as file:
-        file.write('{"id": "unfini')
-    checked: list[str] = []
-    assert write(tmp_path / "two", rows(), checked) == 5
-    assert checked == ["5"]  # stored rows are not checked again; the id of row 6 was stored
-    assert "id twice" in (tmp_path / "two" / "train.defects.jsonl").read_text()
-    for name in ("train.jsonl", "train.defects.jsonl", "manifest.json"):
-        assert (tmp_path / "two" / name).read_text() == (tmp_path / "whole" / name).read_text()
-    assert not list((tmp_path / "two").glob("*.part"))
-
-
-def test_a_folder_with_data_of_another_task_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "out", rows())
-    with pytest.raises(DataError, match=r"contains the data of 't'; use another --out"):
-        prepare(
-            [], task="u", split="x", where="w", out=tmp_path / "out", check_sample=lambda row: None
-        )
-    with pytest.raises(DataError, match=r"no row of the x split can be used, 1 cannot.*0 .odd"):
-        prepare(
-            [Defect(id="0", reason="odd")],
-            task="t",
-            split="x",
-            where="w",
-            out=tmp_path / "out",
-            check_sample=lambda row: None,
-        )
-    assert not list((tmp_path / "out").glob("*.part"))
-
-
-def predictions(path: Path, **outputs: str) -> str:
-    lines = [{"id": f"test/{k[1:]}", "output": v} for k, v in outputs.items()]
-    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
-    return str(path)
-
-
-def test_stored_outputs_are_graded_with_the_data_of_the_pack(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_raw(tmp_path / "raw")
-    path = predictions(tmp_path / "p.jsonl", s0="<answer>stop</answer>", s1="<answer>go</answer>")
-    command = ["score", TASK, "--predictions", path, "--data", "raw", "--json", "out/o.json"]
-    Path("out").mkdir()
-    assert main(command) == 0
-    output = capsys.readouterr()
-    assert "4 of 6 samples have no output" in output.err
-    assert "1/2" in output.out
-    result = json.loads(Path("out/o.json").read_text())
-    assert (result["task"], result["n"], result["records"]) == (TASK, 2, "out/o.records.jsonl")
-    assert (result["strict"]["correct"], result["strict"]["n"], result["strict"]["score"]) == (
-        1,
-        2,
-        0.5,
-    )
-    assert result["official"]["correct"] == 2
-    assert len(result["official"]["ci"]) == 2
-    records = [json.loads(line) for line in Path(result["records"]).read_text().splitlines()]
-    assert {k: records[1][k] for k in ("id", "output", "extracted", "answer")} == {
-        "id": "test/1",
-        "output": "<answer>go</answer>",
-        "extracted": "go",
-        "answer": "stop",
-    }
-    assert (records[1]["strict"], records[1]["official"]) == (0.0, 1.0)
-    assert main(command) == 2
-    assert main([*command, "--overwrite", "--grader", "strict"]) == 0
-    assert "official" not in json.loads(Path("out/o.json").read_text())
-
-
-def test_stored_outputs_may_bring_their_gold_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"id": k, "output": "<answer>go</answer>", "answer": a} for k, a in enumerate(("go", "x"))
-    ]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    assert main(["score", TASK, "--predictions", "p.jsonl"]) == 0
-    assert "1/2" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"id": "test/0"}', "name it with --output-key; columns: id"),
-        ('{"id": "test/0", "output": {}}', "row 1: 'output' is no text, but '{}'"),
-        ('{"id": "test/99", "output": ""}', "row 1: no sample 'test/99' in the data"),
-        ('{"id": "test/0", "output": "", "answer": ""}', "gold answer '' is not an option"),
-        ("nothing", "line 1: not JSON"),
-    ],
-)
-def test_the_error_names_a_prediction_that_cannot_be_graded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, message: str
-) -> None:
-    write_raw(tmp_path / "raw")
-    (tmp_path / "p.jsonl").write_text(line + "\n")
-    data = [] if "answer" in line else ["--data", "raw"]
-    assert main(["score", TASK, "--predictions", "p.jsonl", *data]) == (
-        1 if "option" in message else 2
-    )
-    assert message in capsys.readouterr().err
 
 
 def test_unreadable_gold_answers_are_reported_before_a_run(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from vlrft.rollout.task import load_task
 from vlrft.schema import Sample
 from vlrft.schema.errors import ConfigError
 from vlrft.testing.small_policies import noise_image
+from vlrft.vision.video.frames import FrameRule
 
 PROMPT = 'options.prompt="{question}"'
 PREPARE = ["data", "prepare", "table", "--from", "raw", "options.answer=class", PROMPT]
@@ -77,7 +78,7 @@ def test_prompts_that_are_too_long_for_a_model_are_listed_and_left_out(
     overhead = len(chat.render(loaded.samples[0].messages, loaded.samples[0].images).ids) - 4
     assert found["train/1"] == f"prompt too long: {overhead + 100} tokens (100 of images)"
     long, short = (len(chat.tokenizer(text).input_ids) for text in ("7" * 400, "Which?"))
-    text = overhead + long - short + 1  # one token stands for the picture
+    text = overhead + long - short + 1  # the picture is one token
     assert found["train/2"] == f"prompt too long: {text} tokens (without images)"
     assert split_entry()["prompts"] == {
         "model": weightless,
@@ -172,4 +173,4 @@ def test_a_run_and_a_checkpoint_with_an_adapter_measure_as_their_model(
 def test_a_task_with_an_environment_is_refused() -> None:
     task = replace(find_task("table"), env=find_task("gridworld").env)
     with pytest.raises(ConfigError, match="prompts of task table grow in its environment"):
-        load_prompt_limit(task, PolicyConfig(model="model"), None)
+        load_prompt_limit(task, PolicyConfig(model="model"), None, FrameRule())

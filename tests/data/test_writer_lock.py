@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import run_in_fork
 from vlrft.data.writer import Writer
 from vlrft.data.writer_lock import STALE, WriterLock, lock
 from vlrft.schema.errors import FolderInUse
@@ -96,14 +97,9 @@ def test_the_lock_of_a_killed_process_is_free_though_its_fork_lives_on(path: Pat
             holder.stdout.close()
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_neither_holds_nor_releases_the_lock(path: Path) -> None:
     held = lock(path, "runs/a")
-    child = os.fork()
-    if child == 0:
-        held.release()
-        os._exit(0)
-    os.waitpid(child, 0)
+    assert run_in_fork(held.release) == 0
     assert path.exists()
     with pytest.raises(FolderInUse):
         lock(path, "runs/a")

@@ -1,4 +1,4 @@
-"""Ranks that were started differently are told apart before they work together."""
+"""Ranks that were started differently are found before they work together."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_first_signal_is_only_noted_and_a_second_one_interrupts(number: signal.Signals) -> None:
     before = signal.getsignal(number)

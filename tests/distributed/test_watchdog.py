@@ -17,6 +17,7 @@ import pytest
 from vlrft.distributed.launcher import report_failure
 from vlrft.distributed.ranks import WAIT, Ranks
 from vlrft.distributed.watchdog import (
+    HOW_TO_RESUME,
     STOP_KEY,
     RankStatus,
     Watchdog,
@@ -24,7 +25,7 @@ from vlrft.distributed.watchdog import (
     read_status,
     status_key,
 )
-from vlrft.tracing.phases import notify, phase, work_on
+from vlrft.tracing.phases import depend_on, notify, phase, work_on
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "ranks.yaml"
 KILLED_WITHIN = 30.0  # seconds on a busy machine; two on an idle one
@@ -48,7 +49,7 @@ class DictStore:
 
 def status(heartbeat: int, *, waiting: bool = False, idle: float = 0.0) -> str:
     place = {"heartbeat": heartbeat, "step": 7, "phase": "rollout/decode", "samples": ["a"]}
-    return json.dumps({**place, "waiting": waiting, "idle_seconds": idle})
+    return json.dumps({**place, "outside": "", "waiting": waiting, "idle_seconds": idle})
 
 
 def watchdog_of(rank: int) -> tuple[DictStore, Watchdog]:
@@ -152,6 +153,20 @@ def test_a_status_follows_the_phases() -> None:
     assert describe(stored) == "step 3, rollout/decode, samples ['a', 'b']"
     assert rank_status.phases == []
     assert read_status(store, 1) is None
+
+
+def test_a_verdict_names_what_the_rank_depends_on_outside() -> None:
+    store, watchdog = watchdog_of(0)
+    rank_status, silent = RankStatus(progress_at=time.monotonic() - 99.0), ["server 1 is lost"]
+    with notify(rank_status):
+        depend_on(lambda: silent[0])
+    rank_status.phases.append("rollout")
+    store.set(status_key(2), rank_status.to_json(1))
+    verdict = "rank 2 has made no progress for 99 s: step 0, rollout, server 1 is lost; "
+    assert (watchdog.verdict(0.0) or "").startswith(verdict)
+    silent[0] = ""
+    store.set(status_key(2), rank_status.to_json(2))
+    assert (watchdog.verdict(0.0) or "").endswith(f"step 0, rollout; {HOW_TO_RESUME}")
 
 
 def test_the_status_after_a_failure_has_the_innermost_phase() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.pages import ROOT, SHORT_RUN, blocks, command, files, read_page, write_files
 from vlrft.cli.main import main
+from vlrft.config.systems import all_systems
 
 README = read_page("README.md")
 MAX_LINES = 130
@@ -26,6 +27,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_is_short() -> None:
     assert len(README.splitlines()) <= MAX_LINES
+
+
+def test_the_counts_of_systems_are_those_of_the_catalogue() -> None:
+    systems = all_systems().values()
+    running = sum(system.runs for system in systems)
+    assert f"[{len(systems)} published systems]" in README
+    assert f"of which {running} run wholly or in part" in README
 
 
 def test_the_reward_trains() -> None:

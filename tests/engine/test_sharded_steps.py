@@ -48,6 +48,7 @@ DEEPSPEED_CASES = {
     "stage 3, images on one rank": EngineCase(
         engine={"stage": 3},
         owners=IMAGES_ON_1,
+        family="qwen3_5",
         policy={"activation_checkpointing": True},
         breaks=True,
     ),
@@ -92,3 +93,25 @@ def test_weights_are_sharded_and_a_closed_engine_leaves_an_ordinary_model(
     engine = CASES[name].engine
     assert results[name]["sharded"] == (engine.get("name") == "fsdp" or engine.get("stage") == 3)
     assert results[name]["leftovers"] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_that_are_read_one_at_a_time_are_bit_for_bit_those_of_the_complete_model(
+    results: dict[str, Any], name: str
+) -> None:
+    result = results[name]
+    assert result["differing"] == []
+    assert result["tensors"]["merged"] == result["tensors"]["base"] > 0
+    assert bool(result["tensors"]["adapters"]) == ("lora" in CASES[name].policy)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_more_than_a_layer_or_all_that_is_outside_of_layers_is_gathered_to_be_read(
+    results: dict[str, Any], name: str
+) -> None:
+    result = results[name]
+    if results[name]["sharded"]:
+        assert 0 < result["complete"] <= max(result["layer"], result["others"])
+    else:
+        assert result["complete"] == 0  # nothing is gathered: each rank has all weights
+    assert result["left"] == 0

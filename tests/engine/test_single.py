@@ -167,3 +167,17 @@ def test_every_rank_holds_all_weights_and_the_whole_optimiser() -> None:
     plain = Single().rank_memory(UpdateConfig(master_weights=False), model, 8)
     assert plain.held == {"weights": 200, "float32 copies": 0, "optimiser moments": 400}
     assert plain.gradients == GradientMemory(fresh=200, summed=200, in_place=True)
+
+
+def test_an_optimizer_that_forgets_takes_the_step_of_a_fresh_one() -> None:
+    one, other = make_engine("float32", lr=1e-3), make_engine("float32", lr=1e-3)
+    for _ in range(2):
+        give_gradients(one, 0.3)
+        one.step()
+    one.reset_moments()
+    other.policy.load_weights(one.policy.trained_weights())
+    for engine in (one, other):
+        give_gradients(engine, -0.7)
+        engine.step()
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters, other.parameters, strict=True))
+    assert one.steps == 3

@@ -240,10 +240,10 @@ def test_images_of_the_next_chunk_are_processed_while_one_is_played() -> None:
     events: list[tuple[int, int]] = []
     done, waited = Semaphore(0), list[int]()
 
-    def process(image: Image.Image) -> object:
+    def process(sample: Sample) -> object:
         processed.append(1)
         done.release()
-        return image
+        return sample
 
     def play_counted(chunk: Sequence[Sample]) -> list[Group]:
         expected = min(7, 3 * (len(events) + 2))

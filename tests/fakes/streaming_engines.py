@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import ClassVar
@@ -30,15 +30,16 @@ class Script:
         """Whether a request, for a sample and submitted after the weights of that step, waits for `let_go`."""
         self.submitted: list[tuple[str, int]] = []  # sample, version
         self.seeds: dict[str, list[tuple[int, ...]]] = {}  # by sample, in the order of submission
-        self.held: list[Callable[[], None]] = []
+        self.held: list[tuple[str, Callable[[], None]]] = []  # by sample
         self.changed = threading.Condition(threading.RLock())
         self.errors: dict[str, Exception] = {}  # sample -> the error of its pieces
 
-    def let_go(self, newest_first: bool = False) -> None:
-        """Ends the requests that wait."""
+    def let_go(self, newest_first: bool = False, samples: Collection[str] | None = None) -> None:
+        """Ends the requests that wait, or those for some samples."""
         with self.changed:
-            held, self.held = self.held, []
-        for end in reversed(held) if newest_first else held:
+            chosen = [held for held in self.held if samples is None or held[0] in samples]
+            self.held = [held for held in self.held if held not in chosen]
+        for _, end in reversed(chosen) if newest_first else chosen:
             end()
 
     def wait_for(self, ready: Callable[[], bool]) -> None:
@@ -103,7 +104,7 @@ class ScriptedStream(ScriptedEngine):
                 self._note(request)
                 wait = script.hold(request.id, version)
             if wait:
-                script.held.append(end)
+                script.held.append((request.id, end))
             script.changed.notify_all()
         if not wait:
             end()

@@ -64,3 +64,10 @@ def test_each_value_of_a_tag_has_a_metric_in_order_of_appearance() -> None:
     metrics = accuracy_by_tag(records, "strict", "kind")
     assert {name: m.values for name, m in metrics.items()} == {"z": (1.0, 0.0), "y": (0.0,)}
     assert list(metrics) == ["z", "y"]
+
+
+def test_named_values_of_a_tag_come_first_each_with_its_threshold() -> None:
+    records = [record("a", 0.6, kind="z"), record("b", 1.0, kind="y"), record("c", 0.0, kind="x")]
+    order = ("y", "w", "z")
+    metrics = accuracy_by_tag(records, "strict", "kind", order=order, thresholds={"z": 0.5})
+    assert [(name, m.threshold) for name, m in metrics.items()] == [("y", 1), ("z", 0.5), ("x", 1)]

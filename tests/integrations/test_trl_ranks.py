@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.multiprocessing.spawn import spawn
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 pytest.importorskip("trl")
 
 from tests.integrations.test_trl import ANSWERS, Choice, folder, trained
+from vlrft.testing.process_ranks import start_ranks
 
 __all__ = ["folder"]
 pytestmark = pytest.mark.filterwarnings("default")  # other packages warn
@@ -43,7 +43,11 @@ def gradient(model: Path, out: Path, algorithm: Choice, size: int, **more: Any) 
 def work(rank: int, model: Path, out: Path, port: int) -> None:
     warnings.simplefilter("ignore")
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
     torch.set_num_threads(1)
     gradients = [
         gradient(model, out, algorithm, size, ranks=2, accumulate=2, ddp_backend="gloo")
@@ -55,11 +59,8 @@ def work(rank: int, model: Path, out: Path, port: int) -> None:
 
 
 def test_two_ranks_compute_the_gradient_of_one(folder: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start: Any = spawn
-    start(work, (folder, tmp_path, port), nprocs=2)
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    start_ranks(work, (folder, tmp_path, store.port), 2)
     gradients = iter(torch.load(tmp_path / "gradients.pt"))
     for algorithm in CHOICES:
         for size in GROUPS:

@@ -48,6 +48,21 @@ def test_a_plan_has_every_phase_and_its_peak_is_the_largest() -> None:
     assert whole.peak.total == max(phase.total for phase in whole.phases)
 
 
+def test_frames_of_videos_are_held_beside_their_pixels() -> None:
+    """This step's and, where they are prepared ahead, the next one's; on a GPU they are not in its memory."""
+
+    def held(model: ModelShape, frames: int, *, prefetch: bool) -> int:
+        prompts = (replace(PROMPT, frames=frames),) * 4
+        work = replace(WORK, prompts=prompts, prefetch=prefetch)
+        return held_throughout(model, work, alone(model))["pixels and features"]
+
+    def cost(model: ModelShape, *, prefetch: bool) -> int:
+        return held(model, 1000, prefetch=prefetch) - held(model, 0, prefetch=prefetch)
+
+    assert (cost(MODEL, prefetch=False), cost(MODEL, prefetch=True)) == (4000, 8000)
+    assert cost(replace(MODEL, gpu=True), prefetch=True) == 0
+
+
 def test_memory_of_the_whole_stage_by_hand() -> None:
     work = replace(WORK, reference=True)
     held = held_throughout(MODEL, work, alone(MODEL))

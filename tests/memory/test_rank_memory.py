@@ -54,6 +54,16 @@ def test_gathered_weights_are_counted_in_the_phases_that_read_them() -> None:
     assert gathered == {"self-check": 777, **sampling, "update": 0, "save": 0}
 
 
+def test_weights_that_a_sampler_elsewhere_reads_are_gathered_a_part_at_a_time() -> None:
+    rank = replace(RANK, sampling={"gathered weights": 333}, reading={"gathered weights": 22})
+    elsewhere = plan(GPU, WORK, rank, None)
+    gathered = {phase.name: phase.parts.get("gathered weights", 0) for phase in elsewhere.phases}
+    assert gathered == {"self-check": 0, "update": 0, "weights to sampler": 22, "save": 0}
+    lora = replace(GPU, weights=replace(GPU.weights, total=GPU.weights.base + 64, adapted=10))
+    merging = parts_of(plan(lora, WORK, rank, None), "weights to sampler")["weights"]
+    assert merging == RANK.held["weights"] + 10 * (GPU.element + 8)
+
+
 def test_an_engine_may_have_its_moments_before_the_first_step() -> None:
     assert "optimiser moments" not in parts_of(make_plan(RANK), "self-check")
     early = make_plan(replace(RANK, moments_from_start=True))

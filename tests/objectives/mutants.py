@@ -79,6 +79,7 @@ class EveryPairAlike(LevelPairs):
 MUTANTS = {
     "simple_po": "PenaltyWithoutAdvantage",
     "dcpo_clip": "BoundsOfThePresentPolicy",
+    "dcpo": "BoundsOfThePresentPolicy",
     "rec": "RatioWithGradient",
     "disco": "HingeWithoutThreshold",
     "drpo": "LongAnswersPreferred",

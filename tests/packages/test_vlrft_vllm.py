@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from time import monotonic
 
 import pytest
 import torch
+import torch.distributed as dist
 import vlrft_vllm.version_window as version_window
 from packaging.requirements import Requirement
 from safetensors.torch import save_file
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from vlrft_vllm.banned_rows import KEY, BannedRows, read_ids
 from vlrft_vllm.version_window import find_bounds, refuse_other_versions
+from vlrft_vllm.weight_group import WeightGroup
 from vlrft_vllm.weight_reader import open_weights
 
+from vlrft.rollout.engines.vllm.server_group import ServerGroup
 from vlrft.rollout.engines.vllm.version import WINDOW
 
 tomllib = pytest.importorskip("tomllib", reason="in the standard library from Python 3.11 on")
@@ -99,6 +107,70 @@ def test_weights_are_read_from_a_file_and_from_all_files_of_a_folder(tmp_path: P
     assert all(torch.equal(read[name], tensor) for name, tensor in (first | second).items())
     with open_weights(str(tmp_path / "model-00001-of-00002.safetensors")) as weights:
         assert [name for name, _ in weights] == ["a"]
+
+
+def test_a_worker_receives_what_the_trainer_sends_and_ends_the_broadcast_when_it_leaves() -> None:
+    store = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), False)
+    sent = [torch.arange(6.0).reshape(2, 3), torch.ones(4, dtype=torch.bfloat16)]
+    with ThreadPoolExecutor(1) as threads:
+        sender = threads.submit(ServerGroup, store, 2, torch.device("cpu"), 60.0, 60.0)
+        worker = WeightGroup("127.0.0.1", store.port, 2, 1, "gloo", 60.0, 60.0)
+        group = sender.result()
+        sending = threads.submit(group.send, sent)
+        received = list(worker.receive(["a", "b"], ["float32", "bfloat16"], [[2, 3], [4]]))
+        sending.result()
+        worker.close()
+        with pytest.raises(RuntimeError):
+            group.send(sent)
+        group.close()
+    assert [name for name, _ in received] == ["a", "b"]
+    assert all(torch.equal(one, other) for (_, one), other in zip(received, sent, strict=True))
+    assert not dist.is_initialized()
+
+
+def test_either_end_gives_up_a_meeting_after_its_own_limit() -> None:
+    store = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), False)
+    start = monotonic()
+    with pytest.raises(RuntimeError):
+        WeightGroup("127.0.0.1", store.port, 2, 1, "gloo", 0.5, 60.0)
+    store = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), False)
+    with pytest.raises(RuntimeError):
+        ServerGroup(store, 2, torch.device("cpu"), 0.5, 60.0)
+    assert monotonic() - start < 30
+
+
+@pytest.mark.parametrize("end", ["worker", "trainer"])
+def test_a_broadcast_after_the_meeting_has_a_limit_of_its_own(end: str) -> None:
+    store = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), False)
+    start = monotonic()
+    with ThreadPoolExecutor(1) as threads:
+        sender = threads.submit(ServerGroup, store, 2, torch.device("cpu"), 60.0, 0.5)
+        worker = WeightGroup("127.0.0.1", store.port, 2, 1, "gloo", 60.0, 0.5)
+        group = sender.result()
+    large = torch.zeros(2**24)  # more than a socket takes without a reader
+    waits: dict[str, Callable[[], object]] = {
+        "worker": lambda: list(worker.receive(["a"], ["float32"], [[2]])),
+        "trainer": lambda: group.send([large]),
+    }
+    with pytest.raises(RuntimeError):  # the other end does nothing
+        waits[end]()
+    worker.close()
+    group.close()
+    assert monotonic() - start < 30
+
+
+def test_a_send_that_waits_for_a_worker_ends_when_the_group_is_left() -> None:
+    """gloo would wait for its whole limit, and a process that ends meanwhile would abort."""
+    store = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), False)
+    with ThreadPoolExecutor(1) as threads:
+        meeting = threads.submit(ServerGroup, store, 2, torch.device("cpu"), 60.0, 60.0)
+        worker = WeightGroup("127.0.0.1", store.port, 2, 1, "gloo", 60.0, 60.0)
+        group = meeting.result()
+        sending = threads.submit(group.send, [torch.zeros(2**24)])
+        group.close()
+        with pytest.raises(RuntimeError, match="the group was left"):
+            sending.result(30)
+    worker.close()
 
 
 def test_files_that_cannot_be_read_are_refused_before_the_first_weight(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ class Judge:
         (lambda completion, sample: 0, "rollout", False),
         (lambda sample, completion, limit=3: 0, "rollout", False),
         (lambda completion, sample, **more: 0, "rollout", False),
+        (lambda completion, sample, progress: 0, "rollout", False),
+        (lambda completions, progress, sample: [], "group", False),
         (lambda completions, sample: [], "group", False),
         (lambda completions, samples: [], "batch", False),
         (lambda completions: [], "columns", False),

@@ -78,8 +78,8 @@ def test_an_image_is_processed_once_for_each_content(tiny: Tiny) -> None:
 def test_an_image_whose_pixels_are_still_referenced_is_not_processed_again(tiny: Tiny) -> None:
     whole = tiny("qwen2_vl").chat
     chat = Chat(whole.tokenizer, whole.image_processor, whole.vision, cache_bytes=0)
-    pixels = chat.process_image(noise_image(84, 84, 5))
-    assert chat.process_image(noise_image(84, 84, 5)) is pixels
+    (pixels,) = chat.process_images([noise_image(84, 84, 5)])
+    assert chat.process_images([noise_image(84, 84, 5)])[0] is pixels
     reference = weakref.ref(pixels)
     del pixels
     assert reference() is None  # the chat keeps no more than its cache

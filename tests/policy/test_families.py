@@ -72,7 +72,7 @@ def test_the_model_says_which_token_is_an_image(tiny: Tiny, tmp_path: Path) -> N
         if path.suffix in (".json", ".jinja"):
             path.write_text(path.read_text().replace("<|image_pad|>", "<|image|>"))
     loaded = load_policy(PolicyConfig(model=str(tmp_path)))
-    assert loaded.chat.image_token == "<|image|>"
+    assert loaded.chat.place_tokens[0] == "<|image|>"
     prompt = loaded.chat.render(ask(IMAGE, "?"), [noise_image(56, 56)])
     assert prompt.ids == policy.chat.render(ask(IMAGE, "?"), [noise_image(56, 56)]).ids
 
@@ -84,6 +84,7 @@ EXPERTS = {"num_experts": 4, "n_routed_experts": 4, "moe_intermediate_size": 8}
     ("family", "kind", "decoder"),
     [
         ("qwen3_vl", "Qwen3VLMoeConfig", "qwen3_vl_moe_text"),
+        ("qwen3_5", "Qwen3_5MoeConfig", "qwen3_5_moe_text"),
         ("glm4v", "Glm4vMoeConfig", "glm4v_moe_text"),
         ("glm4v", "Glm46VConfig", "glm4v_moe_text"),
     ],
@@ -158,7 +159,7 @@ def test_an_image_processor_that_is_not_the_models_is_an_error(
 ) -> None:
     policy = tiny("qwen2_vl")
     monkeypatch.setattr(policy.chat.image_processor, "merge_size", 1)
-    pixels = policy.chat.process_image(noise_image(140, 28, seed=77))
+    (pixels,) = policy.chat.process_images([noise_image(140, 28, seed=77)])
     assert pixels.tokens == len(pixels.values)
     encoder = policy.backbone.image_encoder
     assert encoder is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import self_check
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
-from vlrft.schema import IMAGE, Message
-from vlrft.testing.small_policies import ask, noise_image
+from vlrft.schema import IMAGE, VIDEO, Message
+from vlrft.testing.small_policies import ask, noise_image, noise_video
 from vlrft.vision.boxes import resized_size
 
 MASK = torch.ones(2, 3, dtype=torch.bool)
@@ -37,6 +38,8 @@ def test_glm_4_6v_is_of_the_family(policy: Policy, tmp_path: Path) -> None:
     model.load_state_dict(policy.model.state_dict())
     model.generation_config = policy.model.generation_config
     model.save_pretrained(tmp_path)
+    video = noise_video(4, 56, 56)
+    policy.chat.render(ask(VIDEO), (), [video])  # with its processor, which is saved too
     policy.chat.save(tmp_path)
     loaded = load_policy(PolicyConfig(model=str(tmp_path), dtype="float32"))
     assert type(loaded.model) is make
@@ -44,6 +47,16 @@ def test_glm_4_6v_is_of_the_family(policy: Policy, tmp_path: Path) -> None:
     prompt = loaded.chat.render(ask(IMAGE, "or", IMAGE), [noise_image(96, 64), noise_image(60, 60)])
     items = [PackItem(prompt=prompt, rows=((5, 6, 7), (8, 9, 10)))]
     assert self_check(loaded, items, mask=MASK, temperature=1.0) <= 1e-5
+    text = loaded.chat.tokenizer.decode(loaded.chat.render(ask(VIDEO), (), [video]).ids)
+    assert text.count("<|end_of_image|>") == text.count(" seconds") == 2
+
+
+def test_the_config_says_that_attention_has_biases(policy: Policy, tmp_path: Path) -> None:
+    """transformers has them whatever the config says; vLLM would leave them out."""
+    policy.model.config.save_pretrained(tmp_path)
+    stored = json.loads((tmp_path / "config.json").read_text())
+    assert stored["text_config"]["attention_bias"]
+    assert any(name.endswith("q_proj.bias") for name, _ in policy.model.named_parameters())
 
 
 def test_a_role_s_token_ends_a_turn_and_opens_the_next(policy: Policy) -> None:

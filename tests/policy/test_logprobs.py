@@ -291,6 +291,17 @@ def test_self_check_passes_and_names_the_row_that_differs(
         self_check(policy, items, mask=mask, temperature=1.0, names=names)
 
 
+def test_self_check_tells_rounding_from_rows_without_their_prompts_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = load_policy(tiny_config("qwen2", dtype="bfloat16"), corpus=CORPUS)
+    items, mask = mixed_items(policy)
+    assert self_check(policy, items, mask=mask, temperature=1.0) > 1e-4
+    monkeypatch.setattr(PackedRows, "shared", lambda rows: [])
+    with pytest.raises(SelfCheckError, match=r"bfloat16.*self_check=false trains"):
+        self_check(policy, items, mask=mask, temperature=1.0)
+
+
 def test_self_check_says_so_where_the_log_probs_are_not_finite(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:

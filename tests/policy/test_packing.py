@@ -66,7 +66,7 @@ def test_positions_are_those_of_the_model_for_the_unpacked_row(tiny: Tiny) -> No
     ids = torch.tensor([[*prompt.ids, *completion[:-1]]])
     expected, _ = policy.model.model.get_rope_index(
         ids,
-        mm_token_type_ids=(ids == policy.backbone.image_token_id).int(),
+        mm_token_type_ids=(ids == policy.backbone.place_ids[0]).int(),
         image_grid_thw=torch.tensor([image.grid for image in prompt.images]),
     )
     length = len(prompt.ids)
@@ -97,7 +97,7 @@ def test_masks_and_images_that_do_not_fit_are_refused(tiny: Tiny) -> None:
     with pytest.raises(ValueError, match="row 0: the mask goes beyond its tokens"):
         pack([item], mask_of("xx", "xx"), policy.backbone, pad_id=0)
     prompt = policy.chat.render(ask(IMAGE), [noise_image(56, 56)])
-    image_token = policy.backbone.image_token_id
+    image_token = policy.backbone.place_ids[0]
     three = tuple(i for i in prompt.ids if i != image_token) + (image_token,) * 3
     fine = PackItem(prompt=prompt, rows=((3,),))
     odd = PackItem(prompt=Prompt(ids=three, images=prompt.images), rows=((3,),))

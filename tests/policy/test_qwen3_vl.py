@@ -94,7 +94,7 @@ def test_images_are_resized_to_multiples_of_32(policy: Policy, size: tuple[int, 
     rule = policy.chat.resize
     assert rule is not None
     assert rule.factor == 32
-    grid = policy.chat.process_image(noise_image(*size)).grid
+    grid = policy.chat.process_images([noise_image(*size)])[0].grid
     expected = resized_size(*size, rule.min_pixels, rule.max_pixels, rule.factor)
     assert (16 * grid[2], 16 * grid[1]) == expected
 

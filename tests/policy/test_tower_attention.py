@@ -45,7 +45,9 @@ class CountCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def pixels(policy: Policy, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Pixels]:
-    return [policy.chat.process_image(noise_image(*size, seed=k)) for k, size in enumerate(sizes)]
+    return list(
+        policy.chat.process_images([noise_image(*size, seed=k) for k, size in enumerate(sizes)])
+    )
 
 
 def copied(policy: Policy, dtype: torch.dtype) -> tuple[Policy, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from vlrft.rewards._visual_rft import tagged
+from vlrft.rewards._visual_rft import find_tagged
 from vlrft.rewards.classname import classname, visual_rft, visual_rft_eval
 
 from vlrft.schema import DataError
@@ -57,8 +57,8 @@ def test_without_a_tag() -> None:
 def test_the_first_tag_is_found_as_by_the_released_pattern(
     text: str, one: str | None, many: str | None
 ) -> None:
-    assert tagged(text, lines=False) == one
-    assert tagged(text, lines=True) == many
+    assert find_tagged(text, lines=False) == one
+    assert find_tagged(text, lines=True) == many
 
 
 @pytest.mark.parametrize("gold", [None, "", " - ", 3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from vlrft.rewards.length import cosine, length, open_rs_cosine
+from vlrft.rewards.length import cosine, curriculum, length, open_rs_cosine
 from vlrft.rewards.math_answer import open_r1
 
 from vlrft.schema import DataError, Sample
@@ -45,6 +45,18 @@ def test_the_cosine_penalty_of_a_budget_never_rises() -> None:
     assert set(penalties[40:]) == {-1.0}
 
 
+@pytest.mark.parametrize(
+    ("progress", "budget"),
+    [(0.0, 1000), (0.24, 1000), (0.25, 700), (0.5, 490), (0.99, 343), (1.0, 343)],
+)
+def test_a_curriculum_pays_most_at_a_budget_that_shrinks(progress: float, budget: int) -> None:
+    asked = sample("any", length_budget="1000")
+    shares = (0, 0.25, 1, 1.5, 2, 300)
+    paid = [curriculum("é" * int(share * budget), asked, progress) for share in shares]
+    assert paid == pytest.approx([0.0, 0.25, 1.0, 0.5, 0.0, 0.0], abs=0.01)
+    assert curriculum("é" * budget, asked, progress) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_earn_nothing(text: str) -> None:
     assert length(text, sample("any")) == cosine(text, sample("any")) == -1.0
@@ -55,7 +67,7 @@ def test_hostile_texts_earn_nothing(text: str) -> None:
 )
 def test_an_unreadable_budget_raises(budget: str) -> None:
     asked = sample("long", "7", length_budget=budget)
-    for reward in (length, cosine, open_rs_cosine):
+    for reward in (length, cosine, curriculum, open_rs_cosine):
         with pytest.raises(DataError, match=r"sample long: tag length_budget .* from 1 to"):
             reward("x", asked)
 

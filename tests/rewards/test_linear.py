@@ -17,7 +17,7 @@ from vlrft.testing.hostile_targets import TARGETS
 close_tags = import_module("vlrft.rewards._easyr1").close_tags
 latex_to_text = import_module("vlrft.rewards._latex_text").latex_to_text
 released_math = import_module("vlrft.rewards._released_math")
-tagged = import_module("vlrft.rewards._visual_rft").tagged
+find_tagged = import_module("vlrft.rewards._visual_rft").find_tagged
 tagged_line = import_module("vlrft.rewards._released_choice").tagged_line
 
 SMALL, LARGE = 2**7, 2**10  # characters
@@ -74,8 +74,8 @@ def test_the_work_of_a_reward_grows_as_its_text(name: str) -> None:
         tagged_line,
         released_math._last_box,
         lambda text: released_math._box(text, 0),
-        lambda text: tagged(text, lines=True),
-        lambda text: tagged(text, lines=False),
+        lambda text: find_tagged(text, lines=True),
+        lambda text: find_tagged(text, lines=False),
     ],
     ids=["close_tags", "latex_to_text", "tagged_line", "last_box", "box", "tagged", "tagged_lines"],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from vlrft.rewards.temporal_iou import temporal_iou
+from vlrft.rewards.temporal_iou import temporal_iou, time_r1, time_r1_eval, time_r1_scaled
 
 from vlrft.schema import DataError
 from vlrft.testing.small_policies import sample
@@ -18,6 +20,8 @@ TEN = sample("clip", (10, 20.0), answer="segment")
         ("10,20", 1.0),
         ("10-20", 1.0),
         ("10 - 20", 1.0),
+        ("10 to 20", 1.0),
+        ("10.0  to\t20", 1.0),
         ("[10, 20]", 1.0),
         (" [ 10.0 , 20.00 ] ", 1.0),
         ("010, 20", 1.0),
@@ -45,6 +49,10 @@ TEN = sample("clip", (10, 20.0), answer="segment")
         ("[10-20]", 0.0),
         ("(10, 20)", 0.0),
         ("10 20", 0.0),
+        ("10to20", 0.0),
+        ("10 TO 20", 0.0),
+        ("[10 to 20]", 0.0),
+        ("10, to 20", 0.0),
         ("10", 0.0),
         ("from 10 to 20", 0.0),
         ("10s, 20s", 0.0),
@@ -121,3 +129,44 @@ def test_other_kinds_of_gold_answers_do_not_apply() -> None:
 def test_an_unreadable_gold_answer_raises(gold: object) -> None:
     with pytest.raises(DataError, match=r"sample gold: gold answer .* 0 <= start < end"):
         temporal_iou("<answer>1, 2</answer>", sample("gold", gold))
+
+
+@pytest.mark.parametrize(
+    ("completion", "trained", "evaluated"),
+    [
+        ("<answer>10 to 20</answer>", 1.0, 1.0),
+        ("<answer>10 and 15.0</answer>", 0.5, 0.5),
+        ("<answer>1 to 2, no: from 10 to 15 seconds</answer>", 0.5, 0.5),
+        ("<answer>10 TO 15</answer>", 0.5, 0.0),
+        ("10 to 15", 0.0, 0.5),
+        ("<answer>10 to 20</answer> or 10 to 15", 1.0, 0.5),
+        ("<answer>10 to 20</answer><answer>10 to 15</answer>", 0.5, 0.5),
+        ("<think><answer>10 to 15</answer></think>", 0.5, 0.5),
+        ("<answer>10, 20</answer>", 0.0, 0.0),
+        ("<answer>10to20</answer>", 0.0, 0.0),
+        ("<answer>20 to 10</answer>", 0.0, 0.0),
+        ("<answer>1.10. to 15</answer>", 0.5, 0.5),
+        ("<answer>" + "9" * 400 + " to " + "9" * 400 + "</answer>", 0.0, 0.0),
+        ("1" * 100_000, 0.0, 0.0),
+        ("<answer>" * 20_000 + "1 to " * 20_000, 0.0, 0.0),
+        ("", 0.0, 0.0),
+    ],
+)
+def test_the_released_graders_of_time_r1(completion: str, trained: float, evaluated: float) -> None:
+    assert time_r1(completion, TEN) == pytest.approx(trained, rel=1e-12)
+    assert time_r1_eval(completion, TEN) == pytest.approx(evaluated, rel=1e-12)
+
+
+def test_the_scaled_reward_falls_with_the_distance_of_both_ends() -> None:
+    timed = replace(TEN, info={"duration": 40.0})
+    completion = "<answer>12 to 24</answer>"
+    expected = (8 / 14) * (1 - 2 / 40) * (1 - 4 / 40)
+    assert time_r1_scaled(completion, timed) == pytest.approx(expected, rel=1e-12)
+    assert time_r1_scaled("no tag", timed) == 0.0
+    with pytest.raises(DataError, match=r"sample clip: .* needs the video's duration"):
+        time_r1_scaled(completion, TEN)
+
+
+def test_the_released_graders_apply_to_segments_only() -> None:
+    two = sample("two", 2, answer="count")
+    assert [grade("1 to 2", two) for grade in (time_r1, time_r1_eval, time_r1_scaled)] == [None] * 3

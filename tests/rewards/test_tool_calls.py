@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from vlrft.rewards.tool_calls import tool_calls
+from vlrft.rewards.tool_calls import form, tool_calls
 
 from vlrft.schema import DataError
 from vlrft.testing.small_policies import sample
@@ -67,6 +67,30 @@ def test_parts_of_calls_earn_parts(calls: tuple[Any, ...], value: float) -> None
 )
 def test_nothing_readable_is_the_least(text: str) -> None:
     assert tool_calls(text, GOLD) == -3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("<think>so</think><tool_call>x</tool_call>", 1.0),
+        ("\n<think></think>\n<tool_call>\nx\n</tool_call> ", 1.0),
+        ("<tool_call>x</tool_call>", 0.0),
+        ("<think>so</think>I call <tool_call>x</tool_call>", 0.0),
+        ("<think>so</think><tool_call>x</tool_call> done", 0.0),
+        ("<think>so</think><tool_call>x</tool_call><tool_call>y</tool_call>", 0.0),
+        ("<think><think>so</think><tool_call>x</tool_call>", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_the_form_is_a_thought_and_then_calls(text: str, value: float) -> None:
+    assert form(text, GOLD) == value
+    assert form(text, sample("x", "a", answer="class")) is None
+
+
+def test_the_form_begins_with_the_thinking_that_the_prompt_opened() -> None:
+    opened = sample("calls", [WEATHER], answer="tool_calls", opened="<think>\n")
+    assert form("so</think><tool_call>x</tool_call>", opened) == 1.0
+    assert form("<think>so</think><tool_call>x</tool_call>", opened) == 0.0
 
 
 def test_gold_calls_are_checked() -> None:

@@ -15,9 +15,13 @@ from vlrft.data import LazySamples, Row, RowSamples
 from vlrft.data.row import Picture
 from vlrft.policy.chat import Chat
 from vlrft.rollout.bad_rows import check_pictures, check_prompts
+from vlrft.rollout.engines import Limits, Request, Sampling
+from vlrft.rollout.engines.hf import HfEngine
+from vlrft.rollout.episode import Episode
 from vlrft.rollout.task import LoadedTask
+from vlrft.rollout.turns import exceeds_limit
 from vlrft.schema import IMAGE, DataError, Message, Sample
-from vlrft.testing.small_policies import noise_image, sample
+from vlrft.testing.small_policies import ask, noise_image, sample
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,11 @@ class Options:
 
 def make_sample(row: Row, options: Options) -> Sample:
     asked = Message(role="user", content=(IMAGE, row.question))
+    return Sample(id=row.id, messages=(asked,))
+
+
+def one_or_more(row: Row, options: Options) -> Sample:
+    asked = Message(role="user", content=(*[IMAGE] * len(row.pictures), row.question))
     return Sample(id=row.id, messages=(asked,))
 
 
@@ -119,9 +128,9 @@ def test_few_texts_become_ids(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> No
     counted: list[str] = []
     count = Chat.count_text_tokens
 
-    def counting(self: Chat, messages: tuple[Message, ...], *, name: str = "") -> int:
+    def counting(self: Chat, messages: tuple[Message, ...], *, name: str, **others: Any) -> int:
         counted.append(name)
-        return count(self, messages, name=name)
+        return count(self, messages, name=name, **others)
 
     monkeypatch.setattr(Chat, "count_text_tokens", counting)
     check_prompts(loaded("7" * 100, "é" * 900, "8" * 1000), tiny("qwen2").chat, 2000)
@@ -133,7 +142,7 @@ def test_other_tasks_are_not_looked_at(tiny: Tiny, monkeypatch: pytest.MonkeyPat
     made = LazySamples(lambda k: sample("7" * 300), range(3))
     counted: list[str] = []
 
-    def counting(self: Chat, messages: Sequence[Message], name: str = "") -> int:
+    def counting(self: Chat, messages: Sequence[Message], *, name: str, **others: Any) -> int:
         counted.append(name)
         return 11
 
@@ -143,3 +152,64 @@ def test_other_tasks_are_not_looked_at(tiny: Tiny, monkeypatch: pytest.MonkeyPat
     assert counted == []
     with pytest.raises(DataError, match="with 11 tokens"):
         check_prompts(task, chat, 10)
+
+
+def test_prompts_with_more_images_than_allowed_are_found_before_the_first_step(tiny: Tiny) -> None:
+    """No picture is opened for it, and engines refuse what comes without rows."""
+    chat = tiny("qwen2_vl").chat
+    task = loaded("How many?", "And?", read=fail)
+    rows = list(task.samples.rows)  # type: ignore[attr-defined]
+    rows[1] = replace(rows[1], pictures=rows[1].pictures * 3)
+
+    task = replace(task, samples=RowSamples(rows, one_or_more, Options()))
+    assert check_prompts(task, chat, 10**6, max_images=3) is task
+    assert check_prompts(task, chat, 10**6, count=1, max_images=2) is task
+    with pytest.raises(
+        DataError,
+        match=r"1 prompt has more images than rollout.max_images=2: the first is train/1 with 3 images; raise the limit",
+    ):
+        check_prompts(task, chat, 10**6, max_images=2)
+    skipping = replace(task, on_bad="skip")
+    kept = check_prompts(skipping, chat, 10**6, max_images=2)
+    assert [row.id for row in kept.samples.rows] == ["train/0"]  # type: ignore[attr-defined]
+
+
+def test_an_engine_refuses_a_prompt_with_too_many_images(tiny: Tiny) -> None:
+    policy = tiny("qwen2_vl")
+    prompt = policy.chat.render(ask(IMAGE, IMAGE, "?"), [noise_image(28, 28, k) for k in range(2)])
+    request = Request(id="both", prompt=prompt, seeds=(0,))
+    sampling = Sampling(max_tokens=1, limits=Limits(max_images=1))
+    with pytest.raises(DataError, match=r"both: the prompt has 2 images, more than rollout.max_im"):
+        HfEngine(policy).generate([request], sampling)
+    assert HfEngine(policy).generate([request], Sampling(max_tokens=1))
+
+
+def test_an_episode_ends_before_a_turn_with_too_many_images(tiny: Tiny) -> None:
+    prompt = tiny("qwen2_vl").chat.render(ask(IMAGE, "?"), [noise_image(28, 28)])
+    episode = Episode(sample=sample("a"), seed=0, handle=0, keeps_turns=True, turns=1)
+    assert not exceeds_limit(episode, prompt, Limits(max_images=1))
+    assert exceeds_limit(episode, replace(prompt, images=prompt.images * 2), Limits(max_images=1))
+
+
+def test_images_that_do_not_fit_together_are_named_as_such_and_not_as_a_long_prompt(
+    tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No picture is opened for it."""
+    whole = tiny("qwen2_vl").chat
+    area = 28 * 28 * 4  # of one image of the smallest size
+    chat = Chat(whole.tokenizer, whole.image_processor, whole.vision, max_prompt_pixels=area)
+    task = loaded("How many?", "And?", read=fail)
+    rows = list(task.samples.rows)  # type: ignore[attr-defined]
+    rows[1] = replace(rows[1], pictures=rows[1].pictures * 3)
+    task = replace(task, samples=RowSamples(rows, one_or_more, Options()))
+    with pytest.raises(
+        DataError,
+        match=r"1 prompt has images that do not fit policy.max_prompt_pixels: the first is train/1: 3 images share "
+        r"policy.max_prompt_pixels=3136, which leaves each 1045 pixels, less than the least of 3136; raise it, or lower "
+        r"policy.min_pixels; task.on_bad=skip trains without them$",
+    ) as caught:
+        check_prompts(task, chat, 10**6)
+    assert "longer" not in str(caught.value)
+    kept = check_prompts(replace(task, on_bad="skip"), chat, 10**6)
+    assert len(kept.samples) == 1
+    assert "1 images do not fit" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import Tiny
+from tests.fakes.streaming import ShuffledEngine
 from vlrft.config import EnvConfig
 from vlrft.evaluation.evaluate import grade_rollout
 from vlrft.policy.chat import Chat
@@ -146,7 +147,7 @@ def test_an_observation_that_repeats_a_control_token_writes_none(tiny: Tiny, kin
         play(loaded, [sample("game", kind)], engine, chat, SAMPLING, seeds=[[0]])
         prompts.append(engine.requests[1].prompt.ids)
     calm, hostile = prompts
-    # a growing context has the scripted answer, which stands for sampled ids, and then the observation
+    # a growing context has the scripted answer, in place of sampled ids, and then the observation
     assert chat.tokenizer.decode(hostile).endswith(
         f"You said: {said}<|im_end|>\n<|im_start|>assistant\n"
     )
@@ -325,3 +326,31 @@ def test_a_sampled_token_without_a_finite_log_prob_is_an_error_that_names_the_sa
     engine = NanEngine(chat, ["1"], ["1"])
     with pytest.raises(NonFiniteError, match=r"sample game: log-probs .* in 1 of 2 completions"):
         play(loaded_task(), [sample("game", "anchor")], engine, chat, SAMPLING, seeds=[[0, 1]])
+
+
+class Numbered:
+    """Shows its rollout's number in the group."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.number = sample.rollout
+
+    def start(self) -> Observation:
+        return Observation(messages=ask(f"rollout {self.number}"), shown=str(self.number))
+
+    def step(self, text: str) -> Step:
+        return Step(reward=float(self.number))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_environment_knows_the_number_of_its_rollout(tiny: Tiny, streams: bool) -> None:
+    chat = tiny("qwen2").chat
+    make = ShuffledEngine if streams else ScriptedEngine
+    engine = make(chat, lambda request, seed: "x")
+    loaded = loaded_task(replace(TASK, env=Numbered, env_scores=()))
+    samples = [sample("a"), sample("b")]
+    groups = play(loaded, samples, engine, chat, SAMPLING, seeds=[[7, 8, 9], [1, 2]])
+    assert [g.rewards for g in groups] == [(0.0, 1.0, 2.0), (0.0, 1.0)]
+    assert {r.sample.rollout for g in groups for r in g.rollouts} == {0}

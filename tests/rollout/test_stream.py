@@ -194,9 +194,9 @@ def test_a_prompt_that_rollouts_share_is_rendered_once(
     rendered: list[str] = []
     render = chat.render
 
-    def counting(messages, images=(), *, name):  # type: ignore[no-untyped-def]
+    def counting(messages, images=(), videos=(), *, name):  # type: ignore[no-untyped-def]
         rendered.append(name)
-        return render(messages, images, name=name)
+        return render(messages, images, videos, name=name)
 
     class Fixed(Count):
         """Every turn looks alike."""

@@ -12,27 +12,21 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.scoring.rollouts import GROUPS, as_rewards, flat, group, sample
 from vlrft.config import RewardConfig
 from vlrft.rollout.task import load_rewards
 from vlrft.schema import (
-    IMAGE,
     DataError,
-    Message,
-    Piece,
-    Prompt,
     RewardError,
     Rollout,
     Sample,
-    TrainingRow,
 )
 from vlrft.scoring.rewards import score_groups
 from vlrft.scoring.weighted import WeightedReward
-from vlrft.testing.small_policies import noise_image
 
 MINE = """
 import asyncio, os, re, time, pathlib, ctypes
@@ -62,6 +56,9 @@ def raises(completion, sample):
 def nan(completion, sample): return float("nan") if completion == "hang" else 1.0
 def nans(completions, sample): return [nan(c, sample) for c in completions]
 def gold(completion, sample): raise DataError(f"sample {sample.id}: gold answer None")
+def stuck(completion, sample):
+    pathlib.Path(sample.tags["log"]).touch()
+    re.match(r"(a+)+$", "a" * 60 + "b")
 def slow(completion, sample):
     with open(sample.tags["log"], "a") as log: log.write("x")
     time.sleep(600)
@@ -69,22 +66,6 @@ def slow(completion, sample):
 ALL = ("right", "best", "share", "trl", "later", "judge")
 
 
-def sample(name: str, answer: str, **tags: str) -> Sample:
-    return Sample(
-        id=name, messages=(Message(role="user", content=(name,)),), answer=answer, tags=tags
-    )
-
-
-def group(question: Sample, *answers: str) -> list[Rollout]:
-    def rollout(text: str) -> Rollout:
-        ids = tuple(text.encode())
-        pieces = (Piece(ids=ids, text=text), Piece(ids=(1,), text="seen", sampled=False))
-        return Rollout(sample=question, rows=(TrainingRow(prompt=Prompt(ids=(1,)), pieces=pieces),))
-
-    return [rollout(text) for text in answers]
-
-
-GROUPS = [group(sample("a", "x"), "x", "yy"), group(sample("b", "yy"), "x", "yy", "yyy")]
 HANGING = [group(sample("a", "x"), "x", "yy"), group(sample("b", "yy"), "x", "hang")]
 EXPECTED = {
     "right": [1, 0, 0, 1, 0],
@@ -117,10 +98,6 @@ def rewards(module_file: str) -> Iterator[Any]:
             reward.workers.close()
 
 
-def flat(groups: Sequence[Sequence[Rollout]]) -> list[Rollout]:
-    return [rollout for group in groups for rollout in group]
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_every_scope_gives_the_same_in_the_process_and_in_workers(
     rewards: Any, workers: int
@@ -130,10 +107,6 @@ def test_every_scope_gives_the_same_in_the_process_and_in_workers(
     assert [r.reward for r in scored] == pytest.approx(
         [sum(column) for column in zip(*EXPECTED.values(), strict=True)]
     )
-
-
-def as_rewards(function: Any, **settings: Any) -> list[WeightedReward]:
-    return [WeightedReward(name="mine", weight=1.0, function=function, **settings)]
 
 
 def test_rewards_of_every_scope_may_return_parts_and_none() -> None:
@@ -254,18 +227,27 @@ def test_no_call_is_made_after_a_failure_that_stops_the_run(rewards: Any, tmp_pa
     assert len(log.read_text()) == 2
 
 
-def test_ctrl_c_ends_calls_in_workers_at_once(module_file: str) -> None:
+def test_ctrl_c_ends_calls_in_workers_at_once(module_file: str, tmp_path: Path) -> None:
     script = f"""
-import os, signal, threading
+import os, pathlib, signal, threading, time
 from tests.scoring.test_calls import group, sample
 from vlrft.rollout.task import load_rewards
+from tests.scoring.rollouts import GROUPS, as_rewards, flat, group, sample
 from vlrft.config import RewardConfig
 from vlrft.scoring.rewards import score_groups
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 reward = RewardConfig(workers=2, time_limit=30, on_error="zero")
-threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-score_groups([group(sample("a", "x"), *["hang"] * 20)], load_rewards({{"{module_file}:hangs": reward}}))
+log = pathlib.Path({str(tmp_path / "log")!r})
+
+def interrupt():
+    while not log.exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+question = sample("a", "x", log=str(log))
+score_groups([group(question, *["hang"] * 20)], load_rewards({{"{module_file}:stuck": reward}}))
 """
     command = [sys.executable, "-c", script]  # its calls would take five minutes
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
@@ -281,75 +263,6 @@ def test_scoring_works_in_a_thread(rewards: Any) -> None:
     assert [r.reward for r in scored] == [2, 0, 0, 2, 0]
 
 
-def test_a_trl_function_gets_the_arguments_of_trl() -> None:
-    received: dict[str, Any] = {}
-
-    def reward(prompts: Any, completions: Any, completion_ids: Any, **kwargs: Any) -> list[float]:
-        received.update(kwargs, prompts=prompts, completions=completions, ids=completion_ids)
-        kwargs["log_extra"]("column", [1, 2])
-        kwargs["log_metric"]("name", 0.5)
-        return [0.0] * len(completions)
-
-    score_groups([group(sample("a", "x", kind="count"), "x", "yy")], as_rewards(reward))
-    assert received["prompts"] == [[{"role": "user", "content": "a"}]] * 2
-    assert received["completions"] == [
-        [{"role": "assistant", "content": "x"}],
-        [{"role": "assistant", "content": "yy"}],
-    ]
-    assert received["ids"] == [[120], [121, 121]]
-    assert received["id"] == ["a", "a"]
-    assert received["answer"] == received["solution"] == ["x", "x"]
-    assert received["kind"] == ["count", "count"]
-    assert "images" not in received
-
-
-def test_prompts_with_images_are_lists_of_parts_as_in_trl() -> None:
-    trl = pytest.importorskip("trl.data_utils")
-    received: dict[str, Any] = {}
-
-    def reward(prompts: Any, completions: Any, images: Any, image: Any) -> list[float]:
-        received.update(prompts=prompts, images=images, image=image)
-        return [0.0] * len(completions)
-
-    picture = noise_image(8, 8)
-    messages = (
-        Message(role="system", content=("Be brief.",)),
-        Message(role="user", content=(IMAGE, "Which?")),
-    )
-    question = Sample(id="a", messages=messages, images=(picture,), answer="x")
-    score_groups([group(question, "x"), group(sample("b", "y"), "y")], as_rewards(reward))
-    expected = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
-    plain = [{"role": "user", "content": "b"}]
-    assert received["prompts"] == [
-        trl.prepare_multimodal_messages(expected, [picture]),
-        trl.prepare_multimodal_messages(plain, []),
-    ]
-    assert received["images"] == [[picture], None]
-    assert received["image"] == [picture, None]
-
-
-def test_a_trl_function_that_reads_texts_gets_texts() -> None:
-    def annotated(completions: list[str], **kwargs: Any) -> list[float]:
-        return [float(len(c)) for c in completions]
-
-    def bare(completions, **kwargs):  # type: ignore[no-untyped-def]
-        return [float(len(c)) for c in completions]
-
-    lengths = [1, 2, 1, 2, 3]
-    assert [r.reward for r in flat(score_groups(GROUPS, as_rewards(annotated)))] == lengths
-    assert [r.reward for r in flat(score_groups(GROUPS, as_rewards(bare)))] == [1] * 5
-    assert [r.reward for r in flat(score_groups(GROUPS, as_rewards(bare, strings=True)))] == lengths
-
-
-def test_the_error_names_a_column_that_no_sample_has() -> None:
-    def reward(completions: list[str], goal: list[str]) -> list[float]:
-        return []
-
-    message = "reward mine needs goal; the samples have answer, completion_ids, completions, id"
-    with pytest.raises(RewardError, match=message):
-        score_groups(GROUPS, as_rewards(reward))
-
-
 def test_the_rollouts_of_an_environment_keep_their_scores(rewards: Any) -> None:
     won = [
         [dataclasses.replace(r, reward=2.0, scores={"won": 1.0}) for r in group] for group in GROUPS
@@ -357,42 +270,3 @@ def test_the_rollouts_of_an_environment_keep_their_scores(rewards: Any) -> None:
     scored = flat(score_groups(won, rewards("right")))
     assert [r.reward for r in scored] == [3, 2, 2, 3, 2]
     assert scored[0].scores == {"won": 1.0, "right": 1.0}
-
-
-def test_trl_s_own_rewards_score_as_in_its_trainer() -> None:
-    trl = pytest.importorskip("trl")
-    from trl import rewards as trl_rewards
-
-    functions = [
-        trl_rewards.think_format_reward,
-        trl_rewards.get_soft_overlong_punishment(max_completion_len=40, soft_punish_cache=20),
-        trl_rewards.get_repetition_penalty_reward(ngram_size=2, max_penalty=-1.0),
-    ]
-    texts = ("<think>a a a a a</think>b", "x" * 30, "ab ab ab ab", "", "<think></think>c")
-    question = [group(sample("a", "x"), *texts), group(sample("b", "y"), *texts[::-1])]
-    named = [
-        WeightedReward(name=str(k), weight=1.0, function=function)
-        for k, function in enumerate(functions)
-    ]
-    ours = [[r.scores[n.name] for n in named] for r in flat(score_groups(question, named))]
-    rows = flat(question)
-    trainer = SimpleNamespace(
-        accelerator=SimpleNamespace(device="cpu", is_main_process=True),
-        reward_funcs=functions,
-        reward_processing_classes=[None] * len(functions),
-        reward_func_names=[n.name for n in named],
-        state=SimpleNamespace(global_step=0),
-        environments=None,
-        args=SimpleNamespace(report_to=[]),
-        _log_completion_extra=lambda *_: None,
-        _log_metric=lambda *_: None,
-    )
-    theirs = trl.GRPOTrainer._calculate_rewards(
-        trainer,
-        [{"prompt": [{"role": "user", "content": r.sample.id}]} for r in rows],
-        [[{"role": "user", "content": r.sample.id}] for r in rows],
-        [[{"role": "assistant", "content": r.text}] for r in rows],
-        [list(r.text.encode()) for r in rows],
-    )
-    assert len({tuple(row) for row in ours}) > 3
-    assert theirs.tolist() == [pytest.approx(row, abs=1e-6) for row in ours]

@@ -33,7 +33,7 @@ class Split(Sequence[Sample]):
 
 def test_announced_samples_are_made_once_by_threads_with_their_images() -> None:
     split, processed = Split(9), list[Any]()
-    prefetcher = Prefetcher(split, lambda image: processed.append(image.tobytes()[0]), 2)
+    prefetcher = Prefetcher(split, lambda sample: processed.append(int(sample.id[1:])), 2)
     prefetcher.announce([4, 7])
     assert [prefetcher[7].id, prefetcher[4].id] == ["s7", "s4"]
     assert sorted(index for index, _ in split.made) == [4, 7]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import overload
@@ -20,6 +21,7 @@ from vlrft.selection.prompt_strategies import (
     HistoryResampling,
     VarianceAware,
 )
+from vlrft.selection.weighted_prompts import Cures, Tracked
 from vlrft.testing.small_policies import group, sample
 
 SAMPLES = [sample(f"p{i}") for i in range(20)]
@@ -216,3 +218,20 @@ def test_a_strategy_weighs_prompts_by_any_number_of_their_record() -> None:
     expected = {"a": 100.0, "b": 300.0, "c": 300.0}
     chi = sum((counts[k] - e) ** 2 / e for k, e in expected.items())
     assert chi < 9.21  # 1 % level, two degrees of freedom
+
+
+@pytest.mark.parametrize(
+    ("strategy", "record", "weight"),
+    [
+        (Tracked(), PromptRecord(notes={"alpha": 3.0, "beta": 1.0}), math.sqrt(3 / 16) + 0.05),
+        (Tracked(explore=0.0), PromptRecord(), 0.5),
+        (Cures(), PromptRecord(seen=8, total=2.0), math.exp(math.sqrt(0.3 * 0.7) * 0.01 / 3)),
+        (Cures(sharpness=1.0), PromptRecord(seen=8, total=9.0), math.exp(0.3 / 9)),
+    ],
+)
+def test_weights_of_tracked_prompts(
+    strategy: Tracked | Cures, record: PromptRecord, weight: float
+) -> None:
+    assert strategy.weight(record) == pytest.approx(weight)
+    assert strategy.weighted_share() == 1
+    assert not strategy.skip(record, 0.0)

@@ -108,7 +108,7 @@ def flat(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each scan becomes a uniform patch whose brightness encodes its digit, so that a test can read a scene."""
     digits = {i: d for split in SPLITS for d, scans in scans_of(split).items() for i in scans}
     monkeypatch.setattr(
-        "vlrft.tasks.digits.scenes.scan", lambda i: Image.new("L", (8, 8), 20 * (digits[i] + 1))
+        "vlrft.tasks.digits.scans.scan", lambda i: Image.new("L", (8, 8), 20 * (digits[i] + 1))
     )
 
 

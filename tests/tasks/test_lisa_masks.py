@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from vlrft.tasks.lisa.polygons import paint
 
-import vlrft.data.dataset
+import vlrft.data.row_samples
 from tests.conftest import Tiny
 from tests.fakes.tiny_sam import masks_of, save
 from tests.fixtures.makers.lisa import SQUARE, WITHIN, make, shape
@@ -110,7 +110,7 @@ def test_filled_boxes_need_no_picture(
     def refuse(*_: object) -> None:
         raise AssertionError("a picture was opened")
 
-    monkeypatch.setattr(vlrft.data.dataset, "open_picture", refuse)
+    monkeypatch.setattr(vlrft.data.row_samples, "open_picture", refuse)
     metrics, records = scored()
     assert len(records) == 2 * len(BOXES)
     assert 0 < metrics["cIoU"]["score"] < 1

@@ -12,7 +12,7 @@ import pytest
 from vlrft.plugins.find import find_grader
 from vlrft.schema import Sample
 from vlrft.testing.hostile_parsing import PARSERS, Parser, try_parser
-from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutated, nested
+from vlrft.testing.hostile_texts import hostile_answer, hostile_text, mutate, nest
 
 ROOT = Path(__file__).parents[2]
 GOLDS = {
@@ -41,14 +41,14 @@ def test_equal_seeds_draw_equal_texts_within_the_limit() -> None:
 
 def test_texts_are_nested_deeper_than_python_recurses() -> None:
     random = Random(0)
-    assert any(nested(random, 9000).count("(") > 1000 for _ in range(40))
+    assert any(nest(random, 9000).count("(") > 1000 for _ in range(40))
 
 
 # The chat's reader is tried by tests of its own, with every special token.
 @pytest.mark.parametrize("name", sorted({*PARSERS} - {"chat"}))
 def test_a_reader_of_text_raises_only_documented_errors(name: str) -> None:
     random, parser = Random(5), PARSERS[name]
-    good = [mutated(random, random.choice(parser.examples)) for _ in range(40)]
+    good = [mutate(random, random.choice(parser.examples)) for _ in range(40)]
     for text in [*parser.examples, *good, *texts(6, 40, 3000)]:
         problem = try_parser(parser, text.encode("utf-8", "surrogatepass"))
         assert problem is None, (text[:200], problem)

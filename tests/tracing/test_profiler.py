@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.trainer.test_train import TINY, assert_same_run, lines
+from tests.trainer.small_runs import TINY, assert_same_run, lines
 from vlrft.config.load import load_config
 from vlrft.tracing import profiler
 from vlrft.tracing.profiler import Trace, phase_table

@@ -31,7 +31,7 @@ SECONDS = 60.0  # that a writer in a test waits at most
 
 
 class HeldWrites:
-    """`write_tensors` that begins when it is let go; then it fails, if it was told to."""
+    """`write_tensors` that begins when it is let go; then it fails, if the test says so."""
 
     def __init__(self) -> None:
         self.begun, self.go = Event(), Event()
@@ -181,7 +181,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_the_checkpoint_before(
 
 
 RUN = """
-task: {name: digits, options: {subtasks: [count]}, rewards: {format: 1.0}}
+task: {name: digits, options: {subtasks: [count], train: 60, test: 20}, rewards: {format: 1.0}}
 policy:
   build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
 rollout: {group_size: 2, max_tokens: 3}

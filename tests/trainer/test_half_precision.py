@@ -26,7 +26,7 @@ from vlrft.trainer.export import export_model, find_source
 from vlrft.trainer.train import train
 
 RUN = """
-task: {{name: digits, options: {{subtasks: [count]}}, rewards: {{format: 1.0}}}}
+task: {{name: digits, options: {{subtasks: [count], train: 60, test: 20}}, rewards: {{format: 1.0}}}}
 policy: {{model: {base}, dtype: bfloat16, max_pixels: 3136, lora: {lora}}}
 rollout: {{group_size: 2, max_tokens: 5}}
 update: {{lr: 1.0e-4}}

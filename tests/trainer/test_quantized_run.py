@@ -18,7 +18,7 @@ from vlrft.trainer.train import train
 
 pytest.importorskip("bitsandbytes", reason="the extra quantization")
 RUN = """
-task: {name: digits, options: {subtasks: [count]}}
+task: {name: digits, options: {subtasks: [count], train: 60, test: 20}}
 rollout: {group_size: 4, max_tokens: 4}
 update: {lr: 0.02}
 algorithm: grpo

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from tests.conftest import Tiny
-from tests.trainer.test_train import config as config
 from vlrft.config import Config
 from vlrft.distributed.ranks import Ranks
 from vlrft.rollout.task import load_task
@@ -72,7 +71,9 @@ def test_the_source_and_the_versions_are_facts(tmp_path: Path) -> None:
 
 
 def test_the_data_and_the_plugins_are_facts(config: Configs, tmp_path: Path) -> None:
-    stage = config().stages[1]
+    reward = tmp_path / "mine.py"
+    reward.write_text("def even(completion, sample): return 1.0")
+    stage = config(f"task.rewards={{{reward}:even: 1.0}}").stages[1]
 
     def facts() -> dict[str, str]:
         return dict(task_facts({"stage gpg": load_task(stage.task, "train")}))
@@ -80,7 +81,7 @@ def test_the_data_and_the_plugins_are_facts(config: Configs, tmp_path: Path) -> 
     one = facts()
     assert set(one) >= {"the data of stage gpg (hash)", "the plugin mine.py (hash)"}
     assert one == facts()
-    (tmp_path / "mine.py").write_text("def even(completion, sample): return 0.0")
+    reward.write_text("def even(completion, sample): return 0.0")
     changed = facts()
     assert one["the plugin mine.py (hash)"] != changed["the plugin mine.py (hash)"]
     assert one["the data of stage gpg (hash)"] == changed["the data of stage gpg (hash)"]

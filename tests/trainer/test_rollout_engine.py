@@ -21,7 +21,7 @@ from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.trainer.train import train
 
 TINY = """
-task: {name: digits, options: {subtasks: [classify], train: 8}}
+task: {name: digits, options: {subtasks: [classify], train: 8, test: 4}}
 policy: {build: {hidden_size: 16, layers: 1, heads: 2, kv_heads: 1, intermediate_size: 16, vision_width: 16, vision_layers: 1}}
 rollout: {group_size: 2, max_tokens: 6}
 stages:
@@ -40,6 +40,7 @@ STAGE_VALUES: dict[str, tuple[Any, Any]] = {
     "max_tokens": (4, lambda request, sampling: sampling.max_tokens),
     "stop": (("8",), lambda request, sampling: sampling.stop),
     "max_prompt_tokens": (300, lambda request, sampling: sampling.limits.max_prompt_tokens),
+    "max_images": (2, lambda request, sampling: sampling.limits.max_images),
     "max_rows": (5, lambda request, sampling: sampling.limits.max_rows),
     "max_cache_tokens": (999, lambda request, sampling: sampling.limits.max_cache_tokens),
 }

@@ -18,7 +18,7 @@ from vlrft.schema.errors import ConfigError, FolderInUse
 from vlrft.trainer.run_folder import RunFolder
 
 CONFIG = """
-task: {name: digits, options: {subtasks: [classify]}}
+task: {name: digits, options: {subtasks: [classify], train: 60, test: 20}}
 policy:
   build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
 rollout: {group_size: 2, max_tokens: 4}

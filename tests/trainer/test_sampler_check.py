@@ -97,6 +97,13 @@ def test_a_difference_is_refused_with_its_sample_and_both_bounds(tiny: Tiny) -> 
     require_small_gap(replace(gap, total=0.02 * 24, row=0.2), torch.bfloat16, ALONE)
 
 
+def test_one_unlikely_token_of_a_short_row_is_rounding_in_bfloat16() -> None:
+    gap = SamplerGap(tokens=200, total=3.0, row=0.8, row_tokens=1, sample="s")
+    require_small_gap(gap, torch.bfloat16, ALONE)
+    with pytest.raises(SelfCheckError, match=r"0\.8 in this sample's row \(allowed: 0\.25\)"):
+        require_small_gap(replace(gap, row_tokens=40), torch.bfloat16, ALONE)
+
+
 def test_truncated_sampling_may_raise_a_log_prob_but_not_lower_it(tiny: Tiny) -> None:
     policy = tiny("qwen2")
     explained = -math.log(0.7)
@@ -136,7 +143,7 @@ class ShiftedEngine(HfEngine):
 
 
 TINY = """
-task: {name: digits, options: {subtasks: [classify], train: 8}}
+task: {name: digits, options: {subtasks: [classify], train: 8, test: 4}}
 policy: {build: {hidden_size: 16, layers: 1, heads: 2, kv_heads: 1, intermediate_size: 16, vision_width: 16, vision_layers: 1}}
 rollout: {group_size: 2, max_tokens: 3}
 algorithm: grpo  # its KL term needs groups without signal, too

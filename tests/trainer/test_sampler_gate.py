@@ -22,7 +22,7 @@ from vlrft.trainer.sampler_check import SamplerGap
 from vlrft.trainer.sampler_gate import SamplerGate
 from vlrft.trainer.train import train
 
-GAP = SamplerGap(tokens=10, total=2e-4, row=5e-5, sample="digits/7")
+GAP = SamplerGap(tokens=10, total=2e-4, row=5e-5, row_tokens=10, sample="digits/7")
 
 
 class Copy(HfEngine):

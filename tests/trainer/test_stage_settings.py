@@ -70,7 +70,7 @@ def test_a_gpu_that_is_not_here_is_refused_before_anything_runs(
             ["stages.1.prompts={name: greso, rate: 2}", "stages.0.prompts=gresso"],
             [
                 "stages.0.prompts: unknown name 'gresso'; did you mean greso? known: uniform, variance_aware, "
-                "history, greso",
+                "history, greso, tracked, cures",
                 "stages.1.prompts.rate: 2 is out of range; allowed: from 0 to 1",
             ],
         ),
@@ -82,6 +82,28 @@ def test_a_gpu_that_is_not_here_is_refused_before_anything_runs(
             [
                 "stages.1.rollout.max_tokens: 8, but dapo penalises the last 9 tokens of a completion: use at least 9, "
                 "or a smaller buffer"
+            ],
+        ),
+        (
+            [
+                "stages.0.algorithm={name: dcpo, inject: gold}",
+                "stages.1.algorithm={name: grpo, advantage: [minus_tracked], replay: fifo}",
+            ],
+            [
+                f"stages.{stage}.algorithm.{part}: a step of algorithm.advantage notes the rewards of each visit of a "
+                f"prompt, and these would count others than the policy's own; remove {part}, or that step"
+                for stage, part in enumerate(("inject", "replay"))
+            ],
+        ),
+        (
+            [
+                "stages.0.algorithm={name: dapo, reference: {update: reset, reset_optimizer: true}}",
+                "stages.1.algorithm={name: grpo, reference: {update: ema, reset_optimizer: true}}",
+            ],
+            [
+                f"stages.{stage}.algorithm.reference.reset_optimizer: {name} has no reference that is reset; give "
+                "reference.update=reset and a regularize.kl above 0, or leave it out"
+                for stage, name in enumerate(("dapo", "grpo"))
             ],
         ),
     ],

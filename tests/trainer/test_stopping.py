@@ -22,7 +22,7 @@ from vlrft.trainer.callbacks import Callback, StopTraining
 from vlrft.trainer.train import train
 
 TINY = """
-task: {name: digits, options: {subtasks: [count]}, rewards: {format: 1.0}}
+task: {name: digits, options: {subtasks: [count], train: 60, test: 20}, rewards: {format: 1.0}}
 policy:
   build: {hidden_size: 32, layers: 1, heads: 4, kv_heads: 2, intermediate_size: 32, vision_width: 32, vision_layers: 1}
 rollout: {group_size: 2, max_tokens: 6}
@@ -112,6 +112,7 @@ def test_a_first_signal_saves_the_step_and_the_resumed_run_is_bit_identical(
     assert "stopping after this step" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_a_second_signal_stops_at_once_and_names_the_last_checkpoint(
     config: Config, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from vlrft.tasks.gridworld.world import MOVES
 
-from tests.trainer.test_train import assert_same_run, killed_and_resumed, lines
+from tests.trainer.small_runs import assert_same_run, killed_and_resumed, lines
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.config import Config
 from vlrft.config.load import load_config

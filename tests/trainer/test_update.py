@@ -36,10 +36,12 @@ class Recorder:
         self.scorer = engine.scorer
         self.backward = engine.backward
         self.discard = engine.discard
+        self.reset_moments = engine.reset_moments
         self.state = engine.state
         self.load_state = engine.load_state
         self.unsharded = engine.unsharded
         self.unsharded_on_first_rank = engine.unsharded_on_first_rank
+        self.gather_in_turn = engine.gather_in_turn
         self.ready_to_sample = engine.ready_to_sample
         self.close = engine.close
         self.gradients: list[dict[str, Tensor]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,11 @@ print(state)
 """
 
 
-def run(code: str, folder: Path) -> str:
+def run(code: str, folder: Path, *arguments: str) -> str:
     """The output of a new process that finds packages in `folder` first."""
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
@@ -62,25 +63,56 @@ def run(code: str, folder: Path) -> str:
 
 
 LIBRARIES = ("_C.so", "_C_stable.so")  # torchvision to 0.28, and from 0.29
+BUILDS = [(kind, name) for kind in ("cuda", "healthy") for name in LIBRARIES]
+# torch is imported once; each build is found by a fork of its own.
+IN_FORKS = f"""
+import os, sys, traceback
+import torch, vlrft.vision.processor
+for folder in sys.argv[1:]:
+    if os.fork() == 0:
+        sys.path.insert(0, folder)
+        with open(folder + "/state", "w") as sys.stdout:
+            try:
+                exec({PROBE!r})
+            except BaseException:
+                traceback.print_exc(file=sys.stdout)
+        os._exit(0)
+    os.wait()
+"""
 
 
 def install(folder: Path, code: str, name: str, library: bytes) -> None:
-    (folder / "torchvision").mkdir()
+    (folder / "torchvision").mkdir(parents=True)
     (folder / "torchvision" / "__init__.py").write_text(code)
     (folder / "torchvision" / name).write_bytes(library)
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_cuda_build_next_to_a_cpu_torch_becomes_importable(tmp_path: Path, name: str) -> None:
-    install(tmp_path, TORCHVISION, name, b"needs libcudart")
-    assert run(PROBE, tmp_path) == "repaired"
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], str]:
+    """A process's verdict on each build of torchvision."""
+    root = tmp_path_factory.mktemp("builds")
+    loads = next(Path(str(safetensors.__file__)).parent.glob("*.so")).read_bytes()  # any library
+    folders = {}
+    for kind, name in BUILDS:
+        folders[kind, name] = folder = root / kind / name.partition(".")[0]
+        code, library = TORCHVISION, b"needs libcudart"
+        if kind == "healthy":
+            code, library = HEALTHY + TORCHVISION, loads
+        install(folder, code, name, library)
+    run(IN_FORKS, root, *map(str, folders.values()))
+    return {build: (folder / "state").read_text() for build, folder in folders.items()}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_healthy_build_is_not_changed(tmp_path: Path, name: str) -> None:
-    library = next(Path(str(safetensors.__file__)).parent.glob("*.so"))  # any library that loads
-    install(tmp_path, HEALTHY + TORCHVISION, name, library.read_bytes())
-    assert run(PROBE, tmp_path) == "healthy"
+def test_a_cuda_build_next_to_a_cpu_torch_becomes_importable(
+    states: Mapping[tuple[str, str], str], name: str
+) -> None:
+    assert states["cuda", name] == "repaired\n"
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_healthy_build_is_not_changed(states: Mapping[tuple[str, str], str], name: str) -> None:
+    assert states["healthy", name] == "healthy\n"
 
 
 PROCESSORS = """
@@ -93,9 +125,8 @@ print(type(built).__name__, type(load_image_processor("{folder}")).__name__)
 
 
 def test_without_torchvision_the_pil_processor_is_used(tmp_path: Path) -> None:
-    assert run(HIDDEN + PROBE, tmp_path) == "absent"
-    code = HIDDEN + PROCESSORS.format(folder=tmp_path / "saved")
-    assert run(code, tmp_path) == "Qwen2VLImageProcessorPil Qwen2VLImageProcessorPil"
+    code = HIDDEN + PROBE + PROCESSORS.format(folder=tmp_path / "saved")
+    assert run(code, tmp_path) == "absent\nQwen2VLImageProcessorPil Qwen2VLImageProcessorPil"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import run_in_fork
 from vlrft.schema import DataError
 from vlrft.schema.errors import (
     PluginError,
@@ -66,7 +67,7 @@ class Mute(Exception):
     def __str__(self): raise SystemExit("mute")
 def mute(): raise Mute
 def closes(): os.closerange(3, 200); return 1
-def floods(): print("x" * 10**8); return 1
+def floods(): print("x" * 10**7); return 1
 def moves(): os.chdir("/"); sys.setrecursionlimit(100); return 1
 def forks():
     if os.fork() == 0: time.sleep(600)
@@ -323,13 +324,12 @@ def test_the_reference_of_a_function_names_its_module_or_file() -> None:
 def test_a_fork_of_the_caller_has_a_worker_of_its_own(file: str, worker: Worker) -> None:
     pid = worker.call(f"{file}:pid", seconds=5)
     reads, writes = os.pipe()
-    child = os.fork()
-    if child == 0:
-        other = worker.call(f"{file}:pid", seconds=5)
-        os.write(writes, str(other).encode())
+
+    def call_another() -> None:
+        os.write(writes, str(worker.call(f"{file}:pid", seconds=5)).encode())
         worker.close()
-        os._exit(0)
-    os.waitpid(child, 0)
+
+    assert run_in_fork(call_another) == 0
     assert int(os.read(reads, 20)) != pid
     os.close(reads)
     os.close(writes)

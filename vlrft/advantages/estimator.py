@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from vlrft.advantages.grouped import Floats
-from vlrft.advantages.inputs import EstimatorInput
+from vlrft.advantages.inputs import FREE_SIGNALS, EstimatorInput
 from vlrft.schema.errors import AdvantageError
 
 
@@ -17,8 +17,9 @@ class EstimatorStep(Protocol):
     """One operation of a pipeline: a small `@strict` dataclass whose fields are its settings, or any function.
 
     A step may have `min_group` (the smallest group size that it works for; default 1), `min_tokens` (the smallest limit of
-    a completion's tokens that it works for; default 1) and `needs_greedy` (whether the loop must sample a greedy rollout of
-    each sample).
+    a completion's tokens that it works for; default 1), `needs_greedy` (whether the loop must sample a greedy rollout of
+    each sample), `needs_signals` (the names of the token signals that it reads, see `EstimatorInput.signals`) and
+    `remembers` (whether it notes a group's rewards for the prompt's next visit).
     """
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput: ...
@@ -48,6 +49,26 @@ class Estimator:
         """Whether the loop must sample a greedy rollout of each sample."""
         return any(getattr(s, "needs_greedy", False) for s in self.steps)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a step notes a group's rewards for the next visit of its prompt."""
+        return any(getattr(s, "remembers", False) for s in self.steps)
+
+    @property
+    def components(self) -> frozenset[str]:
+        """The components of the reward that the steps read by name."""
+        return frozenset[str]().union(*(getattr(s, "components", ()) for s in self.steps))
+
+    @property
+    def signals(self) -> frozenset[str]:
+        """The token signals that the steps read."""
+        return frozenset[str]().union(*(getattr(s, "needs_signals", ()) for s in self.steps))
+
+    @property
+    def sampled_signals(self) -> tuple[str, ...]:
+        """Those that the rollout engine must compute."""
+        return tuple(sorted(self.signals - FREE_SIGNALS))
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         """The input with advantages in place of rewards. Raises AdvantageError, naming the estimator."""
         try:
@@ -60,7 +81,11 @@ class Estimator:
 
 def estimate_advantages(inputs: EstimatorInput, estimator: Estimator) -> list[Floats]:
     """An array for each turn [B], with a number for each of its tokens. Raises AdvantageError, naming the estimator."""
-    result = estimator(inputs)
+    return spread_over_tokens(estimator(inputs), estimator)
+
+
+def spread_over_tokens(result: EstimatorInput, estimator: Estimator) -> list[Floats]:
+    """The advantages of each turn's tokens [B][tokens], from the result of the last step. Raises AdvantageError."""
     by_turn = result.values[result.rollouts]
     if result.by_turn is not None:
         by_turn = by_turn + result.by_turn
@@ -68,6 +93,8 @@ def estimate_advantages(inputs: EstimatorInput, estimator: Estimator) -> list[Fl
     if result.token_factors is not None:
         pairs = zip(out, result.token_factors, strict=True)
         out = [_multiply(turn, factors, estimator) for turn, factors in pairs]
+    if result.by_token is not None:
+        out = [turn + terms for turn, terms in zip(out, result.by_token, strict=True)]
     if not all(np.isfinite(a).all() for a in out):
         raise AdvantageError(f"advantage {estimator.name}: advantages are not finite")
     return out

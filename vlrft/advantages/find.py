@@ -40,7 +40,7 @@ def find_estimator(choice: Choice, at: str = "advantage") -> Estimator:
 
 
 def _estimator_of(name: str, at: str) -> Estimator:
-    estimator = find_or_load(name, ESTIMATORS, at=at, kind="estimator")
+    estimator = find_or_load(name, ESTIMATORS, at=at, kind="estimator", most=len(ESTIMATORS))
     if not isinstance(estimator, Estimator):
         raise ConfigError([f"{at}: {name} is a {type(estimator).__name__}, not an Estimator"])
     return estimator
@@ -52,7 +52,7 @@ def _step(item: Any, at: str) -> EstimatorStep:
         raise ConfigError([f"{at}: expected {{step: NAME, …}}; known steps: {', '.join(STEPS)}"])
     name = settings["step"]
     rest = {key: value for key, value in settings.items() if key != "step"}
-    step = find_or_load(name, STEPS, at=f"{at}.step", kind="step")
+    step = find_or_load(name, STEPS, at=f"{at}.step", kind="step", most=len(STEPS))
     if isinstance(step, type) and dataclasses.is_dataclass(step):
         return cast(EstimatorStep, configure(step, rest, at))
     if isinstance(step, type) or not callable(step):

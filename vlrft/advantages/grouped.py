@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,6 +61,26 @@ def divide_by_step_std(values: Floats) -> Floats:
     if len(values) < 2 or float(np.ptp(values)) <= MIN_SPREAD:
         return values
     return values / (float(values.std(ddof=1)) + EPSILON)
+
+
+class Keyed(Protocol):
+    """A step that compares the values of groups."""
+
+    @property
+    def key(self) -> str: ...
+
+
+def least_group(*keys: str) -> int:
+    """The smallest size of a sample's group with which values can be compared over the groups of these keys."""
+    return 2 if "sample" in keys else 1
+
+
+def _least_group_of(step: Keyed) -> int:
+    return least_group(step.key)
+
+
+min_group_of_key = property(_least_group_of)
+"""The attribute `min_group` of a step with one `key`."""
 
 
 def dense_labels(labels: list[object]) -> Ints:

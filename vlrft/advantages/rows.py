@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from vlrft.advantages.estimator import Estimator, estimate_advantages
+from vlrft.advantages.estimator import Estimator, spread_over_tokens
 from vlrft.advantages.grouped import Floats
 from vlrft.advantages.inputs import estimator_input
 from vlrft.schema import Group, TrainingRow
 
 RowAdvantages = list[list[Floats]]
 """Advantages of one group: [G rollouts][rows][action tokens]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimated:
+    """The advantages of a step, and what its estimator notes for the next visit of each prompt."""
+
+    rows: list[RowAdvantages]  # [P groups]
+    notes: list[dict[str, float]]  # [P groups]
 
 
 def estimate_rows(
@@ -23,15 +32,47 @@ def estimate_rows(
     max_tokens: int = 0,
     greedy: Sequence[float] | None = None,
 ) -> list[RowAdvantages]:
-    """The advantages of a step [P groups]. `weights`: of the rewards, by name; `max_tokens`: the configured longest
-    completion; `greedy`: the reward of each sample's greedy answer [P], which some estimators need.
+    """The advantages of a step [P groups], by themselves: nothing is known of steps before it. See `estimate_step`."""
+    return estimate_step(
+        groups, estimator, weights=weights, max_tokens=max_tokens, greedy=greedy
+    ).rows
+
+
+def estimate_step(
+    groups: Sequence[Group],
+    estimator: Estimator,
+    *,
+    weights: Mapping[str, float] | None = None,
+    max_tokens: int = 0,
+    greedy: Sequence[float] | None = None,
+    progress: float = 0.0,
+    history: Sequence[Mapping[str, float]] = (),
+) -> Estimated:
+    """The advantages of a step within its stage. `weights`: of the rewards, by name; `max_tokens`: the configured longest
+    completion; `greedy`: the reward of each sample's greedy answer [P], which some estimators need; `progress`: the share
+    of the stage's steps that are done; `history` [P]: what was noted at the last visit of each prompt.
 
     Raises RewardError for a reward that is not a finite number, AdvantageError for groups that the estimator does not
     fit.
     """
-    inputs = estimator_input(groups, weights or {}, max_tokens, greedy)
-    turns = iter(estimate_advantages(inputs, estimator))
-    return [[[_join_turns(row, turns) for row in r.rows] for r in g.rollouts] for g in groups]
+    inputs = estimator_input(
+        groups,
+        weights or {},
+        max_tokens,
+        greedy,
+        estimator.signals,
+        progress=progress,
+        history=history,
+    )
+    result = estimator(inputs)
+    turns = iter(spread_over_tokens(result, estimator))
+    rows = [[[_join_turns(row, turns) for row in r.rows] for r in g.rollouts] for g in groups]
+    key = result.keys["sample"]
+    notes = [
+        {name: _mean(values[key == k]) for name, values in result.notes.items()}
+        for k in range(len(groups))
+    ]
+    return Estimated(rows=rows, notes=notes)
 
 
 def _join_turns(row: TrainingRow, turns: Iterator[Floats]) -> Floats:

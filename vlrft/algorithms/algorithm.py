@@ -18,6 +18,7 @@ from vlrft.objectives.correction import Correction
 from vlrft.objectives.regularizer import Regularizer
 from vlrft.schema.ranges import FiniteFloat, Positive, Share, UnitInterval
 from vlrft.selection.group_filters import Keep, KeepAll
+from vlrft.selection.injection import InjectGold
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import Selectors
 from vlrft.tracing.phases import phase
@@ -41,6 +42,8 @@ class Reference:
     `every` steps."""
     decay: UnitInterval = 0.99
     every: Positive = 100
+    reset_optimizer: bool = False
+    """true: a reset also makes the optimiser forget its moments (ProRL)."""
 
 
 @strict
@@ -84,6 +87,8 @@ class Algorithm:
     keep: Keep = field(default_factory=KeepAll)
     select: Selectors = None
     """Selects the rollouts of a kept group to train on; a tuple: one rule after the other; None: all."""
+    inject: InjectGold | None = None
+    """Puts gold answers into groups before the keep rule sees them; None: none."""
     replay: Replay | None = None
     """Adds rollouts of earlier policies to the fresh ones; None: none."""
     correction: Correction | None = None
@@ -140,6 +145,8 @@ class Algorithm:
         needs = [words for name, words in COMPUTES.items() if getattr(self.needs, name)]
         if self.estimator.greedy:
             needs.append("a greedy answer per prompt")
+        if signals := self.estimator.sampled_signals:
+            needs.append(f"signals of sampled tokens: {', '.join(signals)}")
         entries = {
             "doc": self.doc,
             "paper": self.paper,
@@ -148,6 +155,7 @@ class Algorithm:
             "reduction": self.reduction,
             "keep": repr(self.keep),
             "select": repr(self.select) if self.select is not None else "",
+            "inject": repr(self.inject) if self.inject is not None else "",
             "replay": repr(self.replay) if self.replay is not None else "",
             "correction": repr(self.correction) if self.correction is not None else "",
             "regularize": repr(self.regularize) if self.regularize != Regularizer() else "",

@@ -22,6 +22,7 @@ from vlrft.objectives.find import objective_maker
 from vlrft.plugins.names import unknown_key, unknown_name
 from vlrft.schema.errors import ConfigError
 from vlrft.selection.group_filters import KEEPS
+from vlrft.selection.injection import InjectGold
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import SELECTORS, Selectors, chain_of
 
@@ -30,6 +31,7 @@ _PARTS = ("objective", "regularize", "reference")  # merged key by key
 _CHOICES: Mapping[str, Mapping[str, type[Any]]] = {  # chosen by name, then merged key by key
     "keep": KEEPS,
     "select": SELECTORS,
+    "inject": {"gold": InjectGold},
     "replay": {"fifo": Replay},
 }
 _REDUCTIONS = get_args(Reduction)

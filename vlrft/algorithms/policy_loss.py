@@ -59,7 +59,9 @@ def policy_loss(
     `greedy_rewards` [B], of a greedy answer to the row's sample; `scores` {name: [B]} and `weights` {name: number}, for
     an estimator that reads the reward's components; `keys` {name: [B]}, for one with more group keys; `step_rewards` [B],
     `penalties` [B] that the reward is already without, and `anchors` [B], labels of the observation that a row began at, for
-    one that compares turns: a rollout's rows are then its turns, in order).
+    one that compares turns: a rollout's rows are then its turns, in order; `signals` {name: [B T]}, for an estimator that reads numbers of
+    tokens: `id`, `entropy`, …; `logprob` is that of `sampled_logprobs`; `progress`, the share of the run's steps that are done, `known` and
+    `history` {name: [B]}, numbers of the row's sample and what was noted at its last visit, for one that reads them).
 
     Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
     """
@@ -78,6 +80,11 @@ def policy_loss(
         raise ValueError(
             f"{name} needs extras={{'greedy_rewards': [B]}}, of a greedy answer to the row's sample"
         )
+    signals = dict(extras.get("signals", {}))
+    if sampled_logprobs is not None:
+        signals["logprob"] = sampled_logprobs
+    if advantages is None and (missing := sorted(algorithm.estimator.signals - set(signals))):
+        raise ValueError(f"{name} needs extras={{'signals': {{{missing[0]!r}: [B T], …}}}}")
     if algorithm.reduction == "constant" and "length" not in extras:
         raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
     device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
@@ -89,14 +96,20 @@ def policy_loss(
         raise RewardError(f"rewards: not finite in rows {np.flatnonzero(~np.isfinite(reward))[:8]}")
     if advantages is None:
         advantages = _estimate(
-            algorithm.estimator, reward, group_index, rollout_index, mask, truncated, extras
+            algorithm.estimator,
+            reward,
+            group_index,
+            rollout_index,
+            mask,
+            truncated,
+            {**extras, "signals": signals},
         )
     values = advantages.detach().to(device, wide)
     spread = (values[:, None] if values.dim() == 1 else values).expand(mask.shape) * mask
     groups = int(group_index.max(initial=-1)) + 1
     valid = valid_groups(reward, group_index, groups)
 
-    def detached(values: Tensor | None, name: str) -> Tensor | None:
+    def detach(values: Tensor | None, name: str) -> Tensor | None:
         return None if values is None else guard(values.detach(), mask, name).to(wide)
 
     batch = make_loss_batch(
@@ -106,9 +119,9 @@ def policy_loss(
         rollout=torch.as_tensor(rollout_index, device=device),
         valid=tuple(map(bool, valid)),
         max_tokens=int(extras.get("length", 0)),
-        sampled_logprobs=detached(sampled_logprobs, "sampled_logprobs"),
-        old_logprobs=detached(old_logprobs, "old_logprobs"),
-        ref_logprobs=detached(ref_logprobs, "ref_logprobs"),
+        sampled_logprobs=detach(sampled_logprobs, "sampled_logprobs"),
+        old_logprobs=detach(old_logprobs, "old_logprobs"),
+        ref_logprobs=detach(ref_logprobs, "ref_logprobs"),
         entropy=extras.get("entropy"),
         replayed=extras.get("replayed"),
     )
@@ -157,11 +170,21 @@ def _estimate(
         ),
         places=places,
         episodes=rollout,
+        signals={k: _by_row(extras["signals"][k], mask) for k in sorted(estimator.signals)},
+        progress=float(extras.get("progress", 0.0)),
+        known={k: _to_floats(v)[first] for k, v in extras.get("known", {}).items()},
+        history={k: _to_floats(v)[first] for k, v in extras.get("history", {}).items()},
     )
     spread = torch.zeros(mask.shape, dtype=torch.float64)
     for b, row in enumerate(estimate_advantages(inputs, estimator)):
         spread[b, mask[b].cpu()] = torch.from_numpy(row)
     return spread
+
+
+def _by_row(values: Any, mask: Tensor) -> tuple[Floats, ...]:
+    """The values of the action tokens of each row, from [B T]."""
+    rows = zip(_to_floats(values), mask.cpu().numpy(), strict=True)
+    return tuple(row[actions] for row, actions in rows)
 
 
 def _to_floats(values: Any) -> Floats:

@@ -19,8 +19,8 @@ from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.reporting.run_result import RunResult
 from vlrft.rollout.task import load_task
 from vlrft.schema import Group, Record, Sample
-from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, NoRowsError
+from vlrft.schema.pluralize import pluralize
 from vlrft.selection.prefetch import prefetching
 
 if TYPE_CHECKING:
@@ -116,37 +116,49 @@ def answer_split(
     `begin` is called when all is loaded, and returns the records of the first samples, where they are done already; `store`
     gets new records as they come. Raises ConfigError and DataError.
     """
+    from vlrft.data.clips import ClipTimes
     from vlrft.distributed.device import pick_device
     from vlrft.evaluation.rollouts import play_evaluation
     from vlrft.policy.checkpoint_adapter import exact_policy
     from vlrft.policy.load import load_policy
     from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
-    from vlrft.rollout.engines import EnginePlace, running_engine
+    from vlrft.rollout.engines import EnginePlace, find_rollout_engine, running_engine
+    from vlrft.rollout.video_check import refuse_videos
 
     rollout, decoding = settings.rollout, settings.decoding
     loaded = load_task(settings.task, decoding.split)
-    loaded = check_pictures(check_gold_answers(loaded))
+    times = ClipTimes()
+    loaded = check_pictures(check_gold_answers(loaded), times)
     if not len(loaded.head(decoding.limit)):
         raise NoRowsError(
             f"task {loaded.task.name}: no samples to evaluate; check the split and the limit"
         )
+    refuse_videos(find_rollout_engine(rollout.engine), loaded, "the evaluation")
     if policy is None:
         chosen, line = exact_policy(settings.policy)
         if line:
             say(f"vlrft: {line}")
         policy = load_policy(chosen, device=pick_device("auto"))
     chat = policy.chat
-    loaded.refuse_other_resize(chat.resize)
+    loaded.refuse_other_resize(chat.resize, chat.max_prompt_pixels)
     if warning := loaded.box_warning(policy.box_unit):
         say(f"vlrft: {warning}")
-    loaded = check_prompts(loaded, chat, rollout.max_prompt_tokens, decoding.limit)
+    loaded = check_prompts(
+        loaded,
+        chat,
+        rollout.max_prompt_tokens,
+        decoding.limit,
+        max_images=rollout.max_images,
+        times=times,
+    )
+    del times  # of every video: evaluating has no use for them
     samples = loaded.head(decoding.limit)
     records = begin()
     if records:
-        say(f"vlrft: resuming, {counted(len(records), 'answer')} already done")
+        say(f"vlrft: resuming, {pluralize(len(records), 'answer')} already done")
     total = len(samples) * decoding.answers
     done, size = range(len(records) // decoding.answers), chunk_size(rollout, decoding)
-    ahead = prefetching(samples, chat.process_image, prefetch_threads(chat))
+    ahead = prefetching(samples, chat.process, prefetch_threads(chat))
     place = EnginePlace(
         say=lambda line: say(f"vlrft: {line}"),
         context=rollout.max_prompt_tokens + (decoding.max_tokens or 0),

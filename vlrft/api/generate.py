@@ -105,7 +105,7 @@ def generate(
         )
     except ValidationError as e:
         raise ConfigError(explain(e, RolloutConfig)) from None
-    pictures = tuple(_open(image, f"image {k}") for k, image in enumerate(_listed(images)))
+    pictures = tuple(_open(image, f"image {k}") for k, image in enumerate(_as_list(images)))
     if isinstance(question, str):
         messages = [Message(role="user", content=_content(question, len(pictures)))]
     elif pictures:
@@ -129,7 +129,7 @@ def generate(
     return piece.text
 
 
-def _listed(images: Any) -> list[Any]:
+def _as_list(images: Any) -> list[Any]:
     return list(images) if isinstance(images, list | tuple) else [images]
 
 

@@ -15,6 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from signal import Signals
@@ -33,6 +34,7 @@ from vlrft.schema.errors import VlrftError
 from vlrft.schema.terminal import guarded_streams
 
 PACKAGE = Path(__file__).parents[1]
+WRONG_CONFIG = 2  # exit code
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words
 
 
@@ -153,7 +155,8 @@ def explain(
     """The exit code of an error and its line. For an error that nobody expected a crash report is written."""
     match error:
         case VlrftError():
-            return error.exit_code, str(error)
+            file = getattr(args, "config", None) if error.exit_code == WRONG_CONFIG else None
+            return error.exit_code, _name_file(str(error), file)
         case Interrupted():
             return error.exit_code, str(error) or f"stopped by {Signals(error.number).name}"
         case KeyboardInterrupt():
@@ -179,6 +182,19 @@ def explain(
     except OSError as e:
         return 1, f"{line} (--debug shows the traceback; no crash report: {e.strerror})"
     return 1, f"{line}; a fault of vlrft or of a plugin, please report it with {path}"
+
+
+def _name_file(message: str, file: str | None) -> str:
+    """The message with the config's file before each key of it, as mistakes have it that are found when the file is read: settings of
+    algorithms and engines are read later."""
+    if file is None:
+        return message
+    from vlrft.config import Config
+
+    sections = "|".join(field.name for field in fields(Config))
+    return re.sub(
+        rf"^(?=({sections})[.:\[])(?!{re.escape(file)}:)", f"{file}: ", message, flags=re.M
+    )
 
 
 def _is_own_exit(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config.errors import explain
-from vlrft.plugins.names import unknown_name
+from vlrft.plugins.names import MAX_NAMES, unknown_name
 from vlrft.plugins.references import load_attribute
 from vlrft.schema.errors import ConfigError, PluginError
 
@@ -46,23 +46,27 @@ def choose(
     return change(default, settings, at)
 
 
-def find_named(name: str, table: Mapping[str, T], *, at: str, kind: str = "name") -> T:
+def find_named(
+    name: str, table: Mapping[str, T], *, at: str, kind: str = "name", most: int = MAX_NAMES
+) -> T:
     """The table's entry of that name. Raises ConfigError under the key `at`."""
     try:
         return table[name]
     except KeyError:
-        raise ConfigError([f"{at}: {unknown_name(kind, name, table)}"]) from None
+        raise ConfigError([f"{at}: {unknown_name(kind, name, table, most)}"]) from None
     except PluginError as e:
         raise ConfigError([f"{at}: {e}"]) from None
 
 
-def find_or_load(name: str, table: Mapping[str, object], *, at: str, kind: str) -> object:
+def find_or_load(
+    name: str, table: Mapping[str, object], *, at: str, kind: str, most: int = MAX_NAMES
+) -> object:
     """The table's entry of that name, or the attribute that `package.module:attribute` or `./file.py:attribute` names.
 
-    The caller checks its type. Raises ConfigError under the key `at`.
+    The caller checks its type. Raises ConfigError under the key `at`, which names all entries if they are `most` or fewer.
     """
     if ":" not in name:
-        return find_named(name, table, at=at, kind=kind)
+        return find_named(name, table, at=at, kind=kind, most=most)
     try:
         return load_attribute(name)
     except PluginError as e:

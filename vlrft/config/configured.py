@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from vlrft.config.task import TaskConfig
 from vlrft.plugins.attribution import attributed
-from vlrft.plugins.find import find_task
+from vlrft.plugins.find import find_reward, find_task
 from vlrft.schema import Task
 
 STRICT = "strict"
@@ -24,5 +24,6 @@ def configured_task(config: TaskConfig) -> tuple[Task, Any]:
         with attributed(f"task {task.name}: its `configure`"):
             task = task.configure(task, options)
     if not task.graders.get(STRICT):
-        task = replace(task, graders={**task.graders, STRICT: tuple(config.rewards or ())})
+        own = tuple(n for n in config.rewards or () if not hasattr(find_reward(n), "no_grader"))
+        task = replace(task, graders={**task.graders, STRICT: own})
     return task, options

@@ -34,7 +34,7 @@ def overruled_by_stages(tree: Tree, overrides: Sequence[Override]) -> list[str]:
             owners: dict[str, Any] = {}
             for k, name in enumerate(names):
                 value = _value_at(completed["stages"][k], keys)
-                if value != present and not _given(("stages", str(k), *keys), overrides):
+                if value != present and not _is_given(("stages", str(k), *keys), overrides):
                     owners[str(name)] = value
             if owners and (keys[0] != "algorithm" or len(owners) == len(stages)):
                 mistakes.append(_overruled_line(".".join(keys), text, owners))
@@ -74,7 +74,7 @@ def _own_value(value: Any) -> str:
     return "without it" if value is MISSING else show(value)
 
 
-def _given(keys: tuple[str, ...], overrides: Sequence[Override]) -> bool:
+def _is_given(keys: tuple[str, ...], overrides: Sequence[Override]) -> bool:
     """Whether an override sets these keys, a section that they are in, or something in them."""
     return any(
         all(a == b for a, b in zip(keys, override.keys, strict=False)) for override in overrides

@@ -76,8 +76,8 @@ class PolicyConfig:
     build: BuildConfig | None = None
     """A small model that is built here, instead of `model`."""
     dtype: Dtype = "auto"
-    """Type of the weights; auto: bfloat16 on a GPU that supports it, otherwise float32. A run's checkpoint that is evaluated has
-    the type of its run."""
+    """Type of the weights; auto: bfloat16 on a GPU that supports it, and for a `model` that is stored in bfloat16 on a CPU with
+    units for it (AVX512-BF16, AMX); otherwise float32. A run's checkpoint that is evaluated has the type of its run."""
     tf32: bool | None = None
     """Products of float32 matrices on a GPU in TF32: on tensor cores, with 10 bits of mantissa. null: with weights in bfloat16,
     beside which the float32 products are those of adapters; not with float32 weights, whose results it changes. On a CPU it
@@ -101,9 +101,12 @@ class PolicyConfig:
     """nf4: the linear layers of the decoder are held in 4 bits (QLoRA, with bitsandbytes) and adapters are trained on them;
     embeddings, head, norms and vision model stay in `dtype`. null: as the weights under `adapter` were held, else none."""
     min_pixels: Pixels | None = None
-    """Smallest area of an image; smaller ones are enlarged. null: as the model's image processor has it."""
+    """Smallest area of an image, and of a frame of a video; smaller ones are enlarged. null: as the model's processors have it."""
     max_pixels: Positive | None = None
-    """Largest area of an image; larger ones are reduced. null: as the model's image processor has it."""
+    """Largest area of an image, and of a frame of a video; larger ones are reduced. null: as the model's processors have it."""
+    max_prompt_pixels: Positive | None = None
+    """Largest area of all images of a prompt together, and of those that an environment shows at once: each of n images has at
+    most an n-th of it. null: each may have `max_pixels`, however many they are."""
     trust_remote_code: bool = False
     """Run model code that the hub's repository brings. It can do anything on this machine."""
 
@@ -111,6 +114,9 @@ class PolicyConfig:
         low, high = self.min_pixels, self.max_pixels
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_pixels {low}, more than max_pixels {high}")
+        together = self.max_prompt_pixels
+        if low is not None and together is not None and low > together:
+            raise ValueError(f"min_pixels {low}, more than max_prompt_pixels {together}")
         if self.quantization not in (None, "none") and self.build is not None:
             raise ValueError(
                 f"quantization {self.quantization} is for weights of a `model`; those of build are new"

@@ -144,7 +144,7 @@ class Config:
     prefetch_threads: Natural = 2
     """Threads that open and process the images of the next step during the present one; 0: none."""
     permute_rewards: bool = False
-    """Permute the rewards within each group: a control run, which must not learn."""
+    """Permute the rewards within each group, and those of groups of one among themselves: a control run, which must not learn."""
     published: Published | None = None
     """Results that a paper reports for this run."""
     memory_check: bool = True

@@ -48,6 +48,8 @@ class RolloutConfig:
     """Strings that end a completion, in addition to the end of the turn. Rewards get the text before them."""
     max_prompt_tokens: Tokens = 4096
     """The most tokens of a prompt, images included. A longer prompt is an error, it is never cut."""
+    max_images: Positive | None = None
+    """The most images of a prompt; null: any number. A prompt with more is an error, no image is left out."""
     max_rows: Positive = 512
     """The most completions that are sampled at once."""
     max_cache_tokens: Positive = 524_288

@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, PlainSerializer
 
 from vlrft.config.strict import strict
-from vlrft.schema.ranges import FiniteFloat, Natural, NonNegativeFloat, Positive, Range, Seconds
+from vlrft.schema.ranges import (
+    FiniteFloat,
+    Natural,
+    NonNegativeFloat,
+    Positive,
+    Range,
+    Seconds,
+    Seed,
+)
 
 Retries = Annotated[int, Range(ge=0, le=100)]
 Gigabytes = Annotated[float, Range(gt=0, le=1e6)]
@@ -93,6 +101,18 @@ class EnvConfig:
 
 
 @strict
+class ExamplesConfig:
+    """Questions with their gold answers and their images that every prompt begins with (in-context examples)."""
+
+    count: Natural = 0
+    """Examples before each question. They are the same for all questions; a question is never its own example."""
+    split: str = "train"
+    """The split that they are drawn from."""
+    seed: Seed = 0
+    """Draws them."""
+
+
+@strict
 class TaskConfig:
     """A task pack and its options."""
 
@@ -103,6 +123,8 @@ class TaskConfig:
     rewards: dict[str, RewardEntry] | None = None
     """Name of a reward -> its weight, or a section; replaces the rewards of the pack. null: the pack's own. On the command
     line `task.rewards.NAME=w` changes one and keeps the others, and `task.rewards.NAME=null` removes it."""
+    examples: ExamplesConfig = ExamplesConfig()
+    """Questions with answers before each question, for a task without an environment."""
     env: EnvConfig = EnvConfig()
     """Settings of the environment, for a task that has one."""
     on_bad: Literal["error", "skip"] = "error"

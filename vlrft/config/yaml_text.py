@@ -11,7 +11,7 @@ from yaml.composer import ComposerError
 
 MAX_CHARACTERS = 200_000  # a config has a few thousand
 MAX_DEPTH = 50  # a config has about ten levels
-MAX_VALUES = 20_000  # with each alias replaced by what it stands for
+MAX_VALUES = 20_000  # with each alias replaced by its node
 MERGE = "tag:yaml.org,2002:merge"  # the key `<<`
 SURROGATE = re.compile("[\ud800-\udfff]")
 

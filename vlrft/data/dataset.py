@@ -5,19 +5,21 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, overload, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from vlrft.data.layouts import Layouts, describe_files
-from vlrft.data.pictures import open_picture
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
+from vlrft.data.row_samples import RowSamples
 from vlrft.data.source import Hub, Source, notes_of, open_source
-from vlrft.schema import IMAGE, DataError, Sample
-from vlrft.schema.counted import counted
+from vlrft.data.synthetic import Synthetic
+from vlrft.schema import DataError, Sample
 from vlrft.schema.errors import MissingSplit, NoRowsError, VlrftError
+from vlrft.schema.pluralize import pluralize
 from vlrft.schema.short_message import short_message
+from vlrft.vision.video.frames import FrameRule
 
 OnBad = Literal["error", "skip"]
 
@@ -46,6 +48,10 @@ class Dataset:
     select: Callable[[Iterable[Row], str, Any], Iterable[Row]] | None = None
     describe: Callable[[Source, str, Any], Sequence[str]] | None = None
     """Lines on what is taken from the raw data of a split, and why, for `vlrft data show`."""
+    frames: Callable[[Any], FrameRule] | None = None
+    """Options -> which frames of a row's videos a sample has; of rows with videos only."""
+    synthetic: Synthetic | None = None
+    """Makes rows in the published form, for `vlrft data prepare --synthetic`."""
 
     def __call__(self, split: str, options: DataOptions, *, on_bad: OnBad = "error") -> RowSamples:
         """The split's samples. Raises DataError for rows that cannot be used, unless `on_bad` is skip: then the samples list
@@ -80,7 +86,7 @@ class Dataset:
             )
         for reason, count in left_out.items():
             print(
-                f"{source.label}: {split}: {counted(count, 'row')} left out: {reason}",
+                f"{source.label}: {split}: {pluralize(count, 'row')} left out: {reason}",
                 file=sys.stderr,
             )
         return RowSamples(
@@ -90,7 +96,12 @@ class Dataset:
             tuple(dict.fromkeys(notes_of(source))),
             left_out=defects,
             prepared=PreparedFolder.at(source) is not None,
+            frames=self.frame_rule(options),
         )
+
+    def frame_rule(self, options: Any) -> FrameRule:
+        """The frames of a row's videos that a sample has."""
+        return FrameRule() if self.frames is None else self.frames(options)
 
     def source(self, split: str, options: Any) -> Source:
         sources = self.places(options)
@@ -138,7 +149,7 @@ class Dataset:
             read = partial(self.select, prepared.rows(split), split, options)
         unreadable: list[Defect] | None = getattr(source, "unreadable", None)
         try:
-            for item in _guarded(read, f"{source.label}: reading the {split} split failed"):
+            for item in _guard_rows(read, f"{source.label}: reading the {split} split failed"):
                 if unreadable:
                     yield from unreadable
                     unreadable.clear()
@@ -150,7 +161,7 @@ class Dataset:
             raise MissingSplit(f"{e}{self._forms('; looked for ', split, options)}") from e
 
 
-def _guarded(
+def _guard_rows(
     read: Callable[[], Iterable[Row | Defect]], problem: str
 ) -> Iterator[Row | Defect | None]:
     """The rows, and None at their end. Raises DataError, with `problem`, for whatever a pack's code raises between them."""
@@ -164,79 +175,3 @@ def _guarded(
     except Exception as e:
         raise DataError(f"{problem}{last} ({short_message(e)})") from e
     yield None
-
-
-class RowSamples(Sequence[Sample]):
-    """Samples made of rows on access; their images are loaded each time and not kept."""
-
-    def __init__(
-        self,
-        rows: Sequence[Row],
-        make: Callable[[Row, Any], Sample],
-        options: Any,
-        notes: Sequence[str] = (),
-        *,
-        left_out: Sequence[Defect] = (),
-        prepared: bool = False,
-    ) -> None:
-        """`notes`: lines on what was chosen or guessed when the rows were read. `left_out`: rows that cannot be used.
-        `prepared`: the rows, their pictures among them, were checked by `vlrft data prepare`."""
-        self.rows, self.make, self.options, self.notes = rows, make, options, notes
-        self.left_out, self.prepared = left_out, prepared
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> RowSamples: ...
-    def __getitem__(self, index: int | slice) -> Sample | RowSamples:
-        if isinstance(index, slice):
-            return self._with_rows(self.rows[index], self.left_out)
-        row = self.rows[index]
-        images = tuple(open_picture(p, f"sample {row.id}: ") for p in row.pictures)
-        return replace(self.make_sample(row), images=images)
-
-    def without(self, defects: Mapping[int, Defect]) -> RowSamples:
-        """The samples without those of these indices, whose defects join the rows left out."""
-        rows = [row for k, row in enumerate(self.rows) if k not in defects]
-        return self._with_rows(rows, [*self.left_out, *defects.values()])
-
-    def _with_rows(self, rows: Sequence[Row], left_out: Sequence[Defect]) -> RowSamples:
-        return RowSamples(
-            rows,
-            self.make,
-            self.options,
-            self.notes,
-            left_out=left_out,
-            prepared=self.prepared,
-        )
-
-    def without_images(self) -> Iterator[Sample]:
-        """The samples as graders need them: no image is opened, so that none has to be present."""
-        for row in self.rows:
-            yield self.make_sample(row)
-
-    def make_sample(self, row: Row) -> Sample:
-        """The sample of a row, without its images. Raises DataError."""
-        try:
-            sample = self.make(row, self.options)
-        except VlrftError:
-            raise
-        except Exception as e:
-            raise DataError(
-                f"sample {row.id}: no sample can be made of it ({short_message(e)})"
-            ) from e
-        if problem := find_misplaced_images(row, sample):
-            raise DataError(f"sample {row.id}: {problem}; vlrft data prepare leaves such rows out")
-        return sample
-
-
-def find_misplaced_images(row: Row, sample: Sample) -> str:
-    """How the places of images in a sample's messages differ from the images of its row, as a question may hold the mark of
-    a place. An empty string where they agree, and for messages without places, as an environment shows images itself."""
-    places = sum(part is IMAGE for message in sample.messages for part in message.content)
-    if places in (0, len(row.pictures)):
-        return ""
-    return f"{places} places of images (<image>) in its messages, but {len(row.pictures)} images"

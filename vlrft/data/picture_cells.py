@@ -76,7 +76,7 @@ class PictureFinder:
                 )
             return Picture(name=cell, read=lambda: download(cell))
         cell = cell.removeprefix(FILE_URL)
-        path = _best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
+        path = best_match(cell, self.split, self.files.get(PurePosixPath(cell).name, []))
         if self.present:
             try:
                 self.source.open(path).close()
@@ -102,7 +102,7 @@ def _decode(text: str, name: str) -> bytes:
         raise DataError(f"{name}: its picture is not base64 ({e})") from e
 
 
-def _best_match(path: str, split: str, candidates: Sequence[str]) -> str:
+def best_match(path: str, split: str, candidates: Sequence[str]) -> str:
     """The candidate that shares the most trailing folders with the path; of several, the one in a folder of the split, such as
     `test/` or `cars_test/`.
 

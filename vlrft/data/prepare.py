@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -18,10 +19,11 @@ from vlrft.data.atomic import naming, write_atomically
 from vlrft.data.claim import lock_folder, refuse_foreign_split
 from vlrft.data.prepared import MANIFEST, read_manifest, store_row
 from vlrft.data.row import Defect, Row
-from vlrft.data.row_checks import find_problem
+from vlrft.data.row_checks import ClipCheck, find_problem
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError, NoRowsError
 from vlrft.schema.short_message import first_line
+from vlrft.vision.video.frames import FrameRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ def prepare(
     explain: Callable[[], str] = str,
     notes: Sequence[str] = (),
     prompts: Mapping[str, object] = MappingProxyType({}),
+    frames: FrameRule | None = None,
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
 
@@ -54,7 +57,8 @@ def prepare(
     after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages;
     `options`: what else the rows depend on; `explain`: what was looked for at the source, for the message of a split without
     a row; `notes`: a list that has been filled once the rows are read, stored in the manifest; `prompts`: the model and the
-    limit that prompts were measured with, stored in the manifest unless empty.
+    limit that prompts were measured with, stored in the manifest unless empty; `frames`: those of videos that are decoded, None:
+    as qwen-vl-utils chooses them.
 
     Raises DataError if the folder has another task's data, or if no row can be used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
     another process writes it.
@@ -66,10 +70,10 @@ def prepare(
             f"{where}\0{options}{measured}".encode(errors="replace")
         ).hexdigest()
         parts = [out / f"{split}{suffix}.part" for suffix in (".jsonl", ".defects.jsonl")]
+        clips = ClipCheck(frames or FrameRule())
+        find = partial(find_problem, check_sample=check_sample, clips=clips)
         with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
-            return _prepare(
-                rows, task, split, where, out, check_sample, restart, explain, notes, prompts
-            )
+            return _prepare(rows, task, split, where, out, find, restart, explain, notes, prompts)
 
 
 def _prepare(
@@ -78,7 +82,7 @@ def _prepare(
     split: str,
     where: str,
     out: Path,
-    check_sample: Callable[[Row], str | None],
+    find: Callable[[Row, set[str]], str],
     restart: bool,
     explain: Callable[[], str],
     notes: Sequence[str],
@@ -97,7 +101,7 @@ def _prepare(
             rows_file.open("a", encoding="utf-8") as good,
             defects_file.open("a", encoding="utf-8") as bad,
         ):
-            for item in islice(_validate(rows, check_sample, stored_ids), done, None):
+            for item in islice(_validate(rows, find, stored_ids), done, None):
                 if isinstance(item, Row):
                     good.write(store_row(item, out) + "\n")
                     good.flush()
@@ -161,7 +165,7 @@ def _origin_of_parts(
 
 def _validate(
     rows: Iterable[Row | Defect],
-    check_sample: Callable[[Row], str | None],
+    find: Callable[[Row, set[str]], str],
     stored_ids: set[str],
 ) -> Iterator[Row | Defect]:
     """The same items, with each row that fails a check replaced by a defect. Rows that an earlier run stored passed."""
@@ -171,7 +175,7 @@ def _validate(
             yield item
             continue
         stored = item.id in stored_ids and item.id not in ids
-        problem = "" if stored else find_problem(item, ids, check_sample)
+        problem = "" if stored else find(item, ids)
         ids.add(item.id)
         yield Defect.of(item.id, problem) if problem else item
 

@@ -1,4 +1,4 @@
-"""The layout of a prepared folder: a jsonl file for each split, images named by content, and a manifest."""
+"""The layout of a prepared folder: a jsonl file for each split, images and videos named by content, and a manifest."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vlrft.data.pictures import read_file
-from vlrft.data.row import Picture, Row
+from vlrft.data.row import Clip, Picture, Row
 from vlrft.data.source import Source, notes_of
 from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit, StoredFileError
 from vlrft.schema.short_message import first_line, short_message
 
 MANIFEST = "manifest.json"
+CHUNK = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +70,19 @@ class PreparedFolder:
     def _row(self, line: bytes, place: str) -> Row:
         try:
             cells = json.loads(line.decode("utf-8"))
-            texts = (cells["id"], cells["question"], *cells["images"])
+            videos = cells.get("videos", ())
+            texts = (cells["id"], cells["question"], *cells["images"], *videos)
             if not all(isinstance(text, str) for text in texts):
-                raise TypeError("the id, the question and the images' names are texts")
+                raise TypeError("the id, the question and the names of images and videos are texts")
             return Row(
                 id=cells["id"],
                 question=cells["question"],
                 answer=cells["answer"],
                 pictures=tuple(self._picture(name) for name in cells["images"]),
+                videos=tuple(
+                    Clip(name=v, open=partial(self.source.open, v), source=self.source.label)
+                    for v in videos
+                ),
                 tags=dict(cells["tags"]),
                 info=dict(cells["info"]),
             )
@@ -102,7 +109,8 @@ def read_manifest(content: bytes, place: str) -> dict[str, Any]:
 
 
 def store_row(row: Row, folder: Path) -> str:
-    """Writes the row's images into `images/` of the folder, each named by its content, and returns the row's JSON line."""
+    """Writes the row's images into `images/` of the folder and its videos into `videos/`, each named by its content, and
+    returns the row's JSON line."""
     names: list[str] = []
     for picture in row.pictures:
         content = picture.read()
@@ -113,16 +121,31 @@ def store_row(row: Row, folder: Path) -> str:
             draft.write_bytes(content)
             draft.replace(folder / name)
         names.append(name)
-    return row_json(row, images=names)
+    return row_json(row, images=names, videos=[_store_clip(clip, folder) for clip in row.videos])
 
 
-def row_json(row: Row, images: Sequence[str]) -> str:
-    """The row's line of a prepared split, with these names of its images."""
+def _store_clip(clip: Clip, folder: Path) -> str:
+    """Copies a video, which may be larger than memory, and returns its name."""
+    draft = folder / "videos" / "draft.part"
+    draft.parent.mkdir(exist_ok=True)
+    digest = hashlib.sha256()
+    with clip.open() as file, draft.open("wb") as copy:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            copy.write(chunk)
+    name = f"videos/{digest.hexdigest()[:24]}{_suffix(clip.name)}"
+    draft.replace(folder / name)
+    return name
+
+
+def row_json(row: Row, images: Sequence[str], videos: Sequence[str] = ()) -> str:
+    """The row's line of a prepared split, with these names of its images and videos."""
     cells = {
         "id": row.id,
         "question": row.question,
         "answer": row.answer,
         "images": list(images),
+        **({"videos": list(videos)} if videos else {}),
         "tags": dict(row.tags),
         "info": dict(row.info),
     }

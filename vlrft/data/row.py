@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from vlrft.schema import DataError
 from vlrft.schema.short_message import short_message
@@ -26,13 +26,30 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Clip:
+    """An encoded video, opened when it is needed."""
+
+    name: str  # of the file
+    open: Callable[[], BinaryIO]
+    """The file, seekable, which the caller closes."""
+    source: str = ""
+    """The place that the name is relative to. Videos of the same name and source are one; without a source, those that `open` alike."""
+
+    @property
+    def key(self) -> Hashable:
+        """The identity of the video, equal in all rows that name it."""
+        return (self.source or self.open, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
-    """One question. All fields but the pictures can be written as JSON."""
+    """One question. All fields but the pictures and the videos can be written as JSON."""
 
     id: str
     question: str
     answer: Any
     pictures: tuple[Picture, ...] = ()
+    videos: tuple[Clip, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])  # read by the pack alone
 

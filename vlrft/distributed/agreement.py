@@ -39,18 +39,20 @@ def disagreements(facts: Sequence[Facts]) -> list[str]:
         for rank, one in enumerate(facts):
             ranks_of.setdefault(one.get(name, ABSENT), []).append(rank)
         if len(ranks_of) > 1:
-            values = "; ".join(f"{_shown(name, v)} on {_listed(r)}" for v, r in ranks_of.items())
+            values = "; ".join(
+                f"{_show_value(name, v)} on {_name_ranks(r)}" for v, r in ranks_of.items()
+            )
             lines.append(f"{name} differs between ranks: {values}")
     return lines
 
 
-def _shown(name: str, value: str) -> str:
+def _show_value(name: str, value: str) -> str:
     """The value without secrets, which its name or its form may show it to be."""
     setting = name.rpartition(".")[2]
     text = redact_settings({setting: value})[setting]
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
 
 
-def _listed(ranks: Sequence[int]) -> str:
+def _name_ranks(ranks: Sequence[int]) -> str:
     shown = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
     return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"

@@ -23,10 +23,20 @@ def find_device(name: str) -> str:
     return device
 
 
-def pick_dtype(name: str, device: str) -> torch.dtype:
-    """The named dtype; `auto` is bfloat16 on a GPU that supports it, else float32."""
+def pick_dtype(name: str, device: str, stored: torch.dtype | None = None) -> torch.dtype:
+    """The named dtype. `auto` is bfloat16 on a GPU that supports it, and on a CPU with units for it where the model's weights
+    are `stored` in bfloat16; else float32."""
     if name == "auto":
-        half = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
+        if device.startswith("cuda"):
+            half = torch.cuda.is_bf16_supported(including_emulation=False)
+        else:
+            half = stored == torch.bfloat16 and device == "cpu" and has_bfloat16_units()
         return torch.bfloat16 if half else torch.float32
     dtypes = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
     return dtypes[name]
+
+
+def has_bfloat16_units() -> bool:
+    """Whether this CPU multiplies matrices in bfloat16 faster than in float32: AVX512-BF16 or AMX."""
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16"))

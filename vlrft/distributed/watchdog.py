@@ -1,6 +1,6 @@
 """Ranks that watch each other: one that dies or hangs ends the run with one message that says where it was.
 
-Each rank writes its status (a heartbeat, its step, phase and samples) to the store that the processes connected through:
+Each rank writes its status (a heartbeat, its step, phase and samples, and the servers that keep it waiting) to the store that the processes connected through:
 every second, and at once when it starts on other samples or another phase. Rank 0 checks all ranks, rank 1 checks rank 0.
 A rank that only waits for others is not reported as the one that hangs.
 """
@@ -53,6 +53,7 @@ class RankStatus:
     samples: tuple[str, ...] = ()
     progress_at: float = field(default_factory=time.monotonic)
     changed: threading.Event = field(default_factory=threading.Event)  # to be written at once
+    outside: Callable[[], str] | None = None  # what the run waits for outside of its processes
     _innermost: bool = False  # whether no phase has ended within the current one
 
     def begin(self, name: str) -> None:
@@ -75,6 +76,9 @@ class RankStatus:
         self.progress_at = time.monotonic()
         self.changed.set()
 
+    def depend_on(self, describe: Callable[[], str] | None) -> None:
+        self.outside = describe
+
     def to_json(self, heartbeat: int) -> str:
         """The status as it is written to the store; `heartbeat` counts the writes."""
         phases = list(self.phases) or self.last_phases
@@ -84,6 +88,7 @@ class RankStatus:
                 "step": self.step,
                 "phase": "/".join(p for p in phases if p != WAIT) or START,
                 "samples": list(self.samples[:SHOWN_SAMPLES]),
+                "outside": "" if self.outside is None else self.outside(),
                 "waiting": WAIT in phases,
                 "idle_seconds": time.monotonic() - self.progress_at,
             }
@@ -99,9 +104,10 @@ def read_status(store: Store, rank: int) -> dict[str, Any] | None:
 
 
 def describe(status: dict[str, Any]) -> str:
-    """Step, phase and samples, for a message."""
+    """Step, phase and samples, and the servers that do not answer, for a message."""
     samples = f", samples {status['samples']}" if status["samples"] else ""
-    return f"step {status['step']}, {status['phase']}{samples}"
+    outside = f", {status['outside']}" if status["outside"] else ""
+    return f"step {status['step']}, {status['phase']}{samples}{outside}"
 
 
 class Watchdog:

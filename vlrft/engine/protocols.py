@@ -11,6 +11,7 @@ A new engine is one file or package in this folder that defines `KIND`, an `Engi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -21,6 +22,7 @@ from vlrft.distributed.ranks import Ranks
 from vlrft.memory.rank_memory import RankMemory
 from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import Needs
 from vlrft.policy.scorer import ScorerCall
 
 
@@ -54,6 +56,11 @@ class Optimiser(Protocol):
         """Drops the gradients accumulated so far."""
         ...
 
+    def reset_moments(self) -> None:
+        """Makes the optimiser forget: its moments and its count of steps are 0 again, as at the stage's start. The schedule of
+        the learning rate goes on."""
+        ...
+
 
 @runtime_checkable
 class WeightAccess(Protocol):
@@ -65,6 +72,12 @@ class WeightAccess(Protocol):
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
         """Rank 0 holds all weights, on its device or in its host memory, to be read and written."""
+        ...
+
+    def gather_in_turn(self, needs: Needs) -> Iterator[str]:
+        """The names, in an order that is the same on all ranks. While a name is the current one, every rank holds the parameters
+        that it needs, complete, together with those of its layer and no others. All ranks iterate together, to the end; the
+        policy is not run meanwhile."""
         ...
 
     def ready_to_sample(self) -> AbstractContextManager[None]:

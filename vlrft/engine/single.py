@@ -16,9 +16,11 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.gradient_buckets import BUCKET_BYTES, GradientBuckets
 from vlrft.engine.lr_schedule import learning_rate
+from vlrft.engine.moments import zero_moments
 from vlrft.memory.rank_memory import GradientMemory, RankMemory
 from vlrft.memory.shapes import ModelShape
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import Needs
 from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import phase
@@ -163,11 +165,17 @@ class SingleEngine:
             self.sums.finish()
         self.optimizer.zero_grad(set_to_none=True)
 
+    def reset_moments(self) -> None:
+        zero_moments(self.optimizer)
+
     def unsharded(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def gather_in_turn(self, needs: Needs) -> Iterator[str]:
+        return iter(needs)
 
     def ready_to_sample(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -55,7 +55,10 @@ class SingleTurn:
         self.sample = sample
 
     def start(self) -> Observation:
-        return Observation(messages=self.sample.messages, images=self.sample.images)
+        shown = self.sample
+        return Observation(
+            messages=shown.shown_messages, images=shown.shown_images, videos=shown.shown_videos
+        )
 
     def step(self, text: str) -> Step:
         return Step()

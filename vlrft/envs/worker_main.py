@@ -78,6 +78,9 @@ def digest(result: object) -> bytes:
         for image in observation.images:
             sha256.update(repr((image.mode, image.size)).encode())
             sha256.update(image.tobytes())
+        for video in observation.videos:
+            sha256.update(repr((video.size, video.indices, video.seconds)).encode())
+            sha256.update(video.pictures.tobytes())
     return sha256.digest()
 
 

@@ -9,8 +9,8 @@ from statistics import fmean
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import DataError, Record
-from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.pluralize import pluralize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def compare(
     if old.keys() != new.keys():
         unmatched = sorted(old.keys() ^ new.keys())
         raise DataError(
-            f"only one of the two evaluations has {counted(len(unmatched), 'sample')}, such as {unmatched[0]!r}; compare evaluations of the same samples"
+            f"only one of the two evaluations has {pluralize(len(unmatched), 'sample')}, such as {unmatched[0]!r}; compare evaluations of the same samples"
         )
     if tag is not None and not any(tag in r.tags for r in before):
         tags = ", ".join(sorted({name for r in before for name in r.tags}))

@@ -132,7 +132,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[Record]]:
     """An evaluation's results and its records. Raises DataError for a file that is no such JSON, or has no records."""
     if not path.is_file():
         raise DataError(
-            f"{path}: no such file; give one that vlrft eval or score wrote with --json"
+            f"{path}: no such file; give one that vlrft eval or score wrote with --json, or a run's folder"
         )
     try:
         results = json.loads(path.read_text(encoding="utf-8"))

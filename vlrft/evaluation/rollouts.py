@@ -27,9 +27,10 @@ def play_evaluation(
     rollout: RolloutConfig,
     decoding: EvalConfig = GREEDY,
     ranks: Ranks = ALONE,
+    progress: float = 1.0,
 ) -> list[Group]:
     """Plays samples with the decoding of an evaluation; returns one group per sample, in order, on every rank. The seed
-    of an answer depends only on its sample and its number.
+    of an answer depends only on its sample and its number. `progress`: see `score_groups`.
 
     Raises EnvError for an environment that failed where `task.env.on_error` is `raise`; otherwise the failed rollout is
     in its group with its error.
@@ -46,7 +47,7 @@ def play_evaluation(
     shard = [samples[i] for i in shards[ranks.rank]]
     answers = range(decoding.answers)
     seeds = [[seed_from("eval", sample.id, k) for k in answers] for sample in shard]
-    groups = play(loaded, shard, engine, chat, sampling, seeds=seeds)
+    groups = play(loaded, shard, engine, chat, sampling, seeds=seeds, progress=progress)
     groups = gather_groups(groups, samples, shards, ranks)
     if loaded.env.on_error == "raise":
         drop_failed(groups, loaded.env)

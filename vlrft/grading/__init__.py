@@ -3,6 +3,7 @@
 from vlrft.grading.boxed import read_boxed, strip_box
 from vlrft.grading.detections import read_detections
 from vlrft.grading.json_text import read_json
+from vlrft.grading.kinds import KINDS
 from vlrft.grading.math.answers import read_math
 from vlrft.grading.math.comparison import equal_formulas, sandboxed_worker
 from vlrft.grading.math.forms import MathAnswer
@@ -18,6 +19,7 @@ from vlrft.grading.reading import (
     read_integer,
     read_letter,
     why_no_answer,
+    with_opened,
 )
 from vlrft.grading.written_boxes import (
     read_box,
@@ -28,6 +30,7 @@ from vlrft.grading.written_boxes import (
 )
 
 __all__ = [
+    "KINDS",
     "MAX_ANSWER",
     "MAX_LIST",
     "MathAnswer",
@@ -53,4 +56,5 @@ __all__ = [
     "search_box",
     "strip_box",
     "why_no_answer",
+    "with_opened",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import comb
 from statistics import fmean
+from types import MappingProxyType
 
 from vlrft.schema import DataError, Metric, Record
 
@@ -71,12 +72,21 @@ def accuracy_metrics(
 
 
 def accuracy_by_tag(
-    records: Sequence[Record], grader: str, tag: str, threshold: float = 1.0
+    records: Sequence[Record],
+    grader: str,
+    tag: str,
+    *,
+    order: Sequence[str] = (),
+    thresholds: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Metric]:
-    """The accuracy of each value of a tag, in the order in which the values appear."""
-    names = dict.fromkeys(r.tags[tag] for r in records if tag in r.tags)
+    """The accuracy of each value of a tag that there are records of: those of `order` in that order, then others as they appear.
+    `thresholds`: of values whose grades are no 0 or 1, such as an IoU; 1 for the others."""
+    found = dict.fromkeys(r.tags[tag] for r in records if tag in r.tags)
+    names = dict.fromkeys([*(name for name in order if name in found), *found])
     return {
-        name: accuracy([r for r in records if r.tags.get(tag) == name], grader, threshold)
+        name: accuracy(
+            [r for r in records if r.tags.get(tag) == name], grader, thresholds.get(name, 1.0)
+        )
         for name in names
     }
 

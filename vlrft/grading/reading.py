@@ -71,6 +71,11 @@ def normalise_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def with_opened(completion: str, sample: Sample) -> str:
+    """The completion after what the prompt opened of it, such as `<think>` (tag `opened`)."""
+    return sample.tags.get("opened", "") + completion
+
+
 def expects(sample: Sample, kind: str) -> bool:
     """Whether the sample's gold answer is of this kind (`choice`, `count`, `box`, …), by its tag `answer`.
 

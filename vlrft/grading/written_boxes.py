@@ -7,7 +7,7 @@
     <|object_ref_start|>cat<|object_ref_end|><|box_start|>(x1,y1),(x2,y2)<|box_end|>          Qwen2-VL
     (x,y)   [x, y]   {"point_2d": [x, y], "label": "cat"}   <|box_start|>(x,y)<|box_end|>     points
 
-JSON may stand in a code fence. Several boxes are a JSON list, or follow each other after semicolons or line breaks; after
+JSON may be in a code fence. Several boxes are a JSON list, or follow each other after semicolons or line breaks; after
 Qwen2-VL's markup they may follow directly. The whole text must be of one form. Range and area are not checked.
 Sources: the model cards and cookbooks of Qwen2-VL, Qwen2.5-VL and Qwen3-VL (github.com/QwenLM/Qwen3-VL).
 """

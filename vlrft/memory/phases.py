@@ -22,7 +22,7 @@ def plan(
     model: ModelShape, work: StepWork, rank: RankMemory, rollout_memory: RolloutMemory | None
 ) -> MemoryPlan:
     """Every phase of a stage after its first step, when the optimiser has its moments. `rollout_memory` None: the rollout
-    engine has no memory model, and rollout and evaluation are left out."""
+    engine has no memory model. Rollout and evaluation are left out, and it is taken to read the weights after each step."""
     rank = add_unpacking(rank if model.gpu else merge_host_memory(rank), model)
     if work.background:
         rank = add_copy(rank, model, work)
@@ -39,6 +39,8 @@ def plan(
             sampling_phase("rollout", rollout_memory(model, work.rollout), while_sampling)
         )
     phases.append(update_phase(model, work, rank, held))
+    if rollout_memory is None:
+        phases.append(handover_phase(model, rank, held))
     if work.evaluation is not None and rollout_memory is not None:
         images = pixel_bytes(model, work.evaluation.prompts, work)
         moments = rollout_memory(model, work.evaluation)
@@ -97,16 +99,17 @@ def pixel_bytes(
     model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork
 ) -> dict[str, int]:
     """Pixels of the prompts, or of all cached images where that is more, in host memory (so none on a GPU): 4 bytes for each
-    of the P patches' values. Cached features of a frozen vision model: P / merge rows of H elements, in each of their tensors."""
+    of the P patches' values; and the frames of the prompts' videos, which their samples hold. Cached features of a frozen vision model: P / merge rows of H elements, in each of their tensors."""
     t = model.tower
     if t is None:
         return {}
     patches = sum(prompt.patches for prompt in prompts)
     images = work.distinct_images or UNKNOWN_IMAGES
     all_patches = 0 if not prompts else patches // len(prompts) * images
-    in_use = 2 * patches if work.prefetch else patches  # this step's, and the next one's
+    held = 2 if work.prefetch else 1  # this step's, and the next one's
     cached = min(all_patches, PIXEL_CACHE_BYTES // (t.values * 4))
-    pixels = 0 if model.gpu else max(in_use, cached) * t.values * 4
+    frames = held * sum(prompt.frames for prompt in prompts)
+    pixels = 0 if model.gpu else max(held * patches, cached) * t.values * 4 + frames
     features = 0
     if t.gradient == "none" and not t.projector:
         rows = max(all_patches, patches) // t.merge
@@ -119,19 +122,19 @@ def sampling_phase(name: str, moments: Moments, held: PartBytes) -> MemoryPhase:
     return find_peak(name, {moment: add_parts(held, parts) for moment, parts in moments.items()})
 
 
+def handover_phase(model: ModelShape, rank: RankMemory, held: PartBytes) -> MemoryPhase:
+    """A rollout engine reads the weights, of which no more than a part is gathered at once."""
+    weights = {"weights": merging_bytes(model)} if model.weights.base < model.weights.total else {}
+    return find_peak("weights to sampler", {"reading": add_parts(held, rank.reading, weights)})
+
+
 def save_phase(model: ModelShape, rank: RankMemory, held: PartBytes) -> MemoryPhase:
     """One merged weight with LoRA, or what the engine gathers. Files are written from the tensors themselves, one
-    at a time.
-
-    Merging n weights: their copy, n s, the product of the adapters, 4 n, and either the product before its scaling or, where
-    the copy is added to in float32, it and the sum in float32; of 4-bit weights another copy, to compare with, n s.
-    """
-    weights = model.weights
-    lora = weights.base < weights.total
-    wide = 8 if model.element >= 4 else 12
-    merging = weights.adapted * (model.element + wide) + weights.packed * model.element
+    at a time."""
+    lora = model.weights.base < model.weights.total
+    merging = {"weights": merging_bytes(model)}
     moments = {
-        "merging a weight" if lora else "writing": add_parts(held, {"weights": merging}),
+        "merging a weight" if lora else "writing": add_parts(held, merging),
         "gathering": add_parts(held, rank.gathering),
     }
     if not model.gpu:
@@ -139,3 +142,10 @@ def save_phase(model: ModelShape, rank: RankMemory, held: PartBytes) -> MemoryPh
         return find_peak("save", copies)
     host = add_parts(rank.host, rank.saving)
     return replace(find_peak("save", moments), host={k: size for k, size in host.items() if size})
+
+
+def merging_bytes(model: ModelShape) -> int:
+    """Merging n weights: their copy, n s, the product of the adapters, 4 n, and either the product before its scaling or, where
+    the copy is added to in float32, it and the sum in float32; of 4-bit weights another copy, to compare with, n s."""
+    wide = 8 if model.element >= 4 else 12
+    return model.weights.adapted * (model.element + wide) + model.weights.packed * model.element

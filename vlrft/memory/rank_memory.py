@@ -41,6 +41,8 @@ class RankMemory:
     step: PartBytes = field(default_factory=no_parts)  # the optimiser's step
     self_check: PartBytes = field(default_factory=no_parts)
     sampling: PartBytes = field(default_factory=no_parts)  # rollouts and evaluations
+    reading: PartBytes = field(default_factory=no_parts)
+    """While a rollout engine with weights of its own reads the policy's, one part of the model at a time."""
     gathering: PartBytes = field(default_factory=no_parts)  # saving, one tensor at a time
     host: PartBytes = field(default_factory=no_parts)  # host memory, for the whole run
     saving: PartBytes = field(default_factory=no_parts)  # host memory of the first rank, saving

@@ -5,7 +5,7 @@ A rollout engine that samples in this way uses `shared_prefix_memory`; others ha
 
 from __future__ import annotations
 
-from vlrft.memory import transient
+from vlrft.memory import recurrent, transient
 from vlrft.memory.limits import KEEP_SHARE
 from vlrft.memory.plan import Moments
 from vlrft.memory.rank_memory import PartBytes
@@ -39,20 +39,24 @@ def shared_prefix_memory(
 def _batch_memory(
     model: ModelShape, work: RolloutWork, batch: RequestBatch, *, ragged: bool, refilled: bool
 ) -> Moments:
-    """Keys and values: 2 K s per layer and token of a padded prompt, and room for the longest completion in each row.
+    """Keys and values: 2 K s per layer that attends and token of a padded prompt, and room for the longest completion in each
+    row; states of recurrent layers for each prompt, and for each row.
 
     Prefill: a layer's forward pass; where completions still wait (`refilled`), beside the rows that have not ended. Decoding: a
     layer's forward pass of one token a row, queries and outputs once more in the order of their prompts. Dropping rows: a copy of
     the remaining ones, a layer at a time.
     """
     d, s = model.decoder, model.element
-    token = 2 * d.kv * d.layers * s
+    token = 2 * d.kv * d.attending * s
+    state = recurrent.state_bytes(model)
     positions = len(batch.parts) * batch.longest
-    prefix, completions = positions * token, batch.rows * work.tokens * token
+    prefix = positions * token + len(batch.parts) * state
+    completions = batch.rows * (work.tokens * token + state)
     results = 0 if model.gpu else batch.rows * work.tokens * RESULT
     last_logits = batch.rows * d.vocab * s  # the head's output, until the next replaces it
     placed = batch.padded_rows * d.query * s * 3
-    prefill = transient.decoder_forward(model, positions)
+    chunked = len(batch.parts) * recurrent.whole_chunks(batch.longest)
+    prefill = transient.decoder_forward(model, positions, chunked=chunked)
     prefill += transient.deepstack(model, batch.patches)
     moments: dict[str, PartBytes] = {
         "prefill": {"keys and values": prefix, "activations": prefill},
@@ -64,7 +68,7 @@ def _batch_memory(
         },
         "decoding": {
             "keys and values": prefix + completions,
-            "activations": transient.decoder_forward(model, batch.rows) + placed + results,
+            "activations": transient.decoder_step(model, batch.rows) + placed + results,
             "logits": last_logits,
         },
     }

@@ -7,7 +7,15 @@ P patches, N scored tokens. Each formula was compared with what `torch.autograd.
 
 from __future__ import annotations
 
-from vlrft.memory.shapes import AdapterShape, DecoderShape, MicroBatchShape, ModelShape, VisionShape
+from vlrft.memory import recurrent
+from vlrft.memory.shapes import (
+    AdapterShape,
+    DecoderShape,
+    MicroBatchShape,
+    ModelShape,
+    RecurrentShape,
+    VisionShape,
+)
 
 
 def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
@@ -26,9 +34,29 @@ def decoder_layer(model: ModelShape, micro: MicroBatchShape) -> int:
         each += d.heads * w
     normed = d.later_norms * d.hidden + (d.query + d.kv if d.head_norms else 0)
     each += normed * w
+    if d.gated:  # the gate's sigmoid, and the queries' share of a product that is kept
+        each += 2 * d.query * s
     if d.gradient == "all":
-        each += (4 * d.hidden + d.inner + normed) * s
+        each += (4 * d.hidden + d.inner + normed + (d.query if d.gated else 0)) * s
     return micro.positions * (each + adapters(d.adapters, s)) + attention(d, micro, s)
+
+
+def recurrent_layer(model: ModelShape, shape: RecurrentShape, micro: MicroBatchShape) -> int:
+    """One layer without attention: T [2Hw + 3Is], with trained weights T [H (2w + s) + Is] more, and what mixes its tokens."""
+    d, s, w = model.decoder, model.element, model.wide
+    each = 2 * d.hidden * w + 3 * d.inner * s
+    if d.gradient == "all":
+        each += d.hidden * (2 * w + s) + d.inner * s
+    mixed = recurrent.mixers(model, shape, micro)
+    mixed += recurrent.positions(micro) * adapters(shape.adapters, s)
+    return micro.positions * (each + adapters(shape.mlp_adapters, s)) + mixed
+
+
+def largest_layer(model: ModelShape, micro: MicroBatchShape) -> int:
+    """The layer of the decoder that saves most."""
+    shape = model.decoder.recurrent
+    other = 0 if shape is None else recurrent_layer(model, shape, micro)
+    return max(decoder_layer(model, micro), other)
 
 
 def attention(decoder: DecoderShape, micro: MicroBatchShape, s: int) -> int:
@@ -61,10 +89,13 @@ def decoder(model: ModelShape, micro: MicroBatchShape) -> int:
     d = model.decoder
     if d.gradient == "none":
         return 0
-    layer = decoder_layer(model, micro)
+    ends = decoder_ends(model, micro)
     if model.checkpointing:
-        layer = micro.positions * d.hidden * model.element
-    return d.layers * layer + decoder_ends(model, micro)
+        return d.layers * micro.positions * d.hidden * model.element + ends
+    layers = d.attending * decoder_layer(model, micro)
+    if d.recurrent is not None:
+        layers += d.recurrent.layers * recurrent_layer(model, d.recurrent, micro)
+    return layers + ends
 
 
 def tower_layer(model: ModelShape, tower: VisionShape, patches: int, squares: int = 0) -> int:

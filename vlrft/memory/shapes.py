@@ -27,8 +27,41 @@ class AdapterShape:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecurrentShape:
+    """Layers of a decoder with a gated delta rule in place of attention."""
+
+    layers: int
+    key_heads: int
+    key_dim: int
+    value_heads: int
+    value_dim: int
+    kernel: int  # of the convolution before the rule
+    adapters: AdapterShape = AdapterShape()  # in its linear modules, the MLP's left out
+    mlp_adapters: AdapterShape = AdapterShape()
+
+    @property
+    def values(self) -> int:
+        """Elements for each token of all value heads."""
+        return self.value_heads * self.value_dim
+
+    @property
+    def keys(self) -> int:
+        """Elements for each token of all keys, and as many of all queries, repeated for each value head."""
+        return self.value_heads * self.key_dim
+
+    @property
+    def convolved(self) -> int:
+        """Elements for each token of queries, keys and values before they are repeated."""
+        return 2 * self.key_heads * self.key_dim + self.values
+
+    def matrices(self, hidden: int) -> int:
+        """Numbers of a layer's linear modules, the MLP's left out."""
+        return hidden * (self.convolved + 2 * self.values + 2 * self.value_heads)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecoderShape:
-    """A causal decoder: norms, grouped-query attention and a gated MLP in each layer."""
+    """A causal decoder: norms, grouped-query attention and a gated MLP in each layer; in some, another mixer than attention."""
 
     hidden: int
     layers: int
@@ -39,6 +72,8 @@ class DecoderShape:
     vocab: int
     later_norms: int = 0  # of a layer, in addition to those before attention and MLP
     head_norms: bool = False  # queries and keys are normed
+    gated: bool = False  # the attention's output is gated, by as many further queries
+    recurrent: RecurrentShape | None = None
     attention: Literal["sdpa", "eager", "flex_attention"] = "sdpa"
     gradient: Gradient = "all"
     adapters: AdapterShape = AdapterShape()
@@ -52,6 +87,34 @@ class DecoderShape:
     def kv(self) -> int:
         """Elements for each token of all key heads, and as many of all value heads."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def attending(self) -> int:
+        """Layers with attention."""
+        return self.layers - (0 if self.recurrent is None else self.recurrent.layers)
+
+    @property
+    def matrices(self) -> int:
+        """Numbers of the linear modules of a layer with attention."""
+        queries = 3 if self.gated else 2  # the output's projection included
+        return self.hidden * (queries * self.query + 2 * self.kv + 3 * self.inner)
+
+    @property
+    def largest_layer(self) -> int:
+        """The most numbers of a layer's linear modules."""
+        return max(self.matrices, self._recurrent_matrices)
+
+    @property
+    def of_layers(self) -> int:
+        """Numbers of the linear modules of all layers."""
+        recurrent = 0 if self.recurrent is None else self.recurrent.layers
+        return self.attending * self.matrices + recurrent * self._recurrent_matrices
+
+    @property
+    def _recurrent_matrices(self) -> int:
+        if self.recurrent is None:
+            return 0
+        return self.recurrent.matrices(self.hidden) + 3 * self.hidden * self.inner
 
     @property
     def repeats_keys(self) -> bool:
@@ -122,10 +185,11 @@ class ModelShape:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSize:
-    """A prompt's tokens, image tokens included, and its images' patches."""
+    """A prompt's tokens, image tokens included, its images' patches, and the bytes of its videos' decoded frames."""
 
     tokens: int
     patches: int = 0
+    frames: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,20 +6,27 @@ an element, w of one in float32 at least; T positions, P patches, N scored token
 
 from __future__ import annotations
 
+from vlrft.memory import recurrent
 from vlrft.memory.limits import chunk_rows
 from vlrft.memory.shapes import MicroBatchShape, ModelShape
 
 
-def decoder_forward(model: ModelShape, positions: int, square: int = 0) -> int:
+def decoder_forward(
+    model: ModelShape, positions: int, square: int = 0, chunked: int | None = None
+) -> int:
     """The widest point of a layer without gradients: T s max(4H + 3I, 4H + 4A + 4K).
 
     MLP: embeddings, layer input, residual and norm output (4H); gate, up and their product (3I). Attention: the same 4H;
     queries, keys and values, all three once more in the order of the kernel's calls, and the output twice. `square`: the
     entries of a mask, where there is one; then 2A instead of 2K, as keys and values are repeated, and its numbers,
-    `square` s. Eager attention: also scores, masked scores and attention weights for each head.
+    `square` s. Eager attention: also scores, masked scores and attention weights for each head. Recurrent layers: `chunked`
+    positions of whole chunks; None: those of one row.
     """
     d, s = model.decoder, model.element
     mlp = positions * s * (4 * d.hidden + 3 * d.inner)
+    if d.recurrent is not None:
+        padded = recurrent.whole_chunks(positions) if chunked is None else chunked
+        mlp = max(mlp, recurrent.widest(model, d.recurrent, positions, padded))
     if not square:
         return max(mlp, positions * s * (4 * d.hidden + 4 * d.query + 4 * d.kv))
     attention = positions * s * (4 * d.hidden + 4 * d.query + 2 * d.kv)
@@ -31,7 +38,15 @@ def decoder_forward(model: ModelShape, positions: int, square: int = 0) -> int:
 def packed_forward(model: ModelShape, micro: MicroBatchShape) -> int:
     """`decoder_forward` of packed rows, which only eager attention runs with a mask."""
     square = micro.square if model.decoder.attention == "eager" else 0
-    return decoder_forward(model, micro.positions, square)
+    chunked = None if model.decoder.recurrent is None else recurrent.padded_positions(micro)
+    return decoder_forward(model, micro.positions, square, chunked)
+
+
+def decoder_step(model: ModelShape, rows: int) -> int:
+    """The widest point of a layer that decodes a token of each row."""
+    shape = model.decoder.recurrent
+    step = 0 if shape is None else recurrent.widest_step(model, shape, rows)
+    return max(step, decoder_forward(model, rows, chunked=0))
 
 
 def decoder_backward(model: ModelShape, positions: int, square: int) -> int:

@@ -72,7 +72,7 @@ def _backward(
     head = d.hidden * d.vocab * model.element if model.head_trained else 0
     within_layer = transient.decoder_backward(model, micro.positions, micro.square)
     if model.checkpointing:
-        within_layer += saved_tensors.decoder_layer(model, micro)
+        within_layer += saved_tensors.largest_layer(model, micro)
     embeddings = micro.positions * d.hidden * model.element  # held by the caller of the forward
     moments: dict[str, PartBytes] = {
         "backward of the logits": {

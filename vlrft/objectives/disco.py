@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -50,6 +50,9 @@ class Disco:
     delta: NonNegativeFloat = 1e-4
     """δ."""
     divergence: Literal["kl", "low_variance"] = "kl"
+
+    reductions: ClassVar[tuple[str, ...]] = ("group_sum",)
+    last_steps: ClassVar[tuple[str, ...]] = ("right_or_wrong",)
 
     @property
     def needs(self) -> Needs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -25,6 +26,9 @@ class Dpo:
     """
 
     beta: PositiveFloat = 0.1
+
+    reductions: ClassVar[tuple[str, ...]] = ("pair",)
+    last_steps: ClassVar[tuple[str, ...]] = ("best_against_worst",)
 
     @property
     def needs(self) -> Needs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor
@@ -45,6 +45,8 @@ class Gvpo:
     """Keep the variance term, ½ β² (s_i − s̄)²."""
     cov: bool = True
     """Keep the covariance term, −β² (s_i − s̄)(s'_i − s̄')."""
+
+    reductions: ClassVar[tuple[str, ...]] = ("group_sum",)
 
     @property
     def needs(self) -> Needs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -43,6 +44,9 @@ class LevelPairs:
     """The least reward of the best level."""
     trust_region: NonNegativeFloat = 0.001
     """κ."""
+
+    reductions: ClassVar[tuple[str, ...]] = ("pair",)
+    last_steps: ClassVar[tuple[str, ...]] = ("mute_flat",)
 
     @property
     def needs(self) -> Needs:

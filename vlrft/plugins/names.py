@@ -10,11 +10,12 @@ MIN_PREFIX = 4  # letters of a name that another one begins with
 MAX_NAMES = 20  # in a message
 
 
-def unknown_name(kind: str, name: str, names: Iterable[str]) -> str:
-    """`unknown task 'digit'; did you mean digits? known: counting, digits, …`; of many names, only the near one or none."""
+def unknown_name(kind: str, name: str, names: Iterable[str], most: int = MAX_NAMES) -> str:
+    """`unknown task 'digit'; did you mean digits? known: counting, digits, …`; of more names than `most`, only the near one or
+    none."""
     names = list(names)
     hint = did_you_mean(name, names)
-    if len(names) > MAX_NAMES:
+    if len(names) > most:
         return f"unknown {kind} {name!r}{hint}"
     return f"unknown {kind} {name!r}{hint or ';'} known: {', '.join(names) or 'none'}"
 

@@ -5,8 +5,7 @@
     (completions, samples)      once per batch: takes lists, returns a list
     (completions, **columns)    once per batch, as TRL calls its reward functions, with prompts, completion_ids, columns
 
-Any of them may be an `async def`, an object with `__call__` or a functools.partial. Further parameters with a default are
-left at it.
+Any of them may have a parameter `progress`: the share of the stage's steps that are done, in [0, 1). Any may be an `async def`, an object with `__call__` or a functools.partial. Further parameters with a default are left at it.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ SCOPES: dict[Scope, frozenset[str]] = {
     "group": frozenset({"completions", "sample"}),
     "batch": frozenset({"completions", "samples"}),
 }
+PROGRESS = "progress"
 TRL = {"prompts", "completions", "completion_ids"}  # a TRL-style reward has at least one of them
 ALLOWED = (
     "(completion, sample) for a rollout, (completions, sample) for a group, (completions, samples) "
-    "for a batch, or TRL's: some of prompts, completions, completion_ids, columns and **kwargs"
+    "for a batch, each also with progress, or TRL's: some of prompts, completions, completion_ids, columns and **kwargs"
 )
 STRINGS = {"list[str]", "List[str]", "Sequence[str]", "Iterable[str]"}
 
@@ -39,6 +39,7 @@ class RewardSignature:
 
     scope: Scope
     asynchronous: bool = False
+    progress: bool = False  # it has a parameter `progress`
     wants: tuple[str, ...] = ()  # the named parameters of a TRL-style reward
     needs: frozenset[str] = frozenset()  # the parameters without a default
     rest: bool = False  # it has **kwargs, and gets all columns
@@ -63,11 +64,11 @@ def signature_of(function: object) -> RewardSignature:
     kinds = {p.kind for p in signature.parameters.values()}
     needs = frozenset(name for name, p in named.items() if p.default is p.empty)
     rest = inspect.Parameter.VAR_KEYWORD in kinds
-    asynchronous = _is_async(function)
+    asynchronous, progress = _is_async(function), PROGRESS in named
     if inspect.Parameter.POSITIONAL_ONLY not in kinds:
         for scope, names in SCOPES.items():
-            if names <= set(named) and needs <= names:
-                return RewardSignature(scope=scope, asynchronous=asynchronous)
+            if names <= set(named) and needs <= names | {PROGRESS}:
+                return RewardSignature(scope=scope, asynchronous=asynchronous, progress=progress)
         if set(named) & TRL and not set(named) & {"completion", "sample", "samples"}:
             annotation = ""
             if "completions" in named:
@@ -75,6 +76,7 @@ def signature_of(function: object) -> RewardSignature:
             return RewardSignature(
                 scope="columns",
                 asynchronous=asynchronous,
+                progress=progress,
                 wants=tuple(named),
                 needs=needs,
                 rest=rest,

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.decoder import PACKED, install, packed_arguments
 from vlrft.policy.attention.rows import PackedRows
-from vlrft.policy.families import vision_family
+from vlrft.policy.families import TakesVideos, VisionFamily, vision_family
+from vlrft.policy.forked.layers import FULL, RECURRENT
+from vlrft.policy.forked.mixer import Forks, install_forks
 from vlrft.policy.image_encoder import ImageEncoder, PromptImages, collect_images
 from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
@@ -48,8 +50,10 @@ class Backbone:
         self.head: Any = causal.get_output_embeddings()
         self.vision = vision_family(causal)  # None: text only
         self.axes = 1 if self.vision is None else self.vision.axes
-        self.image_token_id: int = -1 if self.vision is None else causal.config.image_token_id
+        self.place_ids = _place_ids(self.vision, causal)
         install(self.decoder.config)
+        self.recurrent_layers = install_forks(self.decoder)
+        """How many layers of the decoder are recurrent: they fork (`vlrft.policy.forked`)."""
         self.keeps_features = True  # of a frozen tower; False where ranks must run equal modules
         self.image_encoder: ImageEncoder | None = None
         if self.vision is not None:
@@ -83,18 +87,25 @@ class Backbone:
         order = to_device(images.order, embeds.device)
         encoded = encoder.encode(images.distinct, self.device, cached=self.keeps_features)
         features = encoded.map(lambda tensor: tensor.to(embeds.dtype)[order])
-        places = ids == self.image_token_id
+        places = self.find_places(ids)
         return DecoderInputs(
             embeds=embeds.masked_scatter(places[..., None], features.embeds),
             extra=encoder.vision.decoder_arguments(features, places),
         )
+
+    def find_places(self, ids: Int[Tensor, "B L"]) -> Bool[Tensor, "B L"]:
+        """The tokens of images and videos."""
+        places = ids == self.place_ids[0]
+        for token in self.place_ids[1:]:
+            places = places | (ids == token)
+        return places
 
     def packed_hidden_states(
         self, inputs: DecoderInputs, positions: Int[Tensor, "A R L"], rows: PackedRows
     ) -> Float[Tensor, "R L H"]:
         """Hidden states of packed rows after the last norm, by the decoder's attention."""
         arguments = packed_arguments(self.attention, rows, inputs.embeds)
-        return self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
+        return self._run_packed(inputs, positions, rows, arguments)
 
     def prefill(
         self,
@@ -107,10 +118,25 @@ class Backbone:
         Without gradients; the kernels are those of decoding whatever the decoder's attention is."""
         rows = PackedRows.of_prompts(lengths)
         with attending(self.decoder.config, PACKED):
-            arguments = packed_arguments(PACKED, rows, inputs.embeds)
-            return self.call_decoder(
-                inputs.embeds, positions, past_key_values=cache, **arguments, **inputs.extra
-            )
+            arguments = dict(packed_arguments(PACKED, rows, inputs.embeds))
+            arguments["past_key_values"] = cache
+            return self._run_packed(inputs, positions, rows, arguments)
+
+    def _run_packed(
+        self,
+        inputs: DecoderInputs,
+        positions: Int[Tensor, "A R L"],
+        rows: PackedRows,
+        arguments: Mapping[str, Any],
+    ) -> Float[Tensor, "R L H"]:
+        if not self.recurrent_layers:
+            return self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
+        forks = Forks(rows)
+        mask = {FULL: arguments["attention_mask"], RECURRENT: None}  # forks need none
+        arguments = {**arguments, "attention_mask": mask, "forks": forks}
+        hidden = self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
+        forks.check(self.recurrent_layers)
+        return hidden
 
     @property
     def attention(self) -> str:
@@ -140,8 +166,12 @@ class Backbone:
         length = len(prompt.ids) + more
         if self.vision is None:
             return torch.arange(length)[None]
-        places = np.array(prompt.ids) == self.image_token_id
-        layout = (len(prompt.ids), places.tobytes(), tuple(i.grid for i in prompt.images))
+        places = np.isin(np.array(prompt.ids), self.place_ids)
+        layout = (
+            len(prompt.ids),
+            places.tobytes(),
+            tuple((i.grid, i.video and i.video.interval) for i in prompt.images),
+        )
         positions = self._layouts.get(layout)
         if positions is None or positions.shape[1] < length:
             _check_places(int(places.sum()), prompt, name)
@@ -154,10 +184,20 @@ class Backbone:
         return positions[:, :length]
 
     def model_inputs(self, ids: Int[Tensor, "B T"], images: Sequence[Pixels]) -> dict[str, Tensor]:
-        """The image arguments of transformers' forward and `generate()`."""
+        """The arguments for images and videos of transformers' forward and `generate()`."""
         if self.vision is None or not images:
             return {}
-        return self.vision.model_inputs(ids == self.image_token_id, images)
+        return self.vision.model_inputs(self.find_places(ids), images)
+
+
+def _place_ids(vision: VisionFamily | None, causal: Any) -> list[int]:
+    """The ids that a prompt has once for each feature, of images and then of videos."""
+    if vision is None:
+        return [-1]
+    ids: list[int] = [causal.config.image_token_id]
+    if isinstance(vision, TakesVideos):
+        ids.append(vision.video_token_id(causal))
+    return list(dict.fromkeys(ids))
 
 
 def _check_places(places: int, prompt: Prompt, name: str) -> None:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
 
 from PIL.Image import Image as PilImage
 
 from vlrft.memory.limits import PIXEL_CACHE_BYTES
-from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.chat_template import ChatTemplate
 from vlrft.policy.control_tokens import ControlTokens
 from vlrft.policy.families import VisionFamily, answer_markup, shown_markup
-from vlrft.schema import IMAGE, DataError, Message, Pixels, Prompt, Resize
+from vlrft.policy.pixel_inputs import PixelInputs, VideoMeasure
+from vlrft.policy.places import fill_places, slot_texts, video_texts
+from vlrft.policy.text_ids import TextIds
+from vlrft.schema import (
+    IMAGE,
+    VIDEO,
+    DataError,
+    Frames,
+    Message,
+    Pixels,
+    Prompt,
+    Resize,
+    Sample,
+    Slot,
+)
+from vlrft.schema.sample import count_slots
 from vlrft.tracing.phases import phase
-from vlrft.vision.images import upright_rgb
-
-RENDERED_TEXTS = 4096  # conversations whose token ids are kept
 
 
 class Chat:
@@ -43,17 +49,27 @@ class Chat:
         vocab_size: int | None = None,
         end_ids: Iterable[int] = (),
         processor_class: str | None = None,
+        video_token_id: int | None = None,
+        video_processor: Callable[[], Any] | None = None,
+        frame_bounds: tuple[int | None, int | None] = (None, None),
+        max_prompt_pixels: int | None = None,
         cache_bytes: int = PIXEL_CACHE_BYTES,
     ) -> None:
         """`vision`: the family whose image processor it is. `image_token_id`: the model's; None: that of the family's
         `image_token`. `vocab_size`: the model's. `end_ids`: in addition to the tokenizer's. `processor_class`: written to
-        saved files, so that `AutoProcessor` finds it."""
+        saved files, so that `AutoProcessor` finds it. `video_token_id`: the model's. The other
+        arguments: see `PixelInputs`.
+
+        Raises ConfigError for `max_prompt_pixels` and an image processor without bounds.
+        """
         self.tokenizer = tokenizer
         self.image_processor = image_processor
         self.vision = vision
+        self.max_prompt_pixels = max_prompt_pixels
         if vision is not None and image_token_id is None:
             image_token_id = tokenizer.convert_tokens_to_ids(vision.image_token)
         self.image_token_id = image_token_id
+        self.video_token_id = video_token_id
         self.processor_class = processor_class
         self.end_id: int = tokenizer.eos_token_id
         self.end_ids = frozenset([self.end_id, *end_ids])
@@ -63,44 +79,79 @@ class Chat:
         unknown = range(len(tokenizer), vocab_size or len(tokenizer))
         self.banned_ids = never.union(unknown) - self.end_ids
         self.control = ControlTokens(tokenizer)
-        self.template = ChatTemplate(
-            tokenizer, self.control, "" if vision is None else vision.image_text
-        )
-        self._texts: OrderedDict[tuple[bool, tuple[Message, ...]], tuple[int, ...]] = OrderedDict()
-        self._pixels = ByteCache[Pixels](cache_bytes)
-        self._referenced: WeakValueDictionary[str, Pixels] = WeakValueDictionary()
-        self._lock, self._text_lock = Lock(), Lock()
-        settings = image_processor.to_json_string() if image_processor else ""
-        self._settings = hashlib.sha256(settings.encode()).digest()
+        self.template = ChatTemplate(tokenizer, self.control, slot_texts(vision))
+        self._text_ids = TextIds(self.template, vision)
+        self.pixels: PixelInputs | None = None
+        if vision is not None:
+            self.pixels = PixelInputs(
+                vision,
+                image_processor,
+                max_prompt_pixels=max_prompt_pixels,
+                cache_bytes=cache_bytes,
+                video_processor=video_processor,
+                frame_bounds=frame_bounds,
+            )
 
     @property
-    def image_token(self) -> str | None:
-        """The special token in place of images; None for a text-only policy."""
-        if self.image_token_id is None:
-            return None
-        token: str = self.tokenizer.convert_ids_to_tokens(self.image_token_id)
-        return token
+    def place_tokens(self) -> list[str]:
+        """The special tokens in place of images and of videos; empty for a text-only policy."""
+        ids = [i for i in (self.image_token_id, self.video_token_id) if i is not None]
+        tokens: list[str] = self.tokenizer.convert_ids_to_tokens(list(dict.fromkeys(ids)))
+        return tokens
 
     @property
     def resize(self) -> Resize | None:
-        """How images are resized; None for a text-only policy."""
-        return None if self.vision is None else self.vision.resize(self.image_processor)
+        """How the only image of a prompt is resized; None for a text-only policy."""
+        return self.resize_of(1)
+
+    def resize_of(self, images: int) -> Resize | None:
+        """How each of several images of a prompt is resized. Raises DataError where they do not fit into
+        `policy.max_prompt_pixels`."""
+        return None if self.pixels is None else self.pixels.resize(images)
 
     @phase("render")
     def render(
-        self, messages: Sequence[Message], images: Sequence[PilImage] = (), *, name: str = ""
+        self,
+        messages: Sequence[Message],
+        images: Sequence[PilImage] = (),
+        videos: Sequence[Frames] = (),
+        *,
+        name: str = "",
     ) -> Prompt:
         """The conversation up to the policy's next turn. `name` (a sample's id) is used in error messages.
 
-        Raises DataError when images and IMAGE slots differ in number, or an image cannot be read.
+        Raises DataError when images and IMAGE slots, or videos and VIDEO slots, differ in number, or one cannot be read.
         """
         where = f"{name}: " if name else ""
-        self._check_image_count(messages, images, where)
-        return self._with_images(self._text_ids(tuple(messages), where), images, where)
+        pixels = self._pixels_of(messages, images, videos, where)
+        ids = self._text_ids.conversation(tuple(messages), where, videos=video_texts(pixels))
+        return self._with_pixels(ids, pixels, where)
 
-    def count_text_tokens(self, messages: Sequence[Message], *, name: str = "") -> int:
-        """The number of tokens of `render`'s prompt if each image were one token. Raises DataError as `render`."""
-        return len(self._text_ids(tuple(messages), f"{name}: " if name else ""))
+    def process(self, sample: Sample) -> tuple[Pixels, ...]:
+        """The pixels of a sample's prompt, which `render` then finds in the cache. Thread-safe. Raises DataError as `render`."""
+        videos = () if self.pixels is None else self.pixels.process_videos(sample.shown_videos)
+        return (*self.process_images(sample.shown_images), *videos)
+
+    def process_images(self, images: Sequence[PilImage], where: str = "") -> tuple[Pixels, ...]:
+        """The pixels of the images of a prompt; see `PixelInputs.process`."""
+        if self.pixels is None:
+            return ()
+        return self.pixels.process(images, where)
+
+    def count_text_tokens(
+        self, messages: Sequence[Message], *, name: str = "", videos: tuple[str, ...] = ()
+    ) -> int:
+        """The number of tokens of `render`'s prompt if each image, and each run of a video, were one token. `videos`: the text
+        of each; none: each is one run. Raises DataError as `render`."""
+        where = f"{name}: " if name else ""
+        return len(self._text_ids.conversation(tuple(messages), where, videos=videos))
+
+    def video_measure(self) -> VideoMeasure:
+        """The tokens and the text of a video in a prompt; see `PixelInputs.video_measure`. Raises DataError for a policy that takes
+        none."""
+        if self.pixels is None:
+            raise DataError("a video, but this policy takes text only")
+        return self.pixels.video_measure()
 
     @phase("render")
     def follow(
@@ -108,43 +159,61 @@ class Chat:
         last: Sequence[int],
         messages: Sequence[Message],
         images: Sequence[PilImage] = (),
+        videos: Sequence[Frames] = (),
         *,
         name: str = "",
     ) -> Prompt:
         """The tokens to append after the policy's answer `last`: an end-of-turn token if it lacks one, the new messages,
         and the opening of the policy's next turn. Raises DataError as `render`."""
         where = f"{name}: " if name else ""
-        self._check_image_count(messages, images, where)
-        ids = self._text_ids(tuple(messages), where, follows=True)
+        pixels = self._pixels_of(messages, images, videos, where)
+        ids = self._text_ids.conversation(
+            tuple(messages), where, follows=True, videos=video_texts(pixels)
+        )
         if last and last[-1] in self.end_ids and ids and ids[0] in (last[-1], self.end_id):
             ids = ids[1:]  # another token here, such as a role's name, also opens the next turn
-        return self._with_images(ids, images, where)
+        return self._with_pixels(ids, pixels, where)
 
-    def _check_image_count(
-        self, messages: Sequence[Message], images: Sequence[PilImage], where: str
-    ) -> None:
-        slots = sum(part is IMAGE for message in messages for part in message.content)
-        if slots != len(images):
-            raise DataError(f"{where}{slots} image slots in the messages, but {len(images)} images")
-        if slots and self.image_processor is None:
-            raise DataError(f"{where}an image, but this policy takes text only")
+    def _pixels_of(
+        self,
+        messages: Sequence[Message],
+        images: Sequence[PilImage],
+        videos: Sequence[Frames],
+        where: str,
+    ) -> tuple[Pixels, ...]:
+        """The pixels of images and videos in the order of their places. Raises DataError where these do not fit."""
+        for slot, given in ((IMAGE, images), (VIDEO, videos)):
+            slots, kind = count_slots(messages, slot), slot.value
+            if slots != len(given):
+                raise DataError(
+                    f"{where}{slots} {kind} slots in the messages, but {len(given)} {kind}s"
+                )
+            if slots and self.pixels is None:
+                article = "an" if slot is IMAGE else "a"
+                raise DataError(f"{where}{article} {kind}, but this policy takes text only")
+        if self.pixels is None:
+            return ()
+        pixels = {
+            IMAGE: iter(self.process_images(images, where)),
+            VIDEO: iter(self.pixels.process_videos(videos, where)),
+        }
+        parts = (part for message in messages for part in message.content)
+        return tuple(next(pixels[part]) for part in parts if isinstance(part, Slot))
 
-    def _with_images(self, ids: tuple[int, ...], images: Sequence[PilImage], where: str) -> Prompt:
-        """The ids with as many image tokens as the images have features."""
+    def _with_pixels(self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str) -> Prompt:
+        """The ids with as many tokens for images and videos as these have features."""
         if self.vision is None:
             return Prompt(ids=ids)
-        pixels = tuple(
-            self.process_image(image, f"{where}image {i}") for i, image in enumerate(images)
-        )
-        return Prompt(ids=self._with_places(ids, pixels, where), images=pixels)
+        try:
+            places = fill_places(ids, pixels, self.image_token_id, self.video_token_id)
+        except DataError as e:
+            raise DataError(f"{where}{e}") from None
+        return Prompt(ids=places, images=pixels)
 
     def answer_ids(self, text: str, *, name: str = "") -> tuple[int, ...]:
         """An assistant's answer with the token that ends its turn. Of control tokens in the text, tags and the families'
         markup have their own ids. Raises DataError, with `name` in the message, for text that cannot be encoded."""
-        where = f"{name}: " if name else ""
-        with _named(where):
-            (quoted,) = self.control.quote([text], self.control.in_answers)
-        return (*self.control.encode(quoted), self.end_id)
+        return (*self._text_ids.answer(text, f"{name}: " if name else ""), self.end_id)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of all tokens but `special_ids`."""
@@ -168,77 +237,9 @@ class Chat:
             if self.processor_class is not None:
                 self.image_processor.processor_class = self.processor_class
             self.image_processor.save_pretrained(path)
-
-    def _text_ids(
-        self, messages: tuple[Message, ...], where: str, *, follows: bool = False
-    ) -> tuple[int, ...]:
-        """The ids of a rendered conversation, or with `follows` of the text it adds to one; one image token per image."""
-        key = (follows, messages)
-        with self._text_lock:
-            if key in self._texts:
-                self._texts.move_to_end(key)
-                return self._texts[key]
-            with _named(where):
-                text = self.template.follow(messages) if follows else self.template.begin(messages)
-            ids = self.control.encode(text)
-            self._texts[key] = ids
-            if len(self._texts) > RENDERED_TEXTS:
-                self._texts.popitem(last=False)
-            return ids
-
-    def _with_places(
-        self, ids: tuple[int, ...], pixels: tuple[Pixels, ...], where: str
-    ) -> tuple[int, ...]:
-        """The ids with one image token for each feature of its image."""
-        places = ids.count(self.image_token_id)
-        if places != len(pixels):
-            raise DataError(
-                f"{where}{places} image placeholders in the rendered prompt for {len(pixels)} images; "
-                "the chat template must handle images"
-            )
-        remaining = iter(pixels)
-        out: list[int] = []
-        for i in ids:
-            out += [i] * next(remaining).tokens if i == self.image_token_id else [i]
-        return tuple(out)
-
-    @phase("images")
-    def process_image(self, image: PilImage, where: str = "image") -> Pixels:
-        """The model's input for an image. An image that was used recently, or whose pixels are still referenced, is not
-        processed again. Thread-safe. Raises DataError, with `where` in the message, for an image that cannot be used."""
-        if self.vision is None:
-            raise DataError(f"{where}: this policy takes text only")
-        image = upright_rgb(image, where)
-        content = hashlib.sha256(self._settings)
-        content.update(repr(image.size).encode())
-        content.update(image.tobytes())
-        key = content.hexdigest()
-        with self._lock:
-            cached = self._pixels.get(key) or self._referenced.get(key)
-        if cached is not None:
-            return cached
-        try:
-            pixels = self.vision.process(self.image_processor, image, key)
-        except ValueError as e:  # such as an absurd aspect ratio
-            raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
-        with self._lock:
-            self._referenced[key] = pixels
-            self._pixels.put(key, pixels, pixels.values.nbytes)
-        return pixels
-
-
-@contextmanager
-def _named(where: str) -> Iterator[None]:
-    """Errors of the text say where it is."""
-    try:
-        yield
-    except DataError as e:
-        raise DataError(f"{where}{e}") from None
-    except UnicodeEncodeError as e:
-        around = e.object[max(e.start - 20, 0) : e.start + 20]
-        raise DataError(
-            f"{where}half of a surrogate pair, which is not a character, in {around!r}; correct it in the data"
-        ) from None
+        videos = None if self.pixels is None else self.pixels.video_processor
+        if videos is not None:
+            videos.save_pretrained(path)
 
 
 def _special_ids(tokenizer: Any, markup: Collection[str]) -> frozenset[int]:

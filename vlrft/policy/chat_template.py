@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any, get_args
 
 from vlrft.policy.control_tokens import ControlTokens
-from vlrft.schema import IMAGE, DataError, Message, Slot
+from vlrft.schema import DataError, Message, Slot
 from vlrft.schema.sample import Role
 
 ROLES = get_args(Role)
 
 
 class ChatTemplate:
-    """A tokenizer's chat template. `image_text`: an image in a plain message, which is rendered without it."""
+    """A tokenizer's chat template. `slot_texts`: images and videos in a plain message, which is rendered without it."""
 
-    def __init__(self, tokenizer: Any, control: ControlTokens, image_text: str) -> None:
+    def __init__(
+        self, tokenizer: Any, control: ControlTokens, slot_texts: Mapping[Slot, str]
+    ) -> None:
         self.tokenizer = tokenizer
         self.control = control
-        self.image_text = image_text
+        self.slot_texts = slot_texts
         # replaces the policy's words where only the text after them is needed; data cannot guess it
         self.marker = f"said {secrets.token_hex(8)}"
 
@@ -39,7 +41,7 @@ class ChatTemplate:
                 "a plain message is rendered without a chat template: it must be the only one"
             )
         parts = self._quote(messages[0].content, ())
-        return "".join(self.image_text if part is IMAGE else str(part) for part in parts)
+        return "".join(self.slot_texts[p] if isinstance(p, Slot) else p for p in parts)
 
     def follow(self, messages: Sequence[Message]) -> str:
         """The text after an assistant's words when messages follow them. Raises DataError as `begin`, and for a template
@@ -88,7 +90,8 @@ class ChatTemplate:
         if all(isinstance(part, str) for part in parts):
             return {"role": message.role, "content": "".join(map(str, parts))}
         content = [
-            {"type": "image"} if part is IMAGE else {"type": "text", "text": part} for part in parts
+            {"type": part.value} if isinstance(part, Slot) else {"type": "text", "text": part}
+            for part in parts
         ]
         return {"role": message.role, "content": content}
 

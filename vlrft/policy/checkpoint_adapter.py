@@ -38,7 +38,7 @@ def exact_policy(config: PolicyConfig) -> tuple[PolicyConfig, str]:
     refuse_damage(source)
     adapter = read_adapter(str(beside))
     if adapter.base is None:  # of a policy that was built
-        kept = _kept(Path(source))
+        kept = _kept_share(Path(source))
         if kept >= NEARLY_ALL:
             return config, ""
         return config, (
@@ -64,7 +64,7 @@ def _dtype_of(checkpoint: str) -> Dtype:
 
 def merge_note(checkpoint: Path) -> str:
     """A line on a checkpoint whose merged weights hold noticeably less than the adapters' update; empty for any other."""
-    kept = _kept(checkpoint)
+    kept = _kept_share(checkpoint)
     if kept >= NEARLY_ALL:
         return ""
     dtype = json.loads((checkpoint / FOLDER / MERGE).read_text())["dtype"]
@@ -74,7 +74,7 @@ def merge_note(checkpoint: Path) -> str:
     )
 
 
-def _kept(checkpoint: Path) -> float:
+def _kept_share(checkpoint: Path) -> float:
     """The share of the adapters' update that a checkpoint's merged weights hold; 1.0 without adapters."""
     path = checkpoint / FOLDER / MERGE
     return float(json.loads(path.read_text())["kept"]) if path.is_file() else 1.0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,17 +16,17 @@ from vlrft.distributed.device import pick_dtype
 from vlrft.policy.adapter_files import Adapter
 from vlrft.policy.adapters import base_of, load_adapter
 from vlrft.policy.chat import Chat
-from vlrft.policy.families import VisionFamily, all_families, vision_family
+from vlrft.policy.families import TakesVideos, VisionFamily, all_families, vision_family
 from vlrft.policy.finite import nonfinite_names
 from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled, try_chat
 from vlrft.policy.policy import Policy
-from vlrft.policy.pretrained import load_model, load_tokenizer
+from vlrft.policy.pretrained import load_model, load_tokenizer, stored_dtype
 from vlrft.policy.quantization import NF4
 from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze, without_adapters
 from vlrft.schema.errors import ConfigError
-from vlrft.vision.processor import load_image_processor, prepare_torchvision
+from vlrft.vision.processor import load_image_processor, load_video_processor, prepare_torchvision
 
 ATTENTION_BY_PART = {  # for implementations that do not serve every part of a model
     "flash_attention_2": {
@@ -53,20 +54,22 @@ def load_policy(
     config, adapter = base_of(config)
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: set either model (a hub id or a folder) or build"])
-    dtype = pick_dtype(config.dtype, device)
     attention = _attention(config, device)
     if config.build is not None:
+        dtype = pick_dtype(config.dtype, device)
         tokenizer = build_tokenizer(config.build, corpus)
         model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
         vision = vision_family(model)
         processor = None if vision is None else vision.build_processor()
+        videos = _video_builder(vision, processor)
     else:
         source = os.path.expanduser(str(config.model))
         trust, revision = config.trust_remote_code, None if adapter is None else adapter.revision
         refuse_damage(source)
+        stored = stored_dtype(source, trust_remote_code=trust, revision=revision)
         model = load_model(
             source,
-            dtype=dtype,
+            dtype=pick_dtype(config.dtype, device, stored),
             attention=attention,
             trust_remote_code=trust,
             revision=revision,
@@ -75,7 +78,8 @@ def load_policy(
         _refuse_nonfinite(model, source)
         vision = vision_family(model)
         tokenizer, processor = _read_tokenizer_and_processor(source, config, adapter, vision)
-    chat = _tried_chat(model, tokenizer, processor, vision, config)
+        videos = partial(load_video_processor, source, trust_remote_code=trust, revision=revision)
+    chat = _tried_chat(model, tokenizer, processor, vision, config, videos)
     model = model.to(device)
     if config.lora is not None:
         with torch.random.fork_rng(devices=[]):
@@ -103,7 +107,14 @@ def load_chat(config: PolicyConfig) -> Chat:
         model = model_without_weights(source, config.trust_remote_code)
     vision = vision_family(model)
     tokenizer, processor = _read_tokenizer_and_processor(source, config, adapter, vision)
-    return _tried_chat(model, tokenizer, processor, vision, config)
+    revision = None if adapter is None else adapter.revision
+    videos = partial(
+        load_video_processor,
+        source,
+        trust_remote_code=config.trust_remote_code,
+        revision=revision,
+    )
+    return _tried_chat(model, tokenizer, processor, vision, config, videos)
 
 
 def _refuse_misspelled_places(config: PolicyConfig) -> None:
@@ -128,14 +139,19 @@ def _read_tokenizer_and_processor(
 
 
 def _tried_chat(
-    model: Any, tokenizer: Any, processor: Any, vision: VisionFamily | None, config: PolicyConfig
+    model: Any,
+    tokenizer: Any,
+    processor: Any,
+    vision: VisionFamily | None,
+    config: PolicyConfig,
+    videos: Callable[[], Any] | None,
 ) -> Chat:
     """The chat with the config's bounds of pixels; that of a model that was not built here has rendered a question."""
     problem = "its tokenizer or its image processor cannot be used"
     with nullcontext() if config.model is None else reading(config.model, problem):
         if vision is not None:
             vision.set_pixel_bounds(processor, config.min_pixels, config.max_pixels)
-        chat = _chat(model, tokenizer, processor, vision)
+        chat = _chat(model, tokenizer, processor, vision, config, videos)
     if config.model is not None:
         try_chat(chat, config.model)
     return chat
@@ -190,10 +206,24 @@ def _has_flash_attention() -> bool:
     return bool(is_flash_attn_2_available() or is_kernels_available())
 
 
-def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily | None) -> Chat:
+def _video_builder(vision: VisionFamily | None, processor: Any) -> Callable[[], Any] | None:
+    """Builds the video processor of a built policy; None where its family takes no videos."""
+    if not isinstance(vision, TakesVideos):
+        return None
+    return partial(vision.build_video_processor, processor)
+
+
+def _chat(
+    model: Any,
+    tokenizer: Any,
+    processor: Any,
+    vision: VisionFamily | None,
+    policy: PolicyConfig,
+    videos: Callable[[], Any] | None,
+) -> Chat:
     from transformers import PROCESSOR_MAPPING
 
-    config: Any = model.config
+    config = model.config
     classes: Any = PROCESSOR_MAPPING
     has_class = processor is not None and type(config) in classes
     ends = getattr(model.generation_config, "eos_token_id", None)
@@ -205,4 +235,8 @@ def _chat(model: nn.Module, tokenizer: Any, processor: Any, vision: VisionFamily
         vocab_size=config.get_text_config().vocab_size,
         end_ids=ends if isinstance(ends, list) else [] if ends is None else [ends],
         processor_class=classes[type(config)].__name__ if has_class else None,
+        video_token_id=vision.video_token_id(model) if isinstance(vision, TakesVideos) else None,
+        video_processor=videos,
+        frame_bounds=(policy.min_pixels, policy.max_pixels),
+        max_prompt_pixels=policy.max_prompt_pixels,
     )

@@ -44,7 +44,7 @@ class Passes(Protocol):
 
 
 def choose_passes(device: torch.device) -> Passes:
-    return fused() if device.type == "cuda" else InPlace()
+    return compile_fused() if device.type == "cuda" else InPlace()
 
 
 class InPlace:
@@ -176,6 +176,6 @@ def _scale_tensor(logits: Tensor, scale: float) -> Tensor:
 
 
 @cache
-def fused() -> Fused:
-    """Compiled at the first call."""
+def compile_fused() -> Fused:
+    """Fused passes, which are compiled at the first call."""
     return Fused(torch.compile)

@@ -5,7 +5,6 @@ Both, and the sampler, define log-probs alike: log-softmax(logits / temperature)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,15 +15,13 @@ from torch import Tensor, nn
 
 from vlrft.distributed.cuda_settings import to_device
 from vlrft.memory.limits import replicated_rows
+from vlrft.policy.agreement import RowGap, require_agreement
 from vlrft.policy.linear_logprobs import logprobs_of_logits
 from vlrft.policy.packing import PackItem, pack
 from vlrft.policy.policy import Policy
 from vlrft.schema import Pixels
-from vlrft.schema.errors import NonFiniteError, SelfCheckError
+from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import phase
-
-BOUNDS = {torch.float64: 1e-8, torch.float32: 1e-4}
-HALF_BOUND = 0.25  # bf16 and fp16 have 8 and 11 bits: another order of summation changes a log-prob by some hundredths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,34 +107,28 @@ def self_check(
     names: Sequence[str] = (),
 ) -> float:
     """The largest difference between packed and replicated log-probs, without dropout and without gradients, over up to
-    `CHECKED_ROWS` rows of each item.
+    four rows of each item (`_parts`).
 
-    Raises SelfCheckError, with the row's name from `names` [B], where it exceeds 1e-4 (float32; float64 1e-8, half
-    precision 0.25), and NonFiniteError where a log-prob is NaN or infinite.
+    Raises SelfCheckError, with the row's name from `names` [B], where they differ by more than rounding explains
+    (`vlrft.policy.agreement`), and NonFiniteError where a log-prob is NaN or infinite.
     """
-    bound = BOUNDS.get(policy.dtype, HALF_BOUND)
-    worst = 0.0
+    gaps: list[RowGap] = []
     with torch.no_grad(), without_dropout(policy.model):
         packed = packed_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
         for rows, part in _parts(items, len(policy.banned)):
             expected = replicated_logprobs(
                 policy, part, mask=mask[rows], temperature=temperature
             ).logprobs
-            gaps = (packed[rows] - expected).abs().amax(1)
-            gap, row = float(gaps.max()), int(gaps.argmax())
-            worst = max(worst, gap)
-            name = names[rows[row]] if names else f"row {rows[row]}"
-            if not math.isfinite(gap):
-                raise NonFiniteError(
-                    f"{name}: the policy's log-probs are NaN or infinite; its weights are not finite or too large, or an "
-                    "answer has a token that the policy never samples"
-                )
-            if gap > bound:
-                raise SelfCheckError(
-                    f"{name}: packed and replicated log-probs differ by {gap:.2g}, more than {bound:g} "
-                    f"({policy.dtype}); this architecture or attention does not suit the packed forward"
-                )
-    return worst
+            for row, gap in zip(rows, (packed[rows] - expected).abs(), strict=True):
+                name = names[row] if names else f"row {row}"
+                if not bool(gap.isfinite().all()):
+                    raise NonFiniteError(
+                        f"{name}: the policy's log-probs are NaN or infinite; its weights are not finite or too large, or an "
+                        "answer has a token that the policy never samples"
+                    )
+                gaps.append(RowGap.of(gap, mask[row], name))
+    require_agreement(gaps, policy.rounding_dtype)
+    return max((gap.largest for gap in gaps), default=0.0)
 
 
 def _scatter(logprobs: Tensor, entropy: Tensor, slots: Tensor, shape: torch.Size) -> TokenLogprobs:

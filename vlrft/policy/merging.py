@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vlrft.policy.quantization import is_packed, plain, plain_like, sampled
+from vlrft.policy.quantization import is_packed, plain, plain_like, sample_numbers
 from vlrft.policy.weight_files import Write, write_weights
 from vlrft.schema.errors import ConfigError
 
@@ -58,7 +58,7 @@ class PlainWeights:
 
     @torch.no_grad()
     def read(self, name: str) -> Tensor:
-        """A tensor (detached, not copied), or a merged copy of it; of 4-bit weights the numbers that they stand for."""
+        """A tensor (detached, not copied), or a merged copy of it; 4-bit weights are dequantized."""
         tensor, layer = self._sources[name]
         if layer is None or not self.adapters:
             return plain(tensor)
@@ -69,11 +69,15 @@ class PlainWeights:
             self._samples.add(_sample(layer.get_base_layer().weight))
         return getattr(merged, attribute).detach()  # type: ignore[no-any-return]
 
-    def parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """All parameters, buffers left out."""
-        for name, (tensor, _) in self._sources.items():
+    @property
+    def needs(self) -> dict[str, tuple[nn.Parameter, ...]]:
+        """By the name of each parameter, buffers left out, the model's parameters from which `read` computes it."""
+        needs: dict[str, tuple[nn.Parameter, ...]] = {}
+        for name, (tensor, layer) in self._sources.items():
             if isinstance(tensor, nn.Parameter):
-                yield name, self.read(name)
+                merged = () if layer is None or not self.adapters else tuple(layer.parameters())
+                needs[name] = merged or (tensor,)
+        return needs
 
     def _compare(self, layer: Any, merged: Tensor) -> None:
         """Adds a merged weight to the sums of `kept`, a part at a time. Differences of neighbours are exact in float32."""
@@ -136,7 +140,7 @@ def stored_parameters(model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
     parameters = {
         n for n, (tensor, _) in weights._sources.items() if isinstance(tensor, nn.Parameter)
     }
-    stored = _stored(weights.base, shapes)
+    stored = _stored_tensors(weights.base, shapes)
     names = {id(shape): name for name, shape in shapes.items()}
     keys = {names[id(shape)]: key for key, shape in stored.items() if id(shape) in names}
     if missing := sorted(parameters - keys.keys()):
@@ -151,7 +155,7 @@ def stored_parameters(model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
 def stored_shapes(model: Any) -> dict[str, Tensor]:
     """Every tensor of the model's files on the meta device, by its name on the hub."""
     weights = PlainWeights(model)
-    return _stored(weights.base, weights.shapes)
+    return _stored_tensors(weights.base, weights.shapes)
 
 
 def stored_names(model: Any) -> dict[str, str]:
@@ -159,7 +163,7 @@ def stored_names(model: Any) -> dict[str, str]:
     weights = PlainWeights(model)
     shapes = weights.shapes
     names = {id(shape): name for name, shape in shapes.items()}
-    stored = _stored(weights.base, shapes).items()
+    stored = _stored_tensors(weights.base, shapes).items()
     return {names[id(shape)]: key for key, shape in stored if id(shape) in names}
 
 
@@ -174,7 +178,7 @@ def base_digest(model: Any, dtype: torch.dtype) -> str | None:
 
 def _sample(weight: Tensor, dtype: torch.dtype | None = None) -> bytes | None:
     """The bytes of some numbers of a weight; None where they are not known in the dtype."""
-    numbers = sampled(weight)
+    numbers = sample_numbers(weight)
     if numbers is None or (dtype and torch.promote_types(numbers.dtype, dtype) != numbers.dtype):
         return None
     exact = numbers.detach().to("cpu", dtype or numbers.dtype)
@@ -202,7 +206,7 @@ def write_model(model: Any, folder: Path, write: Write | None = None) -> Written
     `vlrft.policy.weight_files.write_tensors`."""
     weights = PlainWeights(model)
     shapes = weights.shapes
-    stored = _stored(weights.base, shapes)
+    stored = _stored_tensors(weights.base, shapes)
     names = {id(shape): name for name, shape in shapes.items()}
     if not all(id(shape) in names for shape in stored.values()):
         # transformers computes the stored tensors from several of the model's, as of fused experts
@@ -215,7 +219,7 @@ def write_model(model: Any, folder: Path, write: Write | None = None) -> Written
     return WrittenModel(kept=weights.kept, base_digest=weights.base_digest, stored=names_of)
 
 
-def _stored(base: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _stored_tensors(base: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The model's tensors as files have them: the same ones by other names, unless the model fuses several into one."""
     from transformers.core_model_loading import revert_weight_conversion
 

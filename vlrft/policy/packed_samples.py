@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from vlrft.policy.adapter_files import find_file
 from vlrft.policy.merging import stored_names
-from vlrft.policy.quantization import is_packed, sampled
+from vlrft.policy.quantization import is_packed, sample_numbers
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -28,7 +28,7 @@ def sample_packed(model: Any, source: str, revision: str | None) -> None:
         if key is not None:
             # maps the file: only the pages of these numbers are read
             with safe_open(places[key], "pt") as file:
-                numbers = sampled(file.get_tensor(key))
+                numbers = sample_numbers(file.get_tensor(key))
             assert numbers is not None
             weight.quant_state.sampled = numbers.to(weight.quant_state.dtype, copy=True)
 

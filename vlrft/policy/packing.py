@@ -133,7 +133,7 @@ def _images_of(item: PackItem, run: Sequence[tuple[int, ...]], backbone: Backbon
     image tokens in a completion that belong to none of its images."""
     images = list(item.prompt.images)
     for k, row in enumerate(run):
-        places = row.count(backbone.image_token_id)
+        places = sum(map(row.count, backbone.place_ids))
         for image in item.images[k] if item.images else ():
             if places <= 0:  # it is after the last wanted token
                 break

@@ -20,7 +20,8 @@ from vlrft.policy.adapter_files import FOLDER, HELD, MERGE
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.chat import Chat
 from vlrft.policy.families import model_family, vision_family
-from vlrft.policy.merging import PlainWeights, WrittenModel, write_model
+from vlrft.policy.merging import WrittenModel, write_model
+from vlrft.policy.policy_weights import Gather, PolicyWeights
 from vlrft.policy.quantization import NF4, is_packed
 from vlrft.policy.rank_sync import RankSync, Unsynchronised
 from vlrft.policy.scorer import Scorer, ScorerCall
@@ -61,6 +62,12 @@ class Policy:
     def dtype(self) -> torch.dtype:
         dtype: torch.dtype = next(self.model.parameters()).dtype
         return dtype
+
+    @property
+    def rounding_dtype(self) -> torch.dtype:
+        """The dtype in which its log-probs are rounded: recurrent layers compute in float32 in a float64 model, too."""
+        float64 = self.dtype == torch.float64
+        return torch.float32 if float64 and self.backbone.recurrent_layers else self.dtype
 
     def float32_products(self) -> AbstractContextManager[None]:
         """A context with the precision of float32 products on a GPU that this policy computes with."""
@@ -146,10 +153,9 @@ class Policy:
         named = dict(self.model.named_parameters())
         return {name: named[name].detach() for name in self.trained_names}
 
-    def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """All parameters by their names in the transformers model (detached, not copied); adapters are merged into a copy of
-        one tensor at a time, when it is read."""
-        yield from PlainWeights(self.model).parameters()
+    def weights(self, gather: Gather = iter) -> PolicyWeights:
+        """All parameters by their names in the transformers model, one at a time. `gather`: see `PolicyWeights`."""
+        return PolicyWeights(self.model, gather)
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copies tensors that `trained_weights` returned. Raises ConfigError when the names differ."""

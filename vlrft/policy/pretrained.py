@@ -73,6 +73,30 @@ def load_model(
     return model
 
 
+def stored_dtype(
+    source: str, *, trust_remote_code: bool = False, revision: str | None = None
+) -> torch.dtype | None:
+    """The dtype in which a model's weights are stored, as its config names it; None where it names none.
+
+    Raises ConfigError for a missing path and a folder without weights.
+    """
+    import transformers
+
+    _check_folder(source)
+    with reading(source):
+        config = transformers.AutoConfig.from_pretrained(
+            source, trust_remote_code=trust_remote_code, revision=revision
+        )
+        return named_dtype(config)
+
+
+def named_dtype(config: Any) -> torch.dtype | None:
+    """The dtype that transformers' config of a model names, its decoder's where it has several parts; None for none."""
+    parts = (config, config.get_text_config())
+    dtypes = [getattr(part, "dtype", None) for part in parts]
+    return next((dtype for dtype in dtypes if isinstance(dtype, torch.dtype)), None)
+
+
 def _auto_class(config: Any, trust_remote_code: bool) -> Any:
     """The auto class of transformers that loads the model; None for a model that is not a causal language model."""
     import transformers

@@ -120,7 +120,7 @@ def plain(weight: Tensor) -> Tensor:
     return unpacked
 
 
-def sampled(weight: Tensor) -> Tensor | None:
+def sample_numbers(weight: Tensor) -> Tensor | None:
     """Some numbers of a weight, spread over it; of one that is held in 4 bits those that it had before, None where nobody has
     noted them in its state."""
     if not is_packed(weight):
@@ -132,7 +132,7 @@ def sampled(weight: Tensor) -> Tensor | None:
 
 
 def cast_base(model: Any, dtype: torch.dtype) -> None:
-    """Casts a model, of which the adapters stay as they are; the 4-bit weights stand for numbers of that dtype then."""
+    """Casts a model, of which the adapters stay as they are; the 4-bit weights are then dequantized to that dtype."""
     for name, parameter in model.named_parameters():
         if is_packed(parameter):
             parameter.quant_state.dtype = dtype

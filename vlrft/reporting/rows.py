@@ -10,7 +10,9 @@ import numpy as np
 from vlrft.distributed.ranks import Ranks
 from vlrft.evaluation.evaluate import mean_score
 from vlrft.reporting.files import ImageStore
-from vlrft.schema import IMAGE, Group, Record, Rollout, Sample, Turn
+from vlrft.reporting.strips import draw_strip
+from vlrft.schema import Group, Record, Rollout, Sample, Turn
+from vlrft.schema.sample import part_text
 from vlrft.scoring.graders import STRICT
 
 RECORDS_WITH_IMAGES = 40  # evaluation records of a kind whose images are kept for the report
@@ -95,14 +97,17 @@ def _ranking_score(record: Record) -> float:
 
 
 def _sample_fields(sample: Sample, images: ImageStore | None) -> dict[str, Any]:
-    texts = [
-        "".join("<image>" if part is IMAGE else str(part) for part in message.content)
-        for message in sample.messages
+    texts = ["".join(map(part_text, message.content)) for message in sample.messages]
+    strips = [
+        {"image": images.save(draw_strip(video)), "seconds": video.source_seconds}
+        for video in sample.videos
+        if images
     ]
     return {
         "id": sample.id,
         "prompt": "\n".join(texts),
         "images": [images.save(image) for image in sample.images] if images else [],
+        **({"strips": strips} if strips else {}),
         "answer": sample.answer,
         "tags": dict(sample.tags),
         **({"frame": list(sample.info["frame"])} if "frame" in sample.info else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from vlrft.config import EnvConfig
@@ -9,18 +10,17 @@ from vlrft.envs import EnvFailure
 from vlrft.policy.chat import Chat
 from vlrft.schema import (
     ENVIRONMENT,
-    IMAGE,
     EndReason,
     Observation,
     Piece,
     Prompt,
     Rollout,
     Sample,
-    Slot,
     Step,
     TrainingRow,
     Turn,
 )
+from vlrft.schema.sample import part_text
 
 
 @dataclass
@@ -44,11 +44,12 @@ class Episode:
         """The prompt of the next turn: the whole context."""
         observation = self.observation
         assert observation is not None
-        messages, images = observation.messages, observation.images
+        messages, images, videos = observation.messages, observation.images, observation.videos
         if not (observation.follows and self.rows):
-            return chat.render(messages, images, name=self.sample.id)
+            return chat.render(messages, images, videos, name=self.sample.id)
         row = self.rows[-1]
-        new = chat.follow(row.pieces[-1].ids, messages, images, name=self.sample.id)
+        last = row.pieces[-1].ids
+        new = chat.follow(last, messages, images, videos, name=self.sample.id)
         text = observation_text(observation)
         self.inserted = Piece(ids=new.ids, text=text, sampled=False, images=new.images)
         ids = [i for piece in row.pieces for i in piece.ids]
@@ -114,14 +115,17 @@ class Episode:
         )
 
 
+def number_samples(samples: Sequence[Sample], numbers: Sequence[int]) -> list[Sample]:
+    """The samples as the environments of these rollouts of their groups get them. Those of rollout 0 are the same objects."""
+    numbers = numbers or [0] * len(samples)
+    pairs = zip(samples, numbers, strict=True)
+    return [replace(sample, rollout=k) if k else sample for sample, k in pairs]
+
+
 def observation_text(observation: Observation) -> str:
     """The new part of an observation as text for logs and reports, images as <image>."""
     if observation.shown is not None:
         return observation.shown
     if not observation.messages:
         return ""
-    return "".join(map(_part_text, observation.messages[-1].content))
-
-
-def _part_text(part: str | Slot) -> str:
-    return "<image>" if part is IMAGE else str(part)
+    return "".join(map(part_text, observation.messages[-1].content))

@@ -8,8 +8,8 @@ from dataclasses import replace
 from vlrft.config import EnvConfig
 from vlrft.envs import EnvFailure, Host
 from vlrft.policy.chat import Chat
-from vlrft.rollout.engines import RolloutEngine, Sampling, StreamingEngine
-from vlrft.rollout.episode import Episode
+from vlrft.rollout.engines import Limits, RolloutEngine, Sampling, StreamingEngine
+from vlrft.rollout.episode import Episode, number_samples
 from vlrft.rollout.stream import stream_episodes
 from vlrft.rollout.task import LoadedTask
 from vlrft.rollout.turns import PromptRenderer, exceeds_limit, sample_completions
@@ -28,6 +28,8 @@ from vlrft.tracing.phases import phase, work_on
 Respond = Callable[[Sequence[Episode], Sequence[Prompt]], Sequence[Piece]]
 """The policy's side of one turn: a piece for each episode, given its prompt."""
 
+UNLIMITED = Limits()
+
 
 def play(
     loaded: LoadedTask,
@@ -38,12 +40,14 @@ def play(
     *,
     seeds: Sequence[Sequence[int]],
     policy_step: int = 0,
+    progress: float = 1.0,
 ) -> list[Group]:
     """Plays each sample once for each of its seeds and scores the rollouts; returns one group per sample, in order.
 
     With an engine that streams each episode runs on its own; with any other all advance together, turn by turn. Rollouts
     of a sample with equal prompts share one prefill, and no rollout depends on what else is played. A rollout whose environment
     failed is in its group, with the reward it had until then and its error; `drop_failed` treats it as the config says.
+    `progress`: see `score_groups`.
 
     Raises DataError, RewardError, and the errors that the task, its rewards and the engine raise.
     """
@@ -54,32 +58,37 @@ def play(
         for seed in sample_seeds
     ]
     played, seeds_played = [s for s, _ in pairs], [seed for _, seed in pairs]
+    has_env = loaded.task.env is not None
+    numbers = [k for sample_seeds in seeds for k in range(len(sample_seeds)) if has_env]
     if isinstance(engine, StreamingEngine):
-        episodes = stream_episodes(loaded, played, seeds_played, engine, chat, sampling)
+        episodes = stream_episodes(loaded, played, seeds_played, numbers, engine, chat, sampling)
     else:
-        episodes = start_episodes(loaded, played, seeds_played)
+        episodes = start_episodes(loaded, played, seeds_played, numbers)
 
         def respond(running: Sequence[Episode], prompts: Sequence[Prompt]) -> Sequence[Piece]:
             return sample_completions(running, prompts, engine, sampling)
 
-        limit = sampling.limits.max_prompt_tokens
-        run_episodes(episodes, loaded.host, chat, respond, loaded.env, limit)
+        run_episodes(episodes, loaded.host, chat, respond, loaded.env, sampling.limits)
     engine.finish()
     rollouts = iter([episode.rollout(policy_step) for episode in episodes])
     groups = [[next(rollouts) for _ in sample_seeds] for sample_seeds in seeds]
+    scored_groups = score_groups(groups, loaded.rewards, progress)
     return [
         Group(sample=sample, rollouts=tuple(scored))
-        for sample, scored in zip(samples, score_groups(groups, loaded.rewards), strict=True)
+        for sample, scored in zip(samples, scored_groups, strict=True)
     ]
 
 
 @phase("environment")
 def start_episodes(
-    loaded: LoadedTask, samples: Sequence[Sample], seeds: Sequence[int]
+    loaded: LoadedTask,
+    samples: Sequence[Sample],
+    seeds: Sequence[int],
+    numbers: Sequence[int] = (),
 ) -> list[Episode]:
-    """One episode per sample, with its environment started."""
+    """One episode per sample, with its environment started. `numbers`: those of the rollouts in their groups; empty: all 0."""
     episodes: list[Episode] = []
-    starts = loaded.host.start(samples)
+    starts = loaded.host.start(number_samples(samples, numbers))
     for sample, seed, (handle, result) in zip(samples, seeds, starts, strict=True):
         episode = Episode(sample, seed, handle, keeps_turns=loaded.task.env is not None)
         if isinstance(result, EnvFailure):
@@ -96,12 +105,12 @@ def run_episodes(
     chat: Chat,
     respond: Respond,
     limits: EnvConfig,
-    max_prompt_tokens: int | None = None,
+    prompt_limits: Limits = UNLIMITED,
 ) -> None:
     """Advances all episodes turn by turn until each has ended; their environments are closed even after an error.
 
-    `max_prompt_tokens`: an episode ends before a later turn whose prompt would be longer; the engine refuses a first
-    prompt that is longer.
+    `prompt_limits`: an episode ends before a later turn whose prompt would exceed them; the engine refuses a first prompt
+    that does.
     """
     try:
         while running := [e for e in episodes if e.observation is not None]:
@@ -109,7 +118,7 @@ def run_episodes(
             prompts = [renderer.render(episode) for episode in running]
             pairs = list(zip(running, prompts, strict=True))
             for k, (episode, prompt) in reversed(list(enumerate(pairs))):
-                if exceeds_limit(episode, prompt, max_prompt_tokens):
+                if exceeds_limit(episode, prompt, prompt_limits):
                     episode.end("tokens")
                     del running[k], prompts[k]
             pieces = respond(running, prompts)

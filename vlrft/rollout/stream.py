@@ -12,7 +12,7 @@ from typing import Any
 from vlrft.envs import EnvFailure
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Sampling, StreamingEngine
-from vlrft.rollout.episode import Episode
+from vlrft.rollout.episode import Episode, number_samples
 from vlrft.rollout.task import LoadedTask
 from vlrft.rollout.turns import PromptRenderer, exceeds_limit, make_requests, require_finite
 from vlrft.schema import Observation, Piece, Prompt, Sample, Step
@@ -25,11 +25,14 @@ def stream_episodes(
     loaded: LoadedTask,
     samples: Sequence[Sample],
     seeds: Sequence[int],
+    numbers: Sequence[int],
     engine: StreamingEngine,
     chat: Chat,
     sampling: Sampling,
 ) -> list[Episode]:
     """Plays one episode per sample; returns them in order, all ended. Environments are closed even after an error.
+
+    `numbers`: those of the rollouts in their groups.
 
     An episode is the one that lock-step would play: its prompts and seeds depend on its own turns alone, and not on what
     arrives first.
@@ -37,7 +40,7 @@ def stream_episodes(
     stream = _Stream(loaded, engine, chat, sampling)
     try:
         with phase("environment"):
-            begun = loaded.host.begin(samples)
+            begun = loaded.host.begin(number_samples(samples, numbers))
         for sample, seed, (handle, first) in zip(samples, seeds, begun, strict=True):
             stream.add(
                 Episode(sample, seed, handle, keeps_turns=loaded.task.env is not None), first
@@ -126,7 +129,7 @@ class _Stream:
         prompts: list[Prompt] = []
         for episode in episodes:
             prompt = self._renderer.render(episode)
-            if exceeds_limit(episode, prompt, self._sampling.limits.max_prompt_tokens):
+            if exceeds_limit(episode, prompt, self._sampling.limits):
                 episode.end("tokens")
             else:
                 running.append(episode)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 from vlrft.config import EnvConfig, RewardConfig, TaskConfig
 from vlrft.config.configured import configured_task
@@ -14,6 +15,7 @@ from vlrft.data.dataset import OnBad
 from vlrft.envs import EnvRegistry, Host
 from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_reward, reward_reference, reward_title
+from vlrft.rollout.examples import with_examples
 from vlrft.rollout.gold import gold_turns, walk
 from vlrft.schema import Record, RecordCompleter, Resize, Sample, Task
 from vlrft.schema.errors import ConfigError, NoRowsError
@@ -76,9 +78,19 @@ class LoadedTask:
         """The records as the task completes them, before metrics are computed and the records are written."""
         return self.complete(samples, records) if self.complete is not None else records
 
-    def refuse_other_resize(self, resize: Resize | None) -> None:
+    def refuse_other_resize(
+        self, resize: Resize | None, max_prompt_pixels: int | None = None
+    ) -> None:
         """Raises ConfigError where answers are in pixels of resized images, and the policy's image processor resizes
-        differently. `resize`: that of the image processor, None for a processor of another kind."""
+        differently. `resize`: that of the image processor, None for a processor of another kind. `max_prompt_pixels`: of all
+        images of a prompt, None for no such bound."""
+        if self.resize is not None and max_prompt_pixels is not None:
+            raise ConfigError(
+                [
+                    f"task {self.task.name}: its answers are in pixels of resized images, whose size would depend on the number of "
+                    f"images with policy.max_prompt_pixels={max_prompt_pixels}; use policy.max_pixels instead"
+                ]
+            )
         if self.resize is None or self.resize == resize:
             return
         raise ConfigError(
@@ -123,14 +135,12 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         raise ConfigError(
             [f"task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
         )
-    with attributed(f"task {task.name}: its `load` of the {split} split"):
-        if isinstance(task.load, Dataset):
-            samples: Sequence[Sample] = task.load(split, options, on_bad=config.on_bad)
-        else:
-            samples = task.load(split, options)
-        count = len(samples)
-    if not count:
-        raise NoRowsError(f"task {task.name}: the {split} split has no samples; check task.options")
+    own = _load_samples(task, options, split, config.on_bad)
+
+    def load(name: str) -> Sequence[Sample]:
+        return own if name == split else _load_samples(task, options, name, config.on_bad)
+
+    samples = with_examples(task, own, config.examples, load)
     rewards = load_rewards(task.rewards if config.rewards is None else config.rewards)
     return LoadedTask(
         task=task,
@@ -143,6 +153,19 @@ def load_task(config: TaskConfig, split: str) -> LoadedTask:
         on_bad=config.on_bad,
         reference=config.name,
     )
+
+
+def _load_samples(task: Task, options: Any, split: str, on_bad: OnBad) -> Sequence[Sample]:
+    """The samples of a split. Raises NoRowsError where it has none."""
+    with attributed(f"task {task.name}: its `load` of the {split} split"):
+        if isinstance(task.load, Dataset):
+            samples: Sequence[Sample] = task.load(split, options, on_bad=on_bad)
+        else:
+            samples = task.load(split, options)
+        count = len(samples)
+    if not count:
+        raise NoRowsError(f"task {task.name}: the {split} split has no samples; check task.options")
+    return samples
 
 
 def load_rewards(configs: Mapping[str, float | RewardConfig]) -> tuple[WeightedReward, ...]:

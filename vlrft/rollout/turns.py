@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from vlrft.policy.chat import Chat
-from vlrft.rollout.engines import Request, RolloutEngine, Sampling
+from vlrft.rollout.engines import Limits, Request, RolloutEngine, Sampling
 from vlrft.rollout.episode import Episode
 from vlrft.rollout.seeds import seed_from
 from vlrft.schema import Observation, Piece, Prompt, PromptKey
@@ -27,16 +27,22 @@ class PromptRenderer:
         assert observation is not None
         if observation.follows:  # the context before it belongs to this episode alone
             return episode.prompt(self._chat)
-        content = observation.messages, tuple(map(id, observation.images))
+        shown = (*observation.images, *observation.videos)
+        content = observation.messages, tuple(map(id, shown))
         key = episode.sample.id, hash(content)
         if key not in self._rendered:
             self._rendered[key] = observation, episode.prompt(self._chat)
         return self._rendered[key][1]
 
 
-def exceeds_limit(episode: Episode, prompt: Prompt, max_prompt_tokens: int | None) -> bool:
-    """Whether the episode ends before this turn. A first prompt that is too long is refused by the engine instead."""
-    return episode.turns > 0 and len(prompt.ids) > (max_prompt_tokens or len(prompt.ids))
+def exceeds_limit(episode: Episode, prompt: Prompt, limits: Limits) -> bool:
+    """Whether the episode ends before this turn. A first prompt that is too long, or has too many images, is refused by the
+    engine instead."""
+    pairs = (
+        (len(prompt.ids), limits.max_prompt_tokens),
+        (prompt.image_count, limits.max_images),
+    )
+    return episode.turns > 0 and any(most is not None and size > most for size, most in pairs)
 
 
 def make_requests(

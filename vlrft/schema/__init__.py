@@ -1,6 +1,7 @@
 """The vocabulary of vlrft: the data types that tasks, environments, rollouts and rewards share. No torch.
 
 sample     Message, Sample: a question with its gold answer
+frames     Frames: a video as a sample holds it
 rollout    Prompt, Piece, TrainingRow, Rollout, Group: answers to a sample, as they are sampled and trained on
 env        Observation, Step, Env: an environment that the policy acts in, turn by turn
 task       Task, Reward, Record, Metric: the source of samples, their rewards and graders, and evaluation metrics
@@ -9,6 +10,7 @@ errors     VlrftError and its kinds
 
 from vlrft.schema.env import Env, Observation, Step
 from vlrft.schema.errors import DataError, RewardError, VlrftError
+from vlrft.schema.frames import Frames
 from vlrft.schema.rollout import (
     ENVIRONMENT,
     EndReason,
@@ -20,8 +22,9 @@ from vlrft.schema.rollout import (
     Rollout,
     TrainingRow,
     Turn,
+    VideoText,
 )
-from vlrft.schema.sample import IMAGE, Message, Sample, Slot
+from vlrft.schema.sample import IMAGE, VIDEO, Example, Message, Sample, Slot
 from vlrft.schema.task import (
     Detail,
     Metric,
@@ -34,15 +37,19 @@ from vlrft.schema.task import (
     Unreadable,
     best_score,
     explain_unreadable,
+    no_grader,
 )
 
 __all__ = [
     "ENVIRONMENT",
     "IMAGE",
+    "VIDEO",
     "DataError",
     "Detail",
     "EndReason",
     "Env",
+    "Example",
+    "Frames",
     "Group",
     "Message",
     "Metric",
@@ -65,7 +72,9 @@ __all__ = [
     "TrainingRow",
     "Turn",
     "Unreadable",
+    "VideoText",
     "VlrftError",
     "best_score",
     "explain_unreadable",
+    "no_grader",
 ]

@@ -11,6 +11,8 @@ from vlrft.schema.sample import Message
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from vlrft.schema.frames import Frames
+
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
@@ -22,6 +24,7 @@ class Observation:
 
     messages: tuple[Message, ...]
     images: tuple[Image, ...] = ()
+    videos: tuple[Frames, ...] = ()
     follows: bool = False
     shown: str | None = None  # the new part as text, for logs and reports; None: the last message
     anchor: Hashable = None  # a key; turns with equal keys are compared by step-level estimators

@@ -23,13 +23,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VideoText:
+    """A video as a prompt has it: text, and one or more equally long runs of tokens, one a feature."""
+
+    text: str
+    """In place of the video in a rendered conversation, with one token for each run."""
+    runs: int
+    interval: float
+    """Seconds from one row of the grid's time to the next."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """An image as the model takes it."""
+    """An image or a video as the model takes it."""
 
     key: str  # hash of the content and the processor's settings
     tokens: int  # image tokens in a prompt, one a feature
     grid: tuple[int, ...]  # layout of the patches, such as time, height, width
     values: Any  # torch.Tensor f32 [patches, channels · patch size]
+    video: VideoText | None = None  # None: an image
 
 
 PromptKey = tuple[tuple[int, ...], tuple[str, ...]]
@@ -37,10 +49,15 @@ PromptKey = tuple[tuple[int, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """A rendered conversation: token ids with image placeholders, and the images for them."""
+    """A rendered conversation: token ids with placeholders, and the images and videos for them, in their order."""
 
     ids: tuple[int, ...]  # [P]
     images: tuple[Pixels, ...] = ()
+
+    @property
+    def image_count(self) -> int:
+        """The number of images, videos not counted."""
+        return sum(image.video is None for image in self.images)
 
     @property
     def key(self) -> PromptKey:
@@ -74,6 +91,8 @@ class Piece:
     policy_steps: tuple[int, ...] = ()
     """[T] of a sampled piece: the run's step after which the weights were that sampled each token; empty where that is the
     rollout's `policy_step` for all of them."""
+    signals: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
+    """Name -> a number for each token [T], of the distribution at its place; only those that `Sampling.signals` asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)

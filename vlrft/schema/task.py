@@ -42,6 +42,13 @@ def best_score(value: float) -> Callable[[Function], Function]:
     return mark
 
 
+def no_grader(function: Function) -> Function:
+    """Decorator of a reward that reads no gold answer, such as one of the form or the length: where a run's own rewards are the
+    strict grader, it is not one of them."""
+    function.no_grader = True  # type: ignore[attr-defined]
+    return function
+
+
 @dataclass(frozen=True, kw_only=True)
 class Unreadable:
     """Why a reward could read no answer in a completion."""
@@ -143,7 +150,7 @@ class Task:
     rewards: Mapping[str, float]  # reward name -> weight
     graders: Mapping[str, tuple[str, ...]]
     """`strict` and, where a published grader exists, `official` -> names of rewards. Without any under `strict`, a run's
-    own rewards (`task.rewards`) are the strict grader."""
+    own rewards (`task.rewards`) are the strict grader, without those that read no gold answer (`no_grader`)."""
     gold: Callable[[Sample], str | Sequence[str]]
     """Sample -> a completion with full marks; with `env`, a sequence of texts, one a turn."""
     metrics: Callable[[Sequence[Record], str], Mapping[str, Metric]] | None = None

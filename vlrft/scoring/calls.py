@@ -67,13 +67,14 @@ def call_reward(
     function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
 ) -> Any:
     """One call with the arguments of its signature; for an asynchronous function, the coroutine."""
+    step = {"progress": inputs[0].progress} if signature.progress else {}
     if signature.scope == "rollout":
-        return function(completion=inputs[0].completion, sample=inputs[0].sample)
+        return function(completion=inputs[0].completion, sample=inputs[0].sample, **step)
     completions = [x.completion for x in inputs]
     if signature.scope == "group":
-        return function(completions=completions, sample=inputs[0].sample)
+        return function(completions=completions, sample=inputs[0].sample, **step)
     if signature.scope == "batch":
-        return function(completions=completions, samples=[x.sample for x in inputs])
+        return function(completions=completions, samples=[x.sample for x in inputs], **step)
     return function(**trl_columns(signature, inputs))
 
 
@@ -111,9 +112,9 @@ def _call_here(
     stop: bool,
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    if stop and signature.scope == "rollout":  # the most frequent case, which has to be fast
+    if stop and signature.scope == "rollout" and not signature.progress:  # frequent: must be fast
         try:
-            for ((completion, sample, _),) in calls:
+            for ((completion, sample, *_),) in calls:
                 outcomes.append(function(completion=completion, sample=sample))
         except KeyboardInterrupt:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vlrft.grading import read_answer, why_no_answer
+from vlrft.grading import KINDS, read_answer, why_no_answer
 from vlrft.plugins.attribution import attributed
 from vlrft.plugins.find import find_grader
 from vlrft.schema import DataError, Record, Reward, RewardError, Sample, Task, Unreadable
@@ -32,7 +32,8 @@ class Graders:
             raise ConfigError(
                 [
                     f"task {task.name}: it has no rewards of its own with these options; name yours, such as "
-                    "task.rewards={./my_reward.py: 1.0}; the first that applies is the strict grader"
+                    "task.rewards={./my_reward.py: 1.0}; the first that applies and "
+                    "reads the gold answer, not the form or the length alone, is the strict grader"
                 ]
             )
         rewards = {
@@ -49,9 +50,7 @@ class Graders:
         reward of the grader applies."""
         grade = self._first_grade(name, output, sample, scores)
         if grade is None:
-            raise DataError(
-                f"sample {sample.id}: no reward of the {name} grader applies; check the task's graders and tags"
-            )
+            raise _none_applies(name, sample)
         return grade[0]
 
     def record(
@@ -66,9 +65,7 @@ class Graders:
         grades = {name: self._first_grade(name, output, sample, scores) for name in self.rewards}
         strict = grades[STRICT]
         if strict is None:
-            raise DataError(
-                f"sample {sample.id}: no reward of the {STRICT} grader applies; check the task's graders and tags"
-            )
+            raise _none_applies(STRICT, sample)
         extracted = self._extract(sample, output)
         unreadable = ""
         if strict[0] == 0.0 and not others.get("turns"):
@@ -129,3 +126,14 @@ class Graders:
     def _extract(self, sample: Sample, output: str) -> str | None:
         with attributed(f"sample {sample.id}: the task's `extract`"):
             return self.extract(output)
+
+
+def _none_applies(grader: str, sample: Sample) -> DataError:
+    problem = f"sample {sample.id}: no reward of the {grader} grader applies"
+    kind = sample.tags.get("answer")
+    if kind is None:
+        return DataError(f"{problem}; check the task's graders and tags")
+    return DataError(
+        f"{problem} to an answer of kind {kind!r}; kinds that shipped rewards read: {', '.join(KINDS)}; correct the kind, "
+        "or name a reward that reads it (task.rewards)"
+    )

@@ -21,9 +21,10 @@ def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:
 
 @phase("reward")
 def score_groups(
-    groups: Sequence[Sequence[Rollout]], rewards: Sequence[WeightedReward]
+    groups: Sequence[Sequence[Rollout]], rewards: Sequence[WeightedReward], progress: float = 1.0
 ) -> list[list[Rollout]]:
-    """The rollouts of each group with their reward and scores, added to those of their environment.
+    """The rollouts of each group with their reward and scores, added to those of their environment. `progress`: the share of the
+    stage's steps that are done, for rewards that read it; 1.0 outside of training.
 
     A reward that returns named numbers gives the scores `name/part`; its weight applies to each of them. A part that is
     None does not apply: it is kept as None and adds nothing. Raises DataError for an unreadable gold answer and
@@ -31,7 +32,10 @@ def score_groups(
     """
     rollouts = [rollout for group in groups for rollout in group]
     reads_ids = any(reward.signature.scope == "columns" for reward in rewards)
-    inputs = [RewardInput(r.text, r.sample, _action_ids(r) if reads_ids else ()) for r in rollouts]
+    inputs = [
+        RewardInput(r.text, r.sample, _action_ids(r) if reads_ids else (), progress)
+        for r in rollouts
+    ]
     indices = iter(range(len(rollouts)))
     group_indices = [[next(indices) for _ in group] for group in groups if group]
     results = [

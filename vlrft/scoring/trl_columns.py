@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vlrft.plugins.reward_signature import RewardSignature
-from vlrft.schema import IMAGE, RewardError, Sample
+from vlrft.schema import IMAGE, VIDEO, RewardError, Sample, Slot
 from vlrft.scoring.reward_input import RewardInput
 
 
@@ -20,7 +20,7 @@ def trl_columns(signature: RewardSignature, inputs: Sequence[RewardInput]) -> di
     columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
     if "solution" not in columns:
         columns["solution"] = [_as_written(answer) for answer in columns["answer"]]
-    has_images = any(x.sample.images for x in inputs)
+    has_images = any(x.sample.images or x.sample.videos for x in inputs)
     columns |= {
         "prompts": [_trl_conversation(x.sample, has_images) for x in inputs],
         "completions": [
@@ -32,6 +32,8 @@ def trl_columns(signature: RewardSignature, inputs: Sequence[RewardInput]) -> di
         "log_extra": lambda column, values: None,
         "log_metric": lambda name, value: None,
     }
+    if signature.progress:
+        columns.setdefault("progress", inputs[0].progress)
     missing = sorted(signature.needs - set(columns))
     if missing:
         raise RewardError(
@@ -47,6 +49,8 @@ def _trl_row(sample: Sample) -> Mapping[str, Any]:
     row: dict[str, Any] = {**sample.info, **sample.tags, "id": sample.id, "answer": sample.answer}
     if sample.images:
         row["images"] = list(sample.images)
+    if sample.videos:
+        row["videos"] = [video.pictures for video in sample.videos]
     if len(sample.images) == 1:
         row["image"] = sample.images[0]
     return row
@@ -59,16 +63,19 @@ def _as_written(answer: Any) -> Any:
 
 
 def _trl_conversation(sample: Sample, has_images: bool) -> list[dict[str, Any]]:
-    """The prompt as TRL passes it: texts, or lists of parts if any sample of the batch has an image."""
-    images = iter(sample.images)
+    """The prompt as TRL passes it: texts, or lists of parts if any sample of the batch has an image or a video."""
+    images, videos = iter(sample.images), iter(sample.videos)
+
+    def part_of(part: str | Slot) -> dict[str, Any]:
+        if part is IMAGE:
+            return {"type": "image", "image": next(images)}
+        if part is VIDEO:
+            return {"type": "video", "video": next(videos).pictures}
+        return {"type": "text", "text": part}
+
     messages: list[dict[str, Any]] = []
     for message in sample.messages:
-        parts = [
-            {"type": "image", "image": next(images)}
-            if part is IMAGE
-            else {"type": "text", "text": part}
-            for part in message.content
-        ]
+        parts = list(map(part_of, message.content))
         plain = "".join(part for part in message.content if isinstance(part, str))
         messages.append({"role": message.role, "content": parts if has_images else plain})
     return messages

@@ -9,28 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from vlrft.schema import DataError, Sample
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 class Prefetcher(Sequence[Sample]):
     """The samples of a split; announced ones are ready when they are drawn."""
 
     def __init__(
-        self, samples: Sequence[Sample], process: Callable[[Image], object], threads: int
+        self, samples: Sequence[Sample], process: Callable[[Sample], object], threads: int
     ) -> None:
-        """`process` computes and caches the pixels of an image; it is called from several threads."""
+        """`process` computes and caches the pixels of a sample; it is called from several threads."""
         self.samples, self.process = samples, process
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="vlrft-images")
-        self._waiting: dict[int, Future[tuple[Sample, list[object]]]] = {}
+        self._waiting: dict[int, Future[tuple[Sample, object]]] = {}
         # Pixels of the samples drawn since the last announcement, and of those drawn before it: they are kept until
         # the prompts are made.
-        self._drawn: list[list[object]] = []
-        self._previous: list[list[object]] = []
+        self._drawn: list[object] = []
+        self._previous: list[object] = []
 
     def announce(self, indices: Iterable[int]) -> None:
         """Starts to prepare the samples that will probably be drawn next; drops earlier announcements."""
@@ -39,11 +36,11 @@ class Prefetcher(Sequence[Sample]):
         self._previous, self._drawn = self._drawn, []
         self._waiting = {i: self._pool.submit(self._prepare, i) for i in dict.fromkeys(indices)}
 
-    def _prepare(self, index: int) -> tuple[Sample, list[object]]:
+    def _prepare(self, index: int) -> tuple[Sample, object]:
         sample = self.samples[index]
         with suppress(DataError):  # reported when the prompt is made
-            return sample, [self.process(image) for image in sample.images]
-        return sample, []
+            return sample, self.process(sample)
+        return sample, None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -67,7 +64,7 @@ class Prefetcher(Sequence[Sample]):
 
 @contextmanager
 def prefetching(
-    samples: Sequence[Sample], process: Callable[[Image], object], threads: int
+    samples: Sequence[Sample], process: Callable[[Sample], object], threads: int
 ) -> Iterator[Sequence[Sample]]:
     """A context with a `Prefetcher` of the samples; without threads, the samples themselves."""
     if not threads:

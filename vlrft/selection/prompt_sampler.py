@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from vlrft.selection.prefetch import Prefetcher
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompt_strategies import PROMPT_STRATEGIES, PromptStrategy, Uniform
 from vlrft.tracing.phases import phase
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 def find_prompt_strategy(choice: str | Mapping[str, Any], at: str) -> PromptStrategy:
@@ -50,7 +47,7 @@ class PromptSampler:
         self._prefetcher: Prefetcher | None = None
         self._ids: dict[int, str] = {}  # by index; making a sample again to read its id may be slow
 
-    def prefetch(self, process: Callable[[Image], object], threads: int) -> None:
+    def prefetch(self, process: Callable[[Sample], object], threads: int) -> None:
         """From now on, threads open the samples that will probably come next and process their images."""
         self._prefetcher = Prefetcher(self.samples, process, threads)
         self.samples = self._prefetcher

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from vlrft.config import strict
 from vlrft.schema.ranges import FiniteFloat, Share, UnitInterval
 from vlrft.selection.prompt_state import PromptRecord
+from vlrft.selection.weighted_prompts import Cures, Tracked
 
 ROUNDING = 1e-9  # of a weighted sum of scores
 # Bounds while GRESO adapts its probabilities, as in the authors' code.
@@ -163,4 +164,6 @@ PROMPT_STRATEGIES: Mapping[str, type[PromptStrategy]] = {
     "variance_aware": VarianceAware,
     "history": HistoryResampling,
     "greso": Greso,
+    "tracked": Tracked,
+    "cures": Cures,
 }

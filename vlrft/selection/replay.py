@@ -84,6 +84,7 @@ def _dump(rollout: Rollout) -> dict[str, Any]:
         "scores": dict(rollout.scores),
         "policy_step": rollout.policy_step,
         **({"policy_steps": list(piece.policy_steps)} if piece.policy_steps else {}),
+        **({"signals": {k: list(v) for k, v in piece.signals.items()}} if piece.signals else {}),
     }
 
 
@@ -95,6 +96,7 @@ def _load(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
         logprobs=tuple(stored["logprobs"]),
         finish=stored["finish"],
         policy_steps=tuple(stored.get("policy_steps", ())),
+        signals={k: tuple(v) for k, v in stored.get("signals", {}).items()},
     )
     return Rollout(
         sample=fresh.sample,

@@ -6,21 +6,24 @@ Each rank calls `compare_with_single(case, ranks)`; `process_ranks.run_ranks` st
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import UpdateConfig
+from vlrft.data.atomic import write_atomically
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine import TrainEngine, build_engine
+from vlrft.engine.deepspeed.zero3 import gathering_units
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import PolicyWeights
 from vlrft.schema import Group
 from vlrft.testing.small_policies import CORPUS, group_of, image_group, tiny_config
 from vlrft.trainer.batch import Batch, make_batches
@@ -54,7 +57,9 @@ def sharding_engine(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     if engine.get("stage") == 3:
         file = folder / "deepspeed.json"
         zero = {"stage3_param_persistence_threshold": 0}
-        file.write_text(json.dumps({"zero_optimization": zero}), encoding="utf-8")
+        write_atomically(
+            file, json.dumps({"zero_optimization": zero}).encode()
+        )  # all ranks write it
         engine["config"] = str(file)
     return engine
 
@@ -87,8 +92,8 @@ def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
     """The same steps by `single` and by the case's engine, on a small policy.
 
     Returns `gaps`, the relative distance of each weight and moment (on the first rank); `sharded`, whether every
-    parameter is sharded while the engine is open; and `leftovers`, attributes that the closed engine has left on
-    parameters.
+    parameter is sharded while the engine is open; `leftovers`, attributes that the closed engine has left on
+    parameters; and what `read_in_turn` returns, before the last steps.
     """
     policy = load_policy(tiny_config(case.family, **case.policy), corpus=CORPUS, seed=0)
     start = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
@@ -102,6 +107,7 @@ def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
     shared = [replace(g, rank=r) for g, r in zip(groups, case.owners, strict=True)]
     engine = build_engine(UPDATE, policy, 4, ranks, dict(case.engine))
     sizes = {p.numel() for p in policy.model.parameters()}
+    in_turn = read_in_turn(engine)
     if case.breaks:
         _take_broken_step(engine, case, shared, ranks)
     steps = _groups_by_step(shared)
@@ -118,7 +124,62 @@ def compare_with_single(case: EngineCase, ranks: Ranks) -> dict[str, Any]:
     with torch.no_grad():
         policy.model(input_ids=torch.tensor([[1, 2, 3]]))  # an ordinary model again
     gaps = {name: relative_distance(result[name], tensor) for name, tensor in expected.items()}
-    return {"gaps": gaps, "sharded": sizes == {0}, "leftovers": leftovers}
+    return {"gaps": gaps, "sharded": sizes == {0}, "leftovers": leftovers} | in_turn
+
+
+def read_in_turn(engine: TrainEngine) -> dict[str, Any]:
+    """The weights as a rollout engine reads them, one at a time.
+
+    Returns `differing`, the parts whose tensors are not bit for bit those of the complete model; `tensors`, how many each part
+    has; `complete`, the most elements that were complete at once, and `left`, those that are afterwards, both in addition to
+    those before; `layer`, elements of the largest layer; and `others`, those outside of layers.
+    """
+    model = engine.policy.model
+    with engine.unsharded():
+        expected = {
+            part: {name: tensor.clone() for name, tensor in tensors}
+            for part, tensors in _parts(PolicyWeights(model))
+        }
+        layers = [elements(unit) for unit, _ in gathering_units(model) if _is_layer(unit, model)]
+        others = elements(model) - sum(layers)
+    before, complete, differing = elements(model), [0], []
+    for part, tensors in _parts(engine.policy.weights(engine.gather_in_turn)):
+        read = {}
+        for name, tensor in tensors:
+            complete.append(elements(model) - before)
+            read[name] = tensor.clone()
+        if not same_tensors(read, expected[part]):
+            differing.append(part)
+    return {
+        "differing": differing,
+        "tensors": {part: len(tensors) for part, tensors in expected.items()},
+        "complete": max(complete),
+        "left": elements(model) - before,
+        "layer": max(layers),
+        "others": others,
+    }
+
+
+def _parts(weights: PolicyWeights) -> Iterator[tuple[str, Iterator[tuple[str, Tensor]]]]:
+    yield "merged", iter(weights)
+    yield "base", weights.base()
+    yield "adapters", weights.adapters()
+
+
+def _is_layer(unit: nn.Module, model: nn.Module) -> bool:
+    return any(
+        unit is child for m in model.modules() if isinstance(m, nn.ModuleList) for child in m
+    )
+
+
+def elements(module: nn.Module) -> int:
+    """The elements that this rank holds of the module's parameters."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def same_tensors(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    """Whether the names and the bits are the same."""
+    return one.keys() == other.keys() and all(torch.equal(t, other[n]) for n, t in one.items())
 
 
 def _groups_by_step(groups: Sequence[Group]) -> list[Sequence[Group]]:

@@ -44,14 +44,14 @@ class EnvironmentConformance:
     def test_start_gives_an_observation_that_can_be_rendered(self) -> None:
         env = self.make_env()
         try:
-            check_observation(env.start(), first=True)
+            assert_renderable(env.start(), first=True)
         finally:
             env.close()
 
     def test_every_step_has_finite_numbers_and_a_renderable_observation(self) -> None:
         observations, steps = self.episode(self.make_env())
         for observation in observations[1:]:
-            check_observation(observation, first=False)
+            assert_renderable(observation, first=False)
         for step in steps:
             assert isinstance(step, Step), f"step() returned a {type(step).__name__}"
             assert math.isfinite(step.reward), f"the reward is {step.reward}"
@@ -70,11 +70,15 @@ class EnvironmentConformance:
             finally:
                 env.close()
 
-    def test_it_can_be_closed_at_any_moment(self) -> None:
+    def test_it_can_be_closed_at_any_moment_and_others_still_start(self) -> None:
         self.make_env().close()
-        started = self.make_env()
+        started, other = self.make_env(), self.make_env()
         started.start()
         started.close()
+        try:
+            assert_renderable(other.start(), first=True)
+        finally:
+            other.close()
 
     def test_equal_actions_give_equal_episodes(self) -> None:
         if self.deterministic:
@@ -98,7 +102,7 @@ class EnvironmentConformance:
             second.close()
 
 
-def check_observation(observation: object, *, first: bool) -> None:
+def assert_renderable(observation: object, *, first: bool) -> None:
     """Fails with a sentence for anything that a chat template cannot render."""
     assert isinstance(observation, Observation), f"got a {type(observation).__name__}"
     assert observation.messages, "an observation without messages"

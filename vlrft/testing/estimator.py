@@ -34,8 +34,9 @@ class EstimatorConformance:
     def step(self, groups: list[Group]) -> EstimatorInput:
         """The estimator's input. A greedy rollout, where one is needed, has the reward of its group's mean."""
         greedy = [float(np.mean(group.rewards)) for group in groups]
+        estimator = self.estimator()
         return estimator_input(
-            groups, {"reward": 1.0}, 16, greedy if self.estimator().greedy else None
+            groups, {"reward": 1.0}, 16, greedy if estimator.greedy else None, estimator.signals
         )
 
     def by_rollout(self, groups: list[Group]) -> dict[tuple[str, int], list[list[float]]]:
@@ -98,10 +99,10 @@ def _group(name: str, rewards: list[float], turns: int, draw: np.random.Generato
                     TrainingRow(
                         prompt=Prompt(ids=(turn,)),
                         pieces=(
-                            Piece(
-                                ids=tuple(range(int(draw.integers(1, 5)))),
-                                text="",
-                                turn=Turn(anchor=(name, turn), reward=reward / turns),
+                            _piece(
+                                int(draw.integers(1, 5)),
+                                Turn(anchor=(name, turn), reward=reward / turns),
+                                np.random.default_rng([len(name), turn, k]),
                             ),
                         ),
                     )
@@ -110,4 +111,20 @@ def _group(name: str, rewards: list[float], turns: int, draw: np.random.Generato
             )
             for k, reward in enumerate(rewards)
         ),
+    )
+
+
+def _piece(tokens: int, turn: Turn, draw: np.random.Generator) -> Piece:
+    """A sampled piece with numbers of each token."""
+
+    def numbers() -> tuple[float, ...]:
+        return tuple(draw.random(tokens).tolist())
+
+    names = ("entropy", "certainty", "collision", "mean_logprob")
+    return Piece(
+        ids=tuple(range(tokens)),
+        text="",
+        turn=turn,
+        logprobs=numbers(),
+        signals={name: numbers() for name in names},
     )

@@ -1,6 +1,6 @@
 """A server with the routes of vLLM 0.32 that vlrft calls, whose completions are computed from prompt and seed in microseconds.
 
-    with FakeVllm(vocab=300, ends=[2]) as server:
+    with FakeVllm(vocab=300) as server:
         engine = {"name": "vllm", "urls": [server.url]}
 
 In a process of its own: `python -m vlrft.testing.fake_vllm serve MODEL --port 8000`, where `POST /fake {"refuse_updates": 1}` sets
@@ -10,83 +10,27 @@ attributes of `Faults`. Only the standard library is imported, so that it starts
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
-import random
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from vlrft.testing.fake_completions import (
+    Answer,
+    Body,
+    FakeRequest,
+    random_tokens,
+    write_answer,
+)
+from vlrft.testing.fake_images import PATH as IMAGES
+from vlrft.testing.fake_images import FakeImages, Refusal
+from vlrft.testing.fake_weights import FakeWeightServer
 from vlrft.testing.json_server import JsonServer
 
 VERSION = "0.32.0+cpu"
-BANNED = "vlrft_banned_token_ids"  # of the logits processor in packages/vlrft-vllm
-Body = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FakeRequest:
-    """One completion that is asked for."""
-
-    prompt: tuple[int, ...]
-    seed: int
-    weights: (
-        str  # a hash of the weights' file, or of the adapter's; of the base before the first update
-    )
-    images: tuple[str, ...]  # their hashes
-    params: Body  # vLLM's sampling parameters
-    vocab: int
-
-
-Completion = tuple[Sequence[int], Sequence[float]]
-Answer = Callable[[FakeRequest], Completion]
-
-
-def random_tokens(request: FakeRequest) -> Completion:
-    """Tokens that depend on the prompt, its images, the seed and the weights; each has the log-prob of its uniform distribution."""
-    params = request.params
-    banned = set((params.get("extra_args") or {}).get(BANNED, ()))
-    allowed = params.get("allowed_token_ids") or range(request.vocab)
-    tokens = [token for token in allowed if token not in banned]
-    key = (request.prompt, request.images, request.weights)
-    seed = 0 if params.get("temperature") == 0 else request.seed
-    digest = hashlib.sha256(repr((key, seed)).encode()).digest()
-    chosen = random.Random(digest).choices(tokens, k=params["max_tokens"])
-    value = -(len(tokens).bit_length() - 1) * 0.6931471805599453
-    ends = set(params.get("stop_token_ids") or ())
-    length = next((k + 1 for k, token in enumerate(chosen) if token in ends), len(chosen))
-    return chosen[:length], [value] * length
-
-
-@dataclass
-class Faults:
-    """Faults of the server from now on. A count is used up."""
-
-    die_after: int | None = None
-    """Requests for completions after which the server is gone, in a process without cleaning up."""
-    die_in_update: bool = False
-    hang: bool = False
-    """Completions are not answered until it is false."""
-    hang_after: int | None = None
-    """Tokens after which completions wait, until it is None or they are aborted."""
-    refuse_updates: int = 0
-    """Updates that fail with 500."""
-    hang_in_update: bool = False
-    version: str | None = None
-    """The weights' version in place of the true one."""
-    change_prompt: bool = False
-    """Answers state another prompt."""
-    ignore_bans: bool = False
-    refuse_reset: bool = False
-    fail: dict[str, int] = field(default_factory=dict[str, int])
-    """Path -> the number of its next calls that fail with 500."""
-
-
-class FakeVllm:
-    """The server, in threads of this process while the `with` block lasts."""
+class FakeVllm(FakeWeightServer):
+    """The routes, and what they change."""
 
     def __init__(
         self,
@@ -96,77 +40,16 @@ class FakeVllm:
         port: int = 0,
         version: str = VERSION,
         exits: bool = False,
+        keeps_images: bool = True,
     ) -> None:
-        """`port` 0: any free one. `exits`: `die_after` ends the process."""
-        self.vocab, self.answer, self.release, self.exits = vocab, answer, version, exits
-        self.faults = Faults()
-        self.calls: list[tuple[str, Body]] = []  # path and body of every POST, in order
-        self.version = "default"
-        self.weights = "base"
-        self.adapters: dict[str, str] = {}
-        self.images: set[str] = set()  # hashes in the cache
-        self.paused = self.updating = self.sleeping = self.gone = False
-        self.changed = threading.Condition()
+        """`port` 0: any free one. `exits`: `die_after` ends the process. `keeps_images`: it has the layer of vlrft-vllm."""
+        super().__init__(JsonServer(self.get, self.post, lambda: self.gone, port), exits=exits)
+        self.vocab, self.answer, self.release = vocab, answer, version
+        self.images = FakeImages(layer=keeps_images)
+        self.paused = self.sleeping = False
         self.aborts = 0  # how often all requests were aborted
         self.running = 0
         self.asked = 0  # completions
-        self._http = JsonServer(self.get, self.post, lambda: self.gone, port)
-
-    @property
-    def port(self) -> int:
-        return int(self._http.server_address[1])
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def __enter__(self) -> FakeVllm:
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.die()
-        self._thread.join()
-
-    def serve(self) -> None:
-        """Serves in this thread, for ever."""
-        self._http.serve_forever(0.05)
-
-    def set(self, **faults: object) -> None:
-        """Sets attributes of `faults` and wakes requests that wait."""
-        with self.changed:
-            for name, value in faults.items():
-                if not hasattr(self.faults, name):
-                    raise AttributeError(name)
-                setattr(self.faults, name, value)
-            self.changed.notify_all()
-
-    def wait_until(self, reached: Callable[[FakeVllm], bool], seconds: float = 20.0) -> bool:
-        """Waits for a state, such as `lambda server: server.running == 3`."""
-        with self.changed:
-            return self.changed.wait_for(lambda: reached(self), seconds)
-
-    def paths(self) -> list[str]:
-        """The paths that were posted to, in order."""
-        return [path for path, _ in self.calls]
-
-    def die(self) -> None:
-        """Ends the server: requests that wait are cut off, and the port is closed."""
-        if self.exits:
-            os._exit(9)
-        with self.changed:
-            if self.gone:
-                return
-            self.gone = True
-            self.changed.notify_all()
-        threading.Thread(target=self._close, daemon=True).start()
-
-    def _close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-
-    # --- the routes ---
 
     def get(self, path: str) -> tuple[int, Body]:
         """The answer to a GET."""
@@ -180,6 +63,8 @@ class FakeVllm:
             "/v1/models": {"data": [{"id": name} for name in ("policy", *self.adapters)]},
             "/fake": {"asked": self.asked, "paths": self.paths()},
         }
+        if path == IMAGES:
+            return self.images.describe()
         return (200, answers[path]) if path in answers else (404, {"error": path})
 
     def post(self, path: str, query: dict[str, list[str]], body: Body) -> tuple[int, Body]:
@@ -188,7 +73,7 @@ class FakeVllm:
             self.calls.append((path, body))
             if self.faults.fail.get(path):
                 self.faults.fail[path] -= 1
-                return 500, {"error": {"message": f"{path} fails as it was told to"}}
+                return 500, {"error": {"message": f"{path} fails: Faults.fail"}}
         if path == "/inference/v1/generate":
             return self._generate(body)
         name = path.strip("/").replace("/", "_").removeprefix("v1_")
@@ -199,44 +84,8 @@ class FakeVllm:
         self.set(**body)
         return 200, {}
 
-    def _post_init_weight_transfer_engine(self, query: object, body: Body) -> tuple[int, Body]:
-        return 200, {"message": "initialized", "init_info": body["init_info"]}
-
-    def _post_start_weight_update(self, query: object, body: Body) -> tuple[int, Body]:
-        if self.updating:
-            return 500, {"error": "an update is open"}
-        self.updating = True
-        return 200, {}
-
-    def _post_update_weights(self, query: object, body: Body) -> tuple[int, Body]:
-        if self.faults.die_in_update:
-            self.die()
-        with self.changed:
-            self.changed.wait_for(lambda: self.gone or not self.faults.hang_in_update)
-        if not self.updating:
-            return 500, {"error": "no update is open"}
-        if self.faults.refuse_updates:
-            self.faults.refuse_updates -= 1
-            self.updating = False
-            return 500, {"error": {"message": "the weights are refused as they were told to be"}}
-        try:
-            self.weights = _digest(Path(body["update_info"]["path"]))
-        except OSError as e:
-            self.updating = False
-            return 500, {"error": {"message": str(e)}}
-        return 200, {}
-
-    def _post_finish_weight_update(self, query: object, body: Body) -> tuple[int, Body]:
-        if not self.updating:
-            return 500, {"error": "no update is open"}
-        self.updating = False
-        if body.get("weight_version") is not None:
-            self.version = body["weight_version"]
-        return 200, {}
-
-    def _post_update_weight_version(self, query: object, body: Body) -> tuple[int, Body]:
-        self.version = body["new_version"]
-        return 200, {"success": True}
+    def _post_vlrft_images(self, query: object, body: Body) -> tuple[int, Body]:
+        return self.images.put(body, keeps=not self.faults.keep_no_images)
 
     def _post_pause(self, query: dict[str, list[str]], body: Body) -> tuple[int, Body]:
         if query.get("mode", ["abort"]) != ["abort"]:
@@ -266,11 +115,8 @@ class FakeVllm:
         return 200, {}
 
     def _post_reset_mm_cache(self, query: object, body: Body) -> tuple[int, Body]:
-        self.images.clear()
+        self.images.cached.clear()
         return 200, {}
-
-    def _post_weight_checker(self, query: object, body: Body) -> tuple[int, Body]:
-        return 200, {"checksums": {"weights": self.weights}}
 
     def _post_sleep(self, query: object, body: Body) -> tuple[int, Body]:
         self.sleeping = True
@@ -280,20 +126,6 @@ class FakeVllm:
         self.sleeping = False
         return 200, {"status": "awake"}
 
-    def _post_load_lora_adapter(self, query: object, body: Body) -> tuple[int, Body]:
-        if body["lora_name"] in self.adapters:
-            return 400, {"message": "already loaded"}
-        try:
-            digest = _digest(Path(body["lora_path"]) / "adapter_model.safetensors")
-        except OSError as e:
-            return 404, {"message": str(e)}
-        self.adapters[body["lora_name"]] = digest
-        return 200, {}
-
-    def _post_unload_lora_adapter(self, query: object, body: Body) -> tuple[int, Body]:
-        found = self.adapters.pop(body["lora_name"], None)
-        return (200, {}) if found else (404, {"message": "not loaded"})
-
     def _generate(self, body: Body) -> tuple[int, Body]:
         model = body.get("model")
         if model not in (None, "policy", *self.adapters):
@@ -301,11 +133,10 @@ class FakeVllm:
         features = body.get("features") or {}
         hashes = features.get("mm_hashes", {}).get("image", [])
         sent = (features.get("kwargs_data") or {}).get("image") or [None] * len(hashes)
-        for key, data in zip(hashes, sent, strict=True):
-            if data is None and key not in self.images:
-                return 500, {"error": {"message": f"the image {key} is not in the cache"}}
+        found = self.images.find(hashes, sent)
+        if isinstance(found, Refusal):
+            return found.answer
         with self.changed:
-            self.images.update(hashes)
             self.asked += 1
             self.changed.notify_all()
             if self.faults.die_after is not None:
@@ -328,7 +159,7 @@ class FakeVllm:
             prompt=tuple(body["token_ids"]),
             seed=params.get("seed", 0),
             weights=self.adapters.get(model or "", self.weights),
-            images=tuple(hashes),
+            images=found,
             params=params,
             vocab=self.vocab,
         )
@@ -350,29 +181,11 @@ class FakeVllm:
         if self.faults.change_prompt:
             prompt.append(prompt[-1])
         claimed = version if self.faults.version is None else self.faults.version
-        spans = [{"version": claimed, "start": 0, "end": len(ids)}] if ids else None
-        content = [
-            {"token_id": token, "logprob": value, "rank": 1, "top_logprobs": []}
-            for token, value in zip(ids, logprobs, strict=True)
-        ]
-        choice = {
-            "index": 0,
-            "finish_reason": finish,
-            "token_ids": [*ids],
-            "logprobs": {"content": content},
-            "weight_versions": spans,
-        }
-        asked = body.get("return_token_ids")
-        return 200, {
-            "request_id": body.get("request_id", ""),
-            "model": model or "policy",
-            "prompt_token_ids": prompt if asked else None,
-            "choices": [choice],
-        }
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        answer = write_answer(request, (ids, logprobs), finish, version=claimed, prompt=prompt)
+        if not body.get("return_token_ids"):
+            answer["prompt_token_ids"] = None
+        names = {"request_id": body.get("request_id", ""), "model": model or "policy"}
+        return 200, names | answer
 
 
 def main() -> None:

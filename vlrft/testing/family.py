@@ -16,20 +16,20 @@ from torch import Tensor
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy.families import Family, all_families, vision_family
 from vlrft.policy.load import load_policy
-from vlrft.policy.logprobs import model_inputs, packed_logprobs, replicated_logprobs
+from vlrft.policy.logprobs import model_inputs, packed_logprobs
 from vlrft.policy.packing import PackItem
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Message, Prompt
+from vlrft.testing.packed_equality import assert_packed_equals_replicated
+from vlrft.testing.small_policies import noise_image
 from vlrft.vision.processor import prepare_torchvision
 
 CORPUS = (
     "Which digit is this? <answer>7</answer>",
     "How many threes are there? <answer>12</answer>",
 )
-TOLERANCE = 1e-9  # of log-probs
-GRADIENT_TOLERANCE = 1e-6  # relative to the norm: transformers computes some norms in float32
 
 
 class FamilyConformance:
@@ -45,7 +45,7 @@ class FamilyConformance:
     @property
     def policy(self) -> Policy:
         """A small policy of all weights, which the tests share."""
-        return _shared(self.name)
+        return _shared_policy(self.name)
 
     def load(self, **settings: Any) -> Policy:
         """A small policy of its own; `settings`: further fields of `PolicyConfig`."""
@@ -62,7 +62,7 @@ class FamilyConformance:
         texts = [ask("How many threes?"), ask("Which digit is it, and why?")]
         if self.family.vision is None:
             return texts
-        square, wide = noise(112, 112, 0), noise(196, 84, 1)
+        square, wide = noise_image(112, 112, 0), noise_image(196, 84, 1)
         one = ask(IMAGE, "Which digit is this?", images=(square,))
         return [texts[0], one, ask(IMAGE, "and", IMAGE, "?", images=(wide, square))]
 
@@ -114,7 +114,7 @@ class FamilyConformance:
     def test_a_prompt_has_an_image_token_for_each_feature(self) -> None:
         for prompt in self.prompts(self.policy):
             tokens = sum(image.tokens for image in prompt.images)
-            assert prompt.ids.count(self.policy.backbone.image_token_id) == tokens
+            assert prompt.ids.count(self.policy.chat.image_token_id) == tokens
             if prompt.images and self.family.vision is not None:
                 with torch.no_grad():
                     features = self.family.vision.encode(
@@ -135,7 +135,7 @@ class FamilyConformance:
         text = processor.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
-        pictures = [noise(196, 84, 1), noise(112, 112, 0)]
+        pictures = [noise_image(196, 84, 1), noise_image(112, 112, 0)]
         inputs = processor(text=[text], images=pictures, return_tensors="pt")
         prompt = self.prompts(self.policy)[2]
         assert inputs["input_ids"][0].tolist() == list(prompt.ids)
@@ -149,7 +149,7 @@ class FamilyConformance:
             positions = backbone.positions(prompt, 100, "prompt")
             assert positions.shape == (backbone.axes, length + 100)
             if vision is not None:
-                places = np.array(prompt.ids) == backbone.image_token_id
+                places = np.isin(np.array(prompt.ids), backbone.place_ids)
                 alone = vision.positions(self.policy.model, places, prompt.images)
                 assert torch.equal(positions[:, :length], alone)
 
@@ -240,30 +240,7 @@ class FamilyConformance:
 
 
 @cache
-def _shared(name: str) -> Policy:
+def _shared_policy(name: str) -> Policy:
     suite = FamilyConformance()
     suite.name = name
     return suite.load()
-
-
-def noise(width: int, height: int, seed: int) -> Image.Image:
-    """An RGB image of random pixels."""
-    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
-
-
-def assert_packed_equals_replicated(policy: Policy, items: list[PackItem], mask: Tensor) -> None:
-    results = []
-    for logprobs_of in (packed_logprobs, replicated_logprobs):
-        policy.model.zero_grad()
-        logprobs = logprobs_of(policy, items, mask=mask, temperature=0.7).logprobs
-        logprobs.sum().backward()  # type: ignore[no-untyped-call]
-        named = policy.model.named_parameters()
-        results.append((logprobs.detach(), {n: p.grad for n, p in named if p.grad is not None}))
-    policy.model.zero_grad()
-    (packed, gradients), (replicated, expected) = results
-    assert float((packed - replicated).abs().max()) <= TOLERANCE
-    assert gradients.keys() == expected.keys() == policy.trained_weights().keys()
-    for name, gradient in expected.items():
-        scale = max(float(gradient.norm()), 1e-4)  # some gradients are zero up to rounding
-        assert float((gradients[name] - gradient).norm()) <= GRADIENT_TOLERANCE * scale, name

@@ -43,7 +43,7 @@ class Target:
         return not all(part in text for part in self.needs)
 
 
-def tagged(answer: str) -> str:
+def tag_answer(answer: str) -> str:
     return f"<think>So be it.</think>\n<answer>{answer}</answer>"
 
 
@@ -52,23 +52,30 @@ MATH = Target(
     right="<think>$52$</think> <answer> 7391 </answer> $\\boxed{7391}$",
     needs=("7391",),
 )
-FORM = Target(gold="7391", right=tagged("7391"), needs=("</answer>", "<answer>"))
+FORM = Target(gold="7391", right=tag_answer("7391"), needs=("</answer>", "<answer>"))
 LENGTH = Target(gold="7391", right="\\boxed{7391}", needs=("7391",))
-NAME = Target(gold="zeppelin", right=tagged("zeppelin"), needs=("zeppelin",))
-PIXELS = Target(gold=BOX, right=tagged("(417,283),(423,289)"), needs=("4", "2"), free=0.01)
+NAME = Target(gold="zeppelin", right=tag_answer("zeppelin"), needs=("zeppelin",))
+PIXELS = Target(gold=BOX, right=tag_answer("(417,283),(423,289)"), needs=("4", "2"), free=0.01)
 JSON_BOX = Target(
     gold=BOX,
-    right=tagged('{"bbox_2d": [417, 283, 423, 289]}'),
+    right=tag_answer('{"bbox_2d": [417, 283, 423, 289]}'),
     needs=("4", "2"),
     free=0.01,
     info={**IN_PICTURE, "frame": (1000, 1000)},
 )
 CLICK = Target(
     gold={"action": "click", "box": BOX},
-    right=tagged('{"action": "click", "coordinate": [420, 286]}'),
+    right=tag_answer('{"action": "click", "coordinate": [420, 286]}'),
     needs=("click", "4", "28"),
 )
-PIXEL_LIST = Target(gold=[BOX], right=tagged(LISTED), needs=("4", "2"), free=0.01)
+SPAN = Target(
+    gold=(4173, 4174),
+    right=tag_answer("4173 to 4174"),
+    needs=("4",),
+    free=0.01,
+    info={"duration": 9000},
+)
+PIXEL_LIST = Target(gold=[BOX], right=tag_answer(LISTED), needs=("4", "2"), free=0.01)
 
 TARGETS: Mapping[str, Target] = {
     "boxes": PIXELS,
@@ -88,19 +95,30 @@ TARGETS: Mapping[str, Target] = {
     "boxes.vlm_r1_eval": JSON_BOX,
     "choice": NAME,
     "choice.cvbench": Target(
-        gold="B", right=tagged("(B)"), needs=("b",), tags={"options": "quince\nzeppelin"}
+        gold="B", right=tag_answer("(B)"), needs=("b",), tags={"options": "quince\nzeppelin"}
     ),
     "choice.visualthinker": NAME,
+    "choices": Target(
+        gold=["quixotic", "zeppelin"],
+        right=tag_answer("Zeppelin, quixotic"),
+        needs=("quixotic", "zeppelin"),
+        free=0.5,
+    ),
     "classname": NAME,
     "classname.visual_rft": NAME,
     "classname.visual_rft_eval": NAME,
-    "count": Target(gold=7391, right=tagged("7391"), needs=("7391",)),
-    "count.fuzzy": Target(gold=739186425, right=tagged("739186425"), needs=("7391",)),
-    "count.r1v": Target(gold=7391, right=tagged(" 7391 "), needs=("7391",)),
-    "count.r1v_eval": Target(gold=7391, right=tagged("7391"), needs=("<answer>",)),
+    "count": Target(gold=7391, right=tag_answer("7391"), needs=("7391",)),
+    "count.fuzzy": Target(gold=739186425, right=tag_answer("739186425"), needs=("7391",)),
+    "count.r1v": Target(gold=7391, right=tag_answer(" 7391 "), needs=("7391",)),
+    "count.r1v_eval": Target(gold=7391, right=tag_answer("7391"), needs=("<answer>",)),
     "countdown": Target(
         gold={"nums": [63, 95, 96], "target": 64},
-        right=tagged("96-95+63"),
+        right=tag_answer("96-95+63"),
+        needs=("63", "95", "96"),
+    ),
+    "countdown.line": Target(
+        gold={"nums": [63, 95, 96], "target": 64},
+        right=" 96-95+63",
         needs=("63", "95", "96"),
     ),
     "format": FORM,
@@ -114,34 +132,55 @@ TARGETS: Mapping[str, Target] = {
     "gui_action.accuracy": CLICK,
     "jaccard": Target(
         gold="quixotic; zeppelin",
-        right=tagged("Zeppelin; quixotic"),
+        right=tag_answer("Zeppelin; quixotic"),
         needs=("quixotic", "zeppelin"),
         free=0.5,
     ),
     "length": LENGTH,
     "length.cosine": LENGTH,
+    "length.curriculum": Target(gold="7391", right="\\boxed{7391}", needs=("7391",), free=1.0),
     "length.open_rs_cosine": LENGTH,
     "majority": FORM,
-    "math_answer": Target(gold="7391", right=tagged("7391"), needs=("7391",)),
+    "reasoning_format": Target(gold="7391", right="<LONG_COT>", needs=("cot>",), free=3.0),
+    "math_answer": Target(gold="7391", right=tag_answer("7391"), needs=("7391",)),
     "math_answer.dr_grpo": MATH,
     "math_answer.lighteval": MATH,
     "math_answer.mathruler": MATH,
     "math_answer.open_r1": MATH,
     "math_answer.r1v": MATH,
     "math_answer.r1v_eval": MATH,
-    "point": Target(gold=BOX, right=tagged("(420,286)"), needs=("4", "28")),
-    "temporal_iou": Target(gold=(4173, 4174), right=tagged("4173, 4174"), needs=("4",), free=0.01),
+    "point": Target(gold=BOX, right=tag_answer("(420,286)"), needs=("4", "28")),
+    "temporal_iou": SPAN,
+    "temporal_iou.time_r1": SPAN,
+    "temporal_iou.time_r1_eval": SPAN,
+    "temporal_iou.time_r1_scaled": SPAN,
     "text_overlap": Target(
-        gold="quixotic", right=tagged("quixotic"), needs=("quixotic",), free=0.01
+        gold="quixotic", right=tag_answer("quixotic"), needs=("quixotic",), free=0.01
     ),
     "text_overlap.f1": Target(
-        gold="quixotic", right=tagged("quixotic"), needs=("quixotic",), free=0.01
+        gold="quixotic", right=tag_answer("quixotic"), needs=("quixotic",), free=0.01
     ),
     "tool_calls": Target(
         gold=[{"name": "fly", "parameters": {"craft": "zeppelin"}}],
         right='<tool_call>{"name": "fly", "parameters": {"craft": "zeppelin"}}</tool_call>',
         needs=("zeppelin", "fly", "<tool_call>"),
         free=0.99,
+    ),
+    "tool_calls.form": Target(
+        gold=[{"name": "fly", "parameters": {"craft": "zeppelin"}}],
+        right="<think></think><tool_call></tool_call>",
+        needs=("</tool_call>", "<tool_call>"),
+    ),
+    "trajectory": Target(
+        gold=[[0.125, 0.875], [0.25, 0.5]],
+        right=tag_answer("[[0.125, 0.875], [0.25, 0.5]]"),
+        needs=("0.125", "0.875"),
+        free=0.95,
+    ),
+    "trajectory.form": Target(
+        gold=[[0.125, 0.875]],
+        right=f"<think></think>{tag_answer('[[0.125, 0.875]]')}",
+        needs=("</answer>", "<answer>"),
     ),
 }
 

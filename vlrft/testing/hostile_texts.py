@@ -63,7 +63,7 @@ def hostile_text(random: Random, limit: int = 2000) -> str:
     size = int(2 ** random.uniform(0, limit.bit_length()))
     kind = random.randrange(6)
     if kind == 0:
-        text = nested(random, size)
+        text = nest(random, size)
     elif kind == 1:
         text = random.choice((*TAGS, *PIECES)) * size
     elif kind == 2:
@@ -96,7 +96,7 @@ def hostile_answer(random: Random, limit: int = 20_000) -> str:
     return f"{text}<answer>{hostile_text(random, 100)}</answer>"
 
 
-def mutated(random: Random, text: str, edits: int = 3) -> str:
+def mutate(random: Random, text: str, edits: int = 3) -> str:
     """The text with some parts replaced, removed, doubled or moved."""
     for _ in range(random.randint(1, edits)):
         start = random.randint(0, len(text))
@@ -106,7 +106,7 @@ def mutated(random: Random, text: str, edits: int = 3) -> str:
     return text
 
 
-def nested(random: Random, size: int) -> str:
+def nest(random: Random, size: int) -> str:
     """Brackets in brackets, closed or not, around something small."""
     opener = random.choice(OPENERS)
     closer = CLOSERS.get(opener, "}")

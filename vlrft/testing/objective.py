@@ -70,7 +70,7 @@ class ObjectiveConformance:
             assert tensor.shape == logprobs.shape, name
         assert all(math.isfinite(value) for value in terms.scalars.values())
 
-    def test_masked_tokens_have_no_gradient_whatever_stands_there(self) -> None:
+    def test_masked_tokens_have_no_gradient_whatever_their_values(self) -> None:
         logprobs, batch = self.step(pad=3)
         loss, clean = self.gradient(logprobs, batch)
         assert bool((clean[~batch.mask] == 0).all())
@@ -85,16 +85,16 @@ class ObjectiveConformance:
         loss, gradient = self.gradient(logprobs, batch)
         objective = self.objective()
         parts = [torch.nonzero(batch.group == g)[:, 0] for g in range(len(self.sizes))]
-        self._expect_sum(parts, logprobs, batch, loss, gradient)
+        self._assert_sum(parts, logprobs, batch, loss, gradient)
         if isinstance(objective, GroupCoupled) and objective.needs.group_stats:
             batch = dataclasses.replace(batch, stats=objective.group_stats(logprobs, batch))
         elif objective.needs.group_stats:
             return
-        self._expect_sum(
+        self._assert_sum(
             [torch.tensor([b]) for b in range(len(logprobs))], logprobs, batch, loss, gradient
         )
 
-    def _expect_sum(
+    def _assert_sum(
         self, parts: list[Tensor], logprobs: Tensor, batch: LossBatch, loss: Tensor, whole: Tensor
     ) -> None:
         total, gradient = torch.zeros_like(loss), torch.zeros_like(whole)

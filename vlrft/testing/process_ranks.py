@@ -1,26 +1,57 @@
-"""Ranks as processes on one machine, with gloo on the CPU."""
+"""Ranks as processes on one machine, with gloo on the CPU.
+
+They are forks of a server that has imported what ranks need, so that only the first ranks of a process wait for the imports.
+"""
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import ProcessContext, start_processes
 
 from vlrft.distributed.ranks import Ranks
 
+# Packages that the server imports where they are installed.
+IMPORTED = ["vlrft.testing.rank_imports", "deepspeed"]
 TIMEOUT = timedelta(minutes=2)  # of a collective
 
 
 def run_ranks(work: Callable[[Ranks, Path], Any], folder: Path, size: int = 2) -> list[Any]:
     """Run `work` in `size` processes that share the empty `folder`; returns the result of each rank."""
-    spawn(_rank, args=(work, folder, size), nprocs=size)  # type: ignore[no-untyped-call]
+    start_ranks(_rank, (work, folder, size), size)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)]
+
+
+def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], size: int) -> None:
+    """Call `function(rank, *arguments)` in `size` processes, and wait for them. An exception of one is raised here. None outlives
+    the call, however it ends.
+
+    Their environment is that of the process when it started ranks for the first time.
+    """
+    multiprocessing.set_forkserver_preload(IMPORTED)
+    context = start_processes(  # type: ignore[no-untyped-call]
+        _call, (function, arguments), size, join=False, start_method="forkserver"
+    )
+    started = cast("ProcessContext", context)  # None with join=True alone
+    try:
+        while not started.join():
+            pass
+    finally:
+        for process in started.processes:
+            process.kill()
+
+
+def _call(rank: int, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    gc.freeze()  # modules stay: engines that collect garbage need not walk through them each time
+    function(rank, *arguments)
 
 
 def _rank(rank: int, work: Callable[[Ranks, Path], Any], folder: Path, size: int) -> None:

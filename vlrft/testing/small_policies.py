@@ -14,7 +14,18 @@ from vlrft.policy.chat import Chat
 from vlrft.policy.families import all_families
 from vlrft.policy.logprobs import model_inputs
 from vlrft.policy.policy import Policy
-from vlrft.schema import IMAGE, Group, Message, Piece, Prompt, Rollout, Sample, Slot, TrainingRow
+from vlrft.schema import (
+    IMAGE,
+    Frames,
+    Group,
+    Message,
+    Piece,
+    Prompt,
+    Rollout,
+    Sample,
+    Slot,
+    TrainingRow,
+)
 
 
 def sample(name: str, answer: object = None, /, **tags: str) -> Sample:
@@ -51,6 +62,7 @@ def group(
 
 Family = str  # its name
 FAMILIES = tuple(all_families())
+NTSC = 29.97  # frames a second
 CORPUS = ("Which digit is this? <answer>7</answer>", "How many 3s are there? <answer>12</answer>")
 
 
@@ -73,6 +85,21 @@ def noise_image(width: int, height: int, seed: int = 0) -> Image.Image:
     """An RGB image of random pixels."""
     pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
+
+
+def noise_video(frames: int, width: int, height: int, seed: int = 0, *, every: int = 7) -> Frames:
+    """Every so many frames of a video of random pixels at 29.97 frames a second."""
+    pictures = np.random.default_rng(seed).integers(
+        0, 255, (frames, height, width, 3), dtype=np.uint8
+    )
+    indices = [every * k for k in range(frames)]
+    return Frames(
+        pictures=pictures,
+        indices=indices,
+        seconds=[index / NTSC for index in indices],
+        source_fps=NTSC,
+        source_seconds=every * frames / NTSC,
+    )
 
 
 def ask(*content: str | Slot) -> tuple[Message, ...]:

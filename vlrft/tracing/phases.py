@@ -75,6 +75,11 @@ class PhaseListener(Protocol):
         """The thread starts on these samples; `step` is given when it changes."""
         ...
 
+    def depend_on(self, describe: Callable[[], str] | None) -> None:
+        """The run depends on what is outside of its processes, such as servers. `describe`, called from any thread, says what keeps it
+        waiting there, in a few words, or nothing; None: it depends on nothing any more."""
+        ...
+
 
 @contextmanager
 def notify(listener: PhaseListener) -> Iterator[None]:
@@ -91,6 +96,13 @@ def work_on(samples: Sequence[str], step: int | None = None) -> None:
     listener = _LISTENER.get()
     if listener is not None:
         listener.work_on(samples, step)
+
+
+def depend_on(describe: Callable[[], str] | None) -> None:
+    """Tells the listener what the run depends on: see `PhaseListener.depend_on`."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener.depend_on(describe)
 
 
 _TIMER: ContextVar[PhaseTimer | None] = ContextVar("timer", default=None)

@@ -146,8 +146,8 @@ def phase_table(seconds: Mapping[str, float], steps: Sequence[int]) -> str:
     for path, name in between.items():
         if name:
             others[name] = others.get(name, 0.0) + seconds[path]
-    besides = ", ".join(f"{name} {elapsed:.3f} s" for name, elapsed in others.items())
-    note = f" In addition to the steps, in all: {besides}." if besides else ""
+    others_text = ", ".join(f"{name} {elapsed:.3f} s" for name, elapsed in others.items())
+    note = f" In addition to the steps, in all: {others_text}." if others_text else ""
     return f"{head}{note}\n\n{_markdown(('phase', 's per step', 'share'), rows)}"
 
 

@@ -26,7 +26,7 @@ from vlrft.selection.group_filters import is_valid
 from vlrft.tracing.phases import phase
 
 ImageTokens = Callable[[Pixels], int]
-"""What an image counts for in a micro-batch's budget, in tokens."""
+"""The tokens that an image counts for in a micro-batch's budget."""
 
 
 @dataclass(frozen=True, kw_only=True)

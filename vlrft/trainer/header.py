@@ -81,7 +81,7 @@ def _stages(run: Run) -> list[tuple[str, str]]:
     if (more := len(run.stages) - MAX_STAGES) > 0:
         lines.append(("", f"and {more} more stages, to step {run.last_step}"))
     if run.config.permute_rewards:
-        lines.append(("control", "rewards are permuted within each group: this run must not learn"))
+        lines.append(("control", "rewards are permuted: this run must not learn"))
     return lines
 
 

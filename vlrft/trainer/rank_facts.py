@@ -74,7 +74,7 @@ def code_facts() -> Facts:
         "the version of vlrft": package_version(),
         "the source of vlrft (hash)": hash_of_sources(folders),
         "the version of Python": ".".join(platform.python_version_tuple()[:2]),
-        **{f"the version of {name}": _installed(name) for name in PACKAGES},
+        **{f"the version of {name}": _installed_version(name) for name in PACKAGES},
     }
 
 
@@ -117,10 +117,13 @@ def hash_of_samples(samples: Sequence[Sample]) -> str:
     for k in sorted(places):
         sample = samples[k]
         digest.update(_text_of(sample))
-        for image in sample.images:
+        for image in sample.shown_images:
             pixels = upright_rgb(image, f"sample {sample.id}")
             digest.update(f"{image.mode}{image.size}".encode())
             digest.update(pixels.tobytes())
+        for video in sample.shown_videos:
+            digest.update(repr((video.size, *video.seconds)).encode())
+            digest.update(video.pictures.tobytes())
     return f"{count} samples, {digest.hexdigest()[:HASH_LENGTH]}"
 
 
@@ -145,7 +148,7 @@ def _checksum(tensor: Tensor) -> str:
 
 def _text_of(sample: Sample) -> bytes:
     """The sample as a text that is the same in every process: values of unusual types count by their type."""
-    messages = [[m.role, [str(part) for part in m.content]] for m in sample.messages]
+    messages = [[m.role, [str(part) for part in m.content]] for m in sample.shown_messages]
     parts = [sample.id, messages, sample.answer, dict(sample.tags)]
     try:
         return json.dumps(parts, default=lambda value: type(value).__name__).encode()
@@ -165,7 +168,7 @@ def _flat(tree: Any, path: str = "") -> Iterable[tuple[str, str]]:
         yield from _flat(item, f"{path}.{name}".lstrip("."))
 
 
-def _installed(name: str) -> str:
+def _installed_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

@@ -105,7 +105,7 @@ class Run:
         # Ranks share a chunk by its size: which images this one needs is known when it is played.
         ahead = self.ranks.size == 1 and self.policy.chat.image_processor is not None
         threads = config.prefetch_threads if ahead else 0
-        with prefetching(samples, self.policy.chat.process_image, threads) as prepared:
+        with prefetching(samples, self.policy.chat.process, threads) as prepared:
             size = chunk_size(config.rollout, config.eval)
             evaluation = evaluate(eval_task, prepared, play, size)
         for line in missing_metrics(eval_task.task, evaluation):
@@ -166,7 +166,7 @@ class Run:
         """Waits for the checkpoint that is being written. Every rank calls it; an error is raised on each."""
         if saving := self._take_saving():
             self.ranks.run_on_first(self.checkpoints.wait)
-            self._saved(*saving)
+            self._mark_saved(*saving)
 
     def end_save(self) -> None:
         """Waits for the checkpoint that is being written, where the run ends by an error: without the other ranks, which may
@@ -177,7 +177,7 @@ class Run:
             except CheckpointError as e:
                 self.log.message(str(e))
             else:
-                self._saved(*saving)
+                self._mark_saved(*saving)
 
     def abandon_save(self) -> None:
         """Gives up the checkpoint that is being written, where the run ends at once."""
@@ -188,7 +188,7 @@ class Run:
         saving, self.saving = self.saving, None
         return saving
 
-    def _saved(self, step: int, path: Path) -> None:
+    def _mark_saved(self, step: int, path: Path) -> None:
         """Makes a checkpoint that is written the latest one, and tells the callbacks."""
         self.saved_step, self.checkpoint = step, path
         if self.ranks.first and (note := merge_note(path)):

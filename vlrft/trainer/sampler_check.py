@@ -13,15 +13,12 @@ import torch
 
 from vlrft.config import RolloutConfig
 from vlrft.distributed.ranks import Ranks
-from vlrft.policy.logprobs import BOUNDS, HALF_BOUND, packed_logprobs, without_dropout
+from vlrft.policy.agreement import BOUNDS, HALF_MEAN_BOUND, row_bound
+from vlrft.policy.logprobs import packed_logprobs, without_dropout
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import SelfCheckError
 from vlrft.trainer.batch import Batch
 from vlrft.trainer.micro_batches import first_micro_batch
-
-# Mean over all tokens in half precision. Measured in bfloat16: 0.004 to 0.02 where both compute attention scores in
-# float32; 0.03 and more, growing with the scores, where one rounds them to bfloat16.
-HALF_MEAN_BOUND = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +27,9 @@ class SamplerGap:
 
     tokens: int
     total: float  # summed over the tokens
-    row: float  # mean over the tokens of the row with the largest mean
+    # Mean over the tokens of the row that exceeds its bound most, or comes nearest to it.
+    row: float
+    row_tokens: int  # of that row
     sample: str  # of that row
 
 
@@ -58,18 +57,23 @@ def measure_sampler_gap(
     slack = math.inf if rollout.top_k else -math.log(max(rollout.top_p, 1e-300))
     gap = excess.neg().clamp(min=0) + (excess - slack).clamp(min=0)
     gap = gap.where(compared, 0)
-    means = gap.sum(1) / compared.sum(1).clamp(min=1)
-    row = int(means.argmax())
+    tokens = compared.sum(1).clamp(min=1)
+    means = gap.sum(1) / tokens
+    bounds = [row_bound(policy.rounding_dtype, n) for n in tokens.tolist()]
+    row = int((means / torch.tensor(bounds, dtype=means.dtype)).argmax())
     return SamplerGap(
         tokens=int(compared.sum()),
         total=float(gap.sum()),
         row=float(means[row]),
+        row_tokens=int(tokens[row]),
         sample=micro.samples[row],
     )
 
 
-def summarise_gaps(gap: SamplerGap | None, ranks: Ranks) -> tuple[float, SamplerGap] | None:
-    """The mean over all tokens of all ranks, and the rank's gap with the largest row; None where nothing was compared. Every rank
+def summarise_gaps(
+    gap: SamplerGap | None, dtype: torch.dtype, ranks: Ranks
+) -> tuple[float, SamplerGap] | None:
+    """The mean over all tokens of all ranks, and the gap with the worst row; None where nothing was compared. Every rank
     calls it."""
     gaps: Sequence[SamplerGap] = [
         g for part in ranks.gather([] if gap is None else [gap]) for g in part
@@ -77,22 +81,21 @@ def summarise_gaps(gap: SamplerGap | None, ranks: Ranks) -> tuple[float, Sampler
     if not gaps:
         return None
     mean = sum(g.total for g in gaps) / sum(g.tokens for g in gaps)
-    return mean, max(gaps, key=lambda g: g.row)
+    return mean, max(gaps, key=lambda g: g.row / row_bound(dtype, g.row_tokens))
 
 
 def require_small_gap(gap: SamplerGap | None, dtype: torch.dtype, ranks: Ranks) -> None:
     """Raises SelfCheckError on every rank where the ranks' gaps together are larger than rounding in `dtype` explains."""
-    summary = summarise_gaps(gap, ranks)
+    summary = summarise_gaps(gap, dtype, ranks)
     if summary is None:
         return
     mean, worst = summary
-    row_bound = BOUNDS.get(dtype, HALF_BOUND)
-    bound = BOUNDS.get(dtype, HALF_MEAN_BOUND)
-    if mean <= bound and worst.row <= row_bound:
+    bound, of_row = BOUNDS.get(dtype, HALF_MEAN_BOUND), row_bound(dtype, worst.row_tokens)
+    if mean <= bound and worst.row <= of_row:
         return
     raise SelfCheckError(
         f"{worst.sample}: the rollout engine's log-probs differ from the trainer's: sampler_gap is {mean:.2g} on average "
-        f"(allowed in {dtype}: {bound:g}), {worst.row:.2g} in this sample's row (allowed: {row_bound:g}); does "
+        f"(allowed in {dtype}: {bound:g}), {worst.row:.2g} in this sample's row (allowed: {of_row:.2g}); does "
         "rollout.engine have the current weights, LoRA included, and the same precision, temperature and banned tokens? "
         "self_check=false trains with the difference"
     )

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 
 from vlrft.distributed.ranks import Ranks
-from vlrft.policy.logprobs import BOUNDS
+from vlrft.policy.agreement import BOUNDS, HALF_MEAN_BOUND
 from vlrft.rollout.engines import CheckedEngine, RolloutEngine
 from vlrft.schema.errors import SelfCheckError
-from vlrft.trainer.sampler_check import HALF_MEAN_BOUND, SamplerGap, summarise_gaps
+from vlrft.trainer.sampler_check import SamplerGap, summarise_gaps
 
 
 @dataclass(kw_only=True)
@@ -44,7 +44,7 @@ class SamplerGate:
 
     def require(self, gap: SamplerGap | None, dtype: torch.dtype, step: int) -> None:
         """Logs the gap of a step's rollouts. Raises SelfCheckError on every rank where it is larger than the bound."""
-        summary = summarise_gaps(gap, self.ranks)
+        summary = summarise_gaps(gap, dtype, self.ranks)
         if summary is None:
             self.steps -= 1  # the next step is compared in its place
             return

@@ -33,7 +33,7 @@ def _check_first(stage: Stage, engine: TrainEngine, batch: Batch) -> None:
             return
         rollout = settings.config.rollout
         gap = measure_sampler_gap(policy, batch, settings.micro_batch_tokens, rollout)
-    require_small_gap(gap, policy.dtype, stage.ranks)
+    require_small_gap(gap, policy.rounding_dtype, stage.ranks)
 
 
 def _check_sampler(stage: Stage, step: int, engine: TrainEngine, batch: Batch) -> None:
@@ -47,4 +47,4 @@ def _check_sampler(stage: Stage, step: int, engine: TrainEngine, batch: Batch) -
         batch = resample(batch, stage.rollout, Sampling.of(rollout), step=step)
     with engine.unsharded():
         gap = measure_sampler_gap(stage.policy, batch, settings.micro_batch_tokens, rollout)
-    stage.gate.require(gap, stage.policy.dtype, step)
+    stage.gate.require(gap, stage.policy.rounding_dtype, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import torch
 
 from vlrft.config import Config, EvalConfig, RolloutConfig
+from vlrft.data.clips import ClipTimes
 from vlrft.distributed.device import find_device
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import check_quantization, find_engine
@@ -18,18 +18,14 @@ from vlrft.policy.chat import Chat
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.reporting.files import read_log
-from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST, METRICS
+from vlrft.reporting.run_folder.names import CHECKPOINTS, METRICS
 from vlrft.reporting.run_log import RunLog
-from vlrft.rollout.bad_rows import (
-    check_gold_answers,
-    check_pictures,
-    check_prompts,
-)
+from vlrft.rollout.bad_rows import check_gold_answers, check_pictures, check_prompts
 from vlrft.rollout.engines import EnginePlace, build_rollout_engine, find_rollout_engine
 from vlrft.rollout.seeds import seed_from
 from vlrft.rollout.task import LoadedTask, load_task
-from vlrft.schema.counted import counted
-from vlrft.schema.errors import ConfigError, MissingSplit
+from vlrft.rollout.video_check import refuse_videos
+from vlrft.schema.errors import MissingSplit
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
@@ -38,6 +34,7 @@ from vlrft.trainer.ahead.misfits import refuse_several_ranks
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
 from vlrft.trainer.left_out import list_left_out
+from vlrft.trainer.lost_checkpoints import refuse_lost_checkpoints
 from vlrft.trainer.memory_plan.disk import check_disk
 from vlrft.trainer.memory_plan.planner import RunTasks
 from vlrft.trainer.memory_plan.verdict import check_memory
@@ -77,11 +74,18 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
     hosts = EnvRegistry()
     settings = [replace(s, loaded=replace(s.loaded, hosts=hosts)) for s in resolve_stages(config)]
     eval_task, notes = load_evaluation(config, hosts)
-    settings = [replace(s, loaded=check_pictures(check_gold_answers(s.loaded))) for s in settings]
+    times = ClipTimes()  # stages and the evaluation may share videos
+    settings = [
+        replace(s, loaded=check_pictures(check_gold_answers(s.loaded), times)) for s in settings
+    ]
     if eval_task is not None:
-        eval_task = check_pictures(check_gold_answers(eval_task))
+        eval_task = check_pictures(check_gold_answers(eval_task), times)
     for stage in settings:
         rollout_engine.check(stage.config.rollout)
+        if stage.algorithm.answers == "sampled":
+            refuse_videos(rollout_engine, stage.loaded, f"stage {stage.name}")
+    if eval_task is not None:
+        refuse_videos(rollout_engine, eval_task, "the evaluation")
     refuse_several_ranks([(s.name, s.config, s.algorithm) for s in settings], ranks.size)
     planned = RunTasks(stages=tuple(s.loaded for s in settings), evaluation=eval_task)
     memory, disk = ranks.run_on_first(lambda: check_room(config, planned, ranks, out))
@@ -96,16 +100,22 @@ def _open_run(config: Config, folder: RunFolder, ranks: Ranks) -> Run:
         engine.check(stage.config.update, policy)
     if not ranks.first:  # the dropout of adapters differs from rank to rank
         torch.manual_seed(seed_from(config.seed, ranks.rank))
-    settings = [without_long_prompts(stage, policy.chat) for stage in settings]
+    settings = [without_long_prompts(stage, policy.chat, times) for stage in settings]
     if eval_task is not None:
-        limit = config.rollout.max_prompt_tokens
-        eval_task = check_prompts(eval_task, policy.chat, limit, config.eval.limit)
+        eval_task = check_prompts(
+            eval_task,
+            policy.chat,
+            config.rollout.max_prompt_tokens,
+            config.eval.limit,
+            max_images=config.rollout.max_images,
+            times=times,
+        )
     named = {f"stage {s.name}": s.loaded for s in settings}
     if eval_task is not None:
         named["the evaluation"] = eval_task
     tasks = tuple(named.values())
     for loaded in tasks:
-        loaded.refuse_other_resize(policy.chat.resize)
+        loaded.refuse_other_resize(policy.chat.resize, policy.chat.max_prompt_pixels)
     compare_tasks(ranks, named)
     compare_weights(ranks, policy.model.named_parameters())
     # It says nothing before its first weights, when the log is there.
@@ -194,12 +204,14 @@ def check_room(
     return verdict.line, check_disk(config, verdict.stages, folder) if verdict.stages else []
 
 
-def without_long_prompts(stage: StageSettings, chat: Chat) -> StageSettings:
+def without_long_prompts(stage: StageSettings, chat: Chat, times: ClipTimes) -> StageSettings:
     """The stage without rows whose prompts sampling would refuse; answers that are given have no such limit."""
     if stage.algorithm.answers != "sampled":
         return stage
-    limit = stage.config.rollout.max_prompt_tokens
-    return replace(stage, loaded=check_prompts(stage.loaded, chat, limit))
+    rollout = stage.config.rollout
+    tokens, images = rollout.max_prompt_tokens, rollout.max_images
+    kept = check_prompts(stage.loaded, chat, tokens, max_images=images, times=times)
+    return replace(stage, loaded=kept)
 
 
 def load_evaluation(config: Config, hosts: EnvRegistry) -> tuple[LoadedTask | None, list[str]]:
@@ -227,21 +239,6 @@ def zero_reward_limit(config: Config, stages: Sequence[StageSettings]) -> int:
     return 0 if config.permute_rewards else min(config.log.zero_reward_steps, steps)
 
 
-def refuse_lost_checkpoints(run: Run) -> None:
-    """Raises ConfigError where a resumed run without a checkpoint has had one: it would start again, over its logs."""
-    logged = max((row["step"] for _, row in read_log(run.out, METRICS)), default=0)
-    save = (run.folder.previous or run.config).save.every
-    ends = [stage.settings.last for stage in run.stages]
-    saved = [step for step in range(1, logged) if step in ends or (save and step % save == 0)]
-    if saved or os.path.lexists(run.checkpoints.root / LAST) or run.checkpoints.root.is_symlink():
-        raise ConfigError(
-            [
-                f"--resume: {run.checkpoints.root} has no checkpoint any more, and {run.out / METRICS} has "
-                f"{counted(logged, 'step')}; put the checkpoints back, or start again with --overwrite"
-            ]
-        )
-
-
 def build_prompts(
     stage: StageSettings, config: Config, policy: Policy, states: PromptStates
 ) -> PromptSampler:
@@ -249,5 +246,5 @@ def build_prompts(
     seed = seed_from(config.seed, stage.name)
     prompts = PromptSampler(stage.loaded.samples, seed, stage.strategy, states)
     if config.prefetch_threads and policy.chat.image_processor is not None:
-        prompts.prefetch(policy.chat.process_image, config.prefetch_threads)
+        prompts.prefetch(policy.chat.process, config.prefetch_threads)
     return prompts

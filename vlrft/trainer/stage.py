@@ -1,14 +1,14 @@
-"""A stage of a run: collects groups, computes advantages and batches, and builds the train engine and the reference."""
+"""A stage of a run: collects groups, computes advantages and batches, and builds the train engine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from vlrft.advantages import Estimator
-from vlrft.advantages.rows import RowAdvantages, estimate_rows
+from vlrft.advantages.rows import RowAdvantages, estimate_step
 from vlrft.config import Config
 from vlrft.distributed.ranks import Ranks
 from vlrft.distributed.sharding import gather_groups, shard_by_size
@@ -18,7 +18,8 @@ from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
 from vlrft.rollout.demonstrations import DemonstrationCache
 from vlrft.rollout.engines import RolloutEngine, Sampling
-from vlrft.rollout.permute_rewards import permute_rewards
+from vlrft.rollout.injection import inject_gold
+from vlrft.rollout.permute_rewards import permute_step
 from vlrft.rollout.play import drop_failed, play
 from vlrft.rollout.prompt_size import prompt_size
 from vlrft.rollout.seeds import seed_from
@@ -94,6 +95,7 @@ class Stage:
         """Rollouts of this rank's shard of the samples. Nothing is recorded, and no other rank is asked. `version`: the step
         after which the engine got its weights."""
         settings, rollout = self.settings, self.settings.config.rollout
+        progress = settings.progress(step)
         seed = self._seed(step, attempt)
         lengths = states.lengths([s.id for s in samples], rollout.max_tokens)
         prompt_sizes = zip(self._prompt_sizes(samples), lengths, strict=True)
@@ -105,13 +107,16 @@ class Stage:
             [samples[i] for i in shard],
             engine,
             self.policy.chat,
-            Sampling.of(rollout),
+            replace(Sampling.of(rollout), signals=settings.algorithm.estimator.sampled_signals),
             seeds=[
                 [seed_from(*seed, samples[i].id, i, g) for g in range(rollout.group_size)]
                 for i in shard
             ],
             policy_step=version,
+            progress=progress,
         )
+        if rule := settings.algorithm.inject:
+            groups = inject_gold(rule, groups, settings.loaded, self.policy.chat, progress)
         return PlayedShard(samples=samples, shards=shards, groups=groups)
 
     def admit(self, step: int, attempt: int, shard: PlayedShard) -> list[Group]:
@@ -130,7 +135,7 @@ class Stage:
         left = drop_failed(groups, settings.loaded.env, settings.algorithm.estimator.min_group)
         if self.run_config.permute_rewards:
             seed = self._seed(step, attempt)
-            left = [permute_rewards(g, seed_from(*seed, g.sample.id)) for g in left]
+            left = permute_step(left, lambda name: seed_from(*seed, name))
         return left
 
     def _seed(self, step: int, attempt: int) -> tuple[int, str, int, int]:
@@ -157,20 +162,29 @@ class Stage:
         """The groups to train on, with stored rollouts added and unselected rollouts removed, and their advantages."""
         algorithm = self.settings.algorithm_at(step)
         mixed = groups if self.replay is None else self.replay.mix(groups)
-        estimate = partial(self._estimate, estimator=algorithm.estimator)
+        progress = self.settings.progress(step)
+        estimate = partial(self._estimate, estimator=algorithm.estimator, progress=progress)
         return select_and_estimate(mixed, algorithm.select, estimate)
 
-    def _estimate(self, groups: Sequence[Group], estimator: Estimator) -> list[RowAdvantages]:
-        return estimate_rows(
+    def _estimate(
+        self, groups: Sequence[Group], estimator: Estimator, progress: float
+    ) -> list[RowAdvantages]:
+        """The advantages of the groups; what the estimator notes about their prompts is kept for their next visit."""
+        names = [g.sample.id for g in groups]
+        estimated = estimate_step(
             groups,
             estimator,
             weights={r.name: r.weight for r in self.settings.loaded.rewards},
             max_tokens=self.settings.config.rollout.max_tokens,
-            greedy=self.greedy_rewards(groups) if estimator.greedy else None,
+            greedy=self.greedy_rewards(groups, progress) if estimator.greedy else None,
+            progress=progress,
+            history=self.prompt_states.notes(names),
         )
+        self.prompt_states.note(names, estimated.notes)
+        return estimated.rows
 
-    def greedy_rewards(self, groups: Sequence[Group]) -> list[float]:
-        """The reward of a greedy answer to each group's sample [P]."""
+    def greedy_rewards(self, groups: Sequence[Group], progress: float) -> list[float]:
+        """The reward of a greedy answer to each group's sample [P], when this share of the stage is done."""
         answers = play_evaluation(
             self.settings.loaded,
             [g.sample for g in groups],
@@ -178,6 +192,7 @@ class Stage:
             self.policy.chat,
             self.settings.config.rollout,
             ranks=self.ranks,
+            progress=progress,
         )
         return [g.rewards[0] for g in self.log.report_failures(answers)]
 
@@ -205,28 +220,6 @@ class Stage:
         if resumed is not None:
             engine.load_state(resumed.under("optimizer"), resumed.values["optimizer"])
         return engine
-
-    def build_reference(self, resumed: TrainerState | None) -> Policy | None:
-        """The reference policy, None where the algorithm needs none: the policy as it is at the stage's start (with
-        LoRA: the model without adapters), or as stored in the checkpoint."""
-        if not self.settings.algorithm.needs.ref_logprobs:
-            return None
-        reference = self.policy.reference()
-        if resumed is not None:
-            reference.load_weights(resumed.under("reference"))
-        return reference
-
-    def update_reference(self, step: int, engine: TrainEngine, reference: Policy | None) -> None:
-        """After a step, moves the reference towards the policy or replaces its weights, as the algorithm's rule says."""
-        rule = self.settings.algorithm.reference
-        if reference is None or rule.update == "never":
-            return
-        if rule.update == "ema":
-            with engine.unsharded():
-                reference.move_towards(self.policy, 1 - rule.decay)
-        elif (step - self.settings.first) % rule.every == 0:
-            with engine.unsharded():
-                reference.load_weights(self.policy.trained_weights())
 
     def prompt_metrics(self) -> dict[str, float]:
         """The epoch of the stage's prompts, the share of stale prompts, and the number of the step's episodes whose

@@ -9,12 +9,14 @@ from vlrft.algorithms import Algorithm, find_algorithm
 from vlrft.config import Config, StageConfig, TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.objectives import Advising
+from vlrft.rollout.engines import engine_signals, find_rollout_engine
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.ranges import MAX_INTEGER
 from vlrft.selection.prompt_sampler import find_prompt_strategy
 from vlrft.selection.prompt_strategies import PromptStrategy
 from vlrft.trainer.ahead.misfits import find_misfits
+from vlrft.trainer.composition import find_unfit_parts, find_unknown_components
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,11 @@ class StageSettings:
 
     def algorithm_at(self, step: int) -> Algorithm:
         """The algorithm with its scheduled settings at this step."""
-        return self.algorithm.at((step - 1 - self.first) / (self.last - self.first))
+        return self.algorithm.at(self.progress(step))
+
+    def progress(self, step: int) -> float:
+        """The share of the stage's steps that are done before this one, in [0, 1)."""
+        return (step - 1 - self.first) / (self.last - self.first)
 
 
 def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
@@ -67,6 +73,12 @@ def resolve_stages(config: Config) -> tuple[StageSettings, ...]:
                 f"stages.{i}.algorithm.replay: rollouts of an environment cannot be replayed, and task "
                 f"{loaded.task.name} has one; remove replay"
             )
+        if algorithm.inject is not None and loaded.task.env is not None:
+            mistakes.append(
+                f"stages.{i}.algorithm.inject: gold answers join groups of one turn, and task {loaded.task.name} has an "
+                "environment; remove inject"
+            )
+        mistakes += find_unknown_components(algorithm, loaded, f"stages.{i}")
         steps = count_steps(stage, len(loaded.samples))
         stages.append(
             StageSettings(
@@ -124,10 +136,25 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
             f"{at}.rollout.max_tokens: {stage.rollout.max_tokens}, but {algorithm.name} penalises the last {least} "
             f"tokens of a completion: use at least {least}, or a smaller buffer"
         )
+    mistakes += find_unfit_parts(algorithm, at)
+    mistakes += _misfits_of_injection(algorithm, stage, at)
+    mistakes += _misfits_of_memory(algorithm, at)
+    kind = find_rollout_engine(config.rollout.engine)
+    if missing := sorted(set(algorithm.estimator.sampled_signals) - engine_signals(kind)):
+        mistakes.append(
+            f"{at}.algorithm.advantage: it reads the {missing[0]} of sampled tokens, which the rollout engine "
+            f"{type(kind).__name__.lower()} does not give; use rollout.engine=hf"
+        )
     if algorithm.answers == "sampled" and not _is_rewarded(stage.task):
         mistakes.append(
             f"{at}.task.rewards: no reward with a weight is left, and {algorithm.name} learns from nothing else; give "
             "one, such as task.rewards.format=1.0"
+        )
+    rule = algorithm.reference
+    if rule.reset_optimizer and not (rule.update == "reset" and algorithm.needs.ref_logprobs):
+        mistakes.append(
+            f"{at}.algorithm.reference.reset_optimizer: {algorithm.name} has no reference that is reset; give "
+            "reference.update=reset and a regularize.kl above 0, or leave it out"
         )
     if algorithm.reference.update != "never" and config.policy.has_adapters:
         mistakes.append(
@@ -135,6 +162,43 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
             "reference is the model without its adapters: use never"
         )
     return mistakes
+
+
+def _misfits_of_injection(algorithm: Algorithm, stage: StageConfig, at: str) -> list[str]:
+    """Settings that do not go with gold answers among the rollouts."""
+    rule = algorithm.inject
+    if rule is None:
+        return []
+    where, mistakes = f"{at}.algorithm.inject", list[str]()
+    if algorithm.answers != "sampled":
+        mistakes.append(f"{where}: {algorithm.name} trains on gold answers alone; remove inject")
+    if rule.replace and stage.rollout.group_size < 2:
+        mistakes.append(
+            f"{where}.replace: the gold answer would replace the only rollout of a group; use replace: false, or "
+            "rollout.group_size=2"
+        )
+    if algorithm.replay is not None:
+        mistakes.append(
+            f"{where}: replay stores rollouts with the log-probs that they were sampled with, and gold answers have none; "
+            "remove replay or inject"
+        )
+    if unsampled := sorted(algorithm.estimator.signals - {"id"}):
+        mistakes.append(
+            f"{where}: algorithm.advantage reads the {unsampled[0]} of sampled tokens, and gold answers were not sampled; "
+            "remove inject, or that step"
+        )
+    return mistakes
+
+
+def _misfits_of_memory(algorithm: Algorithm, at: str) -> list[str]:
+    """Rollouts that the policy has not sampled in this step, where an advantage step notes a group's rewards."""
+    added = {"inject": algorithm.inject, "replay": algorithm.replay}
+    return [
+        f"{at}.algorithm.{name}: a step of algorithm.advantage notes the rewards of each visit of a prompt, and these "
+        f"would count others than the policy's own; remove {name}, or that step"
+        for name, part in added.items()
+        if part is not None and algorithm.estimator.remembers
+    ]
 
 
 def _is_rewarded(config: TaskConfig) -> bool:

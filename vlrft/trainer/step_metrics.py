@@ -15,6 +15,7 @@ from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.schema import Group, Rollout
 from vlrft.scoring.weighted import WeightedReward
 from vlrft.selection.collect import Collected
+from vlrft.selection.injection import own_rollouts
 from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
 
@@ -70,9 +71,10 @@ def _group_metrics(collected: Collected, rewards: Sequence[WeightedReward]) -> d
     groups = {"groups/valid_share": collected.valid_share, "groups/attempts": collected.attempts}
     if not collected.sampled:
         return groups
+    own = [own_rollouts(group) for group in collected.sampled]
     return {
-        **_reward_metrics(_rollouts(collected.sampled), rewards),
-        **_solved_metrics(collected.sampled, rewards),
+        **_reward_metrics(_rollouts(own), rewards),
+        **_solved_metrics(own, rewards),
         **groups,
     }
 

@@ -49,7 +49,7 @@ def leave(run: Run, stop: Stop) -> NoReturn:
     raise run.callbacks.stop or StopTraining("a callback on rank 0")
 
 
-def interrupted(run: Run, error: KeyboardInterrupt) -> Interrupted:
+def explain_interrupt(run: Run, error: KeyboardInterrupt) -> Interrupted:
     """The interrupt with what it leaves, for one that came where the run could not save its state."""
     number = signal_of(error)
     if str(error):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-
-from torch import Tensor
 
 from vlrft.advantages.rows import rollout_means, turn_means
 from vlrft.config import Config
 from vlrft.distributed.interrupts import deferred_signals
 from vlrft.distributed.session import rank_session
 from vlrft.engine import TrainEngine
-from vlrft.policy.policy import Policy
 from vlrft.reporting.html.page import write_report
 from vlrft.reporting.run_result import RunResult, read_result
 from vlrft.rollout.engines import RolloutEngine, StreamingEngine
@@ -23,12 +20,13 @@ from vlrft.trainer.ahead.collecting import Collecting, collecting
 from vlrft.trainer.callbacks import Callback, Callbacks, StopTraining
 from vlrft.trainer.divergence import stopping_at_divergence
 from vlrft.trainer.rank_facts import compare_settings
+from vlrft.trainer.reference import build_reference, update_reference
 from vlrft.trainer.run import Run
 from vlrft.trainer.self_checks import check_step
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.step_metrics import Timer, step_metrics
-from vlrft.trainer.stopping import agree_to_stop, interrupted, leave
+from vlrft.trainer.stopping import agree_to_stop, explain_interrupt, leave
 from vlrft.trainer.update import Skipped, update
 
 
@@ -66,7 +64,7 @@ def train(
                 run.log.message(f"a callback stopped the run after step {run.step}: {stopped}")
             except KeyboardInterrupt as e:
                 run.abandon_save()
-                raise interrupted(run, e) from None
+                raise explain_interrupt(run, e) from None
             finally:
                 run.end_save()
                 run.close()
@@ -97,7 +95,7 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
     """Trains the steps of a stage that are not done yet, on the groups that `source` collects."""
     settings = stage.settings
     resumed = run.resumed_in(stage)
-    reference = stage.build_reference(resumed)
+    reference = build_reference(settings, run.policy, resumed)
     engine = stage.build_engine(resumed)
     skips = 0
     for step in run.profiler.over(settings.name, range(run.step + 1, settings.last + 1)):
@@ -112,9 +110,10 @@ def train_stage(run: Run, stage: Stage, source: Collecting) -> None:
             check_step(stage, step, engine, batches)
             algorithm, budget = settings.algorithm_at(step), settings.micro_batch_tokens
             update_metrics, skipped = update(engine, batches, algorithm, budget, reference)
-        run.rollout.load_weights(gather_weights(engine, run.policy), step)
+        run.rollout.load_weights(run.policy.weights(engine.gather_in_turn), step)
         source.release(step)
-        stage.update_reference(step, engine, reference)
+        if reference is not None:
+            update_reference(settings, step, run.policy, engine, reference)
         run.step = step
         rewards = settings.loaded.rewards
         metrics = step_metrics(
@@ -148,12 +147,6 @@ def ready_to_sample(rollout: RolloutEngine, engine: TrainEngine) -> AbstractCont
     """A context in which the rollout engine may be called: one that streams does not use the policy's module, whose weights then stay
     sharded."""
     return nullcontext() if isinstance(rollout, StreamingEngine) else engine.ready_to_sample()
-
-
-def gather_weights(engine: TrainEngine, policy: Policy) -> Iterator[tuple[str, Tensor]]:
-    """The policy's weights by name, gathered from all ranks while they are read."""
-    with engine.unsharded():
-        yield from policy.weights()
 
 
 def count_skips(run: Run, skipped: Sequence[Skipped], before: int, limit: int) -> int:

@@ -63,7 +63,7 @@ def giou(one: Box, other: Box) -> float:
 
 
 def resized_size(
-    width: int, height: int, min_pixels: int, max_pixels: int, factor: int = 28
+    width: int, height: int, min_pixels: int, max_pixels: float, factor: int = 28
 ) -> tuple[int, int]:
     """The width and height of an image after resizing as Qwen2-VL's image processor does (transformers' `smart_resize`):
     multiples of `factor`, an area within the bounds, the aspect ratio kept as nearly as they allow.

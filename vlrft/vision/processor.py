@@ -3,8 +3,8 @@
 - healthy: transformers chooses the image processor, which is torchvision's where the model has one;
 - repaired: a CUDA build next to a CPU-only torch, whose import would fail and with it that of transformers' model classes,
   peft and TRL. It can be imported then, but its compiled operators are missing: images go through the PIL processor;
-- absent: images go through the PIL processor. There is no video processor then, so `AutoProcessor` fails for these
-  models; vlrft loads the image processor and the tokenizer only.
+- absent: images go through the PIL processor. There is no video processor then, so videos are refused, and `AutoProcessor`
+  fails for these models; vlrft loads the image processor and the tokenizer only.
 
 The two processors' pixels differ by at most one of 256 levels.
 """
@@ -80,3 +80,31 @@ def load_image_processor(
     return AutoImageProcessor.from_pretrained(
         source, trust_remote_code=trust_remote_code, revision=revision, backend=backend
     )
+
+
+def load_video_processor(
+    source: str, *, trust_remote_code: bool = False, revision: str | None = None
+) -> Any:
+    """The video processor of a hub id or a folder. Raises ImportError without torchvision."""
+    require_torchvision()
+    from transformers import AutoVideoProcessor
+
+    return bound_by_own_size(
+        AutoVideoProcessor.from_pretrained(
+            source, trust_remote_code=trust_remote_code, revision=revision
+        )
+    )
+
+
+def require_torchvision() -> None:
+    """Raises ImportError where torchvision is absent."""
+    if prepare_torchvision().state == "absent":
+        raise ImportError("torchvision is not installed")
+
+
+def bound_by_own_size(processor: Any) -> Any:
+    """The video processor, which has no further bound on frames unless its files say so: the choice of frames sets one.
+    transformers warns where it is not said."""
+    if getattr(processor, "cap_pixels_per_frame", False) is None:
+        processor.cap_pixels_per_frame = False
+    return processor

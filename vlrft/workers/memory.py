@@ -24,9 +24,9 @@ def exceeds(pid: int, limit: int | None) -> int:
     if limit is None:
         return 0
     pids = [pid, *descendants(pid)]
-    if sum(map(_resident, pids)) <= limit:
+    if sum(map(_resident_bytes, pids)) <= limit:
         return 0
-    used = sum(map(_proportional, pids))
+    used = sum(map(_proportional_bytes, pids))
     return used if used > limit else 0
 
 
@@ -44,7 +44,7 @@ def default_limit() -> int:
     return int(SHARE * min(sizes))
 
 
-def _resident(pid: int) -> int:
+def _resident_bytes(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -52,12 +52,12 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _proportional(pid: int) -> int:
+def _proportional_bytes(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
     except (OSError, StopIteration):
-        return _resident(pid)
+        return _resident_bytes(pid)
 
 
 def descendants(pid: int) -> list[int]:

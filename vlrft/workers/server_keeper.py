@@ -20,6 +20,7 @@ from vlrft.workers.memory import descendants
 LOOK_SECONDS = 0.2  # between looks at the server and at the run
 GRACE_SECONDS = 10.0  # for a server to end by itself
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+NOT_STARTED = 127  # exit code, as of a shell
 LEAVE = "leave"  # the message of a run that removes the folders itself
 
 
@@ -61,15 +62,19 @@ def keep(descriptor: int, caller: int) -> None:
 
 def _start(options: dict[str, Any]) -> subprocess.Popen[bytes]:
     with Path(options["log"]).open("ab") as log:
-        return subprocess.Popen(
-            options["command"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
-            env=options["environment"],
-        )
+        try:
+            return subprocess.Popen(
+                options["command"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+                env=options["environment"],
+            )
+        except OSError as e:
+            log.write(f"{options['command'][0]} does not start: {e.strerror}\n".encode())
+            sys.exit(NOT_STARTED)
 
 
 def _die_with_parent() -> None:

@@ -28,6 +28,18 @@ def start_keeper(options: dict[str, Any]) -> tuple[subprocess.Popen[bytes], Conn
     return keeper, pipe
 
 
+def end_keeper(keeper: subprocess.Popen[bytes], pipe: Connection[Any, Any]) -> None:
+    """Asks a keeper to end its server and itself, waits for it, and kills it where it takes too long."""
+    with suppress(OSError, ValueError):
+        pipe.send(LEAVE)
+    try:
+        keeper.wait(GRACE_SECONDS + 5)
+    except subprocess.TimeoutExpired:
+        kill_group(keeper)
+        keeper.wait()
+    pipe.close()
+
+
 class ServerProcess:
     """A command with its log. It ends with `stop`, and when this process ends or is killed."""
 
@@ -57,25 +69,23 @@ class ServerProcess:
 
     def last_lines(self) -> str:
         """The last lines of its log, in one line."""
-        try:
-            with self.log.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(self._begin, size - LAST_BYTES))
-                lines = file.read().decode(errors="replace").splitlines()
-        except OSError:
-            return ""
-        return " | ".join([line.strip() for line in lines if line.strip()][-LAST_LINES:])
+        return last_lines(self.log, begin=self._begin)
 
     def stop(self) -> None:
         """Ends the server and waits until it is gone."""
-        with suppress(OSError, ValueError):
-            self._pipe.send(LEAVE)
-        try:
-            self._keeper.wait(GRACE_SECONDS + 5)
-        except subprocess.TimeoutExpired:
-            kill_group(self._keeper)
-            self._keeper.wait()
-        self._pipe.close()
+        end_keeper(self._keeper, self._pipe)
+
+
+def last_lines(log: Path, *, begin: int = 0, count: int = LAST_LINES) -> str:
+    """The last lines of a file that are not empty, in one line. `begin`: bytes at its start that do not count."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(begin, size - LAST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return " | ".join([line.strip() for line in lines if line.strip()][-count:])
 
 
 class KeptFolder:
@@ -90,8 +100,5 @@ class KeptFolder:
 
     def close(self) -> None:
         """Removes the folder."""
-        with suppress(OSError, ValueError):
-            self._pipe.send(LEAVE)
-        self._keeper.wait()
-        self._pipe.close()
+        end_keeper(self._keeper, self._pipe)
         shutil.rmtree(self.path, ignore_errors=True)

@@ -128,7 +128,7 @@ class Worker:
             raise WorkerDied(f"its process died{describe_exit(self._process)}") from None
         if received is None:
             raise WorkerTimeout(f"took longer than {seconds:g} s and was killed")
-        self._check_memory()  # also of short calls that leave a little behind each time
+        self._check_memory()  # also after short calls, each of which may leak a little
         succeeded, content, text = pickle.loads(received)
         try:
             result = pickle.loads(content)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vlrft_vllm.version_window import refuse_other_versions
 
-BACKEND = "vlrft_file"
+BACKEND = "vlrft"
 
 
 def register() -> None:
-    """Registers the weight backend `vlrft_file`. May be called more than once in a process.
+    """Registers the weight backend `vlrft`. May be called more than once in a process.
 
     Raises RuntimeError outside the window of vLLM's versions.
     """
@@ -16,4 +16,4 @@ def register() -> None:
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory as Factory
 
     if BACKEND not in Factory._registry:
-        Factory.register_engine(BACKEND, "vlrft_vllm.weight_file", "FileWeights")
+        Factory.register_engine(BACKEND, "vlrft_vllm.weight_updates", "WeightUpdates")

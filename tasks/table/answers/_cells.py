@@ -19,7 +19,7 @@ def show(cell: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def untagged(cell: Any) -> Any:
+def strip_tags(cell: Any) -> Any:
     """A text without its answer tag, and without the thinking before it; anything else unchanged."""
     if not isinstance(cell, str):
         return cell
@@ -31,7 +31,7 @@ def untagged(cell: Any) -> Any:
 
 def read_text(cell: Any) -> str:
     """A text, or a number as one. Raises ValueError for another cell and for an empty one."""
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, Real) and not isinstance(value, bool):
         number = float(value)
         if not math.isfinite(number):
@@ -46,7 +46,7 @@ def read_text(cell: Any) -> str:
 
 def read_numbers(cell: Any) -> list[float] | None:
     """The numbers of a list, or of a text with one such as `[1, 2.5]`; None for anything else."""
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, str):
         try:
             value = json.loads(value)

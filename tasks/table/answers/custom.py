@@ -7,6 +7,7 @@ from typing import Any
 
 from vlrft.schema import Sample
 
+from ..columns import cell_of, is_missing
 from ..entry import Entry
 from ..kind import AnswerKind, Facts, Gold
 from ._cells import show
@@ -21,7 +22,13 @@ def parse(cell: Any) -> Any:
 
 
 def read(entry: Entry, facts: Facts) -> Gold:
-    return Gold(answer=parse(entry.answer))
+    column = facts.options.kinds
+    if column is None:
+        return Gold(answer=parse(entry.answer))
+    kind = cell_of(entry.columns, column)
+    if is_missing(kind):
+        raise ValueError(f"no {column}, which options.kinds names")
+    return Gold(answer=parse(entry.answer), tags={"answer": str(kind).strip()})
 
 
 def write(sample: Sample) -> str:

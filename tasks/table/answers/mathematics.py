@@ -8,14 +8,14 @@ from vlrft.grading import read_boxed
 
 from ..entry import Entry
 from ..kind import AnswerKind, Facts, Gold
-from ._cells import read_text, show, untagged
+from ._cells import read_text, show, strip_tags
 
 FINAL = "####"  # GSM8K's mark of the answer, after its derivation
 
 
 def parse(cell: Any) -> str | list[str]:
     """One right answer, or a list of texts each of which is right."""
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return [read_text(item) for item in value]
     if isinstance(value, list | tuple | dict):

@@ -11,13 +11,13 @@ from vlrft.schema import Metric, Record
 
 from ..entry import Entry
 from ..kind import AnswerKind, Facts, Gold
-from ._cells import read_numbers, show, untagged
+from ._cells import read_numbers, show, strip_tags
 
 _SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s?(?:-|,|to)\s?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 
 
 def parse(cell: Any) -> list[float]:
-    value = untagged(cell)
+    value = strip_tags(cell)
     if isinstance(value, Mapping) and {"start", "end"} <= value.keys():
         value = [value["start"], value["end"]]
     numbers = read_numbers(value)

@@ -11,11 +11,11 @@ from vlrft.schema import Metric, Record
 
 from ..entry import Entry
 from ..kind import AnswerKind, Facts, Gold
-from ._cells import read_text, show, untagged
+from ._cells import read_text, show, strip_tags
 
 
 def parse(cell: Any) -> str | list[str]:
-    value = untagged(cell)
+    value = strip_tags(cell)
     texts = [read_text(item) for item in value] if isinstance(value, list) else [read_text(value)]
     if not texts:
         raise ValueError("the gold answer is an empty list")

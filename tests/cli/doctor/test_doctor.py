@@ -9,12 +9,14 @@ import time
 import urllib.error
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from vlrft.cli.commands.doctor import EXTRAS
+from vlrft.cli.doctor import page
 from vlrft.cli.main import main
 from vlrft.config import BuildConfig, LoraConfig
 from vlrft.config.load import load_config
@@ -304,6 +306,18 @@ def test_a_rank_is_planned_with_the_longest_prompts_that_it_may_get() -> None:
     assert [p.tokens for p in prompts.largest_shard(5, 2)] == [9, 7, 5]
     assert [p.tokens for p in prompts.largest_shard(2, 8)] == [9]
     assert len(replace(prompts, turns=3).largest_shard(4, 4)) == 3
+
+
+def test_a_rollout_engine_that_would_not_run_is_refused_before_a_plan_says_that_the_run_fits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load_config("quickstart", ["rollout.engine={name: vllm, python: /none/python}"])
+    plan = SimpleNamespace(config=config, fits=True)
+    monkeypatch.setattr(page, "plan_config", lambda *_: plan)
+    monkeypatch.setattr(page, "plan_lines", lambda _: ["fits"])
+    with pytest.raises(ConfigError, match=r"^rollout\.engine\.python: /none/python does not run"):
+        page.print_plan("quickstart", [], None, None)
+    assert capsys.readouterr().out == ""
 
 
 def test_a_rollout_engine_without_a_memory_model_is_left_out_and_named(

@@ -37,7 +37,7 @@ TOLERANCE = 0.06
 def saved_bytes(config: Any) -> int:
     """Bytes that autograd saves, weights left out."""
     policy = load_policy(config, corpus=CORPUS)
-    place = policy.backbone.image_token_id
+    place = policy.backbone.place_ids[0]
     images: tuple[Pixels, ...] = ()
     if policy.backbone.vision is not None:
         patch = policy.backbone.vision.tower_shape(policy.model).values

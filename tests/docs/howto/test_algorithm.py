@@ -10,10 +10,14 @@ import pytest
 import yaml
 
 from tests.docs.pages import ROOT, SHORT_RUN, command, files, read_page, run_suite, write_files
+from vlrft.advantages import find_estimator
+from vlrft.advantages.rows import estimate_step, rollout_means
 from vlrft.algorithms import find_algorithm
 from vlrft.cli.main import main
 from vlrft.config.load import load_config
 from vlrft.objectives import Needs
+from vlrft.selection.injection import InjectGold
+from vlrft.testing.small_policies import group
 
 PAGE = read_page("docs/howto/algorithm.md")
 
@@ -26,7 +30,25 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_has_the_files_that_are_run_here() -> None:
-    assert set(files(PAGE)) == {"spo.py", "test_spo.py", "combined.yaml"}
+    assert set(files(PAGE)) == {"spo.py", "test_spo.py", "combined.yaml", "surprise.py"}
+
+
+def test_the_step_gives_a_bonus_that_falls_and_notes_the_visit() -> None:
+    estimator = find_estimator([{"step": "./surprise.py:Surprise", "weight": 0.5}])
+    groups = [group("a", [1.0, 0.0], [[7], [8]])]  # of log-prob −1 each
+    first = estimate_step(groups, estimator)
+    assert rollout_means(first.rows) == [[1.5, 0.5]]
+    later = estimate_step(groups, estimator, progress=0.5, history=first.notes)
+    assert rollout_means(later.rows) == [[1.25, 0.25]]
+    assert later.notes == [{"visits": 2.0}]
+
+
+def test_the_injection_of_the_page_is_a_setting_of_an_algorithm() -> None:
+    assert find_algorithm({"name": "gspo", "inject": "gold"}).inject == InjectGold()
+    more = {"name": "gold", "when": "always", "replace": False}
+    assert find_algorithm({"name": "gspo", "inject": more}).inject == InjectGold(
+        when="always", replace=False
+    )
 
 
 def test_the_objective_has_fewer_than_25_lines_of_code() -> None:

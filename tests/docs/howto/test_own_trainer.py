@@ -15,7 +15,7 @@ BLOCKS = files(read_page("docs/howto/own_trainer.md"))
 
 
 def run(name: str, **changed: str) -> dict[str, Any]:
-    """The names that a block leaves behind; `changed`: values of its constants."""
+    """The names that a block defines; `changed`: values of its constants."""
     text = BLOCKS[name]
     for constant, value in changed.items():
         text, count = re.subn(rf"^{constant} = .*$", f"{constant} = {value}", text, flags=re.M)

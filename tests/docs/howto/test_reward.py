@@ -42,8 +42,10 @@ def group(name: str, answer: object, *texts: str) -> list[Rollout]:
     ]
 
 
-def scores(name: str, *groups: Sequence[Rollout]) -> list[dict[str, float | None]]:
-    scored = score_groups(groups, load_rewards({name: 1.0}))
+def scores(
+    name: str, *groups: Sequence[Rollout], progress: float = 1.0
+) -> list[dict[str, float | None]]:
+    scored = score_groups(groups, load_rewards({name: 1.0}), progress)
     return [dict(rollout.scores) for rollouts in scored for rollout in rollouts]
 
 
@@ -53,12 +55,19 @@ def test_the_page_has_the_blocks_that_are_run_here() -> None:
         "test_near",
         "shortest",
         "novel",
+        "patient",
         "from_trl",
         "judge",
         "arithmetic",
         "lenient",
     }
     assert set(BLOCKS) == {f"{name}.py" for name in python} | {"arithmetic.yaml"}
+
+
+def test_a_reward_that_changes_in_the_course_of_a_stage() -> None:
+    answers = group("a", "3", "<answer>3</answer>", "<answer>4</answer>")
+    assert scores("./patient.py", answers, progress=0.25) == [{"patient": 1.0}, {"patient": 0.375}]
+    assert scores("./patient.py", answers) == [{"patient": 1.0}, {"patient": 0.0}]
 
 
 def test_named_scores_and_samples_to_which_a_reward_does_not_apply() -> None:

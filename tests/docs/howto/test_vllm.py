@@ -18,7 +18,7 @@ def test_every_choice_of_the_engine_on_the_page_can_be_made() -> None:
     names = re.findall(r"```yaml\n# (\w+)", PAGE)
     assert names == ["eight_gpus", "cluster"]
     chosen = [yaml.safe_load(c) for c in choices] + [b["rollout"]["engine"] for b in blocks]
-    assert len(chosen) == 5
+    assert len(chosen) == 6
     for choice in chosen:
         assert choice["name"] == "vllm"
         find_rollout_engine(choice)

@@ -64,11 +64,14 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 
 def course(name: str, config: UpdateConfig, **settings: Any) -> dict[str, Tensor]:
-    """Weights, moments and float32 copies after two steps of text, and one with images between them for a model that sees."""
+    """Weights, moments and float32 copies after two steps of text, and one with images between them for a model that sees, after
+    which the optimiser forgets."""
     policy = make_policy(**settings)
     engine = make_engine(policy, config, name)
     for text in (True, False, True) if policy.backbone.multimodal else (True, True):
         step(engine, text=text)
+        if not text:
+            engine.reset_moments()
     state = {key: tensor.clone() for key, tensor in engine.state()[0].items()}
     engine.close()
     return weights_copy(policy) | state

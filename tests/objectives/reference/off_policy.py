@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from statistics import mean
+from collections.abc import Callable
+from statistics import mean, stdev
 
+from tests.advantages.reference import differ
 from tests.objectives.reference import Case, centred, standardised
 
 
@@ -23,9 +25,30 @@ def simple_po(case: Case, epsilon: float = 0.2) -> float:
 
 def dcpo_clip(case: Case, low: float = 0.2, high: float = 0.28, cap: float = 10.0) -> float:
     """The bounds are the roots of ρ(1 − ρ)q = ε below 1 and ρ(ρ − 1)q = ε above it."""
+    return _dynamically_clipped(case, standardised, low, high, cap)
+
+
+def dcpo(case: Case) -> float:
+    """The same at a prompt's first visit, without an ε beside the deviation."""
+
+    def exact(rewards: list[float]) -> list[float]:
+        if not differ(rewards):
+            return [0.0] * len(rewards)
+        return [(r - mean(rewards)) / stdev(rewards) for r in rewards]
+
+    return _dynamically_clipped(case, exact)
+
+
+def _dynamically_clipped(
+    case: Case,
+    advantages: Callable[[list[float]], list[float]],
+    low: float = 0.2,
+    high: float = 0.28,
+    cap: float = 10.0,
+) -> float:
     rows: list[float] = []
     for g in case.groups():
-        for b, a in zip(g, standardised([case.rewards[b] for b in g]), strict=True):
+        for b, a in zip(g, advantages([case.rewards[b] for b in g]), strict=True):
             terms: list[float] = []
             for lp, old in zip(case.logprobs[b], case.old[b], strict=True):
                 q, ratio = math.exp(old), math.exp(lp - old)
@@ -96,5 +119,5 @@ def rec_at(
     return sum(map(sum, rows)) / tokens if tokens else 0.0
 
 
-REFERENCES = {"simple_po": simple_po, "dcpo_clip": dcpo_clip, "rec": rec}
+REFERENCES = {"simple_po": simple_po, "dcpo_clip": dcpo_clip, "dcpo": dcpo, "rec": rec}
 FROZEN = {"rec": rec_at}

@@ -1,4 +1,4 @@
-"""Only files that runs write are removed: nothing foreign, nothing behind a link, never the folder."""
+"""Only files that runs write are removed: nothing foreign, nothing that a link leads to, never the folder."""
 
 from __future__ import annotations
 

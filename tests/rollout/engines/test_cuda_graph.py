@@ -51,7 +51,7 @@ def test_the_static_step_is_the_plain_one_in_fixed_memory(tiny: Tiny) -> None:
             assert age is not None
             places.add((pair[0].data_ptr(), pair[1].data_ptr(), age.data_ptr()))
     assert len(places) == 1
-    assert not can_graph(plain.prompts.keys[0])
+    assert not can_graph(plain.prompts.first)
 
 
 def test_a_step_that_cannot_be_recorded_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_the_caches_of_a_graphed_step_are_freed_without_the_garbage_collector(ti
                 graphed=True,
             )
             rows.step(torch.zeros(1, dtype=torch.long))
-        cache = weakref.ref(rows.prompts.keys[0])
+        cache = weakref.ref(rows.prompts.first)
         del rows
         assert cache() is None
     finally:

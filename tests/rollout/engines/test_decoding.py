@@ -102,26 +102,32 @@ def test_the_host_waits_for_the_device_once_in_several_tokens(
     assert syncs[1] - syncs[0] == 4  # one for each further look
 
 
-@pytest.mark.parametrize("family", [n for n, f in all_families().items() if f.attention_class])
-@pytest.mark.parametrize("lora", [None, LoraConfig(rank=2)], ids=["plain", "LoRA"])
+LEAN = [name for name, family in all_families().items() if family.attention_class]
+
+
+@pytest.mark.parametrize(
+    ("family", "lora"),
+    [*((name, None) for name in LEAN), (LEAN[0], LoraConfig(rank=2))],
+    ids=[*LEAN, f"{LEAN[0]}, LoRA"],
+)
 def test_a_token_takes_fewer_operators_than_with_generate(
     family: Family, lora: LoraConfig | None
 ) -> None:
     """transformers' generate() dispatches 42 a layer in bfloat16, without padding, and 84 with LoRA."""
-    build = BuildConfig(family=family, hidden_size=32, layers=4, heads=4, kv_heads=2, intermediate_size=32, vocab_size=300)  # fmt: skip
+    build = BuildConfig(family=family, hidden_size=32, layers=2, heads=4, kv_heads=2, intermediate_size=32, vocab_size=300)  # fmt: skip
     policy = load_policy(PolicyConfig(build=build, lora=lora, dtype="bfloat16"), corpus=CORPUS)
     policy.chat.end_ids = frozenset()
     requests = requests_of(policy, prompts=2, rows=2)
     totals = []
-    for layers in (4, 2):
+    for layers in (2, 1):
         policy.backbone.decoder.layers = policy.backbone.decoder.layers[:layers]
         policy.backbone.decoder.config.num_hidden_layers = layers
         for looks in (1, 2):
             with count_operators() as counts:
                 HfEngine(policy).generate(requests, Sampling(max_tokens=1 + looks * LOOK_EVERY))
             totals.append(counts.operators.total())
-    four, two = totals[1] - totals[0], totals[3] - totals[2]
-    assert (four - two) / 2 / LOOK_EVERY <= (41 if lora is None else 83)
+    two, one = totals[1] - totals[0], totals[3] - totals[2]
+    assert 0 < (two - one) / LOOK_EVERY <= (41 if lora is None else 83)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -131,7 +137,7 @@ def test_lean_layers_compute_the_same_bits(
     policy = tiny(family)
     requests = requests_of(policy, prompts=3, rows=2)
     lean = HfEngine(policy).generate(requests, Sampling(max_tokens=5))
-    layer = policy.backbone.decoder.layers[0].self_attn
+    layer = policy.backbone.decoder.layers[-1].self_attn
     assert "forward" not in layer.__dict__
     monkeypatch.setattr(hf, "lean_attention", lambda decoder: nullcontext())
     plain = HfEngine(policy).generate(requests, Sampling(max_tokens=5))

@@ -85,9 +85,11 @@ def test_log_probs_are_those_of_the_plain_forward(
     mask = torch.tensor([[t < len(p.ids) for t in range(9)] for p in pieces])
     with torch.no_grad():
         plain = replicated_logprobs(policy, items, mask=mask, temperature=temperature).logprobs
+    # transformers sums the decays of recurrent layers over 64 tokens, and in decoding one by one
+    bound = 5e-5 if policy.backbone.recurrent_layers else 1e-5
     for b, piece in enumerate(pieces):
         sampled = torch.tensor(piece.logprobs)
-        assert float((plain[b, : len(sampled)] - sampled).abs().max()) <= 1e-5
+        assert float((plain[b, : len(sampled)] - sampled).abs().max()) <= bound
 
 
 def test_tokens_of_a_seed_do_not_depend_on_the_batch(tiny: Tiny) -> None:
@@ -120,7 +122,7 @@ def test_sampled_tokens_are_as_frequent_as_their_probabilities(tiny: Tiny) -> No
     (group,) = HfEngine(policy).generate([request], one)
     counts = torch.bincount(torch.tensor([piece.ids[0] for piece in group]), minlength=320)
     every = PackItem(
-        prompt=prompt, rows=tuple((i,) for i in range(320) if i != policy.backbone.image_token_id)
+        prompt=prompt, rows=tuple((i,) for i in range(320) if i not in policy.backbone.place_ids)
     )
     with torch.no_grad():
         mask = torch.ones(len(every.rows), 1, dtype=torch.bool)

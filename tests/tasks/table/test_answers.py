@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tasks.table.tables import load, rows, text_of, write_table
+from tests.tasks.table.tables import load, rows, text_of, write_rows, write_table
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.rollout.gold import gold_text
 from vlrft.schema import DataError
@@ -147,6 +147,24 @@ def test_custom_answers_are_graded_by_the_user_s_own_rewards(tmp_path: Path) -> 
     nameless = load(table, answer="custom")
     with pytest.raises(ConfigError, match=r"no rewards of its own.*task.rewards="):
         nameless.graders.grade(STRICT, "x", nameless.samples[0])
+
+
+def test_a_column_says_what_each_custom_answer_is(tmp_path: Path) -> None:
+    kinds = ["math", "choice", "box"]
+    answers = ["7", "B", [0, 0, 10, 10]]
+    table = [
+        {"question": "q?", "answer": a, "kind": k} for a, k in zip(answers, kinds, strict=True)
+    ]
+    data = write_rows(tmp_path / "data.jsonl", table)
+    loaded = load(data, answer="custom", kinds="kind")
+    assert [s.tags["answer"] for s in loaded.samples] == kinds
+    assert [s.answer for s in loaded.samples] == answers
+    with pytest.raises(ValueError, match=r"kinds: the answers are of one kind, math"):
+        load(data, answer="math", kinds="kind")
+    table[1]["kind"] = " "
+    with pytest.raises(DataError) as caught:
+        load(write_rows(tmp_path / "data.jsonl", table), answer="custom", kinds="kind")
+    assert "no kind, which options.kinds names" in caught.value.defects[0]
 
 
 def test_points_are_not_asked_for_in_pixels(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from tests.fakes import streaming_engines
 from tests.fakes.streaming_engines import Script
-from tests.trainer.test_train import Killed, assert_same_run, killed_and_resumed, lines
+from tests.trainer.small_runs import Killed, assert_same_run, killed_and_resumed, lines
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.interrupts import Interrupted
@@ -24,7 +25,7 @@ from vlrft.trainer.callbacks import Callback
 from vlrft.trainer.train import train
 
 TINY = """
-task: {name: digits, options: {subtasks: [classify], train: 12}}
+task: {name: digits, options: {subtasks: [classify], train: 12, test: 4}}
 policy: {build: {hidden_size: 16, layers: 1, heads: 2, kv_heads: 1, intermediate_size: 16, vision_width: 16, vision_layers: 1}}
 rollout: {group_size: 2, max_tokens: 6, engine: "tests.fakes.streaming_engines:Scripted"}
 algorithm: {name: grpo, regularize: {kl: 0}, correction: {level: token}}
@@ -67,19 +68,27 @@ def config(tmp_path: Path) -> Callable[..., Config]:
 
 
 @contextmanager
-def newest_first(script: Script, counts: range) -> Iterator[None]:
-    """Lets requests go in the reverse order, each time that as many have been submitted."""
+def releasing(script: Script, releases: Iterable[tuple[int, Callable[[], None]]]) -> Iterator[None]:
+    """Holds requests, and calls each function when as many have been submitted. Where that many never are, all requests
+    end and the test fails."""
     script.hold = lambda sample, version: True
+    late: list[AssertionError] = []
 
     def work() -> None:
-        for count in counts:
-            script.wait_for(lambda count=count: len(script.submitted) >= count)  # type: ignore[misc]
-            script.let_go(newest_first=True)
+        try:
+            for count, let_go in releases:
+                script.wait_for(lambda count=count: len(script.submitted) >= count)  # type: ignore[misc]
+                let_go()
+        except AssertionError as e:
+            late.append(e)
+            script.hold = lambda sample, version: False
+            script.let_go()
 
     thread = threading.Thread(target=work)
     thread.start()
     yield
     thread.join()
+    assert not late, f"only {len(script.submitted)} requests were submitted"
 
 
 def plain_metrics(run: Path) -> list[dict[str, Any]]:
@@ -108,7 +117,8 @@ def test_prompts_seeds_and_batches_do_not_depend_on_what_ends_first(
         script.__init__()  # type: ignore[misc]
         run = tmp_path / str(ahead)
         if keep == "all":
-            with newest_first(script, range(2 * (1 + ahead), 9, 2)):
+            counts = range(2 * (1 + ahead), 9, 2)
+            with releasing(script, ((n, lambda: script.let_go(newest_first=True)) for n in counts)):
                 train(config(settings, f"rollout.ahead={ahead}"), out=run)
         else:
             train(config(settings, f"rollout.ahead={ahead}"), out=run)
@@ -121,7 +131,15 @@ def test_prompts_seeds_and_batches_do_not_depend_on_what_ends_first(
 def test_rollouts_of_later_steps_are_under_way_while_a_step_is_waited_for(
     config: Callable[..., Config], tmp_path: Path, script: Script
 ) -> None:
-    with newest_first(script, range(6, 9, 2)):  # three steps, of which none has ended
+    train(config(), out=tmp_path / "in_turn")
+    samples = [sample for sample, _ in script.submitted]
+    script.__init__()  # type: ignore[misc]
+    counts = (6, 8, 8, 8)  # three steps, of which none has ended; then one at a time
+    releases = (
+        (count, partial(script.let_go, samples=samples[2 * step : 2 * step + 2]))
+        for step, count in enumerate(counts)
+    )
+    with releasing(script, releases):
         run = train(config("rollout.ahead=2"), out=tmp_path / "run").folder
     versions = [version for _, version in script.submitted]
     assert versions == [0] * 6 + [1] * 2
@@ -173,6 +191,7 @@ def test_an_error_of_a_rollout_ends_the_run_at_its_step(
     assert no_step_is_left()
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_a_second_interrupt_ends_a_run_that_waits_for_rollouts(
     config: Callable[..., Config], tmp_path: Path, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,12 +208,8 @@ def test_a_second_interrupt_ends_a_run_that_waits_for_rollouts(
         return take(steps, step)
 
     monkeypatch.setattr(StepsAhead, "take", interrupted_take)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
-    try:
-        with pytest.raises(Interrupted, match="stopped at once by SIGINT, after step 2 of 4; last"):
-            train(config("rollout.ahead=1", "save.every=1"), out=tmp_path / "run")
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(Interrupted, match="stopped at once by SIGINT, after step 2 of 4; last"):
+        train(config("rollout.ahead=1", "save.every=1"), out=tmp_path / "run")
     assert no_step_is_left()
 
 

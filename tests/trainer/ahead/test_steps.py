@@ -12,7 +12,7 @@ from vlrft.trainer.ahead.steps import JobStopped, StepsAhead, Turns
 
 
 class Gate:
-    """Jobs that begin at once and end when they are told to; the result of a step is (step, version)."""
+    """Jobs that begin at once and end when the test says so; the result of a step is (step, version)."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, int]] = []
@@ -62,6 +62,7 @@ def test_no_step_after_the_last_is_begun() -> None:
         gate.wait_for(1, 2, 3)
         jobs.release(1)
         gate.wait_for(1, 2, 3)
+        assert sorted(step for step, _ in gate.begun) == [1, 2, 3]
 
 
 def test_a_step_that_ends_early_waits_for_its_turn_to_be_taken() -> None:

@@ -8,7 +8,7 @@ from math import lgamma
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import MIN_SPREAD, Floats, centre, group_mean
+from vlrft.advantages.grouped import MIN_SPREAD, Floats, centre, group_mean, min_group_of_key
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
@@ -38,9 +38,7 @@ class BetaNormalise:
     """The largest reward."""
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         if self.high - self.low <= MIN_SPREAD:

@@ -8,7 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from vlrft.advantages.grouped import Floats, Ints, centre, divide_by_group_std, divide_by_step_std
+from vlrft.advantages.grouped import (
+    Floats,
+    Ints,
+    centre,
+    divide_by_group_std,
+    divide_by_step_std,
+    least_group,
+)
 from vlrft.advantages.inputs import REST, EstimatorInput
 from vlrft.config import strict
 from vlrft.plugins.names import unknown_name
@@ -23,6 +30,11 @@ class Combine:
     weights: dict[str, FiniteFloat] | None = None
     """Component -> weight; default: the task's. A component that is not named counts nothing; `name` means every
     `name/part`."""
+
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that the config names."""
+        return frozenset(self.weights or ())
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(inputs.values)
@@ -48,7 +60,12 @@ class PerComponent:
 
     @property
     def min_group(self) -> int:
-        return 2 if "sample" in (self.key, *self.keys.values()) else 1
+        return least_group(self.key, *self.keys.values())
+
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that the config names."""
+        return frozenset(self.weights or ()) | frozenset(self.keys)
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(inputs.values)

@@ -34,6 +34,11 @@ class Gate:
     weights: dict[str, FiniteFloat] | None = None
     """Component -> weight; default: the task's."""
 
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that the config names."""
+        return frozenset({self.of, self.by, *(self.weights or ())})
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         refuse_unknown([self.of], inputs)
         passed = np.nan_to_num(scores_of(inputs, self.by), nan=-np.inf) >= self.at - MIN_SPREAD
@@ -55,6 +60,11 @@ class WorstOf:
 
     names: Names
 
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that it reads."""
+        return frozenset(self.names)
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         return replace(inputs, values=np.nanmin(_members(inputs, self.names, "worst_of"), axis=0))
 
@@ -69,6 +79,11 @@ class MeanMinusVariance:
     names: Names
     weight: NonNegativeFloat = 0.1
     """λ."""
+
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that it reads."""
+        return frozenset(self.names)
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         members = _members(inputs, self.names, "mean_minus_variance")

@@ -33,6 +33,11 @@ class FewCalls:
     right: FiniteFloat = 1.0
     key: str = "sample"
 
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that it reads."""
+        return frozenset({self.calls})
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         values, key, m = inputs.values, inputs.key(self.key), scores_of(inputs, self.calls)
         if not np.isfinite(m).all() or (len(m) and m.min() < 0):

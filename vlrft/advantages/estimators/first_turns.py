@@ -8,7 +8,7 @@ import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.components import component_weights, refuse_unknown
-from vlrft.advantages.grouped import Floats, centre, divide_by_group_std
+from vlrft.advantages.grouped import Floats, centre, divide_by_group_std, min_group_of_key
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.ranges import FiniteFloat
@@ -31,9 +31,12 @@ class FirstTurns:
     """c."""
     key: str = "sample"
 
+    min_group = min_group_of_key
+
     @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    def components(self) -> frozenset[str]:
+        """Those of the reward that it reads."""
+        return frozenset(self.turn)
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         refuse_unknown(self.turn, inputs)

@@ -8,7 +8,14 @@ from typing import Literal
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import centre, divide_by_group_std, divide_by_step_std, group_sizes
+from vlrft.advantages.grouped import (
+    centre,
+    divide_by_group_std,
+    divide_by_step_std,
+    group_sizes,
+    least_group,
+    min_group_of_key,
+)
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
@@ -20,9 +27,7 @@ class Centre:
 
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         return replace(inputs, values=centre(inputs.values, inputs.key(self.key)))
@@ -41,7 +46,7 @@ class Scale:
 
     @property
     def min_group(self) -> int:
-        return 2 if self.by == "group" and self.key == "sample" else 1
+        return least_group(self.key) if self.by == "group" else 1
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         if self.by == "step":

@@ -13,6 +13,7 @@ from vlrft.advantages.grouped import (
     centre,
     divide_by_group_std,
     group_mean,
+    min_group_of_key,
 )
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
@@ -33,9 +34,7 @@ class MixedDeviation:
     best: FiniteFloat = 1.0
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         values, key = inputs.values, inputs.key(self.key)

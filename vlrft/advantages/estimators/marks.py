@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import MIN_SPREAD, group_differs
+from vlrft.advantages.grouped import MIN_SPREAD, group_differs, min_group_of_key
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
@@ -22,9 +22,7 @@ class RightOrWrong:
     wrong: FiniteFloat = 0.0
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         if self.right - self.wrong <= 2 * MIN_SPREAD:
@@ -46,9 +44,7 @@ class MuteFlat:
 
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         differs = group_differs(inputs.values, inputs.key(self.key))

@@ -8,7 +8,13 @@ from typing import Annotated
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import MIN_SPREAD, centre, divide_by_group_std, group_mean
+from vlrft.advantages.grouped import (
+    MIN_SPREAD,
+    centre,
+    divide_by_group_std,
+    group_mean,
+    min_group_of_key,
+)
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
@@ -33,9 +39,7 @@ class NoiseAware:
     """p."""
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         values, key = inputs.values, inputs.key(self.key)

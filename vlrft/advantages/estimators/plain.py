@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
-from vlrft.advantages.grouped import group_differs
+from vlrft.advantages.grouped import group_differs, min_group_of_key
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 
@@ -27,9 +27,7 @@ class BestAgainstWorst:
 
     key: str = "sample"
 
-    @property
-    def min_group(self) -> int:
-        return 2 if self.key == "sample" else 1
+    min_group = min_group_of_key
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         key, values = inputs.key(self.key), inputs.values

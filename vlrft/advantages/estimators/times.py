@@ -28,6 +28,11 @@ class Times:
     alpha: NonNegativeFloat = 1.0
     shape: Literal["linear", "exponential", "focal"] = "linear"
 
+    @property
+    def components(self) -> frozenset[str]:
+        """Those of the reward that it reads."""
+        return frozenset({self.score})
+
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         x = self.alpha * np.nan_to_num(scores_of(inputs, self.score))
         if self.shape == "exponential":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from vlrft.advantages.estimator import Estimator
 from vlrft.advantages.estimators.group import Centre, Scale
-from vlrft.advantages.grouped import Floats, centre, divide_by_group_std
+from vlrft.advantages.grouped import Floats, Ints, centre, divide_by_group_std
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.ranges import NonNegativeFloat, UnitInterval
@@ -67,12 +68,20 @@ class EachTurn:
             values=without[owner] - inputs.penalties,
             keys={name: labels[owner] for name, labels in inputs.keys.items()}
             | {"module": inputs.anchors},
-            scores={name: scores[owner] for name, scores in inputs.scores.items()},
+            scores=_by_owner(inputs.scores, owner),
+            known=_by_owner(inputs.known, owner),
+            history=_by_owner(inputs.history, owner),
+            notes=_by_owner(inputs.notes, owner),
             tokens=inputs.turn_tokens,
             truncated=inputs.truncated[owner],
             greedy=None if inputs.greedy is None else inputs.greedy[owner],
             rollouts=np.arange(len(owner)),
         )
+
+
+def _by_owner(columns: Mapping[str, Floats], owner: Ints) -> dict[str, Floats]:
+    """Columns [R] as those of the turns [B]."""
+    return {name: values[owner] for name, values in columns.items()}
 
 
 STEPS = {"add_step": AddStep, "each_turn": EachTurn}

@@ -43,6 +43,13 @@ def add_authoring(add: AddCommand) -> None:
         "separated by commas",
     )
     data.add_argument(
+        "--synthetic",
+        type=number(int, COUNT),
+        metavar="N",
+        help="prepare: instead of the published data, N made-up rows of each split in the published form, to try a task "
+        "without a download",
+    )
+    data.add_argument(
         "--seed",
         type=number(int, Range(ge=0, le=MAX_SEED)),
         default=0,

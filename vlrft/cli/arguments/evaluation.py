@@ -93,7 +93,8 @@ def add_evaluation(add: AddCommand) -> None:
     compare.add_argument(
         "before",
         type=path_argument,
-        help="a file that `vlrft eval` or `vlrft score` wrote with --json",
+        help="a file that `vlrft eval` or `vlrft score` wrote with --json, or the folder of a run: its last evaluation, or with "
+        "@STEP the one after that step, such as runs/demo@0",
     )
     compare.add_argument("after", type=path_argument, help="another one, of the same samples")
     compare.add_argument(

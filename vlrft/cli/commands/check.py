@@ -18,6 +18,8 @@ from vlrft.rollout.gold import gold_text, gold_turns, grade_gold_answer, walk
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import DataError, Piece, Prompt, Rollout, Sample, TrainingRow
 from vlrft.schema.errors import MissingSplit
+from vlrft.schema.sample import part_text
+from vlrft.scoring.graders import STRICT
 from vlrft.scoring.rewards import score
 from vlrft.vision.images import upright_rgb
 
@@ -96,17 +98,19 @@ def print_some(lines: Sequence[str]) -> None:
 
 
 def find_gold_mistakes(loaded: LoadedTask, samples: Sequence[Sample]) -> Iterator[str]:
-    """A line for each sample whose pictures cannot be used, or whose gold answer earns less than full marks."""
+    """A line for each sample whose pictures cannot be used, whose gold answer earns less than full marks, or that
+    the strict grader cannot grade."""
     for k in range(len(samples)):
         try:
             sample = samples[k]
-            for image in sample.images:
+            for image in sample.shown_images:
                 upright_rgb(image, f"sample {sample.id}")
             if loaded.task.env is not None:
                 yield from episode_mistakes(loaded, sample)
                 continue
             text = gold_text(loaded.task, sample)
             scores = score(gold_rollout(sample, text), loaded.rewards).scores
+            loaded.graders.grade(STRICT, text, sample)
         except DataError as e:
             yield str(e)
             continue
@@ -138,19 +142,26 @@ def show_prompt(loaded: LoadedTask) -> None:
     observation = walk(sample, answers, loaded.host)[0][0]
     if find_spec("torch") is None:
         for message in observation.messages:
-            parts = (part if isinstance(part, str) else "<image>" for part in message.content)
+            parts = map(part_text, message.content)
             print(f"{message.role}: {''.join(parts)}")
-        print(f"images: {len(observation.images)}; install torch to count their tokens")
+        counts = f"images: {len(observation.images)}, videos: {len(observation.videos)}"
+        print(f"{counts}; install torch to count their tokens")
         print("\n".join(f"gold: {text}" for text in answers))
         return
     from vlrft.policy.load import load_policy
 
     policy = load_policy(PolicyConfig(build=BuildConfig()), corpus=loaded.text(64))
-    prompt = policy.chat.render(observation.messages, observation.images, name=sample.id)
-    image_tokens = [image.tokens for image in prompt.images]
+    prompt = policy.chat.render(
+        observation.messages, observation.images, observation.videos, name=sample.id
+    )
+    image_tokens = [image.tokens for image in prompt.images if image.video is None]
+    video_tokens = [image.tokens for image in prompt.images if image.video is not None]
     text = policy.chat.tokenizer.decode(prompt.ids)
-    token = str(policy.chat.image_token)
-    print(re.sub(f"(?:{re.escape(token)})+", f"{token} …", text).strip())
+    places = "|".join(map(re.escape, policy.chat.place_tokens))
+    print(re.sub(rf"({places})\1*", r"\1 …", text).strip())
     sizes = [f"{image.width} × {image.height}" for image in observation.images]
     print(f"prompt: {len(prompt.ids)} tokens; images: {sizes or 'none'}, {image_tokens} tokens")
+    if video_tokens:
+        frames = [f"{len(v)} of {v.size[0]} × {v.size[1]}" for v in observation.videos]
+        print(f"frames of videos: {frames}, {video_tokens} tokens")
     print("\n".join(f"gold: {text}" for text in answers))

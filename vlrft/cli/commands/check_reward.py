@@ -16,7 +16,7 @@ from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
 from vlrft.rollout.task import LoadedTask, load_rewards, load_task
 from vlrft.schema import DataError, Sample
-from vlrft.schema.counted import counted
+from vlrft.schema.pluralize import pluralize
 from vlrft.scoring.probing.prober import Prober
 from vlrft.scoring.probing.probes import GoldCompletions
 from vlrft.scoring.probing.verdict import Verdict
@@ -70,7 +70,7 @@ def match_outputs(
         )
     if len(outputs) < len(rows):
         print(
-            f"vlrft: {counted(len(rows) - len(outputs), 'output')} of no sample of this split",
+            f"vlrft: {pluralize(len(rows) - len(outputs), 'output')} of no sample of this split",
             file=sys.stderr,
         )
     return samples, outputs

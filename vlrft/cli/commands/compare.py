@@ -1,4 +1,4 @@
-"""vlrft compare BEFORE AFTER: two evaluations of the same samples, paired by sample."""
+"""vlrft compare BEFORE AFTER: two evaluations of the same samples, paired by sample; files of results, or runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from vlrft.cli.outputs import claim_file
 from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records, read_results
+from vlrft.reporting.run_evaluations import find_run_log, read_evaluation
+from vlrft.reporting.run_folder.names import EVALS
 from vlrft.schema import DataError, Record
 
 
@@ -38,10 +40,16 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read(path: Path) -> tuple[list[Record], dict[str, Any]]:
-    """The records of an evaluation, and its results if `path` is its JSON; `path` may also be a file of records.
+    """The records of an evaluation, and its results if `path` is its JSON; `path` may also be a file of records, or name an
+    evaluation of a run (`find_run_log`).
 
     Raises DataError.
     """
+    log = None if path.suffix == ".json" else find_run_log(path)
+    if log is not None:
+        return read_evaluation(*log), {}
+    if path.is_dir():
+        raise DataError(f"{path}: a folder without evaluations of a run ({EVALS})")
     if path.suffix == ".json" or not path.is_file():
         results, records = read_results(path)
         return records, results

@@ -12,12 +12,14 @@ from typing import Any
 from vlrft.api.generate import find_model
 from vlrft.cli.outputs import claim_file
 from vlrft.cli.prompt_limit import PromptLimit, load_prompt_limit
+from vlrft.cli.synthetic_rows import find_synthetic_rows
+from vlrft.cli.unread_kinds import UnreadKinds
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import prepare_config, task_config
 from vlrft.data import Dataset, Row, generate, notes_of, prepare
 from vlrft.data.claim import is_prepared, refuse_other_prompts
-from vlrft.data.dataset import find_misplaced_images
+from vlrft.data.row_samples import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
@@ -26,8 +28,8 @@ from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples
 from vlrft.rollout.gold import grade_gold_answer
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Sample, Task
-from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError, MissingSplit
+from vlrft.schema.pluralize import pluralize
 from vlrft.scoring.graders import STRICT, Graders
 
 SHOWN = 10  # samples of a split
@@ -48,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
 
 def run_prepare(args: argparse.Namespace) -> None:
     task = find_task(args.task)
+    synthetic = find_synthetic_rows(task, args)
     if task.generate is not None or args.count is not None:
         run_generate(task, args)
         return
@@ -70,21 +73,23 @@ def run_prepare(args: argparse.Namespace) -> None:
             print(f"{split}: already prepared (--overwrite prepares it again)")
             done += 1
             continue
-        source = task.load.source(split, options)
-        spelled = SpelledTokens()
+        source = (synthetic or task.load).source(split, options)
+        spelled, unread = SpelledTokens(), UnreadKinds()
         try:
+            rows = spelled.watch(task.load.rows(source, split, options))
             prepared = prepare(
-                spelled.watch(task.load.rows(source, split, options)),
+                rows if task.graders[STRICT] else unread.watch(rows),
                 task=task.name,
                 split=split,
                 where=source.label,
                 out=args.out,
                 check_sample=sample_check(task, options, limit),
                 restart=args.overwrite,
-                options=repr(options),
+                options=repr(options) + ("" if synthetic is None else synthetic.facts()),
                 explain=partial(task.load.explain, source, split, options),
                 notes=notes_of(source),
                 prompts={} if limit is None else limit.facts(),
+                frames=task.load.frame_rule(options),
             )
         except DataError as e:
             if args.split:
@@ -93,10 +98,10 @@ def run_prepare(args: argparse.Namespace) -> None:
             continue
         done += 1
         again = f", {prepared.resumed} of them by an earlier call" if prepared.resumed else ""
-        print(f"{split}: {counted(prepared.rows, 'row')}{again}")
+        print(f"{split}: {pluralize(prepared.rows, 'row')}{again}")
         for reason, count in prepared.defects.items():
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
-        for note in (*dict.fromkeys(notes_of(source)), *filter(None, (spelled.note,))):
+        for note in (*dict.fromkeys(notes_of(source)), *filter(None, (spelled.note, unread.note))):
             print(f"  {note}")
     report_problems(problems, f"task {task.name}: no split could be prepared", some=done > 0)
 
@@ -109,7 +114,9 @@ def read_settings(
         return *configured_task(task_config(args.task, overrides)), None
     section, policy = prepare_config(args.task, find_model(args.model), overrides)
     task, options = configured_task(section)
-    return task, options, load_prompt_limit(task, policy, args.max_prompt_tokens)
+    assert isinstance(task.load, Dataset)
+    frames = task.load.frame_rule(options)
+    return task, options, load_prompt_limit(task, policy, args.max_prompt_tokens, frames)
 
 
 def run_generate(task: Task, args: argparse.Namespace) -> None:
@@ -177,6 +184,8 @@ def understood(config: TaskConfig, split: str) -> list[str]:
 
 
 def run_show(args: argparse.Namespace) -> None:
+    if args.synthetic is not None:
+        raise ConfigError(["--synthetic: only vlrft data prepare makes rows"])
     if args.model is not None:
         raise ConfigError(["--model: only vlrft data prepare measures prompts"])
     place = (
@@ -195,7 +204,7 @@ def run_show(args: argparse.Namespace) -> None:
                 raise
             problems[split] = e
             continue
-        head = [f"{split}: {counted(len(loaded.samples), 'sample')}", *understood(config, split)]
+        head = [f"{split}: {pluralize(len(loaded.samples), 'sample')}", *understood(config, split)]
         print("\n".join([*head, *describe_samples(loaded.samples)]))
         for k in range(min(SHOWN, len(loaded.samples))):
             print("\n".join(describe_sample(loaded.samples[k])))

@@ -36,6 +36,7 @@ EXTRAS = {  # extra -> its package and its use
     "trl": ("trl", "vlrft's algorithms in TRL's GRPOTrainer"),
     "detection": ("pycocotools", "mean average precision of boxes"),
     "excel": ("openpyxl", "predictions in xlsx files"),
+    "video": ("av", "videos"),
     "deepspeed": ("deepspeed", "weights and optimiser sharded over ranks"),
     "vllm": ("msgpack", "rollouts from servers of vLLM"),
     "alfworld": ("alfworld", "agents in ALFWorld's games"),

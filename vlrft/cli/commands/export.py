@@ -46,8 +46,8 @@ def export(source: Source, out: Path, args: argparse.Namespace) -> None:
         shutil.rmtree(draft, ignore_errors=True)
     if exported.quantization != "none":
         print(
-            f"vlrft: the adapter was trained on {exported.base} in 4 bits ({exported.quantization}): the weights are what "
-            "those stand for, with the adapter added, and not the base's own",
+            f"vlrft: the adapter was trained on {exported.base} in 4 bits ({exported.quantization}): the weights are "
+            "those dequantized, with the adapter added, and not the base's own",
             file=sys.stderr,
         )
     if exported.kept is not None and exported.kept < 0.999:

@@ -16,8 +16,8 @@ from vlrft.evaluation.outputs.columns import Keys
 from vlrft.evaluation.outputs.read import read_outputs
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import DataError
-from vlrft.schema.counted import counted
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.pluralize import pluralize
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     keys = Keys(id=args.id_key, output=args.output_key, answer=args.answer_key)
     outputs = read_outputs(args.predictions, keys)
     print(
-        f"vlrft: {args.predictions}: {counted(len(outputs.rows), 'output')}, {outputs.form}",
+        f"vlrft: {args.predictions}: {pluralize(len(outputs.rows), 'output')}, {outputs.form}",
         file=sys.stderr,
     )
     settings = ScoreSettings(

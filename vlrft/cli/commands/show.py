@@ -47,8 +47,10 @@ def run(args: argparse.Namespace) -> None:
 def show_system(system: System, overrides: Sequence[str]) -> None:
     """A published system, and its config with all its keys where it has one."""
     for key, value in dataclasses.asdict(system).items():
-        if value and key not in ("config", "stage", "base"):
+        if value and key not in ("config", "stage", "base", "reduces"):
             print(f"{key}: {', '.join(value) if isinstance(value, list | tuple) else value}")
+    for reduction in system.reduces:
+        print(f"is system {reduction}")
     if not system.runs:
         if overrides:
             raise ConfigError(
@@ -115,6 +117,8 @@ def show_data(task: Task, load: Dataset, options: Mapping[str, Any]) -> None:
         for layout in load.read.layouts:
             if any(layout.is_of(split, values) for split in task.splits):
                 print(f"  {', '.join(layout.splits) or 'each split'}: {layout.name}")
+    if load.synthetic is not None:
+        print(f"without a download: vlrft data prepare {task.name} --synthetic 200 --out DIR")
 
 
 def show_engine(name: str, kind: type[Any]) -> None:

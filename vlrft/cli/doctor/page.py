@@ -31,20 +31,21 @@ def print_plan(
     `write`: the file of a config that fits, which is this one where it does.
 
     Raises ConfigError for a config that does not load, for a model whose config is not available, and for a file to write
-    that is there, whose folder is not, or where nothing fits.
+    that is there, whose folder is not, or where nothing fits; and before it prints anything, for a rollout engine that would not run.
     """
     if write is not None and write.exists():
         raise ConfigError([f"--write {write}: the file is there; choose another name"])
     if write is not None and not write.parent.is_dir():
         raise ConfigError([f"--write {write}: there is no folder {write.parent}"])
     run = plan_config(path, overrides, memory, ranks)
+    programs = probe_rollout_engine(run.config)
     for line in plan_lines(run):
         print(line)
     proposal = None if run.fits else run.propose()
     if not run.fits:
         for line in proposal_lines(run, proposal):
             print(line)
-    for line in probe_rollout_engine(run.config):
+    for line in programs:
         print(line)
     if write is not None:
         if not run.fits and proposal is None:

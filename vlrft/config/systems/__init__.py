@@ -8,6 +8,7 @@ and `stages` replace those of the base, and `stage`, for the last stage alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from vlrft.config.yaml_text import parse_yaml
 from vlrft.config.yaml_tree import Tree, merge, read_tree
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
+from vlrft.schema.ranges import UnitInterval
 
 PREFIX = "system:"
 _REPLACED = ("algorithm", "stages")  # keys of `config` that replace the base's as a whole
@@ -71,6 +73,27 @@ Source = Literal["full text", "authors' code", "paper, unchecked", "abstract"]
 
 
 @strict
+class Reduction:
+    """Settings under which a system's loss is that of another one, on any rollouts."""
+
+    to: int
+    """The other's number."""
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of this one's algorithm."""
+    there: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of the other's algorithm."""
+    at: UnitInterval | None = None
+    """The share of the stage that is done; null: at any time."""
+
+    def __str__(self) -> str:
+        """`124 when 1.0 of the stage is done, with {…}, there {…}`."""
+        parts = [f"with {dict(self.given)}"] if self.given else []
+        parts += [f"there with {dict(self.there)}"] if self.there else []
+        when = "" if self.at is None else f" when {self.at:.0%} of the stage is done"
+        return f"{self.to}{when}{', ' if parts else ''}{', '.join(parts)}"
+
+
+@strict
 class System:
     """A row of the catalogue."""
 
@@ -93,6 +116,7 @@ class System:
     lacks: str = ""
     needs: tuple[Need, ...] = ()
     note: str = ""
+    reduces: tuple[Reduction, ...] = ()
 
     @property
     def runs(self) -> bool:

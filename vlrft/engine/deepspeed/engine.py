@@ -19,13 +19,16 @@ from vlrft.engine.deepspeed.package import import_deepspeed
 from vlrft.engine.deepspeed.settings import Tree
 from vlrft.engine.deepspeed.zero3 import (
     gather_by_layer,
+    gather_in_turn,
     gather_model,
     gather_on_rank,
     restore_module,
 )
 from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.lr_schedule import learning_rate
+from vlrft.engine.moments import zero_moments
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import Needs
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import ConfigError, NonFiniteError
@@ -157,6 +160,10 @@ class DeepSpeedEngine:
             self._step()
             self.optimizer.paused = False
 
+    def reset_moments(self) -> None:
+        zero_moments(self.optimizer)
+        self.adam_steps = 0
+
     def _step(self) -> None:
         """DeepSpeed's step, after which its gradient buffers are emptied.
 
@@ -179,6 +186,9 @@ class DeepSpeedEngine:
 
     def unsharded_on_first_rank(self) -> AbstractContextManager[None]:
         return gather_on_rank(self.engine, self.ranks.first) if self.sharded else nullcontext()
+
+    def gather_in_turn(self, needs: Needs) -> Iterator[str]:
+        return gather_in_turn(self.engine, needs) if self.sharded else iter(needs)
 
     @contextmanager
     def ready_to_sample(self) -> Iterator[None]:

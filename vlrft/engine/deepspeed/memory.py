@@ -31,7 +31,7 @@ def zero_memory(
         memory = _stage_3(zero, model, ranks, bucket, offload)
         return replace(memory, sampling=_layer(model)) if by_layer else memory
     if offload:
-        return _offloaded(model, ranks, bucket)
+        return _offloaded_memory(model, ranks, bucket)
     if zero["stage"] == 2:
         return _stage_2(model, ranks, bucket)
     return _stage_1(model, ranks, bucket)
@@ -76,7 +76,7 @@ def _stage_2(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
     )
 
 
-def _offloaded(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
+def _offloaded_memory(model: ModelShape, ranks: int, bucket: int) -> RankMemory:
     """ZeRO-1 and 2 with the optimiser in host memory, with its gradients, 4n / N, and the updated weights, sn / N. bfloat16
     gradients are summed on the device, 4n / N; float32 ones in host memory."""
     n, shard = _shard_sizes(model, ranks)
@@ -130,6 +130,7 @@ def _stage_3(
         step={} if offload else {"gradients": copied},
         self_check={"gathered weights": total - small},
         sampling={"gathered weights": total - small},
+        reading=_layer(model),
         host=host,
         **_saving(model, sharded=True),
     )
@@ -138,8 +139,7 @@ def _stage_3(
 def _layer(model: ModelShape) -> dict[str, int]:
     """Weights gathered at once: a layer's H (2A + 2K + 3I) or the embeddings' H V."""
     d = model.decoder
-    layer = d.hidden * (2 * d.query + 2 * d.kv + 3 * d.inner)
-    return {"gathered weights": model.element * max(layer, d.hidden * d.vocab)}
+    return {"gathered weights": model.element * max(d.largest_layer, d.hidden * d.vocab)}
 
 
 def _shard_sizes(model: ModelShape, ranks: int) -> tuple[int, int]:

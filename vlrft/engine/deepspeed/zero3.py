@@ -1,4 +1,4 @@
-"""Gathers weights that ZeRO-3 shards: all for a while, one layer at a time, on one rank, or permanently."""
+"""Gathers weights that ZeRO-3 shards: all for a while, one layer at a time as it runs or is read, on one rank, or permanently."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
+
+from vlrft.engine.gathering_groups import group_names
+from vlrft.policy.policy_weights import Needs
 
 LEFTOVERS = ("_external_params", "_original_parameters")  # on modules, in addition to ds_*
 
@@ -39,6 +42,21 @@ def gather_by_layer(engine: Any) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+        offload.setup_zero_stage3_hooks()
+
+
+def gather_in_turn(engine: Any, needs: Needs) -> Iterator[str]:
+    """The names, each while the parameters that it needs are gathered, together with the others of its layer that are needed."""
+    from deepspeed.runtime.zero import GatheredParameters
+
+    offload = engine.optimizer.parameter_offload
+    units = [parameters for _, parameters in gathering_units(engine.module)]
+    _remove_hooks(offload, list(engine.module.parameters()))  # merging copies a layer
+    try:
+        for names in group_names(needs, units).values():
+            with GatheredParameters(list(dict.fromkeys(p for name in names for p in needs[name]))):
+                yield from names
+    finally:
         offload.setup_zero_stage3_hooks()
 
 

@@ -14,9 +14,18 @@ from torch import Tensor, nn
 from vlrft.config import UpdateConfig
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine.finite_weights import require_finite_weights
-from vlrft.engine.fsdp.shards import Sharding, gather_all, gather_on_rank, restore, shard
+from vlrft.engine.fsdp.shards import (
+    Sharding,
+    gather_all,
+    gather_in_turn,
+    gather_on_rank,
+    restore,
+    shard,
+)
 from vlrft.engine.lr_schedule import learning_rate
+from vlrft.engine.moments import zero_moments
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import Needs
 from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import NonFiniteError
 from vlrft.tracing.phases import phase
@@ -96,6 +105,9 @@ class FsdpEngine:
         self._release()
         self.optimizer.zero_grad(set_to_none=True)
 
+    def reset_moments(self) -> None:
+        zero_moments(self.optimizer)
+
     def unsharded(self) -> AbstractContextManager[None]:
         return self._in_own_modules(gather_all(self.units))
 
@@ -111,6 +123,9 @@ class FsdpEngine:
                 yield
         finally:
             self.policy.sharded_scorer = self._score
+
+    def gather_in_turn(self, needs: Needs) -> Iterator[str]:
+        return gather_in_turn(self.units, needs)
 
     def ready_to_sample(self) -> AbstractContextManager[None]:
         return self.unsharded()

@@ -60,6 +60,7 @@ def fsdp_memory(
         step={} if offload else {"gradients": gradients},
         self_check=everything,
         sampling=everything,
+        reading={"gathered weights": units.largest},
         host={**sharded, "gradients": gradients} if offload else {},
         **_saving(model, units, kept),
     )
@@ -69,11 +70,10 @@ def unit_sizes(model: ModelShape) -> UnitSizes:
     """A decoder layer has H (2A + 2K + 3I) numbers, a vision layer 4W² and 2 or 3 times W I; biases and norms are in the
     root's part."""
     d, t, s = model.decoder, model.tower, model.element
-    layer = d.hidden * (2 * d.query + 2 * d.kv + 3 * d.inner) * s
-    of_layers, largest = layer * d.layers, layer
+    of_layers, largest = d.of_layers * s, d.largest_layer * s
     if t is not None:
         vision = t.width * (4 * t.width + (3 if t.gated else 2) * t.inner) * s
-        of_layers, largest = of_layers + vision * t.layers, max(layer, vision)
+        of_layers, largest = of_layers + vision * t.layers, max(largest, vision)
     matrix = d.hidden * d.vocab
     return UnitSizes(
         layer=largest,
@@ -87,7 +87,7 @@ def _saving(model: ModelShape, units: UnitSizes, kept: int) -> dict[str, Any]:
     memory."""
     weights, s = model.weights, model.element
     n, largest = sum(weights.sizes), max(weights.sizes)
-    copied = kept > s  # float32 copies are part of the checkpoint, besides the weights
+    copied = kept > s  # float32 copies are part of the checkpoint, in addition to the weights
     return {
         "gathering": {"gathered weights": max(2 * units.largest, 2 * kept * largest)},
         "saving": {

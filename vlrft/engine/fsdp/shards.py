@@ -16,7 +16,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from vlrft.engine.gathering_groups import group_names
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import Needs
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -130,6 +132,14 @@ def gather_all(units: tuple[Unit, ...]) -> Iterator[None]:
     finally:
         for unit in units:
             unit.release()
+
+
+def gather_in_turn(units: tuple[Unit, ...], needs: Needs) -> Iterator[str]:
+    """The names, each while every rank holds the units with the parameters that it needs in the policy's own modules."""
+    groups = group_names(needs, [unit.originals for unit in units])
+    for held_by, names in groups.items():
+        with gather_all(tuple(units[k] for k in held_by)):
+            yield from names
 
 
 @contextmanager

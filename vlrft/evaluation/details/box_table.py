@@ -11,7 +11,7 @@ from vlrft.evaluation.bootstrap import Interval
 from vlrft.evaluation.intervals import metric_interval
 from vlrft.grading.metrics import grades_by_sample, reaches_threshold
 from vlrft.schema import Record
-from vlrft.schema.counted import counted
+from vlrft.schema.pluralize import pluralize
 from vlrft.scoring.graders import STRICT
 from vlrft.vision.boxes import THOUSAND, is_box
 
@@ -71,7 +71,7 @@ class BoxTable:
         """The table as text: a few points of the curve, and each size."""
         points = (p for p in self.curve if p.threshold in PRINTED)
         shares = ", ".join(f"{p.threshold:g}: {100 * p.share:.1f}" for p in points)
-        boxes = counted(self.n, "box", "boxes")
+        boxes = pluralize(self.n, "box", "boxes")
         lines = [f"{boxes}, percent with an IoU of at least {shares}"]
         for s in self.sizes:
             low, high = (100 * v for v in s.ci)
@@ -80,7 +80,7 @@ class BoxTable:
                 f"[{low:.2f}, {high:.2f}]"
             )
         if self.unsized and self.sizes:
-            lines.append(f"  {counted(self.unsized, 'answer')} of pictures without a stored size")
+            lines.append(f"  {pluralize(self.unsized, 'answer')} of pictures without a stored size")
         return lines
 
 

@@ -12,7 +12,7 @@ from vlrft.evaluation.bootstrap import Interval
 from vlrft.evaluation.intervals import metric_interval
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import Record
-from vlrft.schema.counted import counted
+from vlrft.schema.pluralize import pluralize
 from vlrft.scoring.graders import STRICT
 
 OTHER, UNREADABLE = "(another name)", "(unreadable)"
@@ -70,7 +70,7 @@ class ClassTable:
         ranked = sorted(self.classes, key=lambda c: (c.score, c.name))
         shown = ranked if len(ranked) <= ALL else ranked[: ALL // 2]
         which = "" if shown is ranked else ", the worst"
-        classes = counted(len(ranked), "class", "classes")
+        classes = pluralize(len(ranked), "class", "classes")
         lines = [f"{classes}, mean accuracy {100 * self.macro:.2f}{which}:"]
         width = max(len(_short(c.name)) for c in shown)
         for c in shown:

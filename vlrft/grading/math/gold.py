@@ -23,7 +23,7 @@ def gold_answers(sample: Sample) -> tuple[MathAnswer, ...]:
     answers = [answer for text in texts if (answer := read_gold(text)) is not None]
     if not any(answer.forms for answer in answers):
         raise DataError(
-            f"sample {sample.id}: gold answer {_shown(sample.answer)} cannot be read as mathematics; "
+            f"sample {sample.id}: gold answer {_shorten(sample.answer)} cannot be read as mathematics; "
             f"write it in LaTeX or plain typing, such as '3\\\\sqrt{{2}}', or leave the sample out"
         )
     return tuple(answers)
@@ -37,7 +37,7 @@ def gold_texts(sample: Sample) -> tuple[str, ...]:
     texts = tuple(text for text in items if text is not None)
     if not texts or len(texts) < len(items):
         raise DataError(
-            f"sample {sample.id}: gold answer {_shown(gold)} is not a text, a number or a list of texts"
+            f"sample {sample.id}: gold answer {_shorten(gold)} is not a text, a number or a list of texts"
         )
     return texts
 
@@ -52,7 +52,7 @@ def _text(item: object) -> str | None:
     return repr(item) if math.isfinite(item) else None
 
 
-def _shown(gold: object) -> str:
+def _shorten(gold: object) -> str:
     """The gold answer in a message, in at most SHOWN characters."""
     try:
         text = repr(gold)

@@ -22,7 +22,7 @@ from vlrft.grading.math.evaluation import (
 from vlrft.grading.math.expression import Expr, negative, symbols
 from vlrft.grading.math.sampling import sample_points
 
-AGREEING_BITS = 133  # that must be the same, besides those of the span: 40 digits
+AGREEING_BITS = 133  # that must be the same, in addition to those of the span: 40 digits
 GUARD_BITS = 70  # for errors that functions amplify
 PRECISION = 400  # bits, enough for values that are within 2¹⁵ of each other
 MAX_PRECISION = 6_000

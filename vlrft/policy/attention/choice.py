@@ -16,7 +16,7 @@ from vlrft.policy.attention.plain import Plain
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.attention.varlen import VarlenCalls
 
-# torch's operators behind the kernels. Their names begin with an underscore: they are private, and torch's supported
+# torch's operators that call the kernels. Their names begin with an underscore: they are private, and torch's supported
 # range in pyproject.toml is the one whose operators these are. An operator that is missing, or that another release gave
 # other arguments, is not used.
 CPU_FLASH = "_scaled_dot_product_flash_attention_for_cpu"

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from vlrft.config import BuildConfig
 from vlrft.memory.shapes import VisionShape
 from vlrft.policy.image_features import ImageFeatures
-from vlrft.schema import Pixels, Resize
+from vlrft.schema import Frames, Pixels, Resize, VideoText
 
 EXPERTS = (
     "its decoder routes tokens to experts, and without a loss that balances their load, and the same routes in training as in "
@@ -95,13 +95,13 @@ class VisionFamily(Protocol):
     def positions(
         self, model: Any, places: Bool[np.ndarray, " L"], images: Sequence[Pixels]
     ) -> Int[Tensor, "A L"]:
-        """Rotary positions of a row whose image tokens are at `places`, on the CPU."""
+        """Rotary positions of a row whose tokens of images and videos are at `places`, on the CPU."""
         ...
 
     def model_inputs(
         self, places: Bool[Tensor, "B L"], images: Sequence[Pixels]
     ) -> dict[str, Tensor]:
-        """The image arguments of transformers' forward and `generate()`."""
+        """The arguments for images and videos of transformers' forward and `generate()`."""
         ...
 
     # --- the memory plan ---
@@ -112,6 +112,39 @@ class VisionFamily(Protocol):
 
     def most_patches(self, tokens: int, pixels: int | None) -> int:
         """The most patches of an image of at most `tokens` tokens and `pixels` pixels (None: as released)."""
+        ...
+
+
+@runtime_checkable
+class TakesVideos(Protocol):
+    """A `VisionFamily` that takes videos, whose features come from `encode` as those of images do. Optional."""
+
+    video_text: str
+    """A video in a prompt without chat template."""
+    video_place: str
+    """The part of `video_text`, and of a chat template's text for a video, that `VideoText.text` replaces."""
+
+    def video_token_id(self, model: Any) -> int:
+        """The id that a prompt has once for each feature of a video. `model`: its config alone is read."""
+        ...
+
+    def build_video_processor(self, image_processor: Any) -> Any:
+        """The family's video processor with its defaults, beside this image processor. Raises ImportError without
+        torchvision."""
+        ...
+
+    def process_video(
+        self, processor: Any, frames: Frames, bounds: tuple[int | None, int | None], key: str
+    ) -> Pixels:
+        """The model's input for a video. `bounds`: of the area of a frame, in pixels; None: those of the processor. Raises
+        ValueError for a video that the processor refuses."""
+        ...
+
+    def measure_video(
+        self, processor: Any, frames: Frames, bounds: tuple[int | None, int | None]
+    ) -> tuple[int, VideoText]:
+        """The tokens and the text of the video that `process_video` makes, from the number, the size and the times of its
+        frames. Raises as it does."""
         ...
 
 
@@ -140,7 +173,8 @@ class Family:
     mistakes: Callable[[BuildConfig], list[str]]  # sizes that do not divide, a few words each
     build_tokenizer: Callable[[Iterable[str], int], Any]  # corpus, vocabulary -> tokenizer
     end_tokens: tuple[str, str]  # of a text, which also pads, and of a turn
-    other_classes: tuple[str, ...] = ()  # of transformers, whose models are of the family too
+    other_classes: Mapping[str, VisionFamily] = field(default_factory=dict[str, VisionFamily])
+    """Classes of transformers whose models are of the family too -> their vision part."""
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     """Classes of models or of decoders that look alike and are not of the family -> why, in a few words."""
     unscaled: tuple[str, ...] = ()  # parts of names of the matrices that init_scale leaves alone
@@ -177,7 +211,10 @@ def answer_markup() -> frozenset[str]:
 def vision_family(model: Any) -> VisionFamily | None:
     """The vision family of a transformers causal model; None for a model that no family fits, such as a text-only one."""
     family = model_family(model)
-    return None if family is None else family.vision
+    if family is None:
+        return None
+    others = family.other_classes
+    return next((others[name] for name in sorted(_classes(model) & others.keys())), family.vision)
 
 
 def model_family(model: Any) -> Family | None:

@@ -15,6 +15,7 @@ from vlrft.distributed.cuda_settings import to_device
 from vlrft.memory.shapes import VisionShape
 from vlrft.policy.families import ServedImage
 from vlrft.policy.families._qwen import IMAGE_PAD, VISION_END, VISION_START
+from vlrft.policy.families._qwen_video import QwenVideo
 from vlrft.policy.families._tower_arguments import Tower, tower_arguments
 from vlrft.policy.image_features import ImageFeatures
 from vlrft.schema import Pixels, Resize
@@ -24,7 +25,7 @@ from vlrft.vision.processor import prepare_torchvision
 MERGE = 2  # side of an image token in patches
 
 
-class QwenVision:
+class QwenVision(QwenVideo):
     """Features replace the embeddings of the image tokens, positions have three axes (time, height, width), and the vision
     model merges patches 2 by 2."""
 
@@ -111,23 +112,33 @@ class QwenVision:
         self, model: Any, places: Bool[np.ndarray, " L"], images: Sequence[Pixels]
     ) -> Int[Tensor, "A L"]:
         """The positions that the model's `get_rope_index` computes."""
-        kinds = torch.from_numpy(places).int()[None]
+        kinds = _kinds(torch.from_numpy(places)[None], images)
         ids = torch.where(kinds > 0, model.config.image_token_id, 0).long()
-        grids = torch.tensor([image.grid for image in images]) if images else None
+        stills, videos = _by_kind(images)
+        grids: dict[str, Any] = {"image_grid_thw": _grids(stills) if stills else None}
+        if videos:
+            grids |= {"video_grid_thw": _grids(videos), **self.timing(videos)}
         positions: Tensor
-        positions, _ = model.base_model.get_rope_index(
-            ids, mm_token_type_ids=kinds, image_grid_thw=grids
-        )
+        positions, _ = model.base_model.get_rope_index(ids, mm_token_type_ids=kinds, **grids)
         return positions[:, 0]
 
     def model_inputs(
         self, places: Bool[Tensor, "B L"], images: Sequence[Pixels]
     ) -> dict[str, Tensor]:
-        return {
-            "mm_token_type_ids": places.int(),
-            "image_grid_thw": torch.tensor([image.grid for image in images]),
-            "pixel_values": torch.cat([image.values for image in images]),
-        }
+        stills, videos = _by_kind(images)
+        inputs = {"mm_token_type_ids": _kinds(places, images)}
+        if stills:
+            inputs["image_grid_thw"] = _grids(stills)
+            inputs["pixel_values"] = torch.cat([image.values for image in stills])
+        if videos:
+            inputs["video_grid_thw"] = _grids(videos)
+            inputs["pixel_values_videos"] = torch.cat([video.values for video in videos])
+            inputs |= self.timing(videos)
+        return inputs
+
+    def timing(self, videos: Sequence[Pixels]) -> dict[str, Tensor]:
+        """The arguments of transformers' forward for the times of videos; none where the text says them or none matter."""
+        return {}
 
     def serve(self, image: Pixels) -> ServedImage:
         """See `ServedImages`."""
@@ -155,3 +166,22 @@ class QwenVision:
 
     def most_patches(self, tokens: int, pixels: int | None) -> int:
         return min(tokens * MERGE**2, (pixels or self.released_max_pixels) // self.patch**2)
+
+
+def _by_kind(images: Sequence[Pixels]) -> tuple[list[Pixels], list[Pixels]]:
+    """The images and the videos."""
+    return [i for i in images if i.video is None], [i for i in images if i.video is not None]
+
+
+def _grids(images: Sequence[Pixels]) -> Int[Tensor, "images 3"]:
+    return torch.tensor([image.grid for image in images])
+
+
+def _kinds(places: Bool[Tensor, "B L"], images: Sequence[Pixels]) -> Int[Tensor, "B L"]:
+    """transformers' kind of each token: 0 text, 1 image, 2 video."""
+    kinds = places.int()
+    own = [1 if image.video is None else 2 for image in images]
+    tokens = [image.tokens for image in images]
+    if 2 in own:
+        kinds[places] = torch.tensor(own, dtype=kinds.dtype).repeat_interleave(torch.tensor(tokens))
+    return kinds

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from vlrft.config import BuildConfig
 from vlrft.distributed.cuda_settings import to_device
 from vlrft.memory.shapes import VisionShape
 from vlrft.policy.families import EXPERTS, Family, _qwen
-from vlrft.policy.families._qwen import BYTES, ROUND_VOCAB
+from vlrft.policy.families._qwen import ROUND_VOCAB
 from vlrft.policy.families._qwen_vision import QwenVision
 from vlrft.policy.families._tower_arguments import Tower, tower_arguments
 from vlrft.policy.image_features import ImageFeatures
@@ -37,6 +42,11 @@ class GlmVision(QwenVision):
     markup: tuple[str, ...] = ()
     unread: tuple[str, ...] = ANSWER_BOX
     processor = "Glm4vImageProcessor"
+    video_text = f"{VIDEO_START}{VIDEO}{VIDEO_END}"
+    video_place = VIDEO
+    video_processor = "Glm4vVideoProcessor"
+    bounds_whole_video = True
+    run_token = IMAGE
     bounded_frames = 2  # an image counts as two frames, which make one patch
     released_max_pixels = 4_816_896
     tower = Tower(name="Glm4vVisionModel", grid_on_device=True)
@@ -45,10 +55,35 @@ class GlmVision(QwenVision):
         """By the tower itself: the model around it would wait for the grids, which are on the device."""
         tower = model.base_model.visual
         values = to_device(torch.cat([image.values for image in images]), device)
-        grids = [image.grid for image in images]
+        grids = [image.grid for image in _frames_as_images(images)]
         grid, arguments = tower_arguments(tower, self.tower, grids, device)
         encoded = tower(values.to(tower.dtype), grid_thw=grid, return_dict=True, **arguments)
         return ImageFeatures(embeds=encoded.pooler_output)
+
+    def video_token_id(self, model: Any) -> int:
+        """The token of images: transformers tells a video's by the tokens around them."""
+        token: int = model.config.image_token_id
+        return token
+
+    def write_video(self, seconds: Sequence[float], rows: int, merged: int) -> str:
+        """Each row of patches is an image before its time, that of its first frame."""
+        times = [*seconds[::merged], *[seconds[-1]] * rows][:rows]
+        return "".join(f"{self.image_text}{self.write_time(time)}" for time in times)
+
+    def write_time(self, seconds: float) -> str:
+        return str(int(seconds))
+
+    def positions(
+        self, model: Any, places: Bool[np.ndarray, " L"], images: Sequence[Pixels]
+    ) -> Int[Tensor, "A L"]:
+        return super().positions(model, places, _frames_as_images(images))
+
+    def model_inputs(
+        self, places: Bool[Tensor, "B L"], images: Sequence[Pixels]
+    ) -> dict[str, Tensor]:
+        """Videos as their rows of patches, each an image: transformers takes no images beside videos, as both have the same
+        tokens, and gives both the same features and positions."""
+        return super().model_inputs(places, _frames_as_images(images))
 
     def is_projector(self, parameter: str) -> bool:
         """The convolution that merges patches, and the MLP after it."""
@@ -74,6 +109,29 @@ class GlmVision(QwenVision):
         )
 
 
+class Glm46Vision(GlmVision):
+    """GLM-4.6V writes times in tenths of a second, with their unit."""
+
+    processor = "Glm46VImageProcessor"
+    video_processor = "Glm46VVideoProcessor"
+
+    def write_time(self, seconds: float) -> str:
+        return f"{seconds:.1f} seconds"
+
+
+def _frames_as_images(images: Sequence[Pixels]) -> list[Pixels]:
+    """The images, and each video as an image for each of its rows in time."""
+    stills: list[Pixels] = []
+    for image in images:
+        if image.video is None:
+            stills.append(image)
+            continue
+        rows, height, width = image.grid
+        one = replace(image, tokens=image.tokens // rows, grid=(1, height, width), video=None)
+        stills += [replace(one, values=values) for values in image.values.chunk(rows)]
+    return stills
+
+
 def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
     """A tokenizer (byte-level BPE) of at most `vocab_size` tokens, its merges learned from `corpus`."""
     from tokenizers import Tokenizer, models
@@ -95,23 +153,6 @@ def build_tokenizer(corpus: Iterable[str], vocab_size: int) -> Any:
     )
 
 
-def _mistakes(config: BuildConfig) -> list[str]:
-    """The rules for sizes that the config breaks."""
-    head = config.hidden_size // config.heads
-    vision_head = config.vision_width // config.vision_heads
-    smallest = BYTES + len(SPECIAL_TOKENS)
-    rests = {  # rule -> a number that is 0 where it is kept
-        "hidden_size: must be a multiple of heads": config.hidden_size % config.heads,
-        "heads: must be a multiple of kv_heads": config.heads % config.kv_heads,
-        "hidden_size: divided by heads, must be a multiple of 16": head % 16,  # half of it rotates
-        "vision_width: must be a multiple of vision_heads": config.vision_width
-        % config.vision_heads,
-        "vision_width: divided by vision_heads, must be a multiple of 4": vision_head % 4,
-        f"vocab_size: must be at least {smallest}": max(smallest - config.vocab_size, 0),
-    }
-    return [rule for rule, rest in rests.items() if rest]
-
-
 def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
     from transformers import Glm4vConfig
 
@@ -126,6 +167,7 @@ def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
             "num_hidden_layers": config.layers,
             "num_attention_heads": config.heads,
             "num_key_value_heads": config.kv_heads,
+            "attention_bias": True,  # as the released models say; transformers has them anyway, vLLM asks
             "pad_token_id": id_of(END_OF_TEXT),
             "rope_parameters": {
                 "rope_type": "default",
@@ -158,10 +200,10 @@ VISION = GlmVision()
 FAMILY = Family(
     vision=VISION,
     model_class="Glm4vForConditionalGeneration",
-    other_classes=("Glm46VForConditionalGeneration",),
+    other_classes={"Glm46VForConditionalGeneration": Glm46Vision()},
     refused={"Glm4vMoeForConditionalGeneration": EXPERTS, "Glm4vMoeTextModel": EXPERTS},
     model_config=_model_config,
-    mistakes=_mistakes,
+    mistakes=partial(_qwen.mistakes, head_multiple=16),  # half of a head rotates
     build_tokenizer=build_tokenizer,
     end_tokens=(END_OF_TEXT, USER),
     unscaled=("patch_embed", "position_embedding"),

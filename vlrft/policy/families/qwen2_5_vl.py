@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from vlrft.config import BuildConfig
 from vlrft.policy.families import qwen2_vl
 from vlrft.policy.families._qwen_vision import QwenVision
 from vlrft.policy.families._tower_arguments import Tower
+from vlrft.schema import Pixels
 
 
 class WindowVision(QwenVision):
     tower = Tower(name="Qwen2_5_VisionTransformerPretrainedModel", windows=True)
+
+    def timing(self, videos: Sequence[Pixels]) -> dict[str, Tensor]:
+        """Positions in time are seconds times a number of the config."""
+        return {"second_per_grid_ts": torch.tensor([v.video.interval for v in videos if v.video])}
 
 
 def _model_config(config: BuildConfig, tokenizer: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,23 +10,15 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from vlrft.config import BuildConfig
-from vlrft.memory.shapes import VisionShape
-from vlrft.policy.families import EXPERTS, qwen2_vl
-from vlrft.policy.families._qwen import build_tokenizer
-from vlrft.policy.families._qwen_vision import MERGE, QwenVision
+from vlrft.policy.families import EXPERTS, _qwen3
 from vlrft.policy.families._tower_arguments import Tower
 from vlrft.policy.image_features import ImageFeatures
 
 # Layers of the tower whose features enter the decoder, one after each of its first layers.
 DEEPSTACK = 3
-# Learned positions of the tower a side; that of a patch is interpolated from four.
-POSITIONS = 48
-VISION_MLP_RATIO = 4
 
 
-class DeepstackVision(QwenVision):
-    patch = 16
-    released_max_pixels = 16_777_216
+class DeepstackVision(_qwen3.Qwen3Vision):
     tower = Tower(name="Qwen3VLVisionModel", interpolated=True)
 
     def is_projector(self, parameter: str) -> bool:
@@ -45,46 +36,20 @@ class DeepstackVision(QwenVision):
     ) -> dict[str, Any]:
         return {"visual_pos_masks": places, "deepstack_visual_embeds": list(features.layers)}
 
-    def tower_shape(self, model: Any) -> VisionShape:
-        """Each merger but the last one reads what a layer of the tower has saved already."""
-        vision = model.config.vision_config
-        deepstack = len(vision.deepstack_visual_indexes)
-        return VisionShape(
-            width=vision.hidden_size,
-            layers=vision.depth,
-            heads=vision.num_heads,
-            inner=vision.intermediate_size,
-            gated=False,
-            activated=1,
-            values=vision.in_channels * vision.temporal_patch_size * vision.patch_size**2,
-            merge=vision.spatial_merge_size**2,
-            projected=(4 + 3 * deepstack) * vision.hidden_size,
-            features=1 + deepstack,
-            interpolated=4,
-        )
+    def deepstack_layers(self, vision: Any) -> int:
+        return len(vision.deepstack_visual_indexes)
 
 
 def _model_config(config: BuildConfig, tokenizer: Any) -> Any:
     from transformers import Qwen3VLConfig
 
-    settings = qwen2_vl.multimodal_settings(config, tokenizer)
-    text, vision = settings["text_config"], settings["vision_config"]
+    settings = _qwen3.multimodal_settings(config, tokenizer)
     head = config.hidden_size // config.heads
     side = 5 * head // 32  # the released models' share of the rotary pairs
-    text |= {"head_dim": head}
-    text["rope_parameters"] |= {
-        "mrope_section": [head // 2 - 2 * side, side, side],
-        "mrope_interleaved": True,
-    }
-    vision |= {
-        "hidden_size": config.vision_width,
-        "out_hidden_size": config.hidden_size,
-        "intermediate_size": VISION_MLP_RATIO * config.vision_width,
-        "patch_size": VISION.patch,
-        "spatial_merge_size": MERGE,
-        "num_position_embeddings": POSITIONS**2,
-        "deepstack_visual_indexes": _deepstack_layers(config.vision_layers),
-    }
+    sections = [head // 2 - 2 * side, side, side]
+    settings["text_config"]["rope_parameters"] |= {"mrope_section": sections}
+    indexes = _deepstack_layers(config.vision_layers)
+    settings["vision_config"] |= {"deepstack_visual_indexes": indexes}
     return Qwen3VLConfig(**settings)
 
 
@@ -98,13 +63,10 @@ def _deepstack_layers(layers: int) -> list[int]:
 VISION = DeepstackVision()
 
 FAMILY = replace(
-    qwen2_vl.FAMILY,
+    _qwen3.SHARED,
     vision=VISION,
-    attention_class=None,  # it norms queries and keys
     model_class="Qwen3VLForConditionalGeneration",
     model_config=_model_config,
-    build_tokenizer=partial(build_tokenizer, template="qwen3_vl.jinja"),
     refused={"Qwen3VLMoeForConditionalGeneration": EXPERTS},
-    unscaled=("patch_embed", "pos_embed"),
     box_unit="thousandths",
 )

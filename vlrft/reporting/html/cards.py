@@ -13,7 +13,9 @@ from typing import Any
 from PIL.Image import Image
 
 from vlrft.grading import MAX_LIST, read_answer
+from vlrft.reporting.html.overlay import Overlay, Strip
 from vlrft.reporting.html.run_data import JsonRow
+from vlrft.reporting.html.segments import segment_overlays
 from vlrft.schema import DataError
 from vlrft.vision.boxes import THOUSAND, Box, is_box, rescale
 from vlrft.vision.images import open_image
@@ -27,17 +29,7 @@ _BOXES = re.compile(  # (x1,y1),(x2,y2) or [x1, y1, x2, y2]
     rf"|\[{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\]"
 )
 MAX_PIXELS = 480  # the longer side of an image: the page stays small enough to send
-
-
-@dataclass(frozen=True, kw_only=True)
-class Overlay:
-    """A box over an image, in percent of its sides."""
-
-    kind: str  # "true" or "predicted"
-    left: float
-    top: float
-    width: float
-    height: float
+STRIP_PIXELS = 1200  # of the strip of a video
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +46,7 @@ class Card:
     good: bool
     note: str = ""  # why no answer could be read
     states: tuple[str, ...] = ()  # classes that a page filters by
+    strips: tuple[Strip, ...] = ()  # of videos
 
 
 def make_card(run: Path, row: JsonRow) -> Card:
@@ -67,7 +60,12 @@ def make_card(run: Path, row: JsonRow) -> Card:
         images=tuple(uri for name in row["images"] if (uri := data_uri(run / name))),
         boxes=box_overlays(row["answer"], text, tuple(row.get("frame", (THOUSAND, THOUSAND)))),
         title=f"{row['id']} · step {row['step']}",
-        prompt=row["prompt"].removeprefix("<image>").strip(),  # the image is above it
+        strips=tuple(
+            Strip(image=uri, segments=segment_overlays(row["answer"], text, strip["seconds"]))
+            for strip in row.get("strips", ())
+            if (uri := data_uri(run / strip["image"], STRIP_PIXELS))
+        ),
+        prompt=shown_prompt(row["prompt"]),
         completion=shorten(text),
         note=unreadable_note(row.get("unreadable", "")),
         answer="" if row["answer"] is None else str(row["answer"]),
@@ -132,6 +130,11 @@ def _best_and_worst(group: list[JsonRow]) -> list[JsonRow]:
     return ranked if len(ranked) <= 4 else [*ranked[:2], *ranked[-2:]]
 
 
+def shown_prompt(prompt: str) -> str:
+    """The prompt without the mark of the picture or the video that is shown above it."""
+    return prompt.removeprefix("<image>").removeprefix("<video>").strip()
+
+
 def shorten(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + " …"
 
@@ -141,23 +144,23 @@ def unreadable_note(why: str) -> str:
     return f"unreadable: {why}" if why else ""
 
 
-def data_uri(path: Path) -> str:
-    """The image file as the source of an <img>, shrunk to MAX_PIXELS; "" when it cannot be read."""
+def data_uri(path: Path, longest: int = MAX_PIXELS) -> str:
+    """The image file as the source of an <img>, shrunk to `longest` pixels; "" when it cannot be read."""
     try:
         content = path.read_bytes()
         image = open_image(content, path.name)
     except (OSError, DataError):
         return ""
-    if max(image.size) > MAX_PIXELS:
-        return image_uri(image)
+    if max(image.size) > longest:
+        return image_uri(image, longest)
     return "data:image/png;base64," + base64.b64encode(content).decode()
 
 
-def image_uri(image: Image) -> str:
-    """The image as the source of an <img>, shrunk to MAX_PIXELS: a PNG, or a JPEG where that would be large, as of a
+def image_uri(image: Image, longest: int = MAX_PIXELS) -> str:
+    """The image as the source of an <img>, shrunk to `longest` pixels: a PNG, or a JPEG where that would be large, as of a
     photograph."""
     small, kind = image.copy(), "png"
-    small.thumbnail((MAX_PIXELS, MAX_PIXELS))
+    small.thumbnail((longest, longest))
     file = io.BytesIO()
     small.save(file, format="PNG")
     if file.tell() > MAX_PNG:

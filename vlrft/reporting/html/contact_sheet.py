@@ -11,8 +11,12 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from vlrft.data.atomic import write_atomically
-from vlrft.reporting.html.cards import Overlay, gold_overlays, image_uri
-from vlrft.schema import IMAGE, Sample
+from vlrft.reporting.html.cards import STRIP_PIXELS, gold_overlays, image_uri
+from vlrft.reporting.html.overlay import Overlay, Strip
+from vlrft.reporting.html.segments import segment_overlays
+from vlrft.reporting.strips import draw_strip
+from vlrft.schema import Sample
+from vlrft.schema.sample import part_text
 
 MEASURED_SAMPLES = 500  # of a split, for the statistics
 SHEET_SAMPLES = 48  # of a split, on the contact sheet
@@ -34,6 +38,12 @@ def describe_samples(samples: Sequence[Sample]) -> list[str]:
     lines.append(f"  question: {_range(lengths)} characters")
     images = Counter(len(s.images) for s in measured)
     lines.append(f"  images a sample: {', '.join(f'{k} ({n})' for k, n in sorted(images.items()))}")
+    videos = Counter(len(s.videos) for s in measured)
+    if set(videos) != {0}:
+        lines.append(
+            f"  videos a sample: {', '.join(f'{k} ({n})' for k, n in sorted(videos.items()))}"
+        )
+        lines.append(f"  frames a video: {_range([len(v) for s in measured for v in s.videos])}")
     sizes = [image.size for s in measured for image in s.images]
     if sizes:
         width, height = zip(*sizes, strict=True)
@@ -48,6 +58,10 @@ def describe_sample(sample: Sample) -> list[str]:
         f"  {sample.id}",
         f"    question: {_short(question_text(sample), 300)}",
         f"    answer: {_short(str(sample.answer), 120)}   images: {sizes}",
+        *(
+            f"    video: {len(v)} frames of {v.size[0]} × {v.size[1]}, {v.source_seconds:g} seconds"
+            for v in sample.videos
+        ),
     ]
 
 
@@ -68,9 +82,19 @@ def write_sheet(path: Path, task: str, splits: Sequence[tuple[str, Sequence[Samp
 def question_text(sample: Sample) -> str:
     """The text of a sample's messages, with `<image>` for each image."""
     return "\n".join(
-        "".join("<image>" if part is IMAGE else str(part) for part in message.content)
-        for message in sample.messages
+        "".join(map(part_text, message.content)) for message in sample.messages
     ).strip()
+
+
+def make_strips(sample: Sample, text: str = "") -> tuple[Strip, ...]:
+    """The sample's videos with its gold segment, and the one that the completion `text` names."""
+    return tuple(
+        Strip(
+            image=image_uri(draw_strip(video), STRIP_PIXELS),
+            segments=segment_overlays(sample.answer, text, video.source_seconds),
+        )
+        for video in sample.videos
+    )
 
 
 def _card(sample: Sample) -> dict[str, Any]:
@@ -79,7 +103,10 @@ def _card(sample: Sample) -> dict[str, Any]:
         "id": sample.id,
         "images": [image_uri(image) for image in sample.images],
         "boxes": boxes if len(sample.images) == 1 else (),
-        "question": _short(question_text(sample).replace("<image>", "").strip(), 400),
+        "strips": make_strips(sample),
+        "question": _short(
+            question_text(sample).replace("<image>", "").replace("<video>", "").strip(), 400
+        ),
         "answer": _short(str(sample.answer), 200),
         "tags": {k: _short(v, 40) for k, v in sample.tags.items()},
     }

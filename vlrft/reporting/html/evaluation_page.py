@@ -15,9 +15,16 @@ from vlrft.data.jsonl import ENCODING, ERRORS, to_json
 from vlrft.evaluation.details.box_table import FOUND
 from vlrft.evaluation.details.class_table import OTHER, UNREADABLE
 from vlrft.grading.metrics import reaches_threshold
-from vlrft.reporting.html.cards import Card, box_overlays, image_uri, shorten, unreadable_note
+from vlrft.reporting.html.cards import (
+    Card,
+    box_overlays,
+    image_uri,
+    shorten,
+    shown_prompt,
+    unreadable_note,
+)
 from vlrft.reporting.html.charts import Chart, draw
-from vlrft.reporting.html.contact_sheet import question_text
+from vlrft.reporting.html.contact_sheet import make_strips, question_text
 from vlrft.schema import Record, Sample
 from vlrft.scoring.graders import STRICT
 from vlrft.vision.boxes import THOUSAND, is_boxes
@@ -71,8 +78,8 @@ def choose_records(records: Sequence[Record], results: Mapping[str, Any]) -> lis
     right = [k for k, r in enumerate(records) if is_right(r, results)]
     wrong = sorted(set(range(len(records))) - set(right))
     half = max(CARDS // 2, CARDS - len(right))
-    kept = _spaced(wrong, half)
-    kept += _spaced(right, CARDS - len(kept))
+    kept = _space_out(wrong, half)
+    kept += _space_out(right, CARDS - len(kept))
     return [records[k] for k in sorted(kept)]
 
 
@@ -94,7 +101,8 @@ def make_card(record: Record, sample: Sample | None, results: Mapping[str, Any])
         images=tuple(map(image_uri, images)),
         boxes=box_overlays(record.answer, record.output, tuple(frame)) if len(images) == 1 else (),
         title=" · ".join([record.id, *(f"{k}: {v}" for k, v in _short_tags(record))]),
-        prompt="" if sample is None else question_text(sample).removeprefix("<image>").strip(),
+        strips=() if sample is None else make_strips(sample, record.output),
+        prompt="" if sample is None else shown_prompt(question_text(sample)),
         completion=shorten(record.output),
         answer=shorten("" if record.answer is None else str(to_json(record.answer))),
         scores=tuple(labels),
@@ -162,7 +170,7 @@ def _short_tags(record: Record) -> Iterable[tuple[str, str]]:
     )
 
 
-def _spaced(indices: Sequence[int], limit: int) -> list[int]:
+def _space_out(indices: Sequence[int], limit: int) -> list[int]:
     count = min(limit, len(indices))
     return [indices[i * len(indices) // count] for i in range(count)]
 

@@ -10,6 +10,7 @@ from vlrft.config.renamed import migrate_metrics
 from vlrft.config.yaml_tree import read_tree
 from vlrft.evaluation.bootstrap import Interval, paired_gain
 from vlrft.reporting.files import read_log, read_summary
+from vlrft.reporting.run_evaluations import evaluation_key
 from vlrft.reporting.run_folder.names import CONFIG, EVALS, METRICS, ROLLOUTS, VALUES
 from vlrft.schema.errors import StoredFileError
 
@@ -66,14 +67,14 @@ def read_run(run: Path) -> RunData:
     records = _lines(run, EVALS)
     settings = read_tree(config)
     published: JsonRow = settings.get("published") or {}
-    last = _evaluation_key(records[-1]) if records else None
+    last = evaluation_key(records[-1]) if records else None
     return RunData(
         run=run,
         summary=summary,
         config=config.read_text(encoding="utf-8"),
         metrics=[migrate_metrics(row) for row in _lines(run, METRICS)],
         rollouts=_lines(run, ROLLOUTS),
-        records=[r for r in records if _evaluation_key(r) == last],
+        records=[r for r in records if evaluation_key(r) == last],
         published=published,
         table=_table(summary.get("evals", []), _lines(run, VALUES), published),
     )
@@ -82,7 +83,7 @@ def read_run(run: Path) -> RunData:
 def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> list[MetricLine]:
     """Metric by metric, the last evaluation of each stage in the order of the stages."""
     ends = list({e["stage"]: e for e in evals}.values())
-    values_by_key = {_evaluation_key(v): v["values"] for v in values}
+    values_by_key = {evaluation_key(v): v["values"] for v in values}
     lines: list[MetricLine] = []
     for name in dict.fromkeys(name for e in ends for name in e["scores"]):
         before: list[float] | None = None
@@ -90,7 +91,7 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
             score = e["scores"].get(name)
             if score is None:
                 continue
-            now = values_by_key.get(_evaluation_key(e), {}).get(name)
+            now = values_by_key.get(evaluation_key(e), {}).get(name)
             pair = None
             if before is not None and now is not None and len(before) == len(now):
                 pair = paired_gain(before, now)
@@ -111,10 +112,6 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
                 )
             )
     return lines
-
-
-def _evaluation_key(row: JsonRow) -> tuple[str, int, str]:
-    return row["stage"], row["step"], row["split"]
 
 
 def _lines(run: Path, name: str) -> list[JsonRow]:

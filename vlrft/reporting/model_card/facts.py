@@ -11,8 +11,8 @@ import yaml
 
 from vlrft.algorithms.find import find_algorithm
 from vlrft.reporting.html.run_data import MetricLine, RunData
-from vlrft.schema.counted import counted
 from vlrft.schema.errors import VlrftError
+from vlrft.schema.pluralize import pluralize
 
 Settings = Mapping[str, Any]
 
@@ -61,7 +61,7 @@ def read_stages(settings: Settings) -> list[StageLine]:
             paper, doc = "", ""
         sampled = stage.get("rollout", {})
         length = (
-            counted(stage["steps"], "step")
+            pluralize(stage["steps"], "step")
             if stage.get("steps")
             else f"{stage.get('epochs')} epochs"
         )

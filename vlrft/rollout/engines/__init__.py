@@ -26,8 +26,10 @@ from vlrft.rollout.engines.types import (
     RolloutEngineKind,
     RolloutMemoryModel,
     Sampling,
+    SignallingEngineKind,
     StreamingEngine,
     StreamingEngineKind,
+    VideoEngineKind,
 )
 
 __all__ = [
@@ -43,13 +45,17 @@ __all__ = [
     "RolloutEngineKind",
     "RolloutMemoryModel",
     "Sampling",
+    "SignallingEngineKind",
     "StreamingEngine",
     "StreamingEngineKind",
+    "VideoEngineKind",
     "build_rollout_engine",
     "can_stream",
     "close_rollout_engine",
+    "engine_signals",
     "find_rollout_engine",
     "running_engine",
+    "takes_videos",
 ]
 
 ROLLOUT_ENGINES = Kinds("vlrft.rollout.engines", "vlrft.rollout_engines")
@@ -66,6 +72,16 @@ def find_rollout_engine(choice: str | Mapping[str, Any]) -> RolloutEngineKind:
 def can_stream(kind: RolloutEngineKind) -> bool:
     """Whether the kind's engines are `StreamingEngine`."""
     return isinstance(kind, StreamingEngineKind) and kind.streams
+
+
+def engine_signals(kind: RolloutEngineKind) -> frozenset[str]:
+    """The token signals that the kind's engines give."""
+    return kind.signals if isinstance(kind, SignallingEngineKind) else frozenset()
+
+
+def takes_videos(kind: RolloutEngineKind) -> bool:
+    """Whether the kind's engines take prompts with videos."""
+    return kind.takes_videos if isinstance(kind, VideoEngineKind) else True
 
 
 def build_rollout_engine(

@@ -1,10 +1,14 @@
-"""Keys and values of completions, in rooms of a fixed size."""
+"""Keys and values of completions, in rooms of a fixed size, and the states of recurrent layers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from vlrft.policy.forked.states import LayerStates
 
 
 class CompletionCache:
@@ -20,6 +24,8 @@ class CompletionCache:
         self.at: int | Int[Tensor, " N"] = (
             0  # place of the token that is added, the same or each row's own
         )
+        self.states: dict[int, LayerStates] = {}
+        """Of recurrent layers, by layer, a row for each completion."""
         self._tensors: list[tuple[Tensor, Tensor] | None] = [None] * layers
         self._row = torch.empty(0)
 
@@ -40,10 +46,44 @@ class CompletionCache:
     def get_seq_length(self, layer: int = 0) -> int:
         return 0 if not isinstance(self.at, int) else self.at
 
+    # --- of recurrent layers, whose states each step changes in place ---
+
+    def is_recording_past(self, layer: int) -> bool:
+        return False
+
+    def has_previous_state(self, layer: int | None = None, state_idx: int | None = None) -> bool:
+        return bool(self.states)
+
+    def get_conv_state(self, layer: int, state_idx: int = 0) -> Tensor | None:
+        return self.states[layer].get_conv_state(layer, state_idx)
+
+    def get_recurrent_state(self, layer: int, state_idx: int = 0) -> Tensor | None:
+        return self.states[layer].get_recurrent_state(layer, state_idx)
+
+    def update_conv_state(
+        self, new: Tensor, layer: int, state_idx: int = 0, **options: Any
+    ) -> Tensor:
+        state = self.states[layer].conv[state_idx]
+        read = torch.cat([state, new], -1)
+        state.copy_(read[..., -state.shape[-1] :])
+        return read
+
+    def update_recurrent_state(
+        self, new: Tensor, layer: int, state_idx: int = 0, **options: Any
+    ) -> Tensor:
+        return self.states[layer].recurrent[state_idx].copy_(new)
+
+    def append_states(self, others: dict[int, LayerStates]) -> None:
+        """Adds those of rows that enter."""
+        for layer, more in others.items():
+            self.states[layer] = self.states[layer].append(more)
+
     def select(self, index: Int[Tensor, " M"], more: int, used: int) -> None:
         """Keeps only the rows at `index`, with their first `used` tokens, and makes room for `more` rows after them. A layer at
         a time, so that one layer's copy exists at once."""
         self.rows = len(index) + more
+        for layer, states in self.states.items():
+            self.states[layer] = states.select(index)
         for layer, pair in enumerate(self._tensors):
             if pair is not None:
                 keys, values = pair

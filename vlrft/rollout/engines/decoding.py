@@ -23,6 +23,7 @@ from vlrft.rollout.engines.prompt_cache import row_index
 from vlrft.rollout.engines.sampled_rows import Endings, SampledRow, make_pieces
 from vlrft.rollout.engines.sampling import draw_uniforms, sample_tokens
 from vlrft.rollout.engines.stop_strings import stop_strings
+from vlrft.rollout.engines.token_signals import token_signals
 from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.rollout.engines.waiting import Admitted, WaitingRequests
 from vlrft.schema import Piece
@@ -33,7 +34,7 @@ LOOK_EVERY = 8
 
 
 class Decoding:
-    """The work of one `generate`. Axes: N rows, T tokens between two looks, V vocabulary."""
+    """The work of one `generate`. Axes: N rows, T tokens between two looks, V vocabulary, C numbers of a token."""
 
     def __init__(
         self, policy: Policy, requests: Sequence[Request], sampling: Sampling, fill: RunFiller
@@ -113,7 +114,12 @@ class Decoding:
     ) -> None:
         """The rows at `kept` stay, and a row for each seed enters with its first token."""
         rows = [
-            SampledRow(request=part.index, place=part.first + k, seed=seed)
+            SampledRow(
+                request=part.index,
+                place=part.first + k,
+                seed=seed,
+                signals=[[] for _ in self.sampling.signals],
+            )
             for part in admitted
             for k, seed in enumerate(part.request.seeds)
         ]
@@ -121,12 +127,12 @@ class Decoding:
         steps = self.sampling.max_tokens if self.sampling.temperature else 1
         uniforms = draw_uniforms([row.seed for row in rows], steps)
         first = uniforms[:, 0].to(logits.device)
-        tokens, logprobs = self._sample(logits[row_index(counts, logits.device)], first)
+        tokens, numbers = self._sample(logits[row_index(counts, logits.device)], first)
         if not kept or self._cache is None:
             room = self.sampling.max_tokens
             # Weights that ranks gather for each call are not in one place.
             alone = isinstance(self.policy.rank_sync, Unsynchronised)
-            graphed = alone and can_graph(prefilled.prompts.keys[0])
+            graphed = alone and can_graph(prefilled.prompts.first)
             self._cache = DecodingRows(
                 self.policy.backbone, prefilled, counts, room, graphed=graphed
             )
@@ -139,23 +145,23 @@ class Decoding:
             self._tokens = torch.cat([self._tokens[index.to(tokens.device)], tokens])
         old = len(self._rows)
         self._rows += rows
-        self._look(tokens[:, None], logprobs[:, None], start=old)
+        self._look(tokens[:, None], numbers[:, None], start=old)
 
     def _decode(
         self, cache: DecodingRows, count: int
-    ) -> tuple[Int[Tensor, "N T"], Float[Tensor, "N T"]]:
-        """`count` more tokens of each row, with their log-probs. Nothing is read from the device."""
+    ) -> tuple[Int[Tensor, "N T"], Float[Tensor, "N T C"]]:
+        """`count` more tokens of each row, with their numbers. Nothing is read from the device."""
         uniforms = self._next_uniforms(count).to(self._tokens.device)
         tokens: list[Tensor] = []
-        logprobs: list[Tensor] = []
+        numbers: list[Tensor] = []
         for t in range(count):
             logits = self.policy.rank_sync.run(
                 partial(cache.step, self._tokens), with_images=False, run_filler=self._fill
             )
-            self._tokens, logprob = self._sample(logits, uniforms[:, t])
+            self._tokens, columns = self._sample(logits, uniforms[:, t])
             tokens.append(self._tokens)
-            logprobs.append(logprob)
-        return torch.stack(tokens, 1), torch.stack(logprobs, 1)
+            numbers.append(columns)
+        return torch.stack(tokens, 1), torch.stack(numbers, 1)
 
     def _next_uniforms(self, count: int) -> Float[Tensor, "N T"]:
         if not self.sampling.temperature:
@@ -166,27 +172,37 @@ class Decoding:
 
     def _sample(
         self, logits: Float[Tensor, "N V"], uniforms: Float[Tensor, " N"]
-    ) -> tuple[Int[Tensor, " N"], Float[Tensor, " N"]]:
-        return sample_tokens(
+    ) -> tuple[Int[Tensor, " N"], Float[Tensor, "N C"]]:
+        """A token of each row, and its numbers: the log-prob, then the signals that are asked for."""
+        sampling, banned = self.sampling, self.policy.banned
+        tokens, logprobs = sample_tokens(
             logits,
             uniforms,
-            self.policy.banned,
-            temperature=self.sampling.temperature,
-            top_p=self.sampling.top_p,
-            top_k=self.sampling.top_k,
+            banned,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
         )
+        if not sampling.signals:
+            return tokens, logprobs[:, None]
+        signals = token_signals(logits, banned, sampling.signals, sampling.temperature)
+        return tokens, torch.cat([logprobs[:, None], signals], 1)
 
     def _look(
-        self, tokens: Int[Tensor, "N T"], logprobs: Float[Tensor, "N T"], start: int = 0
+        self, tokens: Int[Tensor, "N T"], numbers: Float[Tensor, "N T C"], start: int = 0
     ) -> None:
         """Reads new tokens of the rows from `start` on, in one copy from the device, and ends rows with them."""
-        ids, values = torch.stack([tokens.double(), logprobs.double()]).tolist()
-        pairs = zip(self._rows[start:], ids, values, strict=True)
-        going = [triple for triple in pairs if not triple[0].ended]
+        copied = torch.cat([tokens.double()[:, :, None], numbers.double()], 2).permute(2, 0, 1)
+        ids, logprobs, *signals = copied.tolist()
+        pairs = enumerate(self._rows[start:])
+        going = [(k, row) for k, row in pairs if not row.ended]
+        for k, row in going:
+            for values, column in zip(row.signals, signals, strict=True):
+                values += column[k]
         self._endings.extend(
-            [row for row, _, _ in going], [ids for _, ids, _ in going], [v for _, _, v in going]
+            [row for _, row in going], [ids[k] for k, _ in going], [logprobs[k] for k, _ in going]
         )
-        ended = [row for row, _, _ in going if row.ended]
-        pieces = make_pieces(ended, self.policy.chat, self.sampling.stop)
+        ended = [row for _, row in going if row.ended]
+        pieces = make_pieces(ended, self.policy.chat, self.sampling)
         for row, piece in zip(ended, pieces, strict=True):
             self._pieces[row.request][row.place] = piece

@@ -39,8 +39,8 @@ class DecodingRows:
         self.prompts: PromptCache = prefilled.prompts
         at = row_index(counts, prefilled.next.device)
         self.next: Int[Tensor, "A N"] = prefilled.next[:, at]  # position of the first token
-        layers = len(self.prompts.keys)
-        self.completions = CompletionCache(layers, len(self.ages), room)
+        self.completions = CompletionCache(self.prompts.layers, len(self.ages), room)
+        self.completions.states = self.prompts.fork_states(at)
         self._prepare()
 
     def __len__(self) -> int:
@@ -62,6 +62,7 @@ class DecodingRows:
         more = sum(counts)
         self._select(index, more)
         at = row_index(counts, self.next.device)
+        self.completions.append_states(prefilled.prompts.fork_states(at))
         self.prompts.append(prefilled.prompts)
         self.next = torch.cat([self.next, prefilled.next[:, at]], 1)
         self.counts += counts

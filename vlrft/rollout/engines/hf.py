@@ -5,13 +5,15 @@ waiting          completions that wait for room          prefill         prompts
 decoding_rows    one token for each row                  sampled_rows    where completions end
 shared_prefix    attention of rows to their prompt and to their own tokens
 prompt_cache, completion_cache                           keys and values
-sampling         logits -> tokens                        stop_strings    strings that end a completion
+sampling         logits -> tokens                        token_signals   numbers of a token's distribution
+stop_strings     strings that end a completion
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +29,8 @@ from vlrft.rollout.engines.decoding import Decoding
 from vlrft.rollout.engines.decoding_rows import compute_logits
 from vlrft.rollout.engines.lean_attention import lean_attention
 from vlrft.rollout.engines.prefill import prefill
-from vlrft.rollout.engines.prompt_length import check_prompt_length
+from vlrft.rollout.engines.prompt_limits import check_prompt
+from vlrft.rollout.engines.token_signals import SIGNALS
 from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.schema import Piece
 
@@ -35,6 +38,8 @@ from vlrft.schema import Piece
 @strict
 class Hf:
     """Samples with the policy's own transformers module. It has no settings."""
+
+    signals: ClassVar[frozenset[str]] = frozenset(SIGNALS)
 
     def check(self, config: RolloutConfig) -> None:
         """Every setting is supported."""
@@ -63,8 +68,7 @@ class HfEngine:
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`. The module keeps its train or eval mode."""
         for request in requests:
-            limit, image = sampling.limits.max_prompt_tokens, self.policy.backbone.image_token_id
-            check_prompt_length(request, limit, image)
+            check_prompt(request, sampling.limits)
         with self._sampling_mode():
             return Decoding(self.policy, requests, sampling, self._run_filler).run()
 

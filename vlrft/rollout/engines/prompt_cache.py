@@ -1,9 +1,9 @@
-"""Keys and values of prompts, each kept once for all its completions."""
+"""Keys and values of prompts, each kept once for all its completions, and the states of recurrent layers after them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,26 +11,45 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vlrft.policy.attention.one_token import Part, prepare_keys
+from vlrft.policy.forked.states import LayerStates
 
 
 @dataclass(kw_only=True)
 class PromptCache:
-    """Axes: B prompts, P positions, padded on the right, W key heads, D their width."""
+    """Axes: B prompts, P positions, padded on the right, W key heads, D their width. By the index of a layer."""
 
-    keys: list[Float[Tensor, "B P W D"]]  # by layer
-    values: list[Float[Tensor, "B P W D"]]
+    keys: dict[int, Float[Tensor, "B P W D"]]  # of layers that attend
+    values: dict[int, Float[Tensor, "B P W D"]]
     lengths: tuple[int, ...]  # [B] tokens of each prompt
+    states: dict[int, LayerStates] = field(default_factory=dict[int, LayerStates])
+    """Of recurrent layers, a row for each prompt. Rows that are sampled take copies along, and these are dropped."""
 
     @staticmethod
     def of(cache: Any, lengths: Sequence[int]) -> PromptCache:
         """From the transformers cache of a prefill, which is emptied."""
-        keys: list[Tensor] = []
-        values: list[Tensor] = []
-        for layer in cache.layers:
-            keys.append(layer.keys.transpose(1, 2).contiguous())
-            values.append(layer.values.transpose(1, 2).contiguous())
+        made = PromptCache(keys={}, values={}, lengths=tuple(lengths))
+        for index, layer in enumerate(cache.layers):
+            if isinstance(layer, LayerStates):
+                made.states[index] = layer
+                continue
+            made.keys[index] = layer.keys.transpose(1, 2).contiguous()
+            made.values[index] = layer.values.transpose(1, 2).contiguous()
             layer.keys = layer.values = None
-        return PromptCache(keys=keys, values=values, lengths=tuple(lengths))
+        return made
+
+    @property
+    def first(self) -> Float[Tensor, "B P W D"]:
+        """The keys of the first layer that attends."""
+        return next(iter(self.keys.values()))
+
+    @property
+    def layers(self) -> int:
+        return len(self.keys) + len(self.states)
+
+    def fork_states(self, index: Int[Tensor, " N"]) -> dict[int, LayerStates]:
+        """The states of the recurrent layers for rows of the prompts at `index`; they are kept no longer here."""
+        states, self.states = self.states, {}
+        return {layer: states.pop(layer).select(index) for layer in list(states)}
 
     @property
     def longest(self) -> int:
@@ -38,7 +57,7 @@ class PromptCache:
 
     def prepare(self, queries: int) -> Part:
         """The attention of `queries` queries to each prompt."""
-        first = self.keys[0]
+        first = self.first
         equal = min(self.lengths) == first.shape[1]
         lengths = None if equal else torch.tensor(self.lengths, device=first.device)
         return prepare_keys(first, lengths, keys=first.shape[1], queries=queries)
@@ -48,9 +67,9 @@ class PromptCache:
         if len(index) == len(self.lengths):
             return
         self.lengths = tuple(self.lengths[k] for k in index)
-        at = torch.tensor(index, device=self.keys[0].device)
+        at = torch.tensor(index, device=self.first.device)
         for tensors in (self.keys, self.values):
-            for layer, tensor in enumerate(tensors):
+            for layer, tensor in tensors.items():
                 tensors[layer] = tensor[at, : self.longest]
 
     def append(self, others: PromptCache) -> None:
@@ -58,7 +77,8 @@ class PromptCache:
         longest = max(self.longest, others.longest)
         self.lengths += others.lengths
         for tensors, more in ((self.keys, others.keys), (self.values, others.values)):
-            for layer, (tensor, new) in enumerate(zip(tensors, more, strict=True)):
+            for layer, tensor in tensors.items():
+                new = more[layer]
                 tensors[layer] = torch.cat([_pad(tensor, longest), _pad(new, longest)])
                 more[layer] = new[:0]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines.stop_strings import StopStrings, cut_at_stop
+from vlrft.rollout.engines.types import Sampling
 from vlrft.schema import Piece
 
 
@@ -22,6 +23,8 @@ class SampledRow:
     logprobs: list[float] = field(default_factory=list[float])
     ended: bool = False
     stopped: bool = False  # by an end token or a stop string, not by the limit of tokens
+    signals: list[list[float]] = field(default_factory=list[list[float]])
+    """Of each signal that is asked for, a number for each token and for some after the end [≥ T]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +62,18 @@ class Endings:
                     row.ended = row.stopped = True
 
 
-def make_pieces(rows: Sequence[SampledRow], chat: Chat, stop: Sequence[str]) -> list[Piece]:
+def make_pieces(rows: Sequence[SampledRow], chat: Chat, sampling: Sampling) -> list[Piece]:
     """The piece of each row."""
     return [
         Piece(
             ids=tuple(row.ids),
-            text=cut_at_stop(text, stop),
+            text=cut_at_stop(text, sampling.stop),
             logprobs=tuple(row.logprobs),
             finish="stop" if row.stopped else "length",
+            signals={
+                name: tuple(values[: len(row.ids)])
+                for name, values in zip(sampling.signals, row.signals, strict=True)
+            },
         )
         for row, text in zip(rows, chat.decode_all([row.ids for row in rows]), strict=True)
     ]

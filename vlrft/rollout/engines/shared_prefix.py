@@ -45,7 +45,7 @@ class SharedPrompts:
         part = cache.prepare(width)
         if min(counts) == width:
             return SharedPrompts(cache=cache, part=part, width=width, rows=None, places=None)
-        device = cache.keys[0].device
+        device = cache.first.device
         count = torch.tensor(counts)
         first = count.cumsum(0) - count
         within = torch.arange(width).minimum(count[:, None] - 1)  # empty places repeat the last row
@@ -84,7 +84,7 @@ class Keys:
     def of(prompts: SharedPrompts, completions: CompletionCache, used: int | None = None) -> Keys:
         """The keys after the next token is added at `completions.at`. `used`: keys that are read, at least those of every
         row; None where all rows have the same number."""
-        like, at = prompts.cache.keys[0], completions.at
+        like, at = prompts.cache.first, completions.at
         if isinstance(at, int):
             used, lengths = at + 1, None
         else:

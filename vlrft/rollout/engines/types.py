@@ -26,6 +26,8 @@ class Limits:
 
     max_prompt_tokens: int | None = None
     """A longer prompt is refused; None: any length is accepted."""
+    max_images: int | None = None
+    """A prompt with more images is refused; None: any number is accepted."""
     max_rows: int = RolloutConfig.max_rows
     """Completions that are sampled at once."""
     max_cache_tokens: int = RolloutConfig.max_cache_tokens
@@ -41,6 +43,7 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     stop: tuple[str, ...] = ()  # a completion ends with the first of these; its text excludes it
+    signals: tuple[str, ...] = ()  # what `Piece.signals` holds; names of `token_signals.SIGNALS`
     limits: Limits = Limits()
 
     @staticmethod
@@ -54,6 +57,7 @@ class Sampling:
             stop=config.stop,
             limits=Limits(
                 max_prompt_tokens=config.max_prompt_tokens,
+                max_images=config.max_images,
                 max_rows=config.max_rows,
                 max_cache_tokens=config.max_cache_tokens,
             ),
@@ -92,9 +96,9 @@ class RolloutEngine(Protocol):
 
         Called before the first `generate` (step 0, or the step that a run resumes from) and after every step. `weights`
         are all parameters by the names of the policy's model, LoRA merged in; they are computed while they are read, so
-        an engine that shares the policy's module ignores them at no cost. An engine that reads them reads all of them,
-        on every rank (sharded weights are gathered by all ranks together), and copies what it keeps: the tensors change
-        with the next step.
+        an engine that shares the policy's module ignores them at no cost. An engine that reads one reads all, on every
+        rank and also after an error of its own (sharded weights are gathered by all ranks together), and copies what it
+        keeps before it reads the next. `weights.base()` and `weights.adapters()` read the parts.
         """
         ...
 
@@ -181,6 +185,21 @@ class StreamingEngineKind(Protocol):
     without it, before a run."""
 
     streams: ClassVar[bool]
+
+
+@runtime_checkable
+class SignallingEngineKind(Protocol):
+    """A `RolloutEngineKind` whose engines fill `Piece.signals`. Optional: an algorithm that reads signals is refused with
+    a kind without it, before a run."""
+
+    signals: ClassVar[frozenset[str]]
+
+
+@runtime_checkable
+class VideoEngineKind(Protocol):
+    """A `RolloutEngineKind` that says whether its engines take prompts with videos. Optional: a kind without it takes them."""
+
+    takes_videos: ClassVar[bool]
 
 
 @runtime_checkable

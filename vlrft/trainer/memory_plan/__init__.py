@@ -1,6 +1,7 @@
 """The memory of a config's runs, planned before anything is built.
 
     model_shapes    a policy's shapes, from its config alone
+    adapter_shapes  those of its LoRA adapters
     prompt_lengths  the prompts of a task
     planner         the plan of each stage, for one rank
     device_memory   the memory that there is

@@ -62,7 +62,7 @@ def _micro_batches(config: Config) -> Knob:
     key = "max_tokens_per_micro_batch"
     limits = _halves(config.update.max_tokens_per_micro_batch, LEAST_TOKENS)
     levels = tuple(
-        Change(settings=(f"update.{key}={limit}",), apply=_limited("update", key, limit))
+        Change(settings=(f"update.{key}={limit}",), apply=_limit("update", key, limit))
         for limit in limits
     )
     return Knob(effect="same results; more and smaller passes", levels=levels)
@@ -70,7 +70,7 @@ def _micro_batches(config: Config) -> Knob:
 
 def _rows(config: Config) -> Knob:
     levels = tuple(
-        Change(settings=(f"rollout.max_rows={rows}",), apply=_limited("rollout", "max_rows", rows))
+        Change(settings=(f"rollout.max_rows={rows}",), apply=_limit("rollout", "max_rows", rows))
         for rows in _halves(config.rollout.max_rows, LEAST_ROWS)
     )
     return Knob(effect="same results; sampling in more portions", levels=levels)
@@ -79,7 +79,7 @@ def _rows(config: Config) -> Knob:
 def _cache(config: Config) -> Knob:
     key, most = "max_cache_tokens", config.rollout.max_cache_tokens
     levels = tuple(
-        Change(settings=(f"rollout.{key}={limit}",), apply=_limited("rollout", key, limit))
+        Change(settings=(f"rollout.{key}={limit}",), apply=_limit("rollout", key, limit))
         for limit in (most // 4, most // 16, most // 64)
     )
     return Knob(effect="same results; sampling in more portions", levels=levels)
@@ -88,7 +88,7 @@ def _cache(config: Config) -> Knob:
 def _engines(config: Config) -> Knob:
     """Every engine that shards, from the one that shards least."""
     levels = tuple(
-        Change(settings=(f"engine={flow(engine)}",), apply=_replaced(engine=engine))
+        Change(settings=(f"engine={flow(engine)}",), apply=_replace(engine=engine))
         for engine in planned_choices()
         if engine != {"name": config.engine} and engine != config.engine
     )
@@ -133,11 +133,11 @@ def _policy(setting: str, **options: Any) -> Change:
     return Change(settings=(setting,), apply=apply)
 
 
-def _replaced(**options: Any) -> Callable[[Config], Config]:
+def _replace(**options: Any) -> Callable[[Config], Config]:
     return lambda before: replace(before, **options)
 
 
-def _limited(section: str, key: str, limit: int) -> Callable[[Config], Config]:
+def _limit(section: str, key: str, limit: int) -> Callable[[Config], Config]:
     """At most `limit` in the run's section, and in every stage's."""
 
     def lower(part: RolloutConfig | UpdateConfig) -> Any:

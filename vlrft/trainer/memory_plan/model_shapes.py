@@ -12,27 +12,26 @@ from torch import nn
 from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.memory.shapes import (
-    AdapterShape,
     DecoderShape,
     Gradient,
     ModelShape,
+    RecurrentShape,
     VisionShape,
     WeightBytes,
 )
 from vlrft.policy.adapters import add_adapter_shapes, base_of
 from vlrft.policy.attention.decoder import PACKED
 from vlrft.policy.families import VisionFamily, vision_family
+from vlrft.policy.forked.layers import recurrent_layers
 from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.policy import Policy
+from vlrft.policy.pretrained import named_dtype
 from vlrft.policy.quantization import NF4, packed_bytes, quantized_layers
 from vlrft.policy.tiny import build_model
 from vlrft.policy.trainable import PEFT_PREFIX, add_lora, freeze, without_adapters
+from vlrft.trainer.memory_plan.adapter_shapes import read_adapters
 from vlrft.vision.processor import prepare_torchvision
 
-# Linear modules of a layer -> their input: modules with the same input save it once.
-INPUTS = {"q_proj": "norm", "k_proj": "norm", "v_proj": "norm", "qkv": "norm"}
-INPUTS |= dict.fromkeys(("gate_proj", "up_proj", "gate_up_proj", "fc1", "linear_fc1"), "norm 2")
-INPUTS |= dict.fromkeys(("down_proj", "fc2", "linear_fc2"), "product")
 NORMS = 2  # of a decoder's layer: before attention and before the MLP
 INSTALLED = {PACKED: "sdpa"}  # attention of a loaded decoder -> as a config names it
 
@@ -59,7 +58,8 @@ def make_meta_model(config: PolicyConfig, tokenizer: Any) -> Any:
 
 def read_model_shape(model: Any, config: PolicyConfig, device: str) -> ModelShape:
     """The shapes of a transformers causal model, whose tensors may be on the meta device; adapters are added to it."""
-    model = model.to(planned_dtype(config.dtype, device))
+    stored = None if config.build is not None else named_dtype(model.config)
+    model = model.to(planned_dtype(config.dtype, device, stored))
     causal = model
     base, adapter = base_of(config)
     packed = quantized_layers(causal).values() if base.quantization == NF4 else ()
@@ -107,7 +107,11 @@ def _shape(
     named = [(n.removeprefix(PEFT_PREFIX), p) for n, p in model.named_parameters()]
     text = causal.config.get_text_config()
     heads = text.num_attention_heads
-    layer = next(m[0] for m in causal.get_decoder().modules() if isinstance(m, nn.ModuleList))
+    head_dim = getattr(text, "head_dim", None) or text.hidden_size // heads
+    layers = next(m for m in causal.get_decoder().modules() if isinstance(m, nn.ModuleList))
+    recurrent = recurrent_layers(text)
+    attending = next(k for k in range(len(layers)) if k not in recurrent)
+    layer = layers[attending]
     head = causal.get_output_embeddings().weight
     kind: Any = attention
     return ModelShape(
@@ -116,16 +120,20 @@ def _shape(
             layers=text.num_hidden_layers,
             heads=heads,
             kv_heads=getattr(text, "num_key_value_heads", None) or heads,
-            head_dim=getattr(text, "head_dim", None) or text.hidden_size // heads,
+            head_dim=head_dim,
             inner=text.intermediate_size,
             vocab=head.shape[0],
             later_norms=max(sum("norm" in name for name, _ in layer.named_children()) - NORMS, 0),
             head_norms=any(name.endswith("q_norm") for name, _ in layer.named_modules()),
+            gated=_is_gated(layer, heads * head_dim),
+            recurrent=_read_recurrent(causal.get_decoder()) if recurrent else None,
             attention=kind,
             gradient=_gradient([p for n, p in named if not _in_vision(n, vision)], named),
-            adapters=_adapters(causal.get_decoder(), element),
+            adapters=read_adapters(
+                causal.get_decoder(), lambda index, name: index not in recurrent
+            ),
         ),
-        tower=None if vision is None else _tower(causal, vision, named, attention, element),
+        tower=None if vision is None else _tower(causal, vision, named, attention),
         weights=_weights(causal, vision, named, packed_ids),
         element=element,
         checkpointing=checkpointing,
@@ -134,10 +142,10 @@ def _shape(
     )
 
 
-def planned_dtype(name: str, device: str) -> torch.dtype:
+def planned_dtype(name: str, device: str, stored: torch.dtype | None = None) -> torch.dtype:
     """The dtype that a run uses; a GPU that this machine lacks is assumed to compute in bfloat16."""
     absent = device.startswith("cuda") and not torch.cuda.is_available()
-    return torch.bfloat16 if absent and name == "auto" else pick_dtype(name, device)
+    return torch.bfloat16 if absent and name == "auto" else pick_dtype(name, device, stored)
 
 
 def _gradient(part: list[nn.Parameter], model: list[tuple[str, nn.Parameter]]) -> Gradient:
@@ -153,7 +161,6 @@ def _tower(
     vision: VisionFamily,
     named: list[tuple[str, nn.Parameter]],
     attention: str,
-    element: int,
 ) -> VisionShape:
     blocks = [(n, p) for n, p in named if vision.is_vision(n) and not vision.is_projector(n)]
     projector = [p for n, p in named if vision.is_projector(n)]
@@ -163,29 +170,28 @@ def _tower(
         attention="eager" if attention == "eager" else "sdpa",
         gradient=_gradient([p for _, p in blocks], blocks) if trained else "none",
         projector=any(p.requires_grad for p in projector),
-        adapters=_adapters(vision.tower_layers(causal), element),
+        adapters=read_adapters(vision.tower_layers(causal)),
     )
 
 
-def _adapters(part: Any, element: int) -> AdapterShape:
-    """The adapters of one layer of a part: the last layer that has any."""
-    layers: dict[str, list[tuple[str, int, Any]]] = {}
-    for name, module in part.named_modules():
-        matrices = getattr(module, "lora_A", None)
-        matrix = getattr(matrices, "default", None)
-        layer = next((word for word in name.split(".") if word.isdigit()), None)
-        if matrix is not None and layer is not None and matrix.weight.requires_grad:
-            layers.setdefault(layer, []).append((name.split(".")[-1], matrix.in_features, matrix))
-    if not layers:
-        return AdapterShape()
-    last = layers[max(layers, key=int)]
-    distinct = {INPUTS[name]: width for name, width, _ in last if name in INPUTS}
-    return AdapterShape(
-        rank=last[0][2].out_features,
-        # peft casts adapters of a half-precision model to float32, on the meta device too
-        element=last[0][2].weight.element_size(),
-        inputs=tuple(width for _, width, _ in last),
-        distinct=sum(distinct.values()),
+def _is_gated(layer: Any, query: int) -> bool:
+    """Whether the query projection also makes a gate, as wide as the queries."""
+    projections = (m for name, m in layer.named_modules() if name.endswith("q_proj"))
+    return any(projection.out_features == 2 * query for projection in projections)
+
+
+def _read_recurrent(decoder: Any) -> RecurrentShape:
+    config = decoder.config
+    indices = recurrent_layers(config)
+    return RecurrentShape(
+        layers=len(indices),
+        key_heads=config.linear_num_key_heads,
+        key_dim=config.linear_key_head_dim,
+        value_heads=config.linear_num_value_heads,
+        value_dim=config.linear_value_head_dim,
+        kernel=config.linear_conv_kernel_dim,
+        adapters=read_adapters(decoder, lambda k, name: k in indices and ".mlp." not in name),
+        mlp_adapters=read_adapters(decoder, lambda k, name: k in indices and ".mlp." in name),
     )
 
 

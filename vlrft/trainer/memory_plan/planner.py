@@ -63,7 +63,7 @@ class Planner:
         self.ranks = ranks
         self.tasks = tasks
         self._shapes: dict[PolicyConfig, ModelShape] = {}
-        self._resized: dict[tuple[int | None, int | None], Planner] = {}
+        self._resized: dict[tuple[int | None, ...], Planner] = {}
         self.tokenizer: Any = None
         loaded = [None] * len(config.stages) if tasks is None else list(tasks.stages)
         if config.policy.build is not None:
@@ -72,21 +72,20 @@ class Planner:
         self.model = self._shape(config.policy)
         model = make_meta_model(config.policy, self.tokenizer)
         vision = vision_family(model)
-        image_token_id = None if vision is None else model.config.image_token_id
-        chat = make_chat(config, self.tokenizer, vision, image_token_id)
+        chat = make_chat(config, self.tokenizer, vision, model)
         self.stages = [
             measure_prompts(
                 s.task,
                 "train",
                 chat,
-                longest_prompt(config, s.rollout.max_prompt_tokens, vision),
+                longest_prompt(config.policy, s.rollout, vision),
                 task,
             )
             for s, task in zip(config.stages, loaded, strict=True)
         ]
         self.evaluation: TaskPrompts | None = None
         if tasks is None or tasks.evaluation is not None:
-            limit = longest_prompt(config, config.rollout.max_prompt_tokens, vision)
+            limit = longest_prompt(config.policy, config.rollout, vision)
             task = None if tasks is None else tasks.evaluation
             self.evaluation = measure_prompts(config.task, config.eval.split, chat, limit, task)
 
@@ -141,8 +140,8 @@ class Planner:
         return plans
 
 
-def _pixel_bounds(policy: PolicyConfig) -> tuple[int | None, int | None]:
-    return policy.min_pixels, policy.max_pixels
+def _pixel_bounds(policy: PolicyConfig) -> tuple[int | None, ...]:
+    return policy.min_pixels, policy.max_pixels, policy.max_prompt_pixels
 
 
 def peak_bytes(plans: Sequence[StagePlan]) -> int:

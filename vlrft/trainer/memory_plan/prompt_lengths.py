@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vlrft.config import Config, PolicyConfig, StageConfig, TaskConfig
+from vlrft.config import Config, PolicyConfig, RolloutConfig, StageConfig, TaskConfig
 from vlrft.memory.shapes import PromptSize
 from vlrft.policy.chat import Chat
-from vlrft.policy.families import VisionFamily
+from vlrft.policy.families import TakesVideos, VisionFamily
 from vlrft.policy.tiny import build_tokenizer
 from vlrft.rollout.task import LoadedTask, load_task
 from vlrft.schema import Prompt, Sample, VlrftError
 from vlrft.schema.errors import ConfigError
-from vlrft.vision.processor import load_image_processor
+from vlrft.vision.processor import load_image_processor, load_video_processor
 
+UNBOUNDED = 2**40  # pixels
 RENDERED = 32  # samples of a task whose prompts are rendered
 PLAYED = 4  # samples of a task with an environment whose gold answers are played
 
@@ -83,7 +85,7 @@ def make_plan_tokenizer(
 
 
 class SizedTokenizer:
-    """Stands in for a tokenizer with `size` tokens, for `build_model` alone."""
+    """A substitute for a tokenizer with `size` tokens, for `build_model` alone."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -99,10 +101,11 @@ class SizedTokenizer:
 
 
 def make_chat(
-    config: Config, tokenizer: Any, vision: VisionFamily | None, image_token_id: int | None
+    config: Config, tokenizer: Any, vision: VisionFamily | None, model: Any
 ) -> Chat | str:
     """A chat without a model, or the reason why there is none."""
     policy = config.policy
+    videos: Callable[[], Any] | None = None
     try:
         if policy.build is None:
             from vlrft.policy.pretrained import load_tokenizer
@@ -111,15 +114,27 @@ def make_chat(
             with offline():
                 tokenizer = load_tokenizer(source, trust_remote_code=policy.trust_remote_code)
                 processor = None if vision is None else load_image_processor(source)
+                videos = partial(load_video_processor, source)
         elif isinstance(tokenizer, SizedTokenizer):
             return "no text to make a tokenizer from"
         else:
             processor = None if vision is None else vision.build_processor()
+            if isinstance(vision, TakesVideos):
+                videos = partial(vision.build_video_processor, processor)
     except (VlrftError, OSError, ValueError) as e:
         return str(e).splitlines()[0]
     if vision is not None:
         vision.set_pixel_bounds(processor, policy.min_pixels, policy.max_pixels)
-    return Chat(tokenizer, processor, vision, image_token_id=image_token_id)
+    return Chat(
+        tokenizer,
+        processor,
+        vision,
+        image_token_id=None if vision is None else model.config.image_token_id,
+        video_token_id=vision.video_token_id(model) if isinstance(vision, TakesVideos) else None,
+        video_processor=videos,
+        frame_bounds=(policy.min_pixels, policy.max_pixels),
+        max_prompt_pixels=policy.max_prompt_pixels,
+    )
 
 
 def measure_prompts(
@@ -151,8 +166,15 @@ def _measure(loaded: LoadedTask, split: str, chat: Chat) -> TaskPrompts:
     has_env = loaded.task.env is not None
     first = list(islice(iter(loaded.samples), PLAYED if has_env else RENDERED))
     prompts = _play_gold(first, loaded, chat) if has_env else _render(first, chat)
+    # The frames that an environment shows are its own, and are not counted.
+    videos = [()] * len(prompts) if has_env else [s.shown_videos for s in first]
     sizes = [
-        PromptSize(tokens=len(p.ids), patches=sum(len(i.values) for i in p.images)) for p in prompts
+        PromptSize(
+            tokens=len(p.ids),
+            patches=sum(len(i.values) for i in p.images),
+            frames=sum(video.pictures.nbytes for video in shown),
+        )
+        for p, shown in zip(prompts, videos, strict=True)
     ]
     low, high = min(s.tokens for s in sizes), max(s.tokens for s in sizes)
     tokens = f"{low}" if low == high else f"{low} to {high}"
@@ -166,7 +188,9 @@ def _measure(loaded: LoadedTask, split: str, chat: Chat) -> TaskPrompts:
 
 
 def _render(samples: Sequence[Sample], chat: Chat) -> list[Prompt]:
-    return [chat.render(s.messages, s.images, name=s.id) for s in samples]
+    return [
+        chat.render(s.shown_messages, s.shown_images, s.shown_videos, name=s.id) for s in samples
+    ]
 
 
 def _play_gold(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> list[Prompt]:
@@ -184,8 +208,14 @@ def _play_gold(samples: Sequence[Sample], loaded: LoadedTask, chat: Chat) -> lis
     ]
 
 
-def longest_prompt(config: Config, limit: int, vision: VisionFamily | None) -> PromptSize:
-    """The longest prompt that a run accepts; for a multimodal policy a single image as large as its pixel bound allows."""
+def longest_prompt(
+    policy: PolicyConfig, rollout: RolloutConfig, vision: VisionFamily | None
+) -> PromptSize:
+    """The longest prompt that a run accepts; for a multimodal policy with `rollout.max_images` images as large as its bounds of
+    pixels allow, or a single one where that is not set."""
+    limit, images = rollout.max_prompt_tokens, rollout.max_images or 1
     if vision is None:
         return PromptSize(tokens=limit)
-    return PromptSize(tokens=limit, patches=vision.most_patches(limit, config.policy.max_pixels))
+    alone = vision.most_patches(limit, policy.max_pixels)
+    together = vision.most_patches(limit, policy.max_prompt_pixels or UNBOUNDED)
+    return PromptSize(tokens=limit, patches=min(images * alone, together))

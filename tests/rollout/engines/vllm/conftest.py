@@ -16,6 +16,15 @@ from vlrft.testing.fake_vllm import FakeVllm
 
 NewFake = Callable[..., FakeVllm]
 NewEngine = Callable[..., VllmEngine]
+UPDATE_PATHS = [
+    "/pause",
+    "/start_weight_update",
+    "/update_weights",
+    "/finish_weight_update",
+    "/reset_encoder_cache",
+    "/reset_prefix_cache",
+    "/resume",
+]  # of an update of a server's weights, in this order
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from tests.conftest import Tiny
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines.vllm.command import ServerCommand, server_command
+from vlrft.rollout.engines.vllm.command import ServerCommand, hold_port, server_command
 from vlrft.rollout.engines.vllm.kind import Vllm
 
 
@@ -24,9 +25,10 @@ def test_a_server_leaves_pixels_and_log_probs_as_vlrft_means_them(tiny: Tiny) ->
     """Without the first flag the tower normalises pixels twice; without the second, log-probs ignore the temperature."""
     flags = command(tiny("qwen2_vl")).arguments
     assert "--no-mm-device-do-normalize" in flags
+    assert "--middleware=vlrft_vllm.image_store.ImageStore" in flags
     assert "--logprobs-mode=processed_logprobs" in flags
     assert "--generation-config=vllm" in flags  # sampling settings come from requests alone
-    assert '--weight-transfer-config={"backend":"vlrft_file"}' in flags
+    assert '--weight-transfer-config={"backend":"vlrft"}' in flags
     assert "--no-mm-device-do-normalize" not in command(tiny("qwen2")).arguments
 
 
@@ -63,3 +65,14 @@ def test_a_server_does_not_see_the_trainers_modules_ranks_and_threads(
     if not torch.cuda.is_available():
         assert environment["OMP_NUM_THREADS"] == "3"
         assert environment["VLLM_CPU_OMP_THREADS_BIND"] == "nobind"
+
+
+def test_a_held_port_is_given_to_nobody_but_the_server_that_is_told_it() -> None:
+    with hold_port() as held:
+        address = held.getsockname()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(address)
+        for _ in range(2):  # a server that is started again, too
+            with socket.create_server(address) as server:  # sets SO_REUSEADDR, as vLLM does
+                socket.create_connection(address).close()
+                server.accept()[0].close()

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from tests.conftest import Tiny
-from tests.rollout.engines.vllm.conftest import NewEngine, NewFake
+from tests.rollout.engines.vllm.conftest import UPDATE_PATHS, NewEngine, NewFake
 from vlrft.policy.chat import Chat
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import Limits, Request, RolloutEngine, Sampling, StreamingEngine
 from vlrft.schema import IMAGE, DataError, Message
 from vlrft.schema.errors import ServerError
-from vlrft.testing.fake_vllm import Completion, FakeRequest
+from vlrft.testing.fake_completions import Completion, FakeRequest
 from vlrft.testing.rollout_engine import RolloutEngineConformance
 
 SAMPLING = Sampling(max_tokens=8)
@@ -54,7 +54,7 @@ def test_an_image_is_sent_with_its_hash_place_and_pixels(
     message = Message(role="user", content=("look", IMAGE, "and", IMAGE))
     prompt = policy.chat.render((message,), (picture, Image.new("RGB", (56, 84))))
     engine.generate([Request(id="a", prompt=prompt, seeds=(5,))], SAMPLING)
-    (body,) = [body for path, body in server.calls if path.endswith("generate")]
+    body = [body for path, body in server.calls if path.endswith("generate")][-1]
     features = body["features"]
     assert body["token_ids"] == list(prompt.ids)
     assert features["mm_hashes"]["image"] == [image.key for image in prompt.images]
@@ -85,15 +85,7 @@ def test_an_update_reaches_every_server_and_empties_the_caches_in_order(
         server.calls.clear()
     engine.load_weights(policy.weights(), 1)
     for server in servers:
-        assert server.paths() == [
-            "/pause",
-            "/start_weight_update",
-            "/update_weights",
-            "/finish_weight_update",
-            "/reset_encoder_cache",
-            "/reset_prefix_cache",
-            "/resume",
-        ]
+        assert server.paths() == UPDATE_PATHS
         assert server.version.endswith("-1")
     (path,) = {Path(s.calls[2][1]["update_info"]["path"]) for s in servers}
     assert path.is_file()

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from vlrft.testing.fake_vllm import BANNED, FakeVllm
+from vlrft.testing.fake_completions import BANNED
+from vlrft.testing.fake_vllm import FakeVllm
 
 PARAMS = {"max_tokens": 6, "seed": 3, "temperature": 1.0, "stop_token_ids": [2]}
 

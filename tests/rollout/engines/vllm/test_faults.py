@@ -181,14 +181,20 @@ def test_an_own_server_is_started_killed_revived_and_ended(tiny: Tiny, tmp_path:
     assert "a fake vLLM serves" in (tmp_path / "server_0.log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "lines"),
+    [
+        ((sys.executable, "-c", "print('no such model'); raise SystemExit(3)"), 3, "no such model"),
+        (("/none/vllm",), 127, "/none/vllm does not start: No such file or directory"),
+    ],
+)
 def test_a_server_that_does_not_start_is_named_with_its_last_lines(
-    tiny: Tiny, tmp_path: Path
+    tiny: Tiny, tmp_path: Path, command: tuple[str, ...], code: int, lines: str
 ) -> None:
-    code = "print('no such model'); raise SystemExit(3)"
-    kind = Vllm(command=(sys.executable, "-c", code))
+    kind = Vllm(command=command)
     engine = kind.build_at(tiny("qwen2_vl"), EnginePlace(folder=tmp_path))
     with pytest.raises(
-        ServerError, match=r"has ended \(exit code 3\); last lines of .*: no such model"
+        ServerError, match=rf"has ended \(exit code {code}\); last lines of .*: {lines}"
     ):
         engine.load_weights(tiny("qwen2_vl").weights(), 0)
 

@@ -31,6 +31,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.rollout.engines.sampling import truncate
 from vlrft.rollout.engines.types import EnginePlace, Request, RolloutEngine, Sampling
+from vlrft.rollout.engines.vllm.broadcast import WeightBroadcast
 from vlrft.rollout.engines.vllm.engine import VllmEngine
 from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.schema import IMAGE, Piece
@@ -39,6 +40,7 @@ from vlrft.testing.small_policies import ask, noise_image
 
 ROOT = Path(__file__).parents[4]
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+IMAGE_BYTES = 2**21  # in base64
 BOUND = 1e-5  # nats, of every token
 LANGUAGE = r".*language_model\..*_proj"  # adapters of the language model alone
 
@@ -160,7 +162,10 @@ def qwen2_vl() -> Policy:
 
 @pytest.fixture(scope="module")
 def tied(start: Start, qwen2_vl: Policy) -> VllmEngine:
-    return start(qwen2_vl)
+    """Its server keeps few images."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLRFT_IMAGE_BYTES", str(IMAGE_BYTES))
+        return start(qwen2_vl)
 
 
 class TestTheRealVllm(RolloutEngineConformance):
@@ -221,6 +226,31 @@ def test_a_seed_decides_its_completion_in_any_order_and_batch(
     assert len(set(together)) > len(asked)
 
 
+def test_pixels_are_sent_once_and_again_when_the_server_has_dropped_them(
+    qwen2_vl: Policy, tied: VllmEngine
+) -> None:
+    server = tied.servers[0]
+    asked = [r for r in requests(qwen2_vl.chat, seeds=range(50, 58)) if r.prompt.images]
+    images = [image for request in asked for image in request.prompt.images]
+    pixels = sum(len(tied._wire._serialise(image)) for image in images)
+
+    def sent() -> int:
+        before = server.sent_bytes
+        pieces = tied.generate(asked, Sampling(max_tokens=8))
+        assert largest_gap(qwen2_vl, asked, pieces, 1.0) < BOUND
+        return server.sent_bytes - before
+
+    def put(data: str) -> None:
+        image = {"key": "other", "data": data}
+        httpx.post(f"{server.url}/vlrft/images", json=image, trust_env=False).raise_for_status()
+
+    put("A" * IMAGE_BYTES)  # nothing else has room
+    assert pixels < sent() < 1.5 * pixels
+    assert sent() < pixels / 2
+    put("A" * IMAGE_BYTES)
+    assert pixels < sent() < 1.5 * pixels
+
+
 @pytest.mark.parametrize("part", ["", "visual", "embed_tokens"])
 def test_after_an_update_the_sampler_is_the_trainers_policy(
     qwen2_vl: Policy, tied: VllmEngine, part: str
@@ -248,6 +278,29 @@ def test_lora_on_tower_and_language_model_is_merged_into_the_update(
         assert_equal(adapted, engine)
     engine.close()
     tied.load_weights(qwen2_vl.weights(), 2)
+
+
+def test_weights_that_are_broadcast_leave_the_sampler_with_the_trainers_policy(
+    tied: VllmEngine, start: Start, qwen2_vl: Policy
+) -> None:
+    """Twice through one group, with a server that goes on with files when the trainer of the broadcast has gone."""
+    engine = start(qwen2_vl, urls=(tied.servers[0].url,), transfer="broadcast")
+    for step in (1, 2):
+        perturb(qwen2_vl, seed=10 + step)
+        engine.load_weights(qwen2_vl.weights(), step)
+        assert_equal(qwen2_vl, engine)
+    transfer = engine._transfer
+    assert isinstance(transfer, WeightBroadcast)
+    assert transfer.latest is not None
+    lacking = "visual.blocks.0.norm1.weight"
+    for name in [name for name in transfer.latest[1] if name.endswith(lacking)]:
+        del transfer.latest[1][name]
+    assert f"lacks 1 of the weights: {lacking}" in engine.explain_gap()
+    engine.load_weights(qwen2_vl.weights(), 3)
+    assert_equal(qwen2_vl, engine)
+    engine.close()
+    tied.load_weights(qwen2_vl.weights(), 3)
+    assert_equal(qwen2_vl, tied)
 
 
 def generated_tokens(url: str) -> float:

@@ -18,11 +18,12 @@ from tests.rollout.engines.vllm.test_engine import SAMPLING, question
 from tests.rollout.engines.vllm.test_faults import wait_until
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import Sampling
+from vlrft.rollout.engines.vllm.broadcast import WeightBroadcast
 from vlrft.rollout.engines.vllm.kind import Vllm
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import LostServer, Server, State
 from vlrft.rollout.engines.vllm.supervisor import Supervisor
-from vlrft.rollout.engines.vllm.update import Update
+from vlrft.rollout.engines.vllm.transfer import Update
 from vlrft.rollout.engines.vllm.weights import WeightFiles
 from vlrft.schema.errors import ServerError
 from vlrft.workers.memory import descendants
@@ -34,7 +35,8 @@ class Returning(Supervisor):
 
     def __init__(self, server: Server, pool: Pool, **settings: object) -> None:
         lines: list[str] = []
-        super().__init__(Vllm(**settings), [server], [], pool, lines.append)  # type: ignore[arg-type]
+        unused = WeightBroadcast.__new__(WeightBroadcast)  # no weights go over
+        super().__init__(Vllm(**settings), [server], [], pool, lines.append, unused)  # type: ignore[arg-type]
         self.lines = lines
         self.starts = 0
         self.started = asyncio.Event()
@@ -215,12 +217,12 @@ def test_a_servers_environment_is_on_no_command_line(
 def test_only_the_user_can_read_weights_in_shared_memory(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vlrft.rollout.engines.vllm.weights.SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr("vlrft.rollout.engines.vllm.folder.SHARED_MEMORY", tmp_path)
     own = WeightFiles(tiny("qwen2_vl"), None, "run", adapters=False)
     chosen = WeightFiles(tiny("qwen2_vl"), str(tmp_path / "disk"), "run", adapters=False)
     try:
-        assert own.folder.stat().st_mode & 0o077 == 0
-        assert chosen.folder.stat().st_mode & 0o777 == 0o777 & ~_umask()
+        assert own.open_folder().stat().st_mode & 0o077 == 0
+        assert chosen.open_folder().stat().st_mode & 0o777 == 0o777 & ~_umask()
     finally:
         own.close()
         chosen.close()

@@ -49,8 +49,10 @@ def test_settings_that_contradict_each_other_are_named(
 
 
 def test_transfers_that_are_not_there_and_a_short_context_are_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"^rollout\.engine\.transfer: nccl is not there yet"):
-        Vllm(urls=(URL,), transfer="nccl").check(RolloutConfig())
+    with pytest.raises(
+        ConfigError, match=r"^rollout\.engine\.transfer: ipc is not there yet: .* use file"
+    ):
+        Vllm(urls=(URL,), transfer="ipc").check(RolloutConfig())
     with pytest.raises(ConfigError, match=r"folder: http://node7:8000 is on another machine"):
         Vllm(urls=(URL, "http://node7:8000")).check(RolloutConfig())
     with pytest.raises(ConfigError, match=r"rollout\.max_tokens is 4352"):

@@ -12,11 +12,12 @@ from tests.conftest import Tiny
 from tests.rollout.engines.vllm.conftest import NewEngine, NewFake
 from tests.rollout.engines.vllm.test_engine import SAMPLING, question
 from vlrft.policy.policy import Policy
+from vlrft.policy.policy_weights import Needs
 from vlrft.rollout.engines.vllm.follower import Follower
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import Server, State
-from vlrft.rollout.engines.vllm.update import Update
-from vlrft.schema.errors import ConfigError
+from vlrft.rollout.engines.vllm.transfer import Update
+from vlrft.schema.errors import ConfigError, ServerError
 
 
 @pytest.fixture
@@ -95,3 +96,27 @@ def test_another_rank_waits_until_a_server_has_the_current_weights(new_fake: New
     given_up = asyncio.run(follow(0.01))
     assert given_up.state is State.GIVEN_UP
     assert given_up.reason.endswith("did not come back: gone")
+
+
+def test_weights_are_read_to_the_end_where_the_first_rank_cannot_write_them(
+    tiny: Tiny, new_fake: NewFake, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other ranks gather each part together with the first one, and would wait for it."""
+    policy, read = tiny("qwen2_vl"), list[str]()
+    engine = new_engine(new_fake())
+
+    def gather(needs: Needs) -> Iterator[str]:
+        for name in needs:
+            read.append(name)
+            yield name
+
+    def fill_up(path: Path, shapes: object, tensors: Iterator[object]) -> None:
+        next(tensors)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vlrft.rollout.engines.vllm.weights.write_stream", fill_up)
+    with pytest.raises(
+        ServerError, match=r"^rollout\.engine\.folder: .* \(No space left on device\)"
+    ):
+        engine.load_weights(policy.weights(gather), 1)
+    assert read == [name for name, _ in policy.weights()]

@@ -30,6 +30,7 @@ ON_CPU = (
 )
 # tokens in a step on a CPU: at least the context, as prompts are not prefilled in parts there
 PREFILL_ON_CPU = 16384
+IMAGE_STORE = "--middleware=vlrft_vllm.image_store.ImageStore"  # pixels are sent once
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # for which vLLM reserves adapters
 
 
@@ -61,11 +62,11 @@ def server_command(
     arguments = [
         "serve", str(model), f"--served-model-name={NAME}", "--host=127.0.0.1", f"--port={port}", f"--dtype={dtype}",
         "--load-format=dummy", "--seed=0", "--logprobs-mode=processed_logprobs", "--generation-config=vllm", "--disable-uvicorn-access-log",
-        f"--max-model-len={context}", "--enable-scale-out", '--weight-transfer-config={"backend":"vlrft_file"}',
+        f"--max-model-len={context}", "--enable-scale-out", '--weight-transfer-config={"backend":"vlrft"}',
     ]  # fmt: skip
     if policy.chat.vision is not None:
         limits = json.dumps({"image": settings.max_images, "video": 0})
-        arguments += [f"--limit-mm-per-prompt={limits}", "--no-mm-device-do-normalize"]
+        arguments += [f"--limit-mm-per-prompt={limits}", "--no-mm-device-do-normalize", IMAGE_STORE]
     if settings.lora == "adapter":
         rank = max(config.r for config in policy.model.peft_config.values())
         arguments += [
@@ -109,8 +110,10 @@ def write_model(policy: Policy, folder: Path) -> None:
     policy.chat.save(folder)
 
 
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def hold_port() -> socket.socket:
+    """A port of this machine that nobody else is given while the socket is open. A server may listen at it, which sets SO_REUSEADDR, as
+    this socket does that never listens."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held

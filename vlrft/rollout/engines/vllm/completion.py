@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
@@ -12,9 +13,10 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines.sampled_rows import Endings, SampledRow, make_pieces
 from vlrft.rollout.engines.types import Request, Sampling
+from vlrft.rollout.engines.vllm.images import ImageSender
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import LostServer, Refused, Server, State
-from vlrft.rollout.engines.vllm.update import Update
+from vlrft.rollout.engines.vllm.transfer import Update
 from vlrft.rollout.engines.vllm.wire import Segment, Wire, read_segment
 from vlrft.schema import Piece
 from vlrft.schema.errors import ServerError
@@ -39,6 +41,7 @@ class Sampler:
 
     pool: Pool
     wire: Wire
+    images: ImageSender
     chat: Chat
     seconds: float  # of one answer
     retries: int
@@ -60,7 +63,7 @@ class Sampler:
                     "without an end token; is its context (--max-model-len, rollout.engine.context) long enough?"
                 )
         del work.steps[len(row.ids) :]  # a stop string may begin in an earlier segment
-        (piece,) = make_pieces([row], self.chat, group.sampling.stop)
+        (piece,) = make_pieces([row], self.chat, group.sampling)
         return replace(piece, policy_steps=tuple(work.steps))
 
     async def _ask_until_answered(self, group: Group, row: SampledRow) -> Segment:
@@ -87,7 +90,9 @@ class Sampler:
         """One answer. Raises LostServer where the server is lost meanwhile, or has older weights than were sent."""
         update, request = self.current(), group.request
         body = self.wire.request(request.prompt, row.ids, row.seed, group.sampling, update.model)
-        answer = asyncio.ensure_future(server.post(GENERATE, self.seconds, body))
+        data = partial(self.wire.data, request.prompt)
+        asked = self.images.post(server, GENERATE, self.seconds, body, data)
+        answer = asyncio.ensure_future(asked)
         answer.add_done_callback(_forget)
         cut = asyncio.ensure_future(server.cut.wait())
         try:

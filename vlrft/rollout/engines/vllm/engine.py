@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from socket import socket
+from time import monotonic
 
 from torch import Tensor
 
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines.prompt_length import check_prompt_length
+from vlrft.rollout.engines.prompt_limits import check_prompt
 from vlrft.rollout.engines.sampled_rows import Endings
 from vlrft.rollout.engines.stop_strings import stop_strings
 from vlrft.rollout.engines.types import EnginePlace, Request, Sampling
-from vlrft.rollout.engines.vllm.command import LOG, free_port, server_command, write_model
+from vlrft.rollout.engines.vllm.broadcast import WeightBroadcast
+from vlrft.rollout.engines.vllm.checksums import ask_checksums, describe_changes
+from vlrft.rollout.engines.vllm.command import LOG, hold_port, server_command, write_model
 from vlrft.rollout.engines.vllm.completion import Group, Sampler
 from vlrft.rollout.engines.vllm.follower import Follower
+from vlrft.rollout.engines.vllm.images import ImageSender
 from vlrft.rollout.engines.vllm.loop import LoopThread
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.served_policy import check_policy, make_wire
 from vlrft.rollout.engines.vllm.server import Server, State
 from vlrft.rollout.engines.vllm.settings import Settings
 from vlrft.rollout.engines.vllm.supervisor import Supervisor
-from vlrft.rollout.engines.vllm.update import Update
+from vlrft.rollout.engines.vllm.transfer import Transfer, Update, take_over, weight_parts
+from vlrft.rollout.engines.vllm.waits import describe_waits
 from vlrft.rollout.engines.vllm.weights import WeightFiles
 from vlrft.schema import Piece
 from vlrft.schema.errors import ServerError
-from vlrft.tracing.phases import phase
+from vlrft.tracing.phases import depend_on, phase
 
 
 class VllmEngine:
@@ -44,7 +49,8 @@ class VllmEngine:
         self._update: Update | None = None
         self._loop: LoopThread | None = None
         self._supervisor: Supervisor | None = None
-        self._files: WeightFiles | None = None
+        self._transfer: Transfer | None = None  # of the first rank
+        self._ports: list[socket] = []
         self._asleep = False
 
     # --- completions ---
@@ -52,7 +58,7 @@ class VllmEngine:
     def submit(self, request: Request, sampling: Sampling) -> list[Future[Piece]]:
         """See `StreamingEngine.submit`. `Piece.policy_steps` is always there."""
         chat = self.policy.chat
-        check_prompt_length(request, sampling.limits.max_prompt_tokens, chat.image_token_id)
+        check_prompt(request, sampling.limits)
         if self._loop is None:
             raise ServerError("rollout.engine: the servers have not been given weights yet")
         if self._asleep:
@@ -100,11 +106,9 @@ class VllmEngine:
             if self._loop is None:
                 self._start()
             assert self._loop is not None
-            if self._files is None:
-                deque(weights, maxlen=0)  # sharded weights are gathered by all ranks together
-                update = None
-            else:
-                update = self._files.write(weights, step)
+            adapters, first = self.settings.lora == "adapter", self._update is None
+            parts = weight_parts(weights, adapters=adapters, first=first)
+            update = take_over(self._transfer, parts, step)
             if not ranks.first:
                 self._loop.run(self._pool.set_open(False))
             ranks.sum_count(
@@ -117,7 +121,9 @@ class VllmEngine:
             self.close()
             raise
 
-    def _push(self, update: Update | None) -> Update:
+    def _push(self, update: Update | Exception | None) -> Update:
+        if isinstance(update, Exception):
+            raise update
         assert update is not None
         assert self._loop is not None
         assert self._supervisor is not None
@@ -148,29 +154,17 @@ class VllmEngine:
         """After a gap to the trainer: sends the weights again, and says which of the server's tensors that changed."""
         if self._loop is None or self._supervisor is None or self._update is None:
             return ""
+        server = next((s for s in self.servers if s.state is State.READY), None)
+        if server is None:
+            return "no server is ready to say which weights it has"
+        seconds = self.settings.update_seconds
         try:
-            before = self._loop.run(self._checksums())
+            before = self._loop.run(ask_checksums(server, seconds))
             self._loop.run(self._supervisor.push(self._update))
-            after = self._loop.run(self._checksums())
+            after = self._loop.run(ask_checksums(server, seconds))
         except ServerError as e:
             return f"the weights could not be sent again ({e})"
-        changed = sorted(name for name in after if after[name] != before.get(name))
-        if changed:
-            shown = ", ".join(changed[:5])
-            return (
-                f"sent again, {len(changed)} of {len(after)} tensors changed on the server: {shown}"
-            )
-        return (
-            f"sent again, none of {len(after)} tensors changed on the server: what differs is not a weight that is sent, such as a "
-            "copy of the head, the precision, or the handling of images"
-        )
-
-    async def _checksums(self) -> dict[str, str]:
-        server = next(s for s in self.servers if s.state is State.READY)
-        body = {"action": "checksum"}
-        answer = await server.post("/weight_checker", self.settings.update_seconds, body)
-        sums = answer.get("checksums")
-        return dict(sums) if isinstance(sums, dict) else {}
+        return describe_changes(before, after)
 
     # --- start and end ---
 
@@ -178,13 +172,16 @@ class VllmEngine:
         """See `ClosableEngine.close`."""
         loop, self._loop = self._loop, None
         if loop is not None:
+            depend_on(None)
             try:
                 if self._supervisor is not None:
                     loop.run(self._supervisor.close())
             finally:
                 loop.close(self._disconnect)
-                if self._files is not None:
-                    self._files.close()
+                if self._transfer is not None:
+                    self._transfer.close()
+                for held in self._ports:
+                    held.close()
 
     async def _disconnect(self) -> None:
         for server in self.servers:
@@ -195,18 +192,20 @@ class VllmEngine:
         settings, ranks = self.settings, self.place.ranks
         run, urls = ranks.run_on_first(lambda: (secrets.token_hex(4), self._addresses()))
         self._loop.run(self._connect(urls))
+        depend_on(lambda: describe_waits(self.servers, monotonic()))
         follower = Follower(self._current, settings.start_seconds)
         if ranks.first:
-            adapters = settings.lora == "adapter"
-            self._files = WeightFiles(self.policy, settings.folder, run, adapters=adapters)
+            self._transfer = make_transfer(settings, self.policy, run)
         ranks.run_on_first(lambda: self._start_servers(urls))
         if not ranks.first:
             self._pool.on_lost = lambda server: follower.lost(server, self._pool)
 
     def _addresses(self) -> tuple[str, ...]:
         settings = self.settings
-        own = (f"http://127.0.0.1:{free_port()}" for _ in range(settings.servers))
-        return settings.urls or tuple(own)
+        if settings.urls:
+            return settings.urls
+        self._ports = [hold_port() for _ in range(settings.servers)]  # for as long as servers start
+        return tuple(f"http://127.0.0.1:{held.getsockname()[1]}" for held in self._ports)
 
     async def _connect(self, urls: Sequence[str]) -> None:
         self.servers = tuple(Server(f"server {k}", url) for k, url in enumerate(urls))
@@ -214,6 +213,7 @@ class VllmEngine:
         self._sampler = Sampler(
             pool=self._pool,
             wire=self._wire,
+            images=ImageSender(seconds=self.settings.request_seconds),
             chat=self.policy.chat,
             seconds=self.settings.request_seconds,
             retries=self.settings.retries,
@@ -222,20 +222,21 @@ class VllmEngine:
 
     def _start_servers(self, urls: Sequence[str]) -> None:
         assert self._loop is not None
-        assert self._files is not None
+        assert self._transfer is not None
         commands = []
         if not self.settings.urls:
-            model = self._files.folder / "model"
+            model = self._transfer.open_folder() / "model"
             write_model(self.policy, model)
             for k, url in enumerate(urls):
                 port = int(url.rpartition(":")[2])
-                log = (self.place.folder or self._files.folder) / LOG.format(k)
+                log = (self.place.folder or model.parent) / LOG.format(k)
                 context = self.place.context
+                self.servers[k].log = log
                 commands.append(
                     server_command(self.settings, self.policy, model, k, port, log, context)
                 )
         self._supervisor = Supervisor(
-            self.settings, self.servers, commands, self._pool, self.place.say
+            self.settings, self.servers, commands, self._pool, self.place.say, self._transfer
         )
         self._pool.on_lost = self._supervisor.lost
         self._loop.run(self._supervisor.start())
@@ -252,3 +253,10 @@ class VllmEngine:
     async def _post_all(self, path: str, **query: str) -> None:
         for server in self.servers:
             await server.post(path, self.settings.update_seconds, **query)
+
+
+def make_transfer(settings: Settings, policy: Policy, run: str) -> Transfer:
+    """The way of the weights that the settings choose."""
+    if settings.transfer == "broadcast":
+        return WeightBroadcast(policy, run)
+    return WeightFiles(policy, settings.folder, run, adapters=settings.lora == "adapter")

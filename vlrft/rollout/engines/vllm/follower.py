@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import Server, State
-from vlrft.rollout.engines.vllm.update import Update
+from vlrft.rollout.engines.vllm.transfer import Update
 from vlrft.schema.errors import ServerError
 
 LOOK_SECONDS = 0.5  # between questions to a server that was lost

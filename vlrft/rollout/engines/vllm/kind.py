@@ -21,22 +21,17 @@ class Vllm(Settings):
     """Samples with servers of vLLM: its own, which live as long as the run, or those at given addresses."""
 
     streams: ClassVar[bool] = True
+    takes_videos: ClassVar[bool] = False
 
     def check(self, config: RolloutConfig) -> None:
         """See `RolloutEngineKind.check`."""
-        if self.transfer != "file":
-            raise ConfigError(
-                [
-                    f"rollout.engine.transfer: {self.transfer} is not there yet, as it needs GPUs to be tried; file works "
-                    "everywhere"
-                ]
-            )
+        self._check_transfer()
         far = [url for url in self.urls if urlsplit(url).hostname not in HERE]
-        if far and self.folder is None:
+        if far and self.folder is None and self.transfer == "file":
             raise ConfigError(
                 [
                     f"rollout.engine.folder: {far[0]} is on another machine, which does not see this one's memory; give a folder "
-                    "on a disk that both see"
+                    "on a disk that both see, or use transfer=broadcast"
                 ]
             )
         if self.sleep and config.ahead:
@@ -56,6 +51,25 @@ class Vllm(Settings):
             )
         if not self.urls and not self.command:
             require_installation(self.python)
+
+    def _check_transfer(self) -> None:
+        if self.transfer == "ipc":
+            raise ConfigError(
+                [
+                    "rollout.engine.transfer: ipc is not there yet: memory is shared between processes on one GPU alone, and that has "
+                    "not been tried; use file there, and file or broadcast elsewhere"
+                ]
+            )
+        if self.transfer != "broadcast":
+            return
+        refused = {
+            "folder": (self.folder is not None, "a broadcast writes no file; leave it out"),
+            "lora": (self.lora == "adapter", "adapters go as files; use merged"),
+            "sleep": (self.sleep, "servers on the trainer's own GPU get no broadcast from it"),
+        }
+        for key, (is_set, why) in refused.items():
+            if is_set:
+                raise ConfigError([f"rollout.engine.{key}: {why}, or use transfer=file"])
 
     def probe(self) -> list[str]:
         """See `ProbedEngineKind.probe`."""

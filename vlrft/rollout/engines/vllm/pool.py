@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from vlrft.rollout.engines.vllm.server import Server, State
 from vlrft.schema.errors import ServerError
@@ -29,6 +30,8 @@ class Pool:
             if not free:
                 raise ServerError(self.describe())
             server = min(free, key=lambda s: (s is not preferred, s.in_flight, s.taken))
+            if not server.in_flight:
+                server.heard_at = monotonic()
             server.in_flight += 1
             server.taken += 1
             return server
@@ -51,6 +54,8 @@ class Pool:
         """Completions that a lost server was asked for are interrupted, so that others take them."""
         async with self.changed:
             before, server.state, server.reason = server.state, state, reason
+            if state is not before:
+                server.since = monotonic()
             self.changed.notify_all()
         if state is State.READY:
             server.cut.clear()

@@ -34,6 +34,13 @@ def check_policy(settings: Settings, policy: Policy, ranks: int) -> None:
                 f"rollout.engine.sleep: works with one rank, and the run has {ranks}; give the servers GPUs of their own"
             ]
         )
+    if policy.backbone.recurrent_layers:
+        raise ConfigError(
+            [
+                "rollout.engine: the policy has recurrent layers, and that vLLM's states of them are those of training has not been "
+                "shown; use rollout.engine=hf"
+            ]
+        )
     vision = policy.chat.vision
     if vision is not None and not isinstance(vision, ServedImages):
         raise ConfigError(

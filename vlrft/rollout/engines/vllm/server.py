@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol, runtime_checkable
 
 import httpx
 
@@ -22,7 +25,11 @@ class LostServer(ServerError):
 
 
 class Refused(ServerError):
-    """A request that the server does not take, and would not take again."""
+    """A request that the server does not take, and would not take again. `status` is that of HTTP."""
+
+    def __init__(self, message: str, status: int, answer: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.status, self.answer = status, answer
 
 
 class State(Enum):
@@ -33,6 +40,15 @@ class State(Enum):
     GIVEN_UP = "is given up"
 
 
+@runtime_checkable
+class Group(Protocol):
+    """This process and the workers of a server: see `server_group.ServerGroup`."""
+
+    def send(self, tensors: Iterable[Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Server:
     """A server of vLLM at an address."""
 
@@ -40,14 +56,18 @@ class Server:
         self.name, self.url = name, url.rstrip("/")
         self.state = State.STARTING
         self.reason = ""  # of a server that is lost
+        self.log: Path | None = None  # of a server that the run has started
+        self.since = self.heard_at = monotonic()  # its state; it answered last, or was idle
         self.in_flight = 0  # completions of this rank
         self.taken = 0  # completions so far
         self.epoch = 0  # how often it was lost
+        self.sent_bytes = 0  # in the bodies of requests of this rank
         self.cut = asyncio.Event()  # its completions are not waited for any longer
         self.base = (
             ""  # version of the base that it has, and name of its adapter, where an adapter is sent
         )
         self.adapter: str | None = None
+        self.group: Group | None = None  # with its workers, where weights are broadcast
         self._http = httpx.AsyncClient(
             base_url=self.url,
             timeout=None,  # `ask` has a limit for each call as a whole
@@ -73,26 +93,29 @@ class Server:
     async def _ask(
         self, method: str, path: str, seconds: float, body: Any, query: dict[str, str]
     ) -> dict[str, Any]:
+        request = self._http.build_request(method, path, json=body, params=query or None)
+        self.sent_bytes += len(request.content)
         try:
-            answer = await asyncio.wait_for(
-                self._http.request(method, path, json=body, params=query or None), seconds
-            )
+            answer = await asyncio.wait_for(self._http.send(request), seconds)
         except (TimeoutError, asyncio.TimeoutError):
             raise LostServer(f"{self}: no answer from {path} within {seconds:g} s") from None
         except httpx.HTTPError as e:
             raise LostServer(
                 f"{self}: {path} failed ({short_message(e) or type(e).__name__})"
             ) from None
+        self.heard_at = monotonic()
         text = answer.text[:SHOWN_ANSWER]
         if answer.status_code >= 500:
             raise LostServer(f"{self}: {path} failed with {answer.status_code}: {text}")
-        if answer.status_code >= 400:
-            raise Refused(f"{self}: {path} was refused with {answer.status_code}: {text}")
         try:
             content = answer.json() if answer.content else {}
         except ValueError:
             content = {}
-        return content if isinstance(content, dict) else {}
+        content = content if isinstance(content, dict) else {}
+        if answer.status_code >= 400:
+            message = f"{self}: {path} was refused with {answer.status_code}: {text}"
+            raise Refused(message, answer.status_code, content)
+        return content
 
     async def wait_ready(self, seconds: float) -> None:
         """Waits until the server is healthy, and checks its version. Raises LostServer, or ServerError for another version."""
@@ -111,6 +134,13 @@ class Server:
                 f"{self} is vLLM {version or 'of an unknown version'}; supported is {WINDOW}, whose routes vlrft calls"
             )
 
+    def leave_group(self) -> None:
+        """Ends the group with the server's workers; the next broadcast makes a new one."""
+        group, self.group = self.group, None
+        if group is not None:
+            group.close()
+
     async def close(self) -> None:
         """Closes the connections."""
+        self.leave_group()
         await self._http.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from signal import Signals
+from time import monotonic
 
 from tenacity import (
     AsyncRetrying,
@@ -17,7 +18,9 @@ from vlrft.rollout.engines.vllm.command import ServerCommand
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import LostServer, Server, State
 from vlrft.rollout.engines.vllm.settings import Settings
-from vlrft.rollout.engines.vllm.update import Update, send_update
+from vlrft.rollout.engines.vllm.transfer import Transfer, Update
+from vlrft.rollout.engines.vllm.update import send_update
+from vlrft.rollout.engines.vllm.waits import SilenceLines
 from vlrft.schema.errors import ServerError
 from vlrft.workers.server_process import ServerProcess
 
@@ -37,9 +40,11 @@ class Supervisor:
         commands: Sequence[ServerCommand],
         pool: Pool,
         say: Callable[[str], object],
+        transfer: Transfer,
     ) -> None:
-        """`commands`: of the servers that are started here, in order; empty: they run already."""
+        """`commands`: of the servers that are started here, in order; empty: they run already. `transfer`: the way of the weights."""
         self.settings, self.servers, self.pool, self.say = settings, servers, pool, say
+        self.transfer = transfer
         self.commands = dict(zip(servers, commands, strict=False))
         self.processes: dict[Server, ServerProcess] = {}
         self.update: Update | None = None
@@ -81,6 +86,7 @@ class Supervisor:
 
     def _start_process(self, server: Server) -> None:
         server.base, server.adapter = "", None  # one at an address may have been started again, too
+        server.leave_group()
         command = self.commands.get(server)
         if command is not None:
             self.processes[server] = command.start()
@@ -139,7 +145,8 @@ class Supervisor:
 
     async def _update(self, server: Server) -> None:
         assert self.update is not None
-        await send_update(server, self.update, self.pool, self.settings.update_seconds)
+        seconds = self.settings.update_seconds
+        await send_update(server, self.update, self.transfer, self.pool, seconds)
 
     def _again(self, sensible: Callable[[], bool] = lambda: True) -> AsyncRetrying:
         """Tries again while a server is lost, with growing pauses."""
@@ -222,9 +229,15 @@ class Supervisor:
             await self.pool.set_state(server, State.READY)
 
     async def _watch(self) -> None:
-        """Reports processes that end, so that nobody waits for their answers."""
+        """Reports processes that end, so that nobody waits for their answers, and says which servers are silent."""
+        silences = SilenceLines()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             for server in self.servers:
                 if self._has_ended(server):
                     await self._lose(server, self._describe_end(server))
+                if line := silences.due(server, monotonic()):
+                    limit = self.settings.request_seconds
+                    self.say(
+                        f"{line}; it counts as lost when one takes {limit:g} s (rollout.engine.request_seconds)"
+                    )

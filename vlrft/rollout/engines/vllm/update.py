@@ -4,55 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import PROBE_SECONDS, LostServer, Refused, Server
+from vlrft.rollout.engines.vllm.transfer import Transfer, Update
 
 RESETS = 20  # of the prefix cache, which fails while requests that were aborted still hold blocks
 ABORT_SECONDS = 2.0  # for the answers of aborted requests
 RESET_SECONDS = 0.1  # between them
 
 
-@dataclass(frozen=True, kw_only=True)
-class Update:
-    """The weights after a step of a run."""
-
-    run: str  # tells this run from another one at the same servers
-    step: int
-    weights: Path | None = None  # whole, or the base of an adapter
-    base: str = ""  # the version of `weights` where an adapter comes on top
-    adapter: Path | None = None
-
-    @property
-    def version(self) -> str:
-        """The label of the weights on a server."""
-        return f"{self.run}-{self.step}"
-
-    @property
-    def model(self) -> str | None:
-        """The model that requests name: the adapter, or the only one."""
-        return None if self.adapter is None else self.version
-
-    def step_of(self, version: str) -> int | None:
-        """The step of a label; None for one of another run, or of a server that has never been updated."""
-        run, _, step = version.rpartition("-")
-        return int(step) if run == self.run and step.isdecimal() else None
-
-
-async def send_update(server: Server, update: Update, pool: Pool, seconds: float) -> None:
+async def send_update(
+    server: Server, update: Update, transfer: Transfer, pool: Pool, seconds: float
+) -> None:
     """Loads the weights into a server; its completions are interrupted and return what they have.
 
     Raises LostServer where any part of it fails: until a whole update succeeds, the server is in between two states.
     """
+    await transfer.prepare(server, seconds)
     await server.post("/pause", seconds, mode="abort")
     await _interrupt(server, pool)
     if update.adapter is None:
-        await _send_weights(server, update.weights, update.version, seconds)
+        await _send_weights(server, update, transfer, update.version, seconds)
     else:
         if server.base != update.base:
-            await _send_weights(server, update.weights, update.base, seconds)
+            await _send_weights(server, update, transfer, update.base, seconds)
             server.base = update.base
         await _send_adapter(server, update, seconds)
     await server.post(
@@ -78,9 +54,11 @@ async def _interrupt(server: Server, pool: Pool) -> None:
         server.cut.clear()
 
 
-async def _send_weights(server: Server, path: Path | None, version: str, seconds: float) -> None:
+async def _send_weights(
+    server: Server, update: Update, transfer: Transfer, version: str, seconds: float
+) -> None:
     await server.post("/start_weight_update", seconds)
-    await server.post("/update_weights", seconds, {"update_info": {"path": str(path)}})
+    await transfer.load(server, update, seconds)
     await server.post("/finish_weight_update", seconds, {"weight_version": version})
 
 

@@ -1,7 +1,7 @@
 """Requests and answers of vLLM's route `/inference/v1/generate`.
 
 Prompts are our token ids. Images are our pixels in vLLM's own serialisation (msgpack, tensors as raw bytes), with the hash that
-the chat gave them. They are sent with every request: a server that has dropped a hash from its cache dies of it.
+the chat gave them. A request names them, and `images` sends those that the server does not keep.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from vlrft.memory.limits import PIXEL_CACHE_BYTES
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import ServedImage, ServedImages
 from vlrft.rollout.engines.types import Sampling
+from vlrft.rollout.engines.vllm.images import NAME
 from vlrft.rollout.seeds import seed_from
 from vlrft.schema import DataError, Pixels, Prompt
 from vlrft.schema.errors import ServerError
@@ -85,15 +86,26 @@ class Wire:
         return body
 
     def _features(self, prompt: Prompt) -> dict[str, Any]:
+        if prompt.image_count < len(prompt.images):
+            raise DataError(
+                "a prompt with a video: vlrft does not send videos to vLLM's servers; use rollout.engine=hf"
+            )
         places = image_places(prompt, self.image_token)
         return {
             "mm_hashes": {"image": [image.key for image in prompt.images]},
             "mm_placeholders": {"image": [{"offset": o, "length": n} for o, n in places]},
-            "kwargs_data": {"image": [self._serialise(image) for image in prompt.images]},
+            "kwargs_data": {"image": [NAME + self.key(image) for image in prompt.images]},
         }
 
+    def key(self, image: Pixels) -> str:
+        """The key of an image as it is sent."""
+        return f"{image.key}.{str(self.half or torch.float32).removeprefix('torch.')}"
+
+    def data(self, prompt: Prompt, key: str) -> str:
+        """An image of the prompt in base64, by its key."""
+        return self._serialise(next(image for image in prompt.images if self.key(image) == key))
+
     def _serialise(self, image: Pixels) -> str:
-        """The image in base64, for which the requests of a group ask one after another."""
         kept = self.serialised.get(image.key)
         if kept is None:
             assert self.images is not None
