@@ -25,6 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     prepared.mkdir()
     (prepared / "manifest.json").write_text("{ broken")
     (tmp_path / "none.jsonl").write_text("")
+    (tmp_path / "mine.py").write_text("def halve(completion, sample):\n    return 0.5\n")
     return tmp_path
 
 
@@ -57,7 +58,14 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         ("doctor --write fits.yaml", "--write needs a CONFIG"),
         ("doctor --ranks 2", "--ranks needs a CONFIG"),
         ("doctor quickstart --write none/fits.yaml", "--write none/fits.yaml: there is no folder none"),
-        ("data show digits --from=", "argument --from: empty"),
+        ("data show digits --from=", "data: --from: empty"),
+        ("data prepare sat --synthetic 0 --out s", "data: --synthetic: 0 is out of range; allowed: at least 1\n"),
+        ("data prepare sat --synthetic many --out s", "expected a whole number, at least 1; got 'many'\n"),
+        ("data prepare sat --seed 1 --out s", "--seed: the rows of a published data set have no seed"),
+        ("data prepare sat --html s.html --out s", "--html: vlrft data prepare has no use for it; vlrft data show has"),
+        ("data show digits --max-prompt-tokens 9", "--max-prompt-tokens: vlrft data show has no use for it"),
+        ("check reward mine.py --task digits", "has no 'mine'; it has halve: give"),
+        ("show system:999", "no system of that number, 1 to 195, or name; `vlrft list systems` prints all"),
         ("check counting options.data=prepared", "manifest.json: not JSON"),
         ("check counting options.data=none.jsonl", "none.jsonl"),
     ],
@@ -67,6 +75,7 @@ def test_a_slip_is_a_wrong_use_and_says_what_was_meant(
 ) -> None:
     code, error = run(capsys, *command.split(" "))
     assert said in error
+    assert len(error.splitlines()) == 1 or "usage: " in error
     assert "huggingface.co" not in error  # nothing is asked for over the network
     assert code == 2
 

@@ -64,6 +64,23 @@ def test_prepare_lists_every_row_that_is_left_out(
     assert "test: 1 row" in capsys.readouterr().out
 
 
+def test_a_split_that_is_not_on_the_hub_is_named_beside_the_one_that_cannot_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack = (tmp_path / "signs.py").read_text()
+    command = ["data", "prepare", TASK, "--out", "ready"]
+    (tmp_path / "signs.py").write_text(pack.replace("some/signs", "gone"))
+    assert main(command) != 0
+    assert "gone" in capsys.readouterr().err
+    write_raw(tmp_path / "raw")
+    (tmp_path / "raw" / "test.jsonl").rename(tmp_path / "raw" / "train.jsonl")
+    (tmp_path / "other.py").write_text(pack.replace("some/signs", str(tmp_path / "raw")))
+    assert main(["data", "prepare", "./other.py:task", "--out", "ready"]) == 0
+    output = capsys.readouterr()
+    assert "train: 6 rows" in output.out
+    assert "test: not prepared: the test split is not on the hub; give its place with" in output.err
+
+
 def test_raw_data_are_never_replaced_by_prepared_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,14 +39,16 @@ TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> i
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose message for a wrong choice suggests the near one."""
+    """A parser whose message for a wrong value is one line, and for a wrong choice suggests the near one."""
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
         if choice is not None:
             wrong, names = choice[1], re.findall(r"[^', ]+", choice[2])
             message = message.replace(f"{wrong!r} (", f"{wrong!r}{did_you_mean(wrong, names)} (")
-        super().error(message)
+        if not message.startswith("argument "):
+            self.print_usage(sys.stderr)
+        self.exit(WRONG_CONFIG, f"{self.prog}: {message.removeprefix('argument ')}\n")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -53,7 +53,9 @@ def find_synthetic_rows(task: Task, args: argparse.Namespace) -> SyntheticRows |
             raise ConfigError(
                 [f"{flag}: cannot be combined with --synthetic, which makes the rows"]
             )
-    return SyntheticRows(synthetic=generator, count=args.synthetic, seed=args.seed, out=args.out)
+    return SyntheticRows(
+        synthetic=generator, count=args.synthetic, seed=args.seed or 0, out=args.out
+    )
 
 
 def generator_of(task: Task) -> Synthetic | None:

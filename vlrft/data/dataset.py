@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from vlrft.data.hub import PLACE
 from vlrft.data.layouts import Layouts, describe_files
 from vlrft.data.prepared import PreparedFolder
 from vlrft.data.row import Defect, Row, find_text_problem
@@ -107,7 +108,7 @@ class Dataset:
         sources = self.places(options)
         if options.data is None and split not in sources:
             raise MissingSplit(
-                f"the {split} split is not on the hub; give its place with data=PATH{self._forms(', in one of these forms: ', split, options)}"
+                f"the {split} split is not on the hub; give its place with {PLACE}{self._forms(', in one of these forms: ', split, options)}"
             )
         return open_source(options.data or sources[split], unreadable=[])
 

@@ -12,6 +12,9 @@ from vlrft.schema import DataError
 from vlrft.schema.errors import MissingSplit
 from vlrft.schema.short_message import first_line
 
+# How a user gives data that are not on the hub.
+PLACE = "data=PATH (task.options.data in a config, --from in vlrft data prepare)"
+
 
 def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
     """The rows of a split of a hub dataset, or of one of its folders if `config` ends in a slash. Images stay encoded.
@@ -39,7 +42,7 @@ def hub_rows(name: str, config: str | None, split: str) -> Iterator[Cells]:
         if "Unknown split" in str(e):
             raise MissingSplit(f"{name}: no {split} split on the hub ({first_line(e)})") from e
         raise DataError(
-            f"{name}: cannot load the {split} split from the hub ({first_line(e)}); give a local copy with data=PATH"
+            f"{name}: cannot load the {split} split from the hub ({first_line(e)}); give a local copy with {PLACE}"
         ) from e
     classes = {
         column: feature.names

@@ -17,6 +17,7 @@ from vlrft.schema.short_message import short_message
 FILE_MODULE = (
     "vlrft_file_"  # the beginning of the module name of a file that was loaded by its path
 )
+SHOWN_NAMES = 5  # of a file, in a message
 
 
 def load_attribute(reference: str) -> object:
@@ -34,10 +35,22 @@ def load_attribute(reference: str) -> object:
         what = str(e) if isinstance(e, ImportError) else short_message(e)
         raise PluginError(f"{reference}: cannot import {place} ({what}{_line_of(e, place)})") from e
     if not hasattr(module, attribute):
-        hint = did_you_mean(attribute, vars(module))
+        hint = did_you_mean(attribute, vars(module)) or _names_of(module, place)
         raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
     value: object = getattr(module, attribute)
     return value
+
+
+def _names_of(module: ModuleType, place: str) -> str:
+    """`; it has NAME, ...` with the functions and classes that a file defines, and how to give one."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    if not names:
+        return ""
+    return f"; it has {', '.join(names[:SHOWN_NAMES])}: give {place}:{names[0]}"
 
 
 def _line_of(error: BaseException, place: str) -> str:

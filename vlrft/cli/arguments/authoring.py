@@ -52,7 +52,6 @@ def add_authoring(add: AddCommand) -> None:
     data.add_argument(
         "--seed",
         type=number(int, Range(ge=0, le=MAX_SEED)),
-        default=0,
         metavar="N",
         help="prepare: seed of data that are made (default: 0)",
     )

@@ -51,7 +51,8 @@ def number(kind: type[int] | type[float], allowed: Range) -> Callable[[str], flo
         try:
             value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+            what = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"expected {what}, {allowed}; got {text!r}") from None
         if value not in allowed:
             raise argparse.ArgumentTypeError(f"{text} is out of range; allowed: {allowed}")
         return value

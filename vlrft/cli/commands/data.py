@@ -33,9 +33,24 @@ from vlrft.schema.pluralize import pluralize
 from vlrft.scoring.graders import STRICT, Graders
 
 SHOWN = 10  # samples of a split
+ONLY = {  # option -> the one action that has a use for it
+    "out": "prepare",
+    "count": "prepare",
+    "synthetic": "prepare",
+    "seed": "prepare",
+    "model": "prepare",
+    "max_prompt_tokens": "prepare",
+    "html": "show",
+}
 
 
 def run(args: argparse.Namespace) -> None:
+    for option, action in ONLY.items():
+        if getattr(args, option) is not None and action != args.action:
+            flag = f"--{option.replace('_', '-')}"
+            raise ConfigError(
+                [f"{flag}: vlrft data {args.action} has no use for it; vlrft data {action} has"]
+            )
     task = find_task(args.task)
     if unknown := [split for split in args.split or () if split not in task.splits]:
         raise ConfigError(
@@ -56,6 +71,10 @@ def run_prepare(args: argparse.Namespace) -> None:
         return
     if not isinstance(task.load, Dataset):
         raise ConfigError([f"task {task.name} makes its own samples: there is nothing to prepare"])
+    if args.seed is not None and synthetic is None:
+        raise ConfigError(
+            ["--seed: the rows of a published data set have no seed; those of --synthetic N have"]
+        )
     if args.out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
     place = (
@@ -73,9 +92,9 @@ def run_prepare(args: argparse.Namespace) -> None:
             print(f"{split}: already prepared (--overwrite prepares it again)")
             done += 1
             continue
-        source = (synthetic or task.load).source(split, options)
         spelled, unread = SpelledTokens(), UnreadKinds()
         try:
+            source = (synthetic or task.load).source(split, options)
             rows = spelled.watch(task.load.rows(source, split, options))
             prepared = prepare(
                 rows if task.graders[STRICT] else unread.watch(rows),
@@ -130,7 +149,7 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
         raise ConfigError(
             [f"{unused[0]}: cannot be combined with --count; {task.name} makes its data"]
         )
-    for line in generate(task, args.count, args.seed, args.out):
+    for line in generate(task, args.count, args.seed or 0, args.out):
         print(line, flush=True)
 
 
@@ -184,10 +203,6 @@ def understood(config: TaskConfig, split: str) -> list[str]:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    if args.synthetic is not None:
-        raise ConfigError(["--synthetic: only vlrft data prepare makes rows"])
-    if args.model is not None:
-        raise ConfigError(["--model: only vlrft data prepare measures prompts"])
     place = (
         [f"options.data={json.dumps(str(args.where))}"] if args.where else []
     )  # a text, whatever it looks like

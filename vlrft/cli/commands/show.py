@@ -156,7 +156,7 @@ def show_algorithm(name: str) -> None:
         names += [*ENGINES, *ROLLOUT_ENGINES]
         raise PluginError(
             f"unknown name {name!r}{did_you_mean(name, names) or ';'} `vlrft list` prints tasks and rewards, "
-            "`vlrft list algorithms`, `configs` and `engines` the others"
+            "`vlrft list algorithms`, `configs`, `engines` and `systems` the others"
         )
     algorithm = find_algorithm(name)
     print(name)

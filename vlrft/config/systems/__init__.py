@@ -145,7 +145,8 @@ def find_system(reference: str) -> System:
     hint = did_you_mean(wanted, [s.name for s in systems.values()])
     raise ConfigError(
         [
-            f"{reference}: no system of that number or name{hint or ';'} `vlrft list systems` prints all"
+            f"{reference}: no system of that number, {min(systems)} to {max(systems)}, or name{hint or ';'} `vlrft list systems` "
+            "prints all"
         ]
     )
 
