@@ -65,7 +65,7 @@ def test_the_page_has_the_blocks_that_are_run_here() -> None:
 
 
 def test_a_reward_that_changes_in_the_course_of_a_stage() -> None:
-    answers = group("a", "3", "<answer>3</answer>", "<answer>4</answer>")
+    answers = group("a", 3, "<answer>3</answer>", "<answer>4</answer>")
     assert scores("./patient.py", answers, progress=0.25) == [{"patient": 1.0}, {"patient": 0.375}]
     assert scores("./patient.py", answers) == [{"patient": 1.0}, {"patient": 0.0}]
 
