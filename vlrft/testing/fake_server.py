@@ -21,6 +21,8 @@ class Faults:
     die_after: int | None = None
     """Requests for completions after which the server is gone, in a process without cleaning up."""
     die_in_update: bool = False
+    engine_dies_in_update: bool = False
+    """vLLM's engine process dies and its API process lives on: the update is never answered, and `/health` says so."""
     leave_broadcast: int | None = None
     """Tensors of the next broadcast after which the worker leaves it."""
     hang: bool = False
@@ -52,6 +54,7 @@ class FakeServer:
         self.calls: list[tuple[str, Body]] = []  # path and body of every POST, in order
         self.changed = threading.Condition()
         self.gone = False
+        self.engine_dead = False
 
     @property
     def port(self) -> int:

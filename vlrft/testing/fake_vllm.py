@@ -65,6 +65,8 @@ class FakeVllm(FakeWeightServer):
         }
         if path == IMAGES:
             return self.images.describe()
+        if path == "/health" and self.engine_dead:
+            return 503, {}
         return (200, answers[path]) if path in answers else (404, {"error": path})
 
     def post(self, path: str, query: dict[str, list[str]], body: Body) -> tuple[int, Body]:
@@ -74,6 +76,8 @@ class FakeVllm(FakeWeightServer):
             if self.faults.fail.get(path):
                 self.faults.fail[path] -= 1
                 return 500, {"error": {"message": f"{path} fails: Faults.fail"}}
+            if self.engine_dead and path != "/fake":
+                return 500, {"error": {"message": "the engine is dead"}}
         if path == "/inference/v1/generate":
             return self._generate(body)
         name = path.strip("/").replace("/", "_").removeprefix("v1_")

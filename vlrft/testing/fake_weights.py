@@ -40,7 +40,10 @@ class FakeWeightServer(FakeServer):
         if self.faults.die_in_update:
             self.die()
         with self.changed:
-            self.changed.wait_for(lambda: self.gone or not self.faults.hang_in_update)
+            self.engine_dead = self.faults.engine_dies_in_update
+            self.changed.wait_for(
+                lambda: self.gone or not (self.engine_dead or self.faults.hang_in_update)
+            )
         if not self.updating:
             return 500, {"error": "no update is open"}
         if self.faults.refuse_updates:

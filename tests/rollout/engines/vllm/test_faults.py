@@ -20,6 +20,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import EnginePlace
 from vlrft.rollout.engines.vllm.engine import VllmEngine
 from vlrft.rollout.engines.vllm.kind import Vllm
+from vlrft.rollout.engines.vllm.server import State
 from vlrft.schema.errors import ServerError
 from vlrft.workers.memory import descendants
 
@@ -99,6 +100,28 @@ def test_a_server_that_dies_in_an_update_leaves_the_other_one(
     engine = new_engine(dying, other, **QUICK)
     dying.set(die_in_update=True)
     engine.load_weights(policy.weights(), 1)
+    before = other.asked
+    engine.generate([question(policy)], SAMPLING)
+    assert other.asked == before + 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"transfer": "broadcast"}], ids=["file", "broadcast"])
+def test_a_server_whose_engine_dies_in_an_update_is_noticed_by_its_health(
+    tiny: Tiny,
+    new_fake: NewFake,
+    new_engine: NewEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+) -> None:
+    """Its update is never answered, and `update_seconds` is longer than the time limit of a test."""
+    monkeypatch.setattr("vlrft.rollout.engines.vllm.health.LOOK_SECONDS", 0.05)
+    policy, dying, other = tiny("qwen2_vl"), new_fake(), new_fake()
+    engine = new_engine(dying, other, **QUICK, **settings)
+    dying.set(engine_dies_in_update=True)
+    engine.load_weights(policy.weights(), 1)
+    wait_until(lambda: engine.servers[0].state is State.STARTING)
+    reason = "no answer from /update_weights, and /health answers 503: its engine is dead"
+    assert f"{engine.servers[0]}: {reason}" in engine.lines[0]  # type: ignore[attr-defined]
     before = other.asked
     engine.generate([question(policy)], SAMPLING)
     assert other.asked == before + 3

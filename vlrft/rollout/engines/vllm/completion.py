@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
@@ -14,6 +13,7 @@ from vlrft.policy.chat import Chat
 from vlrft.rollout.engines.sampled_rows import Endings, SampledRow, make_pieces
 from vlrft.rollout.engines.types import Request, Sampling
 from vlrft.rollout.engines.vllm.images import ImageSender
+from vlrft.rollout.engines.vllm.loop import see_error
 from vlrft.rollout.engines.vllm.pool import Pool
 from vlrft.rollout.engines.vllm.server import LostServer, Refused, Server, State
 from vlrft.rollout.engines.vllm.transfer import Update
@@ -93,7 +93,7 @@ class Sampler:
         data = partial(self.wire.data, request.prompt)
         asked = self.images.post(server, GENERATE, self.seconds, body, data)
         answer = asyncio.ensure_future(asked)
-        answer.add_done_callback(_forget)
+        answer.add_done_callback(see_error)
         cut = asyncio.ensure_future(server.cut.wait())
         try:
             await asyncio.wait({answer, cut}, return_when=asyncio.FIRST_COMPLETED)
@@ -128,12 +128,6 @@ class Sampler:
     def _is_current(self, update: Update) -> bool:
         """False while the weights after `update` are sent, and from then on."""
         return self.pool.open and update is self.current()
-
-
-def _forget(answer: asyncio.Task[dict[str, Any]]) -> None:
-    """Takes the error of an answer that nobody waits for any more."""
-    if not answer.cancelled():
-        answer.exception()
 
 
 @dataclass

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vlrft.rollout.engines.vllm.loop import see_error
 from vlrft.rollout.engines.vllm.server import Refused, Server
 
 STORE = "/vlrft/images"
@@ -113,5 +114,5 @@ async def _has_store(server: Server) -> bool:
 def _begin(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """A task that goes on when one of those who wait for it is cancelled."""
     task = asyncio.ensure_future(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    task.add_done_callback(see_error)
     return task

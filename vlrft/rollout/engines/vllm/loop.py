@@ -47,3 +47,9 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+def see_error(task: asyncio.Task[Any]) -> None:
+    """Callback of a task whose error nobody may wait for: asyncio would report it as never retrieved."""
+    if not task.cancelled():
+        task.exception()

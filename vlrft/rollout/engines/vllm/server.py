@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import httpx
 
+from vlrft.rollout.engines.vllm.health import FailedLooks, HealthWatch
 from vlrft.rollout.engines.vllm.version import WINDOW, is_supported
 from vlrft.schema.errors import ServerError
 from vlrft.schema.short_message import short_message
@@ -22,6 +23,10 @@ SHOWN_ANSWER = 300  # characters of an error's text
 
 class LostServer(ServerError):
     """A server that does not answer, or fails at something that another one, or the same one after a restart, can do."""
+
+
+class DeadServer(LostServer):
+    """A server that answers nothing again before a restart, by its health."""
 
 
 class Refused(ServerError):
@@ -75,6 +80,7 @@ class Server:
             # A connection that is kept is closed by the server after seconds, in the middle of the next request if need be.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
         )
+        self._health = HealthWatch(self._http)
 
     def __str__(self) -> str:
         return f"{self.name} at {self.url}"
@@ -82,8 +88,8 @@ class Server:
     async def post(
         self, path: str, seconds: float, body: Any = None, **query: str
     ) -> dict[str, Any]:
-        """The answer to a POST. Raises LostServer for one that does not come in time or fails, Refused for a request that
-        the server refuses."""
+        """The answer to a POST. Raises LostServer for one that does not come in time or fails, and where the server is found dead
+        meanwhile; Refused for a request that the server refuses."""
         return await self._ask("POST", path, seconds, body, query)
 
     async def get(self, path: str, seconds: float = PROBE_SECONDS) -> dict[str, Any]:
@@ -96,9 +102,12 @@ class Server:
         request = self._http.build_request(method, path, json=body, params=query or None)
         self.sent_bytes += len(request.content)
         try:
-            answer = await asyncio.wait_for(self._http.send(request), seconds)
+            answering = self._health.wait_for(lambda: self._http.send(request))
+            answer = await asyncio.wait_for(answering, seconds)
         except (TimeoutError, asyncio.TimeoutError):
             raise LostServer(f"{self}: no answer from {path} within {seconds:g} s") from None
+        except FailedLooks as e:
+            raise DeadServer(f"{self}: no answer from {path}, and {e}") from None
         except httpx.HTTPError as e:
             raise LostServer(
                 f"{self}: {path} failed ({short_message(e) or type(e).__name__})"

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from vlrft.rollout.engines.vllm.loop import see_error
 from vlrft.rollout.engines.vllm.server import LostServer, Server
 from vlrft.schema.errors import ServerError
 from vlrft.schema.short_message import short_message
@@ -130,7 +131,7 @@ async def together(server: Server, act: Callable[[], T], asked: Coroutine[Any, A
     acting = asyncio.ensure_future(in_thread(act))
     answer = asyncio.ensure_future(asked)
     for task in (acting, answer):
-        task.add_done_callback(_see_error)
+        task.add_done_callback(see_error)  # of two that fail only the first is raised
     try:
         await asyncio.wait({acting, answer}, return_when=asyncio.FIRST_EXCEPTION)
         if not answer.done():
@@ -147,12 +148,6 @@ async def together(server: Server, act: Callable[[], T], asked: Coroutine[Any, A
     finally:
         answer.cancel()
         acting.cancel()
-
-
-def _see_error(task: asyncio.Task[Any]) -> None:
-    """Of two that fail only the first is raised; asyncio would report the other as never retrieved."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def in_thread(act: Callable[[], T]) -> T:

@@ -16,7 +16,7 @@ from tenacity import (
 
 from vlrft.rollout.engines.vllm.command import ServerCommand
 from vlrft.rollout.engines.vllm.pool import Pool
-from vlrft.rollout.engines.vllm.server import LostServer, Server, State
+from vlrft.rollout.engines.vllm.server import DeadServer, LostServer, Server, State
 from vlrft.rollout.engines.vllm.settings import Settings
 from vlrft.rollout.engines.vllm.transfer import Transfer, Update
 from vlrft.rollout.engines.vllm.update import send_update
@@ -140,18 +140,22 @@ class Supervisor:
             await self.pool.set_state(server, State.LOST, reason)
 
     async def _try_update(self, server: Server) -> None:
-        """Loads the weights, again after a failure unless the server's process has ended."""
-        await self._again(lambda: not self._has_ended(server))(self._update, server)
+        """Loads the weights, again after a failure unless the server has ended or is dead."""
+
+        def may_succeed(error: LostServer) -> bool:
+            return not (isinstance(error, DeadServer) or self._has_ended(server))
+
+        await self._again(may_succeed)(self._update, server)
 
     async def _update(self, server: Server) -> None:
         assert self.update is not None
         seconds = self.settings.update_seconds
         await send_update(server, self.update, self.transfer, self.pool, seconds)
 
-    def _again(self, sensible: Callable[[], bool] = lambda: True) -> AsyncRetrying:
+    def _again(self, may_succeed: Callable[[LostServer], bool]) -> AsyncRetrying:
         """Tries again while a server is lost, with growing pauses."""
         return AsyncRetrying(
-            retry=retry_if_exception(lambda e: isinstance(e, LostServer) and sensible()),
+            retry=retry_if_exception(lambda e: isinstance(e, LostServer) and may_succeed(e)),
             stop=stop_after_attempt(self.settings.retries + 1),
             wait=wait_random_exponential(multiplier=0.1, max=LONGEST_PAUSE),
             reraise=True,
@@ -200,7 +204,7 @@ class Supervisor:
         error: object = server.reason
         try:
             if not self._is_worn_out(server):
-                await self._again(lambda: not self._is_worn_out(server))(self._bring_back, server)
+                await self._again(lambda _: not self._is_worn_out(server))(self._bring_back, server)
                 self.say(f"{server} is back, with the current weights")
                 return
         except Exception as e:
