@@ -169,6 +169,15 @@ def test_a_verdict_names_what_the_rank_depends_on_outside() -> None:
     assert (watchdog.verdict(0.0) or "").endswith(f"step 0, rollout; {HOW_TO_RESUME}")
 
 
+def test_a_status_is_written_while_the_rank_ends_what_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rank_status = RankStatus()
+    reads = iter([lambda: "server 1 is lost", None])
+    monkeypatch.setattr(RankStatus, "outside", property(lambda _: next(reads)), raising=False)
+    assert json.loads(rank_status.to_json(1))["outside"] == "server 1 is lost"
+
+
 def test_the_status_after_a_failure_has_the_innermost_phase() -> None:
     rank_status, store = RankStatus(), DictStore()
     with notify(rank_status), suppress(ValueError):

@@ -91,6 +91,10 @@ def test_the_images_named_longest_ago_are_dropped_first(monkeypatch: pytest.Monk
     [
         b"no json",
         {},
+        [],
+        {"key": 5, "data": "AAAA"},
+        {"key": "a", "data": 5},
+        b'{"key": "\\ud800", "data": "AAAA"}',
         image("a b", "AAAA"),
         image('a"', "AAAA"),
         image("a", 'AA"'),

@@ -1,7 +1,8 @@
 """Ranks that watch each other: one that dies or hangs ends the run with one message that says where it was.
 
-Each rank writes its status (a heartbeat, its step, phase and samples, and the servers that keep it waiting) to the store that the processes connected through:
-every second, and at once when it starts on other samples or another phase. Rank 0 checks all ranks, rank 1 checks rank 0.
+Each rank writes its status (a heartbeat, its step, phase and samples, and the servers that keep it waiting) to the store that the
+processes connected through: every second, and at once when it starts on other samples or another phase. Rank 0 checks all ranks,
+rank 1 checks rank 0.
 A rank that only waits for others is not reported as the one that hangs.
 """
 
@@ -82,13 +83,14 @@ class RankStatus:
     def to_json(self, heartbeat: int) -> str:
         """The status as it is written to the store; `heartbeat` counts the writes."""
         phases = list(self.phases) or self.last_phases
+        outside = self.outside  # the rank's thread may set it to None meanwhile
         return json.dumps(
             {
                 "heartbeat": heartbeat,
                 "step": self.step,
                 "phase": "/".join(p for p in phases if p != WAIT) or START,
                 "samples": list(self.samples[:SHOWN_SAMPLES]),
-                "outside": "" if self.outside is None else self.outside(),
+                "outside": "" if outside is None else outside(),
                 "waiting": WAIT in phases,
                 "idle_seconds": time.monotonic() - self.progress_at,
             }

@@ -82,15 +82,10 @@ class ImageStore:
             return 200, {"bytes": self.images.bytes, "limit_bytes": self.images.limit}
         if method != "POST":
             return 405, {"error": f"{PATH}: GET or POST"}
-        try:
-            image = json.loads(await _read(receive))
-            key, data = image["key"], image["data"]
-            valid = NAMED.fullmatch(f'"vlrft-image:{key}"'.encode()) and BASE64.fullmatch(data)
-        except (ValueError, KeyError, TypeError):
-            valid = None
-        if not valid:
+        image = _parse_image(await _read(receive))
+        if image is None:
             return 400, {"error": f'{PATH}: {{"key": …, "data": base64}} is needed'}
-        return 200, {"kept": self.images.put(key.encode(), data.encode())}
+        return 200, {"kept": self.images.put(*image)}
 
     async def _generate(self, scope: Message, receive: Receive, send: Send) -> None:
         body = self.images.insert(await _read(receive))
@@ -105,6 +100,17 @@ class ImageStore:
             return begin.pop() if begin else await receive()  # that the client has gone, in the end
 
         await self.app({**scope, "headers": [*others, length]}, receive_again, send)
+
+
+def _parse_image(body: bytes) -> tuple[bytes, bytes] | None:
+    """Key and data of an image that is sent; None for any other body."""
+    try:
+        image = json.loads(body)
+        key, data = image["key"], image["data"]
+        named = NAMED.fullmatch(b'"vlrft-image:%s"' % key.encode())
+        return (named[1], data.encode()) if named and BASE64.fullmatch(data) else None
+    except (ValueError, KeyError, TypeError, AttributeError):  # of another type than a text, too
+        return None
 
 
 async def _read(receive: Receive) -> bytes:

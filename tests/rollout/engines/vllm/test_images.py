@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -10,7 +13,11 @@ from tests.conftest import Tiny
 from tests.rollout.engines.vllm.conftest import NewEngine, NewFake
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import Request, Sampling
+from vlrft.rollout.engines.vllm.completion import GENERATE
 from vlrft.rollout.engines.vllm.engine import VllmEngine
+from vlrft.rollout.engines.vllm.images import ImageSender
+from vlrft.rollout.engines.vllm.served_policy import make_wire
+from vlrft.rollout.engines.vllm.server import LostServer, Server
 from vlrft.schema import IMAGE
 from vlrft.testing.fake_images import NAME
 from vlrft.testing.fake_vllm import FakeVllm
@@ -112,3 +119,32 @@ def test_a_server_that_is_lost_while_an_image_is_sent_leaves_the_completions_to_
     engine = new_engine(*servers, retries=2)
     assert sample(engine, requests(tiny("qwen2_vl"))) == expected
     assert sent_images(servers[1]) == 2
+
+
+def test_a_server_that_did_not_say_whether_it_keeps_images_is_asked_again(
+    tiny: Tiny, new_fake: NewFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, fake = tiny("qwen2_vl"), new_fake()
+    (asked,) = requests(policy, images=(0,), seeds=1)
+    wire = make_wire(policy)
+    body = wire.request(asked.prompt, (), 0, SAMPLING, None)
+
+    async def ask_twice() -> dict[str, Any]:
+        server, images = Server("server 0", fake.url), ImageSender(seconds=20.0)
+        post = partial(images.post, server, GENERATE, 20.0, body, partial(wire.data, asked.prompt))
+        answering = server.get
+
+        async def fail(path: str) -> dict[str, Any]:
+            monkeypatch.setattr(server, "get", answering)
+            raise LostServer(path)
+
+        monkeypatch.setattr(server, "get", fail)
+        try:
+            with pytest.raises(LostServer, match="/vlrft/images"):
+                await post()
+            return await post()
+        finally:
+            await server.close()
+
+    assert asyncio.run(ask_twice())["choices"]
+    assert sent_images(fake) == 1

@@ -48,7 +48,7 @@ def test_settings_that_contradict_each_other_are_named(
         find_rollout_engine({"name": "vllm", **settings})
 
 
-def test_transfers_that_are_not_there_and_a_short_context_are_refused_by_name() -> None:
+def test_transfers_that_are_not_there_and_limits_below_the_runs_are_refused_by_name() -> None:
     with pytest.raises(
         ConfigError, match=r"^rollout\.engine\.transfer: ipc is not there yet: .* use file"
     ):
@@ -59,6 +59,10 @@ def test_transfers_that_are_not_there_and_a_short_context_are_refused_by_name() 
         Vllm(urls=(URL,), context=4000).check(RolloutConfig())
     with pytest.raises(ConfigError, match=r"^rollout\.engine\.sleep: .*sampled ahead"):
         Vllm(urls=(URL,), sleep=True).check(RolloutConfig(ahead=1))
+    with pytest.raises(ConfigError, match=r"^rollout\.engine\.max_images: .* 16 .* is 17"):
+        Vllm(command=("serve",)).check(RolloutConfig(max_images=17))
+    Vllm(command=("serve",), max_images=17).check(RolloutConfig(max_images=17))
+    Vllm(urls=(URL,)).check(RolloutConfig(max_images=17))  # the server's own limit counts
 
 
 def test_an_environment_without_vllm_is_refused_before_a_run(tmp_path: Path) -> None:

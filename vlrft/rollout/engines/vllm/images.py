@@ -29,10 +29,15 @@ class _Store:
     """The images that a server keeps, as far as they have to be known here."""
 
     epoch: int
-    there: asyncio.Task[bool]
+    there: asyncio.Task[bool]  # whether it keeps any
     sends: dict[str, asyncio.Task[Body]] = field(default_factory=dict[str, "asyncio.Task[Body]"])
     sent: Counter[str] = field(default_factory=Counter[str])  # how often each image was
     too_large: set[str] = field(default_factory=set[str])
+
+    def is_of(self, epoch: int) -> bool:
+        """Whether it is of the server as it was started last, and the server has said or will say whether it keeps images."""
+        failed = self.there.done() and (self.there.cancelled() or self.there.exception())
+        return self.epoch == epoch and not failed
 
     def finish(self, key: str) -> None:
         del self.sends[key]
@@ -70,7 +75,9 @@ class ImageSender:
 
     async def _store(self, server: Server) -> _Store:
         store = self.stores.get(server)
-        if store is None or store.epoch != server.epoch:  # it may have been started in another way
+        if store is None or not store.is_of(
+            server.epoch
+        ):  # it may have been started in another way
             store = _Store(server.epoch, _begin(_has_store(server)))
             self.stores[server] = store
         await asyncio.shield(store.there)

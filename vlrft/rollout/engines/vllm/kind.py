@@ -49,6 +49,13 @@ class Vllm(Settings):
                     f"{needed}; raise the one or lower the others"
                 ]
             )
+        if not self.urls and config.max_images is not None and config.max_images > self.max_images:
+            raise ConfigError(
+                [
+                    f"rollout.engine.max_images: the servers are started for {self.max_images} images in a prompt, but "
+                    f"rollout.max_images is {config.max_images}; make them equal"
+                ]
+            )
         if not self.urls and not self.command:
             require_installation(self.python)
 
