@@ -45,6 +45,13 @@ def test_a_completion_without_an_answer_earns_nothing_and_counts_in_the_group() 
     assert majority(["7", "7"], GROUP) == [0.0, 0.0]
 
 
+def test_to_say_nothing_never_earns_more_than_an_answer() -> None:
+    """The entropy is subtracted from all of a group, so that an estimator that centres takes it away."""
+    scores = majority([*said("a", "b", "c"), "no tag"], GROUP)
+    assert scores == pytest.approx([0.25 - 0.75] * 3 + [-0.75])
+    assert [score - scores[-1] for score in scores] == pytest.approx([0.25] * 3 + [0.0])
+
+
 def test_order_does_not_matter() -> None:
     answers = said("a", "b", "a", "c", "b", "a")
     scores = dict(zip(answers, majority(answers, GROUP), strict=True))

@@ -164,7 +164,7 @@ def assert_agreement(row: Row) -> None:
     entropy = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)) / math.log(2)
     for gold in ("A", "B"):
         paid = row.paid(sample("q", gold), *texts)
-        assert paid == pytest.approx([0.5 - 0.75 * entropy] * 2 + [0.25 - 0.75 * entropy, 0.0])
+        assert paid == pytest.approx([share - 0.75 * entropy for share in (0.5, 0.5, 0.25, 0.0)])
 
 
 def assert_paths(row: Row) -> None:

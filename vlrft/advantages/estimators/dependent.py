@@ -21,15 +21,16 @@ Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 @strict
 class Gate:
-    """v_i ← Σ_k w_k s_ik, where the component `of` counts only if the component `by` is at least `at`.
+    """v_i ← Σ_k w_k s_ik, where the components `of` count only if those of `by` that apply to the rollout are at least `at`.
 
     Posterior-GRPO: R = R_format + R_outcome + R_outcome · R_thinking is `{of: thinking, by: outcome}`. Vision-R1's PTST, whose
-    reward is 1 for an answer that is right and well formed: `{of: accuracy, by: format, weights: {accuracy: 1}}`. A rollout to
-    which `by` does not apply does not pass. `by` may have the weight 0, and is then not paid itself.
+    reward is 1 for an answer that is right and well formed: `{of: accuracy, by: format, weights: {accuracy: 1}}`. Several names
+    are for a task whose kinds of questions have rewards of their own: `of: [choice, count]`. A rollout to which none of `by`
+    applies does not pass. `by` may have the weight 0, and is then not paid itself.
     """
 
-    of: str
-    by: str
+    of: str | Names
+    by: str | Names
     at: FiniteFloat = 1.0
     weights: dict[str, FiniteFloat] | None = None
     """Component -> weight; default: the task's."""
@@ -37,17 +38,24 @@ class Gate:
     @property
     def components(self) -> frozenset[str]:
         """Those of the reward that the config names."""
-        return frozenset({self.of, self.by, *(self.weights or ())})
+        return frozenset({*_listed(self.of), *_listed(self.by), *(self.weights or ())})
 
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
-        refuse_unknown([self.of], inputs)
-        passed = np.nan_to_num(scores_of(inputs, self.by), nan=-np.inf) >= self.at - MIN_SPREAD
+        of = frozenset(_listed(self.of))
+        refuse_unknown(of, inputs)
+        by: Floats = np.stack([scores_of(inputs, name) for name in _listed(self.by)])
+        applies = np.isfinite(by)
+        passed = applies.any(axis=0) & (~applies | (by >= self.at - MIN_SPREAD)).all(axis=0)
         total = np.zeros_like(inputs.values)
         for name, weight in component_weights(inputs, self.weights).items():
             scores = np.nan_to_num(inputs.scores[name])
-            gated = name == self.of or name.split("/")[0] == self.of
+            gated = bool({name, name.split("/")[0]} & of)
             total += weight * (np.where(passed, scores, 0.0) if gated else scores)
         return replace(inputs, values=total)
+
+
+def _listed(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
 
 
 @strict

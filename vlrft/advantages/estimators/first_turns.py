@@ -18,9 +18,9 @@ from vlrft.schema.ranges import FiniteFloat
 class FirstTurns:
     """v_i ← Â_outcome, plus c · Â_turn for the first turn; v_i ← Â of both rewards' sum in an episode of one turn.
 
-    Â: standardised in the group, (r − μ_g) / (σ_g + 1e-6). The turn's reward is the weighted sum of the components `turn`, the
-    outcome's that of all others. MT-GRPO; released code, SiliangZeng/Multi-Turn-RL-Agent,
-    verifiers/trainers/mt_grpo_env_trainer.py, c = 1.
+    Â: standardised in the group, (r − μ_g) / (σ_g + 1e-6). The turn's reward is the weighted sum of the components `turn`, of
+    which one without a weight, such as a score of the environment, weighs 1; the outcome's is that of all others. MT-GRPO;
+    released code, SiliangZeng/Multi-Turn-RL-Agent, verifiers/trainers/mt_grpo_env_trainer.py, c = 1.
 
     Departures: the code splits at the first message with a tool's result, here it is the first turn, where the
     environment has answered it; the code's σ has 1e-4 added.
@@ -41,9 +41,13 @@ class FirstTurns:
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         refuse_unknown(self.turn, inputs)
         of_turn, outcome = np.zeros_like(inputs.values), np.zeros_like(inputs.values)
-        for name, weight in component_weights(inputs, None).items():
-            part = of_turn if {name, name.split("/")[0]} & set(self.turn) else outcome
-            part += weight * np.nan_to_num(inputs.scores[name])
+        weights = component_weights(inputs, None)
+        for name, scores in inputs.scores.items():
+            counted = np.nan_to_num(scores)
+            if {name, name.split("/")[0]} & set(self.turn):
+                of_turn += weights.get(name, 1.0) * counted
+            else:
+                outcome += weights.get(name, 0.0) * counted
         several = np.bincount(inputs.rollouts, minlength=len(inputs.values)) > 1
         both = self._standardise(of_turn + outcome, inputs)
         values = np.where(several, self._standardise(outcome, inputs), both)
