@@ -50,6 +50,15 @@ def test_the_scope_is_read_from_the_names(
     assert (signature.scope, signature.asynchronous) == (scope, asynchronous)
 
 
+def test_progress_that_a_partial_has_set_is_left_as_it_is() -> None:
+    def late(completion: str, sample: object, progress: float, limit: int = 3) -> float:
+        return progress
+
+    assert signature_of(late).progress
+    assert signature_of(functools.partial(late, limit=4)).progress
+    assert not signature_of(functools.partial(late, progress=0.5)).progress
+
+
 @pytest.mark.parametrize(
     "function",
     [

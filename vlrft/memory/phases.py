@@ -99,7 +99,8 @@ def pixel_bytes(
     model: ModelShape, prompts: tuple[PromptSize, ...], work: StepWork
 ) -> dict[str, int]:
     """Pixels of the prompts, or of all cached images where that is more, in host memory (so none on a GPU): 4 bytes for each
-    of the P patches' values; and the frames of the prompts' videos, which their samples hold. Cached features of a frozen vision model: P / merge rows of H elements, in each of their tensors."""
+    of the P patches' values; and the frames of the prompts' videos, which their samples hold. Cached features of a frozen vision
+    model: P / merge rows of H elements, in each of their tensors."""
     t = model.tower
     if t is None:
         return {}

@@ -5,7 +5,8 @@
     (completions, samples)      once per batch: takes lists, returns a list
     (completions, **columns)    once per batch, as TRL calls its reward functions, with prompts, completion_ids, columns
 
-Any of them may have a parameter `progress`: the share of the stage's steps that are done, in [0, 1). Any may be an `async def`, an object with `__call__` or a functools.partial. Further parameters with a default are left at it.
+Any of them may have a parameter `progress`: the share of the stage's steps that are done, in [0, 1). Any may be an `async def`, an
+object with `__call__` or a functools.partial. Further parameters with a default are left at it, and so is what a partial has set.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def signature_of(function: object) -> RewardSignature:
     kinds = {p.kind for p in signature.parameters.values()}
     needs = frozenset(name for name, p in named.items() if p.default is p.empty)
     rest = inspect.Parameter.VAR_KEYWORD in kinds
-    asynchronous, progress = _is_async(function), PROGRESS in named
+    is_set = isinstance(function, functools.partial) and PROGRESS in function.keywords
+    asynchronous, progress = _is_async(function), PROGRESS in named and not is_set
     if inspect.Parameter.POSITIONAL_ONLY not in kinds:
         for scope, names in SCOPES.items():
             if names <= set(named) and needs <= names | {PROGRESS}:

@@ -54,8 +54,8 @@ class PixelInputs:
     """A family's processors of images and videos, with a cache of their output. Thread-safe.
 
     `video_processor`: loads it when the first video comes; None: there is none. `frame_bounds`: of the area of a video's
-    frame, in pixels; None: those of the video processor. `max_prompt_pixels`: the area that all images of a prompt have together, of which each of n images has at most an n-th;
-    None: each is bounded by the processor alone.
+    frame, in pixels; None: those of the video processor. `max_prompt_pixels`: the area that all images of a prompt have together,
+    of which each of n images has at most an n-th; None: each is bounded by the processor alone.
     """
 
     def __init__(

@@ -34,9 +34,12 @@ def find_long_prompt(
     row: Row, sample: Sample, chat: Chat, limit: int, rule: FrameRule, times: ClipTimes
 ) -> Defect | None:
     """The defect of a row whose prompt has more than `limit` tokens, images and videos included, or more images than fit into
-    `policy.max_prompt_pixels`, or whose pictures have no readable size where that decides, or whose videos have none; None for any other. Raises DataError for videos that the
-    policy does not take. `sample`: of the row, without its images and videos; `rule`: which frames of a video are seen;
-    `times`: of the videos that were measured before."""
+    `policy.max_prompt_pixels`; or whose videos cannot be measured, or its pictures where their size decides. None for any other
+    row.
+
+    `sample`: of the row, without its images and videos; `rule`: which frames of a video are seen; `times`: of the videos that
+    were measured before. Raises DataError for videos that the policy does not take.
+    """
     places = count_slots(sample.shown_messages, IMAGE)
     try:
         resize = chat.resize_of(places)

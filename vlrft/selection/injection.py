@@ -15,11 +15,11 @@ from vlrft.schema.ranges import FiniteFloat
 class InjectGold:
     """Puts the task's gold answer, with the reward that it earns, into a group before groups are filtered.
 
-    GCPO, "When Contrast Fails, Go Gold", arXiv 2510.07790: where every rollout is wrong, one becomes the reference answer. Its source here is
-    the abstract and a review; neither the paper's text nor its code (AchoWu/GCPO) was to be had, so which rollout it is, and the
-    ratio of the answer's tokens, are ours. Its tokens have no log-probs of a sampler, so the old ones are the present policy's and the ratio of the
-    first update is 1. Metrics of rewards, and what is known of a prompt's earlier rewards, are those of the policy's own
-    rollouts.
+    GCPO, "When Contrast Fails, Go Gold", arXiv 2510.07790: where every rollout is wrong, one becomes the reference answer. Its
+    source here is the abstract and a review; neither the paper's text nor its code (AchoWu/GCPO) was to be had, so which rollout
+    it is, and the ratio of the answer's tokens, are ours. Its tokens have no log-probs of a sampler, so the old ones are the
+    present policy's and the ratio of the first update is 1. Metrics of rewards, and what is known of a prompt's earlier rewards,
+    are those of the policy's own rollouts.
     """
 
     when: Literal["all_wrong", "always"] = "all_wrong"

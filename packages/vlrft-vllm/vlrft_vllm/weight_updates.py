@@ -14,6 +14,7 @@ their weights freed.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -107,10 +108,8 @@ class WeightUpdates(WeightTransferEngine[Meeting, WholeUpdate]):
             self.apart = True
             initialize_layerwise_reload(self.model)
             missing -= self.model.load_weights(weights)
-            for (
-                _
-            ) in weights:  # that the model has no use for: the trainer waits until they are taken
-                pass
+            # Takes those that the model has no use for: the trainer waits until they are taken.
+            deque(weights, maxlen=0)
         if missing:
             names = ", ".join(sorted(missing)[:3])
             place = update_info.path or "the broadcast"

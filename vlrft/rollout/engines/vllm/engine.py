@@ -111,9 +111,8 @@ class VllmEngine:
             update = take_over(self._transfer, parts, step)
             if not ranks.first:
                 self._loop.run(self._pool.set_open(False))
-            ranks.sum_count(
-                0
-            )  # every rank holds completions back that would name the adapter before
+            # Waits until every rank holds completions back, which would name the adapter before.
+            ranks.sum_count(0)
             self._update = ranks.run_on_first(lambda: self._push(update))
             if not ranks.first:
                 self._loop.run(self._follow())

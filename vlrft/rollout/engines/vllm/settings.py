@@ -35,8 +35,8 @@ class Settings:
     """How weights go to the servers: as a file in memory or on a shared disk, or `broadcast` by the first rank over the network, with
     NCCL between GPUs, else with gloo. `ipc` is not there yet."""
     folder: str | None = None
-    """Where the file with the weights is written, with `transfer: file`; all servers must see it under this path. null: in /dev/shm, for servers of the same
-    user on this machine."""
+    """Where the file with the weights is written, with `transfer: file`; all servers must see it under this path. null: in
+    /dev/shm, for servers of the same user on this machine."""
     lora: Literal["merged", "adapter"] = "merged"
     """For a policy with LoRA: `merged` sends all weights with the adapters merged in, `adapter` sends the adapters alone."""
     check_every: Positive = 20
