@@ -12,6 +12,8 @@ VLLM_STAMP := .venv-vllm/.installed
 # Two busy threads on a loaded machine spin on each other; passive waiting costs nothing when it is not.
 export OMP_WAIT_POLICY = PASSIVE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Compiled modules are kept: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 # Builds the documentation: a dead link or any other warning is an error. The variable silences a notice of the theme.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -W error -m mkdocs build --strict --quiet
 

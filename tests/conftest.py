@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -28,6 +29,14 @@ def pytest_collection_finish() -> None:
     """Modules and tests stay to the end: the collector need not walk through millions of objects again and again."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_fsync() -> Iterator[None]:
+    """Nothing waits for the disk: what a process has written outlives it, and no test cuts the machine's power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, get_args
 
@@ -65,13 +66,7 @@ class ChatTemplate:
         """The template's text. Tags in an assistant's words, such as `</think>`, stay unquoted where the template looks for
         them, as some templates leave out earlier thoughts."""
 
-        def render(tags: Collection[str]) -> str:
-            dicts = [self._as_dict(m, tags if m.role == "assistant" else ()) for m in messages]
-            text: str = self.tokenizer.apply_chat_template(
-                [*before, *dicts], tokenize=False, add_generation_prompt=True
-            )
-            return text
-
+        render = partial(self._render, before, messages)
         quoted = render(())
         said = "".join(str(part) for m in messages if m.role == "assistant" for part in m.content)
         plain = self.control.unquote(quoted)
@@ -83,6 +78,19 @@ class ChatTemplate:
         if looked_for:
             return render(looked_for)
         return quoted
+
+    def _render(
+        self,
+        before: Sequence[dict[str, Any]],
+        messages: Sequence[Message],
+        tags: Collection[str],
+    ) -> str:
+        """The template's text, with the tags unquoted in an assistant's words."""
+        dicts = [self._as_dict(m, tags if m.role == "assistant" else ()) for m in messages]
+        text: str = self.tokenizer.apply_chat_template(
+            [*before, *dicts], tokenize=False, add_generation_prompt=True
+        )
+        return text
 
     def _as_dict(self, message: Message, allowed: Collection[str]) -> dict[str, Any]:
         """The form that chat templates take: a string where all is text, else a list of parts."""

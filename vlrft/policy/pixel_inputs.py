@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
@@ -129,14 +130,16 @@ class PixelInputs:
         content = hashlib.sha256(bound.settings)
         content.update(repr(image.size).encode())
         content.update(image.tobytes())
-
-        def make(key: str) -> Pixels:
-            try:
-                return self.vision.process(bound.processor, image, key)
-            except ValueError as e:  # such as an absurd aspect ratio
-                raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
-
+        make = partial(self._process_image, bound, image, where)
         return self._get_or_make(content.hexdigest(), make)
+
+    def _process_image(
+        self, bound: BoundProcessor, image: PilImage, where: str, key: str
+    ) -> Pixels:
+        try:
+            return self.vision.process(bound.processor, image, key)
+        except ValueError as e:  # such as an absurd aspect ratio
+            raise DataError(f"{where} ({image.width} x {image.height} pixels): {e}") from None
 
     @property
     def video_processor(self) -> Any:
