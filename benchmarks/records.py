@@ -36,12 +36,13 @@ class Records:
 
 
 def commit_of(checkout: Path) -> str:
-    """The checkout's commit, followed by a + where its files have been changed since."""
+    """The checkout's commit, followed by a + where its files, apart from results, have been changed since."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(checkout), *arguments]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
 
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    results = ":!benchmarks/results"  # to which a benchmark adds its own rows
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", results)
     commit = git("rev-parse", "--short", "HEAD").strip() or "unknown"
     return f"{commit}{CHANGED * bool(changed.strip())}"
