@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from vlrft.cli.main import main
 from vlrft.distributed.launcher import report_failure
 from vlrft.distributed.ranks import WAIT, Ranks
 from vlrft.distributed.watchdog import (
@@ -169,15 +170,6 @@ def test_a_verdict_names_what_the_rank_depends_on_outside() -> None:
     assert (watchdog.verdict(0.0) or "").endswith(f"step 0, rollout; {HOW_TO_RESUME}")
 
 
-def test_a_status_is_written_while_the_rank_ends_what_it_depends_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rank_status = RankStatus()
-    reads = iter([lambda: "server 1 is lost", None])
-    monkeypatch.setattr(RankStatus, "outside", property(lambda _: next(reads)), raising=False)
-    assert json.loads(rank_status.to_json(1))["outside"] == "server 1 is lost"
-
-
 def test_the_status_after_a_failure_has_the_innermost_phase() -> None:
     rank_status, store = RankStatus(), DictStore()
     with notify(rank_status), suppress(ValueError):
@@ -264,20 +256,19 @@ def test_a_run_whose_rank_is_killed_names_it_and_resumes_with_another_number_of_
     lines = (tmp_path / "output.txt").read_text().splitlines()
     (message,) = (line for line in lines if line.startswith("vlrft: "))
     assert message.startswith("vlrft: rank 1 was killed by SIGKILL: step ")
-    alone = [sys.executable, "-m", "vlrft", "train", str(CONFIG), "--out", str(out), "--resume"]
-    subprocess.run(alone, check=True, capture_output=True)
+    assert main(["train", str(CONFIG), "--out", str(out), "--resume"]) == 0
     rows = [json.loads(line) for line in steps.read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, 7))
 
 
-def test_a_rank_that_fails_alone_is_named_with_its_error_and_place(tmp_path: Path) -> None:
+def test_a_rank_that_fails_alone_is_named_with_its_error_and_place(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     reward = tmp_path / "bad.py"
     reward.write_text(BAD)
-    command = [sys.executable, "-m", "vlrft", "launch", "--ranks", "2", str(CONFIG)]
-    command += [f"task.rewards={{{reward}:bad: 1.0}}", "--out", str(tmp_path / "run")]
-    launched = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert launched.returncode == 1
-    error, place = launched.stderr.splitlines()[-2:]
+    command = ["launch", "--ranks", "2", str(CONFIG), f"task.rewards={{{reward}:bad: 1.0}}"]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 1
+    error, place = capfd.readouterr().err.splitlines()[-2:]
     assert error.startswith("rank 1: vlrft: sample digits/")
     assert error.endswith("reward bad raised ValueError: cannot read it")
     assert place.startswith("vlrft: rank 1 failed: step 1, rollout")
