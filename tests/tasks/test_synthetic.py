@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -155,6 +156,25 @@ def test_a_folder_that_is_not_synthetic_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "published/train/mine.txt").write_text("mine")
     assert "has no SYNTHETIC.txt" in prepare("finegrained", tmp_path, 0)
     assert (tmp_path / "published/train/mine.txt").read_text() == "mine"
+
+
+def test_a_split_of_other_rows_is_not_taken_for_the_one_that_is_asked_for(
+    made: Mapping[str, Path], tmp_path: Path
+) -> None:
+    folder = made["sat"]
+    assert not prepare("sat", folder, 3)
+    others = (("--synthetic", "8", "--seed", "4"), ("--synthetic", "9", "--seed", "3"), ())
+    for arguments in others:
+        line = call("data", "prepare", "sat", *arguments, "--out", str(folder))
+        assert "the train split has synthetic rows (8 made with seed 3)" in line
+        assert "--overwrite" in line
+    real = tmp_path / "real"
+    shutil.copytree(folder, real)
+    manifest = json.loads((real / "manifest.json").read_text())
+    for split in manifest["splits"].values():
+        split["notes"] = []
+    (real / "manifest.json").write_text(json.dumps(manifest))
+    assert "the train split has published rows" in prepare("sat", real, 3)
 
 
 def test_templates_of_two_splits_are_refused_and_each_is_used_equally_often() -> None:

@@ -23,6 +23,10 @@ class SyntheticRows:
     seed: int
     out: Path
 
+    def note(self) -> str:
+        """The note that the prepared rows keep."""
+        return describe_rows(self.count, self.seed)
+
     def facts(self) -> str:
         """All that decides the rows besides the pack's options."""
         return f" synthetic {self.count} {self.seed}"
@@ -31,7 +35,7 @@ class SyntheticRows:
         """Writes a split in its published form, and opens it with a note that its rows are synthetic."""
         folder = write_published(self.synthetic, split, self.count, self.seed, options, self.out)
         source = open_source(folder, unreadable=[])
-        notes_of(source).append(describe_rows(self.count, self.seed))
+        notes_of(source).append(self.note())
         return source
 
 

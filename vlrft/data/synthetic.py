@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.data.claim import lock_folder
+from vlrft.data.prepared import MANIFEST, read_manifest
 from vlrft.schema.errors import ConfigError
 
 FOLDER = "published"
 MARK = "SYNTHETIC.txt"
+NOTE = "synthetic rows ("  # the beginning of `describe_rows`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,25 @@ class Synthetic:
 
 def describe_rows(count: int, seed: int) -> str:
     """The note that prepared synthetic rows keep."""
-    return f"synthetic rows ({count} made with seed {seed}): a score on them is no result on the published data"
+    return (
+        f"{NOTE}{count} made with seed {seed}): a score on them is no result on the published data"
+    )
+
+
+def refuse_other_rows(out: Path, split: str, wanted: str | None) -> None:
+    """Raises ConfigError where a prepared split has other rows. `wanted`: the note of `describe_rows`; None: published rows."""
+    entry = read_manifest((out / MANIFEST).read_bytes(), str(out / MANIFEST))["splits"][split]
+    stored = next((n for n in entry.get("notes", ()) if str(n).startswith(NOTE)), None)
+    if stored != wanted:
+        kinds = [
+            "published rows" if n is None else str(n).partition(":")[0] for n in (stored, wanted)
+        ]
+        raise ConfigError(
+            [
+                f"{out}: the {split} split has {kinds[0]}, not {kinds[1]}; prepare it again with --overwrite, or use "
+                "another --out"
+            ]
+        )
 
 
 def write_published(

@@ -21,6 +21,7 @@ from vlrft.data import Dataset, Row, generate, notes_of, prepare
 from vlrft.data.claim import is_prepared, refuse_other_prompts
 from vlrft.data.row_samples import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
+from vlrft.data.synthetic import refuse_other_rows
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
@@ -87,6 +88,7 @@ def run_prepare(args: argparse.Namespace) -> None:
     problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
         if not args.overwrite and is_prepared(args.out, split):
+            refuse_other_rows(args.out, split, None if synthetic is None else synthetic.note())
             if limit is not None:
                 refuse_other_prompts(args.out, split, limit.facts())
             print(f"{split}: already prepared (--overwrite prepares it again)")
