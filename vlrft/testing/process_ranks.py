@@ -34,11 +34,11 @@ def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], siz
     """Call `function(rank, *arguments)` in `size` processes, and wait for them. An exception of one is raised here. None outlives
     the call, however it ends.
 
-    Their environment is that of the process when it started ranks for the first time.
+    They get this process's present environment, but the modules that the server imports have read that of the first call.
     """
     multiprocessing.set_forkserver_preload(IMPORTED)
     context = start_processes(  # type: ignore[no-untyped-call]
-        _call, (function, arguments), size, join=False, start_method="forkserver"
+        _call, (function, arguments, dict(os.environ)), size, join=False, start_method="forkserver"
     )
     started = cast("ProcessContext", context)  # None with join=True alone
     try:
@@ -49,7 +49,14 @@ def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], siz
             process.kill()
 
 
-def _call(rank: int, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+def _call(
+    rank: int,
+    function: Callable[..., object],
+    arguments: tuple[Any, ...],
+    environment: dict[str, str],
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     gc.freeze()  # modules stay: engines that collect garbage need not walk through them each time
     function(rank, *arguments)
 
