@@ -51,3 +51,15 @@ def test_images_that_do_not_fit_together_are_refused_by_name(tiny: Tiny) -> None
 def test_an_area_below_that_of_one_image_is_refused() -> None:
     with pytest.raises(ValueError, match="min_pixels 3136, more than max_prompt_pixels 784"):
         PolicyConfig(min_pixels=3136, max_prompt_pixels=784)
+
+
+def test_an_image_that_the_processor_refuses_is_named_with_its_size(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("too long")
+
+    chat = sharing(tiny)
+    monkeypatch.setattr(type(chat.vision), "process", refuse)
+    with pytest.raises(DataError, match=r"row 3: image 0 \(56 x 84 pixels\): too long"):
+        chat.render(ask(IMAGE), [noise_image(56, 84, 0)], name="row 3")
