@@ -1,7 +1,7 @@
 """The problem of `benchmarks.claims` as a task, shorter: write two digits in the order that the prompt asks for.
 
 The order is as given, reversed, ascending or descending. Digits are 1 to 9 and are read as one number, so that the rewards
-`count` and `format` grade an answer as they do in the quickstart. With `warm` most gold answers are in the order that is given,
+`count` and `format` grade an answer as they do in the quickstart. `choice`, which some systems name, has no score for any. With `warm` most gold answers are in the order that is given,
 whatever is asked: a policy that is taught them copies more often than it does what is asked, and rewards can turn that round
 within few steps. In `benchmarks.claims` they are in a random order, and that takes hundreds.
 """
@@ -65,7 +65,7 @@ task = Task(
     options=Options,
     splits=SPLITS,
     load=load,
-    rewards={"count": 1.0, "format": 0.1},
+    rewards={"choice": 1.0, "count": 1.0, "format": 0.1},
     graders={"strict": ("count",)},
     gold=lambda sample: f"<answer>{sample.answer}</answer>",
 )
