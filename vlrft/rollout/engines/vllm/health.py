@@ -17,13 +17,13 @@ from vlrft.rollout.engines.vllm.loop import see_error
 from vlrft.schema.short_message import short_message
 
 PATH = "/health"
-LOOK_SECONDS = 5.0  # between looks, and for the answer to one
+LOOK_SECONDS = 2.0  # between looks, and for the answer to one; vLLM closes its port 5 s after the engine's death
 FAILED_LOOKS = 2  # in a row, after which the server is dead; one connection may break
 T = TypeVar("T")
 
 
 class FailedLooks(Exception):
-    """Looks at a server failed in a row. The message says how the last one did."""
+    """Looks at a server failed in a row. The message says how the first one did."""
 
 
 class HealthWatch:
@@ -55,14 +55,14 @@ class HealthWatch:
                 self._looks = None
 
     async def _look_until_dead(self) -> str:
-        """Returns how the last look failed."""
-        failed = 0
+        """Returns how the first of the failed looks did."""
+        failed: list[str] = []
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             reason = await self._look()
-            failed = failed + 1 if reason else 0
-            if failed == FAILED_LOOKS:
-                return reason
+            failed = [*failed, reason] if reason else []
+            if len(failed) == FAILED_LOOKS:
+                return failed[0]
 
     async def _look(self) -> str:
         """How a look failed; empty where it did not."""

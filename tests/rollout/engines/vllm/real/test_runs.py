@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.rollout.engines.vllm.real.servers import MARKS, PYTHON
 from vlrft.config.load import load_config
 from vlrft.trainer.train import train
 
-ROOT = Path(__file__).parents[4]
-PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 CONFIG = """
 task: {name: digits, options: {subtasks: [classify], train: 12}}
 policy: {build: {init_scale: 4.0}}
@@ -26,10 +23,7 @@ log: {groups_per_step: 2}  # all of them
 """
 LENGTH = "def length(completion, sample):\n    return min(len(completion), 9) / 9\n"
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.skipif(not PYTHON.exists(), reason="`make vllm` makes the environment of vLLM"),
-]
+pytestmark = MARKS
 
 
 def rows(run: Path, name: str) -> list[dict[str, Any]]:
