@@ -133,9 +133,9 @@ def _agreement(gold: Call, said: Call) -> float:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equality of JSON, in which true is not 1."""
-    return (type(one) is type(other) and one == other) or _numbers_equal(one, other)
-
-
-def _numbers_equal(one: Any, other: Any) -> bool:
-    return {type(one), type(other)} == {int, float} and one == other
+    """Equality of JSON, in which true is not 1, at any depth."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return one == other and isinstance(one, bool) is isinstance(other, bool)

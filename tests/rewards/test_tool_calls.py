@@ -54,6 +54,23 @@ def test_parts_of_calls_earn_parts(calls: tuple[Any, ...], value: float) -> None
 
 
 @pytest.mark.parametrize(
+    ("said", "equal"),
+    [
+        ([1.0, {"on": True}], True),
+        ([True, {"on": True}], False),
+        ([1, {"on": 1}], False),
+        ([1], False),
+    ],
+)
+def test_values_are_equal_as_json_at_any_depth(said: list[Any], equal: bool) -> None:
+    gold = sample(
+        "calls", [{"name": "set", "parameters": {"to": [1, {"on": True}]}}], answer="tool_calls"
+    )
+    call = json.dumps({"name": "set", "parameters": {"to": said}})
+    assert tool_calls(f"<tool_call>{call}</tool_call>", gold) == (3.0 if equal else 1.0)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",
