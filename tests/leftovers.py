@@ -12,6 +12,9 @@ import pytest
 from vlrft.workers.memory import descendants
 
 EXIT_SECONDS = 60.0  # for a process of the session to end by itself
+OTHERS_SECONDS = (
+    400.0  # for the other workers of xdist to end their last tests, for which a worker waits
+)
 
 
 @pytest.hookimpl(trylast=True)
@@ -21,4 +24,5 @@ def pytest_sessionfinish() -> None:
     for pid in descendants(os.getpid()):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    faulthandler.dump_traceback_later(EXIT_SECONDS, exit=True, file=2)
+    others = OTHERS_SECONDS if "PYTEST_XDIST_WORKER" in os.environ else 0.0
+    faulthandler.dump_traceback_later(EXIT_SECONDS + others, exit=True, file=2)

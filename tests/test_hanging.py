@@ -46,7 +46,7 @@ import time
 
 from tests import leftovers
 
-leftovers.EXIT_SECONDS = 0.2
+leftovers.EXIT_SECONDS, leftovers.OTHERS_SECONDS = 0.2, 0.0
 leftovers.pytest_sessionfinish()
 threading.Thread(target=time.sleep, args=(600,), name="stays").start()
 """
