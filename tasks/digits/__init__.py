@@ -1,4 +1,4 @@
-"""Real handwritten digits composed into scenes: classify one, count them, compare positions, locate one.
+"""Real handwritten digits composed into scenes: classify one, count them, compare positions, locate one, add them.
 
 It needs no download and no GPU: the scans are part of scikit-learn. Image tokens, prompts and rewards are of the same kinds
 as in the large packs, so that a small model shows the effect of an algorithm in minutes.
@@ -7,6 +7,7 @@ as in the large packs, so that a small model shows the effect of an algorithm in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from vlrft.grading.metrics import accuracy_by_tag
 from vlrft.schema import Detail, Metric, Record, Sample, Task
@@ -25,17 +26,26 @@ def gold(sample: Sample) -> str:
     if sample.tags["answer"] == "box":
         x1, y1, x2, y2 = answer
         answer = f"({x1},{y1}),({x2},{y2})"
-    return f"<answer>{answer}</answer>"
+    steps = write_steps(sample.info["digits"]) if sample.tags["kind"] == "sum_steps" else ""
+    return f"{steps}<answer>{answer}</answer>"
+
+
+def write_steps(digits: Sequence[int]) -> str:
+    """The digits of a scene and their running totals, as on a pocket calculator: `<think>3+7=10+6=16</think>`."""
+    first, *others = digits
+    totals = list(accumulate(digits))[1:]
+    steps = "".join(f"+{digit}={total}" for digit, total in zip(others, totals, strict=True))
+    return f"<think>{first}{steps}</think>"
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
-    """Accuracy of `classify`, `count` and `relation`, mean IoU of `ground`; those of which there are records."""
+    """Mean IoU of `ground`, accuracy of the other sub-tasks; those of which there are records."""
     return accuracy_by_tag(records, grader, "kind", order=SUBTASKS, thresholds=FOUND)
 
 
 task = Task(
     name="digits",
-    doc="Scanned digits in scenes: classify, count, relation, ground. Built in, no download.",
+    doc="Scanned digits in scenes: classify, count, relation, ground, sum. Built in, no download.",
     options=Options,
     splits=SPLITS,
     load=load,

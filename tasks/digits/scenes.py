@@ -61,7 +61,7 @@ def compose_scene(split: str, options: Options, index: int) -> Sample:
         images=(image,),
         answer=box if question.answer is None else question.answer,
         tags={"kind": kind, **question.tags},
-        info={"size": [width, height]},
+        info={"size": [width, height], "digits": [digit for digit, _ in question.digits]},
     )
 
 
@@ -134,4 +134,24 @@ def ground(rng: random.Random, cells: Sequence[Place], options: Options) -> Ques
     )
 
 
-QUESTIONS = {"classify": classify, "count": count, "relation": relation, "ground": ground}
+def add(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
+    """Digits to add, row by row from the left."""
+    number = rng.randint(*options.addends)
+    digits = rng.choices(options.scene_digits, k=number)
+    places = sorted(rng.sample(cells, number), key=lambda place: (place[1], place[0]))
+    return Question(
+        digits=tuple(zip(digits, places, strict=True)),
+        fields={},
+        answer=sum(digits),
+        tags={"answer": "count"},
+    )
+
+
+QUESTIONS = {
+    "classify": classify,
+    "count": count,
+    "relation": relation,
+    "ground": ground,
+    "sum": add,
+    "sum_steps": add,
+}
