@@ -21,6 +21,7 @@ from tests.policy.test_linear_logprobs import rows_through
 from vlrft.config import LoraConfig, PolicyConfig
 from vlrft.memory import limits
 from vlrft.policy import image_encoder
+from vlrft.policy.attention.compact import count_common_tokens
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import attending
 from vlrft.policy.load import load_policy
@@ -273,8 +274,12 @@ def test_each_image_is_encoded_once_and_each_prompt_is_run_once(
         hook.remove()
     distinct = {image.key: image for item in items for image in images_of(item)}
     assert patches == [sum(len(image.values) for image in distinct.values())]
-    longest = max(len(i.prompt.ids) + sum(len(r) - 1 for r in i.rows) for i in items)
-    assert tokens == [len(items) * longest]
+    common = count_common_tokens([item.prompt for item in items], policy.backbone.place_ids)
+    prompts = sum(len(item.prompt.ids) - common for item in items)
+    answers = sum(
+        int(row.nonzero().max()) for row in mask if row.any()
+    )  # up to the last wanted token
+    assert tokens == [common + prompts + answers]
     assert rows == [int(mask.sum())]
 
 

@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vlrft.distributed.cuda_settings import to_device
-from vlrft.policy.attention.decoder import PACKED, install, packed_arguments
+from vlrft.policy.attention.compact import CompactRows
+from vlrft.policy.attention.decoder import PACKED, compact_arguments, install, packed_arguments
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.families import TakesVideos, VisionFamily, vision_family
 from vlrft.policy.forked.layers import FULL, RECURRENT
@@ -104,31 +105,32 @@ class Backbone:
         self, inputs: DecoderInputs, positions: Int[Tensor, "A R L"], rows: PackedRows
     ) -> Float[Tensor, "R L H"]:
         """Hidden states of packed rows after the last norm, by the decoder's attention."""
-        arguments = packed_arguments(self.attention, rows, inputs.embeds)
-        return self._run_packed(inputs, positions, rows, arguments)
+        return self._run_packed(inputs, positions, rows)
 
     def prefill(
         self,
         inputs: DecoderInputs,
         positions: Int[Tensor, "A B L"],
-        lengths: Sequence[int],
+        rows: PackedRows,
         cache: Any,
     ) -> Float[Tensor, "B L H"]:
-        """Hidden states of prompts of these lengths, padded on the right, whose keys and values fill a transformers cache.
-        Without gradients; the kernels are those of decoding whatever the decoder's attention is."""
-        rows = PackedRows.of_prompts(lengths)
+        """Hidden states of prompts, padded on the right, whose keys and values fill a transformers cache. `rows`: of nothing but
+        prompts. Without gradients; the kernels are those of decoding whatever the decoder's attention is."""
         with attending(self.decoder.config, PACKED):
-            arguments = dict(packed_arguments(PACKED, rows, inputs.embeds))
-            arguments["past_key_values"] = cache
-            return self._run_packed(inputs, positions, rows, arguments)
+            return self._run_packed(inputs, positions, rows, past_key_values=cache)
 
     def _run_packed(
         self,
         inputs: DecoderInputs,
         positions: Int[Tensor, "A R L"],
         rows: PackedRows,
-        arguments: Mapping[str, Any],
+        **options: Any,
     ) -> Float[Tensor, "R L H"]:
+        if not self.recurrent_layers and not inputs.extra:
+            compact = compact_arguments(self.attention, rows, inputs.embeds)
+            if compact is not None:
+                return self._run_compact(inputs.embeds, positions, {**compact, **options})
+        arguments = {**packed_arguments(self.attention, rows, inputs.embeds), **options}
         if not self.recurrent_layers:
             return self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
         forks = Forks(rows)
@@ -137,6 +139,22 @@ class Backbone:
         hidden = self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
         forks.check(self.recurrent_layers)
         return hidden
+
+    def _run_compact(
+        self,
+        embeds: Float[Tensor, "R L H"],
+        positions: Int[Tensor, "A R L"],
+        arguments: Mapping[str, Any],
+    ) -> Float[Tensor, "R L H"]:
+        """Each token that differs is run once (`vlrft.policy.attention.compact`)."""
+        compact: CompactRows = arguments["packed"].compact
+        tokens = embeds.flatten(0, 1)[compact.kept][None]
+        at = positions.flatten(1)[:, compact.kept][:, None]
+        hidden = self.call_decoder(tokens, at, **arguments)
+        cache = arguments.get("past_key_values")
+        for layer in cache.layers if cache is not None else ():
+            layer.keys, layer.values = map(compact.spread_heads, (layer.keys, layer.values))
+        return hidden[0][compact.places].view(*embeds.shape[:2], -1)
 
     @property
     def attention(self) -> str:

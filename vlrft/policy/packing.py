@@ -23,6 +23,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from vlrft.distributed.cuda_settings import to_device
+from vlrft.policy.attention.compact import count_common_tokens
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import Backbone
 from vlrft.policy.image_encoder import PromptImages
@@ -108,7 +109,11 @@ def pack(
     return Packed(
         ids=torch.from_numpy(ids),
         positions=positions,
-        rows=PackedRows(segments=tuple(sizes for _, sizes, _ in parts), width=longest),
+        rows=PackedRows(
+            segments=tuple(sizes for _, sizes, _ in parts),
+            width=longest,
+            common=count_common_tokens([item.prompt for item in items], backbone.place_ids),
+        ),
         images=backbone.collect_images(
             [_images_of(item, run, backbone) for item, run in _run_tokens(items, ends)]
         ),

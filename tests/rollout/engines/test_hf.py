@@ -12,6 +12,7 @@ from tests.conftest import Tiny
 from vlrft.config import LoraConfig
 from vlrft.memory import admission
 from vlrft.memory.limits import KEEP_SHARE
+from vlrft.policy.attention.compact import count_common_tokens
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import replicated_logprobs
 from vlrft.policy.packing import PackItem
@@ -221,7 +222,9 @@ def test_images_are_encoded_and_prompts_run_once(tiny: Tiny) -> None:
         hook.remove()
     distinct = {i.key: len(i.values) for r in requests for i in r.prompt.images}
     assert patches == [sum(distinct.values())]
-    assert shapes[0] == (5, max(len(r.prompt.ids) for r in requests))
+    prompts = [request.prompt for request in requests]
+    common = count_common_tokens(prompts, policy.backbone.place_ids)
+    assert shapes[0] == (1, common + sum(len(prompt.ids) - common for prompt in prompts))
     assert shapes[1:] == [(25, 1)] * 2
 
 

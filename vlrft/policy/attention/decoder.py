@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vlrft.policy.attention import dense, flex
+from vlrft.policy.attention.compact import CompactRows
 from vlrft.policy.attention.packed import PackedAttention
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.schema.errors import ConfigError
@@ -36,6 +37,15 @@ def packed_arguments(
 ) -> Mapping[str, Any]:
     """Arguments of the forward of a decoder whose attention is `name`, with which it runs packed rows."""
     return ARGUMENTS[name](rows, embeds)
+
+
+def compact_arguments(
+    name: str, rows: PackedRows, embeds: Float[Tensor, "R L H"]
+) -> Mapping[str, Any] | None:
+    """The same for compact rows, which are in `packed.compact`; None where the attention runs rows only as they are, or too
+    little would be left out."""
+    compact = CompactRows.of(rows, embeds.device) if name == PACKED else None
+    return None if compact is None else _arguments(rows, embeds, compact)
 
 
 def refuse_unsupported(options: Mapping[str, Any], dropout: float, longest: int) -> None:
@@ -95,9 +105,12 @@ def _packed_attention(
     return packed(query, key, value, scale), None
 
 
-def _arguments(rows: PackedRows, embeds: Float[Tensor, "R L H"]) -> Mapping[str, Any]:
+def _arguments(
+    rows: PackedRows, embeds: Float[Tensor, "R L H"], compact: CompactRows | None = None
+) -> Mapping[str, Any]:
     """The rows. A mask of four axes is handed on by decoders, who without one would make their own; it is not read."""
-    return {"attention_mask": embeds.new_empty(1, 1, 1, 1), "packed": PackedAttention(rows)}
+    packed = PackedAttention(rows, compact)
+    return {"attention_mask": embeds.new_empty(1, 1, 1, 1), "packed": packed}
 
 
 ARGUMENTS: Mapping[str, Callable[[PackedRows, Tensor], Mapping[str, Any]]] = {

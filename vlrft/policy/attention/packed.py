@@ -16,14 +16,17 @@ from torch.autograd.function import once_differentiable
 
 from vlrft.policy.attention.calls import Calls
 from vlrft.policy.attention.choice import make_calls
+from vlrft.policy.attention.compact import CompactRows
 from vlrft.policy.attention.rows import PackedRows
 
 
 class PackedAttention:
     """The attention of certain packed rows. What a kernel needs to know of them is made once for all layers."""
 
-    def __init__(self, rows: PackedRows) -> None:
+    def __init__(self, rows: PackedRows, compact: CompactRows | None = None) -> None:
+        """`compact`: how the decoder runs the rows, if not as they are."""
         self.rows = rows
+        self.compact = compact
         self._calls: dict[tuple[torch.device, torch.dtype, int], Calls] = {}
 
     def __call__(
@@ -33,9 +36,13 @@ class PackedAttention:
         value: Float[Tensor, "R W L D"],
         scale: float,
     ) -> Float[Tensor, "R L H D"]:
-        """The output; at padding it is finite and has no meaning. Differentiable once."""
+        """The output; at padding it is finite and has no meaning. Differentiable once. Compact rows: R is 1 and L their tokens."""
         tokens = (tensor.transpose(1, 2).flatten(0, 1) for tensor in (query, key, value))
+        if self.compact is not None:
+            tokens = (tensor[self.compact.places] for tensor in tokens)
         output: Tensor = _Split.apply(*tokens, self._made_for(query), scale)  # type: ignore[no-untyped-call]
+        if self.compact is not None:
+            output = output[self.compact.kept]
         return output.view(*query.transpose(1, 2).shape)
 
     def _made_for(self, query: Float[Tensor, "R H L D"]) -> Calls:

@@ -32,11 +32,13 @@ class PackedRows:
 
     segments: tuple[tuple[int, ...], ...]
     width: int  # L; positions after a row's segments are padding
+    common: int = 0  # tokens at the beginning of every prompt that are the same
 
     @staticmethod
-    def of_prompts(lengths: Sequence[int]) -> PackedRows:
+    def of_prompts(lengths: Sequence[int], common: int = 0) -> PackedRows:
         """Rows of nothing but a prompt, padded to the longest."""
-        return PackedRows(segments=tuple((length,) for length in lengths), width=max(lengths))
+        segments = tuple((length,) for length in lengths)
+        return PackedRows(segments=segments, width=max(lengths), common=common)
 
     @property
     def longest(self) -> int:

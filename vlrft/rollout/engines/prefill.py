@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vlrft.policy.attention.compact import count_common_tokens
+from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import Backbone
 from vlrft.rollout.engines.prompt_cache import PromptCache
 from vlrft.rollout.engines.types import Request
@@ -27,7 +29,7 @@ class Prefilled:
 
 @phase("prefill")
 def prefill(backbone: Backbone, requests: Sequence[Request], *, pad_id: int) -> Prefilled:
-    """Runs each prompt once, padded on the right."""
+    """Runs each prompt once, padded on the right, and what all of them begin with once."""
     from transformers import DynamicCache
 
     prompts: list[Prompt] = [request.prompt for request in requests]
@@ -42,7 +44,8 @@ def prefill(backbone: Backbone, requests: Sequence[Request], *, pad_id: int) -> 
     each = torch.arange(len(prompts))
     cache = DynamicCache(config=backbone.decoder.config)
     inputs = backbone.embed(ids.to(device), backbone.collect_images(prompts))
-    states = backbone.prefill(inputs, positions[..., :-1].to(device), lengths, cache)
+    rows = PackedRows.of_prompts(lengths, count_common_tokens(prompts, backbone.place_ids))
+    states = backbone.prefill(inputs, positions[..., :-1].to(device), rows, cache)
     return Prefilled(
         prompts=PromptCache.of(cache, lengths),
         next=positions[:, each, ends].to(device),
