@@ -55,11 +55,12 @@ site: installed
 installed: $(STAMP)
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 
-# Two parts of ten minutes. Installs nothing: it takes this folder's environment where there is one, or PYTHON with the
-# packages that it has.
+# Three parts of at most ten minutes; the last one needs an environment with vLLM. Installs nothing: it takes this folder's
+# environment where there is one, or PYTHON with the packages that it has.
 gpu:
 	$(GPU_PYTHON) -m benchmarks.gpu correctness
 	$(GPU_PYTHON) -m benchmarks.gpu speed
+	$(GPU_PYTHON) -m benchmarks.gpu engines
 
 # Writes the generated pages, then builds the site into site/, without a network. Open site/index.html; searching
 # needs a server: python -m http.server -d site

@@ -1,4 +1,4 @@
-"""The checks and measurements that need a GPU; `make gpu` runs both programs.
+"""The checks and measurements that need a GPU; `make gpu` runs all programs.
 
 python -m benchmarks.gpu PROGRAM
 """

@@ -14,7 +14,7 @@ from benchmarks.gpu.policies import GROUP, TINY, WORKS, make_group, make_policy
 from benchmarks.gpu.suite import Options, Row, measured_row, skipped_row
 from vlrft.policy.logprobs import model_inputs
 from vlrft.policy.policy import Policy
-from vlrft.rollout.engines import Request, Sampling
+from vlrft.rollout.engines import Request, RolloutEngine, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Prompt
 
@@ -38,27 +38,32 @@ def decode_lora(options: Options) -> Iterator[Row]:
 
 
 def compare(options: Options, policy: Policy) -> Iterator[Row]:
-    work = TINY[0] if options.tiny else WORKS[0]
-    for count in (1, 2) if options.tiny else (1, 16, 64):
-        prompts = [make_group(policy, work, k).prompt for k in range(count)]
-        rows = count * GROUP
+    for prompts in draw_prompts(options, policy):
+        rows = len(prompts) * GROUP
         for name, rollout in sides(policy, prompts):
             yield from a_token(f"{rows} rows, {name}", rollout, rows, policy.device)
         gc.collect()
 
 
-def sides(policy: Policy, prompts: Sequence[Prompt]) -> Iterator[tuple[str, Rollout]]:
-    """vlrft, with a CUDA graph on and off where the engine has the choice, and generate()."""
+def draw_prompts(options: Options, policy: Policy) -> Iterator[Sequence[Prompt]]:
+    """Batches of 1, 16 and 64 prompts; tiny ones of 1 and 2."""
+    work = TINY[0] if options.tiny else WORKS[0]
+    for count in (1, 2) if options.tiny else (1, 16, 64):
+        yield [make_group(policy, work, k).prompt for k in range(count)]
+
+
+def sample_with(engine: RolloutEngine, prompts: Sequence[Prompt]) -> Rollout:
+    """Rollouts of a number of tokens, a group for each prompt."""
     requests = [
         Request(id=str(k), prompt=prompt, seeds=tuple(range(GROUP)))
         for k, prompt in enumerate(prompts)
     ]
+    return lambda length: lambda: engine.generate(requests, Sampling(max_tokens=length))
 
-    engine = HfEngine(policy)
 
-    def sample(length: int) -> Callable[[], object]:
-        return lambda: engine.generate(requests, Sampling(max_tokens=length))
-
+def sides(policy: Policy, prompts: Sequence[Prompt]) -> Iterator[tuple[str, Rollout]]:
+    """vlrft, with a CUDA graph on and off where the engine has the choice, and generate()."""
+    sample = sample_with(HfEngine(policy), prompts)
     if policy.device.type == "cuda":
         yield "vlrft, CUDA graph on", sample
         # in effect until the next side is asked for
@@ -83,17 +88,23 @@ def sides(policy: Policy, prompts: Sequence[Prompt]) -> Iterator[tuple[str, Roll
 
 
 def a_token(name: str, rollout: Rollout, rows: int, device: torch.device) -> Iterator[Row]:
+    """Times, kernels and syncs of a token."""
     try:
-        times = [median(seconds(rollout(length), REPEATS, device)) for length in (SHORT, LONG)]
+        yield from time_a_token(name, rollout, rows, device)
     except torch.OutOfMemoryError:
         yield skipped_row(name, "out of memory")
         return
-    step = (times[1] - times[0]) / (LONG - SHORT)
-    yield measured_row(f"{name}: a token", 1e3 * step, "ms")
-    yield measured_row(f"{name}: tokens a second", rows / step, "")
-    yield measured_row(f"{name}: prefill and first tokens", times[0] - SHORT * step, "s")
     long, short = (count_launches(rollout(length), device) for length in (COUNTED, SHORT))
     kernels, launches, syncs = long.per(short, COUNTED - SHORT)
     yield measured_row(f"{name}: kernels a token", kernels, "")
     yield measured_row(f"{name}: launches a token", launches, "")
     yield measured_row(f"{name}: syncs a token", syncs, "")
+
+
+def time_a_token(name: str, rollout: Rollout, rows: int, device: torch.device) -> Iterator[Row]:
+    """From two rollouts of different lengths."""
+    times = [median(seconds(rollout(length), REPEATS, device)) for length in (SHORT, LONG)]
+    step = (times[1] - times[0]) / (LONG - SHORT)
+    yield measured_row(f"{name}: a token", 1e3 * step, "ms")
+    yield measured_row(f"{name}: tokens a second", rows / step, "")
+    yield measured_row(f"{name}: prefill and first tokens", times[0] - SHORT * step, "s")
