@@ -36,6 +36,14 @@ def test_the_counts_of_systems_are_those_of_the_catalogue() -> None:
     assert f"of which {running} run wholly or in part" in README
 
 
+def test_what_is_said_to_learn_is_in_the_table_of_all_that_learns() -> None:
+    rows = [line for line in README.splitlines() if "`python -m benchmarks.learning" in line]
+    table = read_page("benchmarks/results/learning.md")
+    figures = [f for row in rows for f in re.findall(r"[+-]\d+\.\d|\d+\.\d → \d+\.\d", row)]
+    assert len(figures) >= 8
+    assert [f for f in figures if f not in table] == []
+
+
 def test_the_reward_trains() -> None:
     assert list(files(README)) == ["terse.py"]
     assert main([*command(README, "terse=0.1"), *SHORT_RUN, "--out", "run"]) == 0
