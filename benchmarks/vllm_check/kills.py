@@ -1,12 +1,12 @@
 """Kill -9 of a real server of vLLM while weights go over, by file and by broadcast: when it is noticed, and what follows.
 
     make vllm
-    python -m benchmarks.vllm_check.kills [--python .venv-vllm/bin/python] [--cases file broadcast …] [--out runs/vllm_kills]
+    python -m benchmarks.vllm_check.kills [--python .venv-vllm/bin/python] [--cases CASE …] [--out runs/vllm_kills] [--write]
 
 In each case a small Qwen2-VL is changed and sent to a server, which gets the signal while it loads: its API process, or the process
 of its engine, by SIGKILL; or all of it SIGSTOP, so that it hangs. Shown are the seconds until the run said so and until the server had
 the weights, what was said, and the largest gap of a log-prob to the trainer's afterwards. Every case is written at once, to
-kills.jsonl; one that is there is not repeated.
+kills.jsonl; one that is there is not repeated. `--write` writes the page of all cases to benchmarks/results/vllm_kills.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.vllm_check.gaps import gaps
+from benchmarks.vllm_check.kills_page import write_page
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.load import load_policy
 from vlrft.rollout.engines.types import EnginePlace
@@ -162,6 +163,7 @@ def main() -> None:
     parser.add_argument("--python", default=str(ROOT / ".venv-vllm" / "bin" / "python"))
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--out", type=Path, default=Path("runs/vllm_kills"))
+    parser.add_argument("--write", action="store_true", help="write the page of all cases")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "kills.jsonl"
@@ -178,6 +180,12 @@ def main() -> None:
             f", left running: {len(row['left_running'])}\n  " + "\n  ".join(row["said"]),
             flush=True,
         )
+    if arguments.write:
+        missing = [name for name in CASES if name not in done]
+        if missing:
+            parser.error(f"--write: {', '.join(missing)} not run yet; leave --cases out")
+        page = write_page([done[name] for name in CASES], HANG_SECONDS)
+        (ROOT / "benchmarks/results/vllm_kills.md").write_text(page, "utf-8")
 
 
 if __name__ == "__main__":
