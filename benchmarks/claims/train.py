@@ -47,11 +47,24 @@ class Answers:
     fresh: int  # number of answers sampled in this step; the others, at the end, are stored ones
 
 
+class Noise:
+    """Flips rewards at random."""
+
+    def __init__(self, flips: float, generator: torch.Generator) -> None:
+        self.flips, self.generator = flips, generator
+
+    def flip(self, rewards: Tensor) -> Tensor:
+        if not self.flips:
+            return rewards
+        wrong = torch.rand(rewards.shape, generator=self.generator) < self.flips
+        return torch.where(wrong, 1 - rewards, rewards)
+
+
 class Prompts:
     """The prompts of a run, reshuffled in every epoch, and the last answers to each."""
 
-    def __init__(self, pool: Problem, generator: torch.Generator) -> None:
-        self.pool, self.generator = pool, generator
+    def __init__(self, pool: Problem, generator: torch.Generator, noise: Noise) -> None:
+        self.pool, self.generator, self.noise = pool, generator, noise
         self.order: list[int] = []
         self.stored: dict[int, deque[Tensor]] = {}
 
@@ -70,20 +83,26 @@ class Prompts:
                 pick = torch.randperm(len(kept), generator=self.generator)[:take].tolist()
                 answers = torch.cat([new, torch.stack([kept[i] for i in pick])])
             kept.extend(new)
-            rewards = score(answers, self.pool.answers[p].expand_as(answers)).tolist()
-            groups.append(Answers(prompt=p, answers=answers, rewards=rewards, fresh=len(new)))
+            rewards = self.noise.flip(score(answers, self.pool.answers[p].expand_as(answers)))
+            groups.append(
+                Answers(prompt=p, answers=answers, rewards=rewards.tolist(), fresh=len(new))
+            )
         return groups
 
 
-def train(arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Train one arm; return greedy accuracy on held-out prompts every EVERY batches, and the steps' metrics in blocks."""
+def train(
+    arm: Arm, rate: float, seed: int, start: Mapping[str, Tensor], *, flips: float = 0.0
+) -> dict[str, Any]:
+    """Train one arm; return greedy accuracy on held-out prompts every EVERY batches, and the steps' metrics in blocks. `flips`:
+    the probability with which a training reward is the other of 0 and 1."""
     torch.manual_seed(seed)
     policy, initial = Policy(), Policy()
     policy.load_state_dict(start)
     initial.load_state_dict(start)
     held_out = problem(HELD_OUT, torch.Generator().manual_seed(2000 + seed))
     generator = torch.Generator().manual_seed(3000 + seed)
-    prompts = Prompts(problem(POOL, torch.Generator().manual_seed(1000 + seed)), generator)
+    pool = problem(POOL, torch.Generator().manual_seed(1000 + seed))
+    prompts = Prompts(pool, generator, Noise(flips, torch.Generator().manual_seed(4000 + seed)))
     optimizer = torch.optim.Adam(policy.parameters(), lr=rate)
     keep = find_algorithm({"name": arm.algorithm, **arm.overrides}).keep
     steps: list[dict[str, float]] = []
