@@ -194,6 +194,26 @@ def test_alpha_over_windows_counts_each_windows_own_groups() -> None:
     torch.testing.assert_close(result[4:], plain[4:])
 
 
+def test_gpg_counts_groups_of_equal_rewards_that_an_advantage_teaches() -> None:
+    logprobs = torch.full((4, 1), -1.0, requires_grad=True)
+    result = policy_loss(
+        "gpg",
+        logprobs=logprobs,
+        rewards=torch.ones(4),
+        group=[0, 0, 1, 1],
+        mask=torch.ones(4, 1, dtype=torch.bool),
+        advantages=torch.tensor([0.5, 0.5, 0.0, 0.0]),
+    )
+    assert result.metrics["alpha"] == 2.0  # one of two groups
+    (gradient,) = torch.autograd.grad(result.loss, logprobs)
+    assert gradient[:, 0].tolist() == [
+        -0.25,
+        -0.25,
+        0.0,
+        0.0,
+    ]  # alpha / 2 groups, mean over 2 tokens
+
+
 def test_large_log_ratios_stay_finite() -> None:
     case = random_case(6, sizes=[4], spread=2000.0)
     loss, gradient = run("grpo", case)

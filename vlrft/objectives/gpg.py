@@ -19,7 +19,7 @@ class Gpg:
     L = α · 1/P Σ_g [ 1/Σ_i|o_i| Σ_i Σ_t −log π(o_it) · A_i ],   A_i = (r_i − μ_g) / F_norm,   α = P / P_valid
 
     GPG, arXiv 2504.02546, Eq. 5–8 and Algorithm 1. P counts the groups of the step, P_valid those whose rewards
-    differ. No ratio, no clip, no reference model, no KL. F_norm is the algorithm's `advantage`: centred (1),
+    differ, or which an advantage with a baseline of another kind teaches. No ratio, no clip, no reference model, no KL. F_norm is the algorithm's `advantage`: centred (1),
     standardised (group std) or batch_standardised (batch std).
 
     Departures: the authors' code counts groups that it later truncates away, so α is 3–20 % too small there; here it

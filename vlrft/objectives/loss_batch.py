@@ -78,8 +78,11 @@ def make_loss_batch(
 ) -> LossBatch:
     """All rows of an optimiser step, with the denominators counted from them.
 
-    `group` and `rollout` are dense indices, `valid` says which of the P groups have rewards that differ.
+    `group` and `rollout` are dense indices, `valid` says which of the P groups have rewards that differ. A group with an
+    advantage counts as valid, too: a baseline that is not the group's own mean may teach groups of equal rewards.
     """
+    taught = set(group[((advantages != 0) & mask).any(1)].tolist())
+    valid = tuple(differs or k in taught for k, differs in enumerate(valid))
     tokens = mask.sum(1)
     zeros = torch.zeros(len(group) + 1, dtype=torch.long, device=mask.device)
     pairs = torch.unique(torch.stack([group, rollout]), dim=1)
