@@ -29,7 +29,7 @@ def generation(data: Path, splits: Sequence[str]) -> dict[str, Any]:
     assert task.generate is not None
     lines, wall, processor = list[str](), time.monotonic(), time.process_time()
     for split, count in ((s, GAMES[s]) for s in splits):
-        lines += task.generate(split, count, SEED, data)
+        lines += task.generate(split, count, SEED, data, task.options())
     made = sum(", won in " in line for line in lines)
     scenes = {s: {scene(path) for _, path in files_of(data, s)} for s in GAMES}
     places = {s: {r for _, path in files_of(data, s) for r in receptacles(path)} for s in GAMES}

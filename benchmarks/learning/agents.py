@@ -83,10 +83,17 @@ def percent(metric: Row) -> str:
     return f"{100 * metric['score']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
+def shares(row: Row, name: str) -> str:
+    """Before and after, in percent; a dash where the task has no such metric."""
+    if name not in row["before"]:
+        return "–"
+    return " → ".join(f"{100 * row[side][name]['score']:.1f}" for side in ("before", "after"))
+
+
 def table(rows: list[Row]) -> list[str]:
     lines = [
-        "| algorithm | seed | success before | after | paired gain | steps per episode | valid actions, % | tokens per turn | s |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| algorithm | seed | success before | after | paired gain | steps per episode | valid actions, % | admissible, % | tokens per turn | s |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for r in rows:
         before, after, ends = r["before"], r["after"], r["first_and_last_five_steps"]
@@ -96,7 +103,7 @@ def table(rows: list[Row]) -> list[str]:
             f"| {r['algorithm']} | {r['seed']} | {percent(before['success'])} | {percent(after['success'])} "
             f"| {100 * r['gain']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] "
             f"| {before['steps']['score']:.2f} → {after['steps']['score']:.2f} "
-            f"| {100 * before['valid']['score']:.1f} → {100 * after['valid']['score']:.1f} | {tokens} "
+            f"| {shares(r, 'valid')} | {shares(r, 'admissible')} | {tokens} "
             f"| {r['seconds']['total']:.0f} |"
         )
     for algorithm in dict.fromkeys(r["algorithm"] for r in rows):

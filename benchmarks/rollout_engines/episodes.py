@@ -25,7 +25,7 @@ def load(name: str, folder: Path) -> LoadedTask:
 
         assert task.generate is not None
         if not folder.is_dir():
-            list(task.generate("train", GAMES, 0, folder))
+            list(task.generate("train", GAMES, 0, folder, task.options()))
         options = {"data": str(folder)}
     env = EnvConfig(workers=WORKERS, max_turns=TURNS, on_error="keep")
     return load_task(TaskConfig(name=name, options=options, env=env), "train")

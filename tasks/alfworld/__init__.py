@@ -34,10 +34,10 @@ def gold(sample: Sample) -> tuple[str, ...]:
     return tuple(f"<think></think><action>{command}</action>" for command in commands)
 
 
-def generate(split: str, count: int, seed: int, folder: Path) -> Iterator[str]:
+def generate(split: str, count: int, seed: int, folder: Path, options: Options) -> Iterator[str]:
     from .generation import generate
 
-    return generate(split, count, seed, folder)
+    return generate(split, count, seed, folder, options.families)
 
 
 def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:

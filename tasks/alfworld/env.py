@@ -28,8 +28,9 @@ class AlfworldEnv:
 
     def step(self, text: str) -> Step:
         action = project(text)
+        admissible = action.command in self.output.admissible
         self.valid += action.valid
-        self.admissible += action.command in self.output.admissible
+        self.admissible += admissible
         self.past.append(PastTurn(observation=self.output.text, command=action.command))
         self.output = self.game.act(action.command)
         over = self.output.done or len(self.past) >= self.info["max_steps"]
@@ -37,7 +38,7 @@ class AlfworldEnv:
             observation=None if over else self._observation(self.info["context"] == "growing"),
             reward=WON * self.output.won,
             scores=self._scores(self.output),
-            valid=action.valid,
+            valid=action.valid and (admissible or self.info["invalid"] == "unreadable"),
         )
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ EPISODE_OPTIONS = (
     "context",
     "history",
     "max_steps",
+    "invalid",
     "expert",
 )  # passed to the environment
 

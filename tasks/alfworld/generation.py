@@ -6,11 +6,12 @@ metrics cannot be compared with those of papers. ALFRED's games fit into the sam
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,19 @@ class Draft:
     record: dict[str, Any]
 
 
-def generate(split: str, count: int, seed: int, folder: Path) -> Iterator[str]:
-    """Generates games 0 to count - 1 of a split and yields a line for each; existing games are kept.
+def generate(
+    split: str, count: int, seed: int, folder: Path, families: Sequence[str] = FAMILIES
+) -> Iterator[str]:
+    """Generates the first `count` games of a split that are of these families, and yields a line for each; existing games are
+    kept.
 
     Raises DataError if the folder has games of another seed or origin, or if a game cannot be generated.
     """
     require_engine()
     manifest = _open_manifest(folder, seed)
     started, generated = time.monotonic(), 0
-    for k in range(count):
+    numbers = (k for k in itertools.count() if FAMILIES[k % len(FAMILIES)] in families)
+    for k in itertools.islice(numbers, count):
         trial = f"trial_{seed}_{k:05d}"
         if list((folder / split).glob(f"*/{trial}/game.tw-pddl")):
             continue

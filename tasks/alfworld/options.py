@@ -28,6 +28,9 @@ class Options:
     """Turns that a rebuilt prompt repeats; 0: none, with the wording of the first turn."""
     max_steps: Positive = 50
     """Turns after which an episode ends."""
+    invalid: Literal["unreadable", "inadmissible"] = "unreadable"
+    """Turns that cost `task.env.invalid_penalty`: those without a readable action, as in verl-agent, or also those whose command is
+    none of the admissible ones."""
     expert: Literal["planner", "handcoded"] = "planner"
     """The source of gold answers: the planner, which knows the complete state, or alfworld's handcoded agent, which has to
     search for objects. If that agent does not win within max_steps, the planner is used."""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.advantages.steps import step_of
 from vlrft.advantages import EstimatorInput, estimate_advantages, find_estimator
-from vlrft.schema.errors import AdvantageError
+from vlrft.schema.errors import AdvantageError, ConfigError
 
 MIXED = [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
 GROUP = [0, 0, 0, 0, 1, 1, 1, 2, 2]
@@ -35,6 +35,17 @@ def test_mapo_is_grpo_where_half_of_the_answers_are_right() -> None:
     by_mean = (nearly.values - 0.99) / 0.99
     np.testing.assert_allclose(values(["mixed_deviation"], nearly)[1:], by_mean[1:], atol=5e-3)
     assert not values(["mixed_deviation"], step_of([-0.5, -0.5, 0.0], [0, 0, 1])).any()
+
+
+def test_a_least_deviation_keeps_small_differences_small() -> None:
+    inputs = step_of([10.0, 0.0, 0.1, 0.0], [0, 0, 1, 1])  # a win, and a penalty alone
+    unlimited = values(["centre", "scale"], inputs)
+    limited = values(["centre", {"step": "scale", "least": 1.0}], inputs)
+    np.testing.assert_allclose(np.abs(unlimited), np.sqrt(0.5), rtol=1e-4)
+    assert_equal(limited[:2], unlimited[:2])
+    np.testing.assert_allclose(limited[2:], [0.05, -0.05], rtol=1e-5)
+    with pytest.raises(ConfigError, match="least: is of a group's deviation"):
+        find_estimator([{"step": "scale", "by": "step", "least": 1.0}])
 
 
 def test_mapo_is_finite_where_the_mean_is_near_zero_or_negative() -> None:

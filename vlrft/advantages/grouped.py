@@ -49,11 +49,12 @@ def centre(values: Floats, key: Ints) -> Floats:
     return np.where(group_differs(values, key), values - group_mean(values, key), 0.0)
 
 
-def divide_by_group_std(values: Floats, key: Ints) -> Floats:
-    """v_i / (σ_g + 1e-6), σ_g = √(Σ_g v² / (n_g − 1)): the unbiased std of values that are already centred by the key"""
+def divide_by_group_std(values: Floats, key: Ints, least: float = 0.0) -> Floats:
+    """v_i / (max(σ_g, least) + 1e-6), σ_g = √(Σ_g v² / (n_g − 1)): the unbiased std of values that are already centred by the
+    key"""
     squares = np.bincount(key, weights=values**2)
     std = np.sqrt(squares / np.maximum(np.bincount(key) - 1, 1))
-    return values / (std[key] + EPSILON)
+    return values / (np.maximum(std, least)[key] + EPSILON)
 
 
 def divide_by_step_std(values: Floats) -> Floats:

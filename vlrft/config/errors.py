@@ -76,7 +76,9 @@ def explain(error: ValidationError, root: Any, at: str = "") -> list[str]:
             lines.append(f"{full}: {show(mistake['input'])} is {mistake['msg']}")
         elif mistake["type"] == "literal_error" and isinstance(mistake["input"], str):
             names = re.findall(r"'([^']*)'", mistake.get("ctx", {})["expected"])
-            lines.append(f"{full}: {unknown_name(key.rpartition('.')[2], mistake['input'], names)}")
+            last = key.rpartition(".")[2]
+            kind = "name" if last.isdecimal() else last  # an item of a list has a number
+            lines.append(f"{full}: {unknown_name(kind, mistake['input'], names)}")
         else:
             text = EXPECTED.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
             for words, shorter in SHORTER.items():

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from vlrft.data.claim import lock_folder
 from vlrft.schema import Task
 from vlrft.schema.errors import ConfigError
 
 
-def generate(task: Task, count: Sequence[str] | None, seed: int, out: Path | None) -> Iterator[str]:
-    """Generates the data of the splits named in `count`, and yields lines of progress.
+def generate(
+    task: Task, count: Sequence[str] | None, seed: int, out: Path | None, options: Any
+) -> Iterator[str]:
+    """Generates the data of the splits named in `count`, and yields lines of progress. `options`: of the task.
 
     Raises ConfigError, before anything is written, if the task does not generate data or an argument is missing or wrong.
     """
@@ -28,7 +31,7 @@ def generate(task: Task, count: Sequence[str] | None, seed: int, out: Path | Non
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
     with lock_folder(out):
         for split, number in counts.items():
-            yield from task.generate(split, number, seed, out)
+            yield from task.generate(split, number, seed, out, options)
 
 
 def parse_counts(texts: Sequence[str], task: Task) -> Mapping[str, int]:

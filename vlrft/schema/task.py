@@ -163,8 +163,8 @@ class Task:
     """Sample -> its environment; None: a single turn."""
     env_scores: tuple[str, ...] = ()
     """The scores that every episode's environment returns; graders may name them."""
-    generate: Callable[[str, int, int, Path], Iterator[str]] | None = None
-    """Split, count, seed, folder -> writes the data, yielding a line for each part that it wrote."""
+    generate: Callable[[str, int, int, Path, Any], Iterator[str]] | None = None
+    """Split, count, seed, folder, options -> writes the data, yielding a line for each part that it wrote."""
     resize: Callable[[Any], Resize | None] | None = None
     """Options -> the resizing that its answers assume of the policy; None: they assume none."""
     configure: Callable[[Task, Any], Task] | None = None

@@ -30,7 +30,13 @@ def files(data: Path) -> list[Path]:
 @pytest.fixture
 def sample(files: list[Path]) -> Sample:
     """The first game, with the options of an episode."""
-    info = {"prompt": "released", "context": "rebuilt", "history": 2, "max_steps": 50}
+    info = {
+        "prompt": "released",
+        "context": "rebuilt",
+        "history": 2,
+        "max_steps": 50,
+        "invalid": "unreadable",
+    }
     return Sample(
         id="alfworld/train/0000",
         messages=(),

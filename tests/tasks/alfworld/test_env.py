@@ -156,6 +156,17 @@ def test_shares_are_of_the_turns_so_far(sample: Sample) -> None:
     assert steps[1].observation.shown == steps[1].observation.anchor == "Nothing happens."
 
 
+@pytest.mark.parametrize(("invalid", "valid"), [("unreadable", True), ("inadmissible", False)])
+def test_what_is_not_admissible_is_invalid_where_the_options_say_so(
+    sample: Sample, invalid: str, valid: bool
+) -> None:
+    env, _ = open_env(sample, invalid=invalid)
+    steps = [env.step(text) for text in (say("fly"), say("look"), "look")]
+    env.close()
+    assert [step.valid for step in steps] == [valid, True, False]
+    assert steps[-1].scores["valid"] == pytest.approx(2 / 3)  # readable, whatever it costs
+
+
 def test_an_episode_ends_at_its_limit(sample: Sample) -> None:
     env, _ = open_env(sample, max_steps=2)
     one, two = env.step(say("look")), env.step(say("look"))

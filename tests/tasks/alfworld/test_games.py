@@ -62,6 +62,16 @@ def test_another_seed_or_split_gives_other_games() -> None:
     assert len(problems) == 6
 
 
+def test_games_of_some_families_are_those_that_they_are_among_all(
+    data: Path, tmp_path: Path
+) -> None:
+    list(generation.generate("train", 1, 0, tmp_path, ("look_at_obj_in_light",)))
+    made, every = contents(tmp_path), contents(data)
+    assert made
+    assert made.items() <= every.items()
+    assert all("look_at_obj_in_light" in name for name in made)
+
+
 def test_a_finished_game_is_not_generated_again(data: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(data, copy)
@@ -178,3 +188,11 @@ def test_the_command_prints_the_number_of_games(
     command = ["data", "prepare", "alfworld", "--count", "train=6", "--out", str(data)]
     assert main(command) == 0
     assert capsys.readouterr().out == "train: 0 games generated, 6 exist already\n"
+    command[4] = "train=1"
+    assert main([*command, "options.families=[look_at_obj_in_light]"]) == 0
+    assert capsys.readouterr().out == "train: 0 games generated, 1 exist already\n"
+    assert main([*command, "options.families=[look_at_the_moon]"]) == 2
+    assert (
+        "options.families.0: unknown name 'look_at_the_moon'; known: pick_and_place_simple"
+        in capsys.readouterr().err
+    )

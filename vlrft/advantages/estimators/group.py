@@ -19,6 +19,7 @@ from vlrft.advantages.grouped import (
 from vlrft.advantages.inputs import EstimatorInput
 from vlrft.config import strict
 from vlrft.schema.errors import AdvantageError
+from vlrft.schema.ranges import NonNegativeFloat
 
 
 @strict
@@ -43,6 +44,12 @@ class Scale:
 
     by: Literal["group", "step"] = "group"
     key: str = "sample"
+    least: NonNegativeFloat = 0.0
+    """σ_g counts as at least so much, so that values that differ by little, such as by penalties alone, stay small."""
+
+    def __post_init__(self) -> None:
+        if self.least and self.by == "step":
+            raise ValueError("least: is of a group's deviation; leave it out, or use by: group")
 
     @property
     def min_group(self) -> int:
@@ -51,7 +58,9 @@ class Scale:
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         if self.by == "step":
             return replace(inputs, values=divide_by_step_std(inputs.values))
-        return replace(inputs, values=divide_by_group_std(inputs.values, inputs.key(self.key)))
+        return replace(
+            inputs, values=divide_by_group_std(inputs.values, inputs.key(self.key), self.least)
+        )
 
 
 @strict

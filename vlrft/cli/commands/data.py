@@ -151,7 +151,8 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
         raise ConfigError(
             [f"{unused[0]}: cannot be combined with --count; {task.name} makes its data"]
         )
-    for line in generate(task, args.count, args.seed or 0, args.out):
+    task, given = configured_task(task_config(args.task, args.overrides))
+    for line in generate(task, args.count, args.seed or 0, args.out, given):
         print(line, flush=True)
 
 
