@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from vlrft.policy.families import TakesVideos, VisionFamily, vision_family
 from vlrft.policy.forked.layers import FULL, RECURRENT
 from vlrft.policy.forked.mixer import Forks, install_forks
 from vlrft.policy.image_encoder import ImageEncoder, PromptImages, collect_images
+from vlrft.policy.image_features import ImageFeatures
 from vlrft.policy.trainable import without_adapters
 from vlrft.schema import DataError, Pixels, Prompt
 
@@ -31,10 +32,11 @@ SPARE_POSITIONS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderInputs:
-    """Embedded prompts. `extra`: further arguments of the decoder's forward, from `VisionFamily.decoder_arguments`."""
+    """Embedded prompts, and where they have images the tokens of these with their features."""
 
     embeds: Float[Tensor, "B L H"]
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    places: Bool[Tensor, "B L"] | None = None
+    features: ImageFeatures | None = None
 
 
 class Backbone:
@@ -89,10 +91,8 @@ class Backbone:
         encoded = encoder.encode(images.distinct, self.device, cached=self.keeps_features)
         features = encoded.map(lambda tensor: tensor.to(embeds.dtype)[order])
         places = self.find_places(ids)
-        return DecoderInputs(
-            embeds=embeds.masked_scatter(places[..., None], features.embeds),
-            extra=encoder.vision.decoder_arguments(features, places),
-        )
+        embeds = embeds.masked_scatter(places[..., None], features.embeds)
+        return DecoderInputs(embeds=embeds, places=places, features=features)
 
     def find_places(self, ids: Int[Tensor, "B L"]) -> Bool[Tensor, "B L"]:
         """The tokens of images and videos."""
@@ -126,35 +126,49 @@ class Backbone:
         rows: PackedRows,
         **options: Any,
     ) -> Float[Tensor, "R L H"]:
-        if not self.recurrent_layers and not inputs.extra:
+        if not self.recurrent_layers:
             compact = compact_arguments(self.attention, rows, inputs.embeds)
             if compact is not None:
-                return self._run_compact(inputs.embeds, positions, {**compact, **options})
+                return self._run_compact(inputs, positions, {**compact, **options})
+        extra = self._extra_arguments(inputs.features, inputs.places)
         arguments = {**packed_arguments(self.attention, rows, inputs.embeds), **options}
         if not self.recurrent_layers:
-            return self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
+            return self.call_decoder(inputs.embeds, positions, **arguments, **extra)
         forks = Forks(rows)
         mask = {FULL: arguments["attention_mask"], RECURRENT: None}  # forks need none
         arguments = {**arguments, "attention_mask": mask, "forks": forks}
-        hidden = self.call_decoder(inputs.embeds, positions, **arguments, **inputs.extra)
+        hidden = self.call_decoder(inputs.embeds, positions, **arguments, **extra)
         forks.check(self.recurrent_layers)
         return hidden
 
     def _run_compact(
         self,
-        embeds: Float[Tensor, "R L H"],
+        inputs: DecoderInputs,
         positions: Int[Tensor, "A R L"],
         arguments: Mapping[str, Any],
     ) -> Float[Tensor, "R L H"]:
         """Each token that differs is run once (`vlrft.policy.attention.compact`)."""
         compact: CompactRows = arguments["packed"].compact
-        tokens = embeds.flatten(0, 1)[compact.kept][None]
+        tokens = inputs.embeds.flatten(0, 1)[compact.kept][None]
         at = positions.flatten(1)[:, compact.kept][:, None]
-        hidden = self.call_decoder(tokens, at, **arguments)
+        places = (
+            inputs.places
+        )  # no image is in what the rows share, so all of their tokens are kept, in order
+        places = None if places is None else places.flatten()[compact.kept][None]
+        extra = self._extra_arguments(inputs.features, places)
+        hidden = self.call_decoder(tokens, at, **arguments, **extra)
         cache = arguments.get("past_key_values")
         for layer in cache.layers if cache is not None else ():
             layer.keys, layer.values = map(compact.spread_heads, (layer.keys, layer.values))
-        return hidden[0][compact.places].view(*embeds.shape[:2], -1)
+        return hidden[0][compact.places].view(*compact.shape, -1)
+
+    def _extra_arguments(
+        self, features: ImageFeatures | None, places: Bool[Tensor, "B L"] | None
+    ) -> Mapping[str, Any]:
+        """Arguments of the decoder's forward for features that enter later layers."""
+        if self.vision is None or features is None or places is None:
+            return {}
+        return self.vision.decoder_arguments(features, places)
 
     @property
     def attention(self) -> str:

@@ -104,8 +104,9 @@ def count_tokens(policy: Policy, work: Callable[[Policy], object]) -> int:
     return sum(counted)
 
 
-def test_a_shared_beginning_is_run_once_and_padding_not_at_all() -> None:
-    policy = make_policy("qwen2")
+@pytest.mark.parametrize("family", ["qwen2", "qwen2_vl", "qwen3_vl"])
+def test_a_shared_beginning_is_run_once_and_padding_not_at_all(family: str) -> None:
+    policy = make_policy(family)
     prompts = prompts_of(policy)
     common = count_common_tokens(prompts, policy.backbone.place_ids)
     assert common > 20
