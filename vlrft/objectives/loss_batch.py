@@ -18,7 +18,7 @@ class Denominators:
     tokens: int  # action tokens
     rollouts: int
     groups: int
-    valid_groups: int  # those whose rewards differ
+    valid_groups: int  # those whose rewards differ, or which an advantage teaches
     max_tokens: int  # the configured longest completion, for `constant`
     valid: tuple[bool, ...]  # [P] in the order in which the groups were collected
 

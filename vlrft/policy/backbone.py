@@ -149,7 +149,7 @@ class Backbone:
     ) -> Float[Tensor, "R L H"]:
         """Each token that differs is run once (`vlrft.policy.attention.compact`)."""
         compact: CompactRows = arguments["packed"].compact
-        tokens = inputs.embeds.flatten(0, 1)[compact.kept][None]
+        tokens = compact.keep(inputs.embeds.flatten(0, 1))[None]
         at = positions.flatten(1)[:, compact.kept][:, None]
         places = (
             inputs.places
@@ -160,7 +160,7 @@ class Backbone:
         cache = arguments.get("past_key_values")
         for layer in cache.layers if cache is not None else ():
             layer.keys, layer.values = map(compact.spread_heads, (layer.keys, layer.values))
-        return hidden[0][compact.places].view(*compact.shape, -1)
+        return compact.spread(hidden[0]).view(*compact.shape, -1)
 
     def _extra_arguments(
         self, features: ImageFeatures | None, places: Bool[Tensor, "B L"] | None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vlrft.policy.attention import compact
 from vlrft.policy.attention.compact import CompactRows, count_common_tokens
+from vlrft.policy.attention.packed import PackedAttention
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.load import load_policy
 from vlrft.policy.logprobs import packed_logprobs
@@ -19,6 +20,7 @@ from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Prompt
+from vlrft.testing.pass_costs import count_costs
 from vlrft.testing.small_policies import CORPUS, FAMILIES, ask, noise_image, tiny_config
 
 EXAMPLES = "Which digit is this? 7 How many 3s are there? 12 Which digit is this? 4 "
@@ -143,3 +145,49 @@ def test_rows_run_as_they_are_where_little_would_be_left_out() -> None:
     assert rows is not None
     assert rows.kept.tolist() == [0, 1, 2, 3, 4, 5, 9]
     assert rows.places[:10].tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 6]
+
+
+def attention_gradients(rows: PackedRows) -> tuple[Tensor, ...]:
+    """Of query, key and value of the tokens of compact rows."""
+    made = CompactRows.of(rows, CPU)
+    assert made is not None
+    torch.manual_seed(0)
+    shape = 1, 4, len(made.kept), 64
+    query, key, value = (torch.randn(shape, requires_grad=True) for _ in range(3))
+    output = PackedAttention(rows, made)(query, key, value, 0.1)
+    return torch.autograd.grad(output, (query, key, value), torch.randn(output.shape))
+
+
+def test_gradients_of_a_shared_beginning_are_summed_in_the_same_order_by_any_threads() -> None:
+    rows = PackedRows(segments=((240, 8),) * 24, width=248, common=236)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, *others = (attention_gradients(rows) for _ in range(4))
+    finally:
+        torch.set_num_threads(before)
+    assert all(float(gradient.abs().sum()) > 1 for gradient in first)
+    for gradients in others:
+        assert all(map(torch.equal, first, gradients))
+
+
+def test_gradients_in_half_precision_are_rounded_once_over_the_rows() -> None:
+    rows = PackedRows(segments=((12, 4),) * 600, width=16, common=10)
+    made = CompactRows.of(rows, CPU)
+    assert made is not None
+    tokens = torch.zeros(len(made.kept), 1, dtype=torch.bfloat16, requires_grad=True)
+    made.spread(tokens).sum().backward()  # type: ignore[no-untyped-call]
+    assert tokens.grad is not None
+    assert tokens.grad[:, 0].tolist() == [600.0] * 10 + [1.0] * (600 * 6)
+
+
+def test_no_copy_of_a_shared_beginning_is_kept_for_the_backward_pass() -> None:
+    rows = PackedRows(segments=((100, 2),) * 16, width=102, common=100)
+    kept = 100 + 16 * 2
+    made = CompactRows.of(rows, CPU)
+    assert made is not None
+    query, key, value = (torch.randn(1, 4, kept, 64, requires_grad=True) for _ in range(3))
+    with count_costs(torch.nn.Module()) as costs:
+        PackedAttention(rows, made)(query, key, value, 0.1)
+    log_sums = 16 * 102 * 4 * 4  # of all positions
+    assert costs.saved_bytes <= 4 * kept * 4 * 64 * 4 + log_sums

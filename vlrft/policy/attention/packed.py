@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from vlrft.policy.attention.calls import Calls
 from vlrft.policy.attention.choice import make_calls
-from vlrft.policy.attention.compact import CompactRows
+from vlrft.policy.attention.compact import CompactCalls, CompactRows
 from vlrft.policy.attention.rows import PackedRows
 
 
@@ -38,17 +38,16 @@ class PackedAttention:
     ) -> Float[Tensor, "R L H D"]:
         """The output; at padding it is finite and has no meaning. Differentiable once. Compact rows: R is 1 and L their tokens."""
         tokens = (tensor.transpose(1, 2).flatten(0, 1) for tensor in (query, key, value))
-        if self.compact is not None:
-            tokens = (tensor[self.compact.places] for tensor in tokens)
         output: Tensor = _Split.apply(*tokens, self._made_for(query), scale)  # type: ignore[no-untyped-call]
-        if self.compact is not None:
-            output = output[self.compact.kept]
         return output.view(*query.transpose(1, 2).shape)
 
     def _made_for(self, query: Float[Tensor, "R H L D"]) -> Calls:
         kind = query.device, query.dtype, query.shape[-1]
         if kind not in self._calls:
-            self._calls[kind] = make_calls(query, self.rows)
+            calls = make_calls(query, self.rows)
+            if self.compact is not None:
+                calls = CompactCalls(calls=calls, compact=self.compact)
+            self._calls[kind] = calls
         return self._calls[kind]
 
 
