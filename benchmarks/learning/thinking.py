@@ -10,6 +10,7 @@ and one that was stopped is resumed. Writes --results/CONFIG.md, .json and .svg 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +68,7 @@ def main() -> None:
                 if kind == STEPS and not control:
                     uses[f"after RL, seed {seed}"] = policy_use(runs[case])
                 page = args.results / Path(args.config).stem
-                command = f"thinking --out {args.out} --seeds {' '.join(map(str, args.seeds))}"
+                command = " ".join(["thinking", *sys.argv[1:]])
                 write_results(make_rows(runs), page, command, args.threads)
                 extend_page(page, runs, uses, USE_LIMIT)
 
