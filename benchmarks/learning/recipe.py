@@ -64,9 +64,11 @@ def warm_up(config: Tree, seed: int, out: Path, threads: int) -> Path | None:
 
 
 def name_family(config: Config) -> str:
-    """The model of the rows: the family of a policy that is built, or the name of its folder."""
-    build = config.policy.build
-    return build.family if build is not None else Path(str(config.policy.model)).name
+    """The model of the rows: the family of a policy that is built, or the name of its folder; of a checkpoint, its run's."""
+    if config.policy.build is not None:
+        return config.policy.build.family
+    folder = Path(str(config.policy.model))
+    return folder.parents[1].name if folder.parts[-2:] == (CHECKPOINTS, LAST) else folder.name
 
 
 def main() -> None:
