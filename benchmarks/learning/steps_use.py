@@ -18,7 +18,7 @@ from vlrft.rollout.task import load_task
 from vlrft.schema import Sample
 
 STEPS = re.compile(r"<think>(.*?)</think><answer>", re.DOTALL)
-FIRST_TOTAL = re.compile(r"(\d+\+\d+=)(\d+)(?=\+)")
+FIRST_PRODUCT = re.compile(r"(\d\*\d=)(\d)(?=\*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Use:
     """Answers to openings of one kind, as shares."""
 
     n: int
-    right: float  # the sum of the digits in the picture
+    right: float  # the answer to the picture
     same: float  # as the policy answered by itself
     expected: float | None
 
@@ -59,10 +59,17 @@ def shuffle_digits(steps: str, rng: random.Random) -> str:
     return "".join(next(rest) if c.isdigit() else c for c in steps)
 
 
-def raise_first_total(steps: str) -> str | None:
-    """The steps up to their first total, which is made one more; None where they end there."""
-    match = FIRST_TOTAL.match(steps)
-    return None if match is None else f"{match[1]}{int(match[2]) + 1}"
+def triple(digit: str) -> str:
+    """The last digit of three times as much."""
+    return str(3 * int(digit) % 10)
+
+
+def triple_first_product(steps: str) -> str | None:
+    """The steps up to their first product, which is made three times as much; None where they end there or it stays the same."""
+    match = FIRST_PRODUCT.match(steps)
+    if match is None or triple(match[2]) == match[2]:
+        return None
+    return match[1] + triple(match[2])
 
 
 def make_openings(written: Sequence[Written]) -> Mapping[str, list[Opening]]:
@@ -73,7 +80,7 @@ def make_openings(written: Sequence[Written]) -> Mapping[str, list[Opening]]:
         "removed": [],
         "of another scene": [],
         "digits shuffled": [],
-        "first total one more": [],
+        "first product times three": [],
     }
     for k, own in enumerate(written):
         kinds["kept"].append(Opening(own=own, text=_close(own.steps), expected=own.answer))
@@ -87,10 +94,9 @@ def make_openings(written: Sequence[Written]) -> Mapping[str, list[Opening]]:
         kinds["digits shuffled"].append(
             Opening(own=own, text=_close(shuffled), expected=str(int(last[0])) if last else None)
         )
-        if (raised := raise_first_total(own.steps)) is not None and own.answer.isdigit():
-            expected = str(int(own.answer) + 1)
-            kinds["first total one more"].append(
-                Opening(own=own, text=f"<think>{raised}", expected=expected)
+        if (tripled := triple_first_product(own.steps)) is not None and own.answer.isdigit():
+            kinds["first product times three"].append(
+                Opening(own=own, text=f"<think>{tripled}", expected=triple(own.answer))
             )
     return kinds
 

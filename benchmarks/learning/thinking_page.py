@@ -87,7 +87,8 @@ pass@8 does not reach.
 
 Greedy answers to the first {scenes} test scenes, where the policy writes steps and an answer by itself; it continues from the changed
 text. In percent: right; equal to the answer that it gave by itself; equal to the number that the changed steps lead to. Of shuffled digits
-that is the last number; after a first total that is one more, the policy writes the other steps itself, and the number is one more.
+that is the last number; after a first product that is three times as much, the policy writes the other steps itself, and the number is
+three times as much, too (last digits only).
 
 {_joined(use_table(uses))}
 """

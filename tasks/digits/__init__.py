@@ -1,4 +1,4 @@
-"""Real handwritten digits composed into scenes: classify one, count them, compare positions, locate one, add them.
+"""Real handwritten digits composed into scenes: classify one, count them, compare positions, locate one, multiply them.
 
 It needs no download and no GPU: the scans are part of scikit-learn. Image tokens, prompts and rewards are of the same kinds
 as in the large packs, so that a small model shows the effect of an algorithm in minutes.
@@ -14,7 +14,7 @@ from vlrft.schema import Detail, Metric, Record, Sample, Task
 
 from .options import SUBTASKS, Options
 from .scans import SPLITS
-from .scenes import load
+from .scenes import load, multiply
 
 FOUND: Mapping[str, float] = {"ground": 0.5}  # IoU from which a digit counts as located
 DETAILS: Mapping[str, Detail] = {"classify": "class", "ground": "box"}
@@ -26,15 +26,15 @@ def gold(sample: Sample) -> str:
     if sample.tags["answer"] == "box":
         x1, y1, x2, y2 = answer
         answer = f"({x1},{y1}),({x2},{y2})"
-    steps = write_steps(sample.info["digits"]) if sample.tags["kind"] == "sum_steps" else ""
+    steps = write_steps(sample.info["digits"]) if sample.tags["kind"] == "product_steps" else ""
     return f"{steps}<answer>{answer}</answer>"
 
 
 def write_steps(digits: Sequence[int]) -> str:
-    """The digits of a scene and their running totals, as on a pocket calculator: `<think>3+7=10+6=16</think>`."""
+    """The digits of a scene and the last digit of each running product: `<think>3*7=1*9=9</think>`."""
     first, *others = digits
-    totals = list(accumulate(digits))[1:]
-    steps = "".join(f"+{digit}={total}" for digit, total in zip(others, totals, strict=True))
+    products = list(accumulate(digits, multiply))[1:]
+    steps = "".join(f"*{digit}={last}" for digit, last in zip(others, products, strict=True))
     return f"<think>{first}{steps}</think>"
 
 
@@ -45,7 +45,7 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
 
 task = Task(
     name="digits",
-    doc="Scanned digits in scenes: classify, count, relation, ground, sum. Built in, no download.",
+    doc="Scanned digits in scenes: classify, count, relation, ground, product. Built in, no download.",
     options=Options,
     splits=SPLITS,
     load=load,

@@ -9,8 +9,15 @@ from vlrft.schema.ranges import Natural, Positive, Range
 
 Side = Annotated[int, Range(ge=1, le=4096)]  # pixels
 Digit = Annotated[int, Range(ge=0, le=9)]
-Subtask = Literal["classify", "count", "relation", "ground", "sum", "sum_steps"]
-SUBTASKS: tuple[Subtask, ...] = ("classify", "count", "relation", "ground", "sum", "sum_steps")
+Subtask = Literal["classify", "count", "relation", "ground", "product", "product_steps"]
+SUBTASKS: tuple[Subtask, ...] = (
+    "classify",
+    "count",
+    "relation",
+    "ground",
+    "product",
+    "product_steps",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +27,8 @@ class Options:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     subtasks: tuple[Subtask, ...] = SUBTASKS[:4]
-    """Scene i is of sub-task i modulo their number; one that is listed twice occurs twice as often. `sum` and `sum_steps`, which
-    asks for the steps before the answer, have the same scenes."""
+    """Scene i is of sub-task i modulo their number; one that is listed twice occurs twice as often. `product` and
+    `product_steps`, which asks for the steps before the answer, have the same scenes."""
     canvas: tuple[Side, ...] = (112,)
     """Pixels: the sides from which the width and the height of a scene are drawn."""
     sizes: tuple[Side, Side] = (44, 56)
@@ -38,8 +45,8 @@ class Options:
     """`count` shows copies of its target only."""
     max_count: Positive = 4
     """The most copies of the target in `count`."""
-    addends: tuple[Positive, Positive] = (2, 4)
-    """The fewest and the most digits to add, in `sum` and `sum_steps`."""
+    factors: tuple[Positive, Positive] = (2, 4)
+    """The fewest and the most digits to multiply, in `product` and `product_steps`."""
     ordered: bool = False
     """`relation` always asks for the smaller digit first."""
     train: Natural = 6000
@@ -92,8 +99,8 @@ class Options:
             mistakes.append(f"distractors up to {high}: too many for the canvas or scene_digits")
         if self.max_count > across**2 and "count" in self.subtasks:
             mistakes.append(f"max_count {self.max_count}: use 1 to {across**2} on this canvas")
-        fewest, most = self.addends
-        sums = {"sum", "sum_steps"}.intersection(self.subtasks)
-        if sums and not 2 <= fewest <= most <= across**2:
-            mistakes.append(f"addends {self.addends}: two numbers in order, from 2 to {across**2}")
+        fewest, most = self.factors
+        products = {"product", "product_steps"}.intersection(self.subtasks)
+        if products and not 2 <= fewest <= most <= across**2:
+            mistakes.append(f"factors {self.factors}: two numbers in order, from 2 to {across**2}")
         return mistakes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from vlrft.data import LazySamples, read_prompt
@@ -134,15 +134,20 @@ def ground(rng: random.Random, cells: Sequence[Place], options: Options) -> Ques
     )
 
 
-def add(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
-    """Digits to add, row by row from the left."""
-    number = rng.randint(*options.addends)
+def multiply(product: int, digit: int) -> int:
+    """The last digit of a product."""
+    return product * digit % 10
+
+
+def last_digit(rng: random.Random, cells: Sequence[Place], options: Options) -> Question:
+    """Digits to multiply, row by row from the left."""
+    number = rng.randint(*options.factors)
     digits = rng.choices(options.scene_digits, k=number)
     places = sorted(rng.sample(cells, number), key=lambda place: (place[1], place[0]))
     return Question(
         digits=tuple(zip(digits, places, strict=True)),
         fields={},
-        answer=sum(digits),
+        answer=reduce(multiply, digits),
         tags={"answer": "count"},
     )
 
@@ -152,6 +157,6 @@ QUESTIONS = {
     "count": count,
     "relation": relation,
     "ground": ground,
-    "sum": add,
-    "sum_steps": add,
+    "product": last_digit,
+    "product_steps": last_digit,
 }
