@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from vlrft.cli.synthetic_rows import synthetic_packs
 from vlrft.config.load import load_config
 
 PAGE = read_page("docs/howto/synthetic_data.md")
+TWINS = Path(__file__).parents[3] / "benchmarks/learning/twins"
 
 
 def test_the_page_lists_every_pack_with_its_config() -> None:
@@ -35,6 +37,17 @@ def test_the_commands_of_the_page_are_valid(
     config = load_config(*_split(command(PAGE, "vlrft train geoqa_gpg")))
     assert config.policy.build is not None
     assert [stage.steps for stage in config.stages] == [300, 50]
+
+
+@pytest.mark.parametrize("path", sorted(TWINS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_config_of_a_twin_trains_on_the_rows_that_its_first_line_prepares(path: Path) -> None:
+    prepare = shlex.split(path.read_text().splitlines()[0].removeprefix("# "))
+    assert prepare[:4] == ["vlrft", "data", "prepare", path.stem]
+    assert "--synthetic" in prepare
+    config = load_config(str(path), [])
+    assert (config.task.name, config.task.options["data"]) == (path.stem, prepare[-1])
+    assert [stage.name for stage in config.stages] == ["sft", "gpg"]
+    assert config.policy.build is not None
 
 
 def _split(words: list[str]) -> tuple[str, list[str]]:
