@@ -152,7 +152,7 @@ def write_results(rows: Sequence[Row], path: Path, command: str, threads: int | 
     machine = {"machine": platform.machine(), "cores": os.cpu_count(), "threads_per_run": threads}
     versions = ", ".join(f"{name} {version}" for name, version in rows[0]["versions"].items())
     page = [
-        f"# RL after a warm-up: {path.name}",
+        f"# What RL adds: {path.name}",
         "",
         f"`{command}`: scores in percent on held-out samples, before and after RL; 95 % intervals.",
         "",
