@@ -54,7 +54,7 @@ def test_the_table_has_every_phase_and_its_shares_add_up_to_100(runs: tuple[Path
     assert {p for p in PHASES if "/" in p} <= rows.keys()
     assert sum(tops.values()) == pytest.approx(100, abs=0.5)
     assert float(rows["rollout/decode"]) > 0
-    assert re.search(r"\| aten::\S*mm \| \d+ \| [\d.]+ \| [\d.]+ % \|", tables[1])
+    assert re.search(r"\| aten::\S+ \| \d+ \| [\d.]+ \| [\d.]+ % \|", tables[1])  # of the costliest
     assert "profile.md" in (runs[1] / "report.html").read_text()
     assert "profile.md" not in (runs[0] / "report.html").read_text()
 

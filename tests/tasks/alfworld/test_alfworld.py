@@ -42,6 +42,7 @@ def test_a_game_is_a_sample(tmp_path: Path) -> None:
         "context": "rebuilt",
         "history": 3,
         "max_steps": 50,
+        "invalid": "unreadable",
         "expert": "planner",
     }
 
