@@ -1,4 +1,7 @@
-"""Whether a policy uses the steps that it writes: its greedy answers after its own steps, without steps, and after changed ones."""
+"""Whether a policy uses the steps that it writes: its greedy answers after its own steps, without steps, and after changed ones.
+
+Without steps the opening is `<think></think><answer>`: after `<answer>` alone a policy may write its steps all the same.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from vlrft.rollout.task import load_task
 from vlrft.schema import Sample
 
 STEPS = re.compile(r"<think>(.*?)</think><answer>", re.DOTALL)
+LAST_STEP = re.compile(r"(.*=\d)\*\d=\d")
 FIRST_PRODUCT = re.compile(r"(\d\*\d=)(\d)(?=\*)")
 
 
@@ -59,6 +63,12 @@ def shuffle_digits(steps: str, rng: random.Random) -> str:
     return "".join(next(rest) if c.isdigit() else c for c in steps)
 
 
+def drop_last_step(steps: str) -> str | None:
+    """The steps but the last; None where only one was written."""
+    match = LAST_STEP.fullmatch(steps)
+    return None if match is None else match[1]
+
+
 def triple(digit: str) -> str:
     """The last digit of three times as much."""
     return str(3 * int(digit) % 10)
@@ -78,13 +88,17 @@ def make_openings(written: Sequence[Written]) -> Mapping[str, list[Opening]]:
     kinds: dict[str, list[Opening]] = {
         "kept": [],
         "removed": [],
+        "last one removed": [],
         "of another scene": [],
         "digits shuffled": [],
         "first product times three": [],
     }
     for k, own in enumerate(written):
         kinds["kept"].append(Opening(own=own, text=_close(own.steps), expected=own.answer))
-        kinds["removed"].append(Opening(own=own, text="<answer>"))
+        kinds["removed"].append(Opening(own=own, text=_close("")))
+        if (cut := drop_last_step(own.steps)) is not None:
+            before = cut.rpartition("=")[2]
+            kinds["last one removed"].append(Opening(own=own, text=_close(cut), expected=before))
         others = (w for w in [*written[k + 1 :], *written[:k]] if w.answer != own.answer)
         if (other := next(others, None)) is not None:
             text = _close(other.steps)
