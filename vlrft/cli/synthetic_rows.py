@@ -28,7 +28,7 @@ class SyntheticRows:
         return describe_rows(self.count, self.seed)
 
     def facts(self) -> str:
-        """All that decides the rows besides the pack's options."""
+        """All that decides the rows, apart from the pack's options."""
         return f" synthetic {self.count} {self.seed}"
 
     def source(self, split: str, options: Any) -> Source:

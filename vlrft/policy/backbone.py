@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -17,17 +15,14 @@ from vlrft.distributed.cuda_settings import to_device
 from vlrft.policy.attention.compact import CompactRows
 from vlrft.policy.attention.decoder import PACKED, compact_arguments, install, packed_arguments
 from vlrft.policy.attention.rows import PackedRows
-from vlrft.policy.families import TakesVideos, VisionFamily, vision_family
+from vlrft.policy.families import vision_family
 from vlrft.policy.forked.layers import FULL, RECURRENT
 from vlrft.policy.forked.mixer import Forks, install_forks
 from vlrft.policy.image_encoder import ImageEncoder, PromptImages, collect_images
 from vlrft.policy.image_features import ImageFeatures
+from vlrft.policy.prompt_positions import PromptPositions
 from vlrft.policy.trainable import without_adapters
-from vlrft.schema import DataError, Pixels, Prompt
-
-KEPT_LAYOUTS = 1024  # prompt layouts whose positions are kept
-# Positions are computed in multiples of this length, so that longer rows rarely need new ones.
-SPARE_POSITIONS = 64
+from vlrft.schema import Pixels, Prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +48,8 @@ class Backbone:
         self.head: Any = causal.get_output_embeddings()
         self.vision = vision_family(causal)  # None: text only
         self.axes = 1 if self.vision is None else self.vision.axes
-        self.place_ids = _place_ids(self.vision, causal)
+        self.positions = PromptPositions(self.vision, causal)
+        self.place_ids = self.positions.place_ids
         install(self.decoder.config)
         self.recurrent_layers = install_forks(self.decoder)
         """How many layers of the decoder are recurrent: they fork (`vlrft.policy.forked`)."""
@@ -62,7 +58,6 @@ class Backbone:
         if self.vision is not None:
             self.image_encoder = ImageEncoder(self.vision, causal, frozen=frozen_vision)
         self._causal = causal
-        self._layouts: OrderedDict[object, Int[Tensor, "A L"]] = OrderedDict()
 
     @property
     def device(self) -> torch.device:
@@ -151,10 +146,11 @@ class Backbone:
         compact: CompactRows = arguments["packed"].compact
         tokens = compact.keep(inputs.embeds.flatten(0, 1))[None]
         at = positions.flatten(1)[:, compact.kept][:, None]
-        places = (
-            inputs.places
-        )  # no image is in what the rows share, so all of their tokens are kept, in order
-        places = None if places is None else places.flatten()[compact.kept][None]
+        places = inputs.places
+        if (
+            places is not None
+        ):  # no image is in what the rows share: all of their tokens are kept, in order
+            places = places.flatten()[compact.kept][None]
         extra = self._extra_arguments(inputs.features, places)
         hidden = self.call_decoder(tokens, at, **arguments, **extra)
         cache = arguments.get("past_key_values")
@@ -189,56 +185,11 @@ class Backbone:
         hidden: Tensor = out.last_hidden_state
         return hidden
 
-    def positions(self, prompt: Prompt, more: int, name: str) -> Int[Tensor, "A L"]:
-        """Rotary positions of a prompt and `more` tokens of text after it (CPU).
-
-        Raises DataError, with `name` in the message, when the prompt's image tokens and its images' features differ in
-        number.
-        """
-        length = len(prompt.ids) + more
-        if self.vision is None:
-            return torch.arange(length)[None]
-        places = np.isin(np.array(prompt.ids), self.place_ids)
-        layout = (
-            len(prompt.ids),
-            places.tobytes(),
-            tuple((i.grid, i.video and i.video.interval) for i in prompt.images),
-        )
-        positions = self._layouts.get(layout)
-        if positions is None or positions.shape[1] < length:
-            _check_places(int(places.sum()), prompt, name)
-            padded = -(-length // SPARE_POSITIONS) * SPARE_POSITIONS  # text at the end changes none
-            places = np.pad(places, (0, padded - len(places)))
-            positions = self.vision.positions(self._causal, places, prompt.images)
-            self._layouts[layout] = positions
-            if len(self._layouts) > KEPT_LAYOUTS:
-                self._layouts.popitem(last=False)
-        return positions[:, :length]
-
     def model_inputs(self, ids: Int[Tensor, "B T"], images: Sequence[Pixels]) -> dict[str, Tensor]:
         """The arguments for images and videos of transformers' forward and `generate()`."""
         if self.vision is None or not images:
             return {}
         return self.vision.model_inputs(self.find_places(ids), images)
-
-
-def _place_ids(vision: VisionFamily | None, causal: Any) -> list[int]:
-    """The ids that a prompt has once for each feature, of images and then of videos."""
-    if vision is None:
-        return [-1]
-    ids: list[int] = [causal.config.image_token_id]
-    if isinstance(vision, TakesVideos):
-        ids.append(vision.video_token_id(causal))
-    return list(dict.fromkeys(ids))
-
-
-def _check_places(places: int, prompt: Prompt, name: str) -> None:
-    features = sum(image.tokens for image in prompt.images)
-    if places != features:
-        raise DataError(
-            f"{name}: {places} image tokens in the prompt, but its {len(prompt.images)} images have "
-            f"{features} features; render it with this policy's chat"
-        )
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class CompactRows:
         )
 
     def keep(self, positions: Float[Tensor, "T ..."]) -> Float[Tensor, "U ..."]:
-        """What is at the positions of the tokens that are run."""
+        """Values of the positions, at those of the tokens that are run."""
         return positions.index_select(0, self.kept)
 
     def spread(self, tokens: Float[Tensor, "U ..."]) -> Float[Tensor, "T ..."]:
