@@ -22,7 +22,8 @@ from vlrft.schema import DataError
 
 from .grammar import Grammar
 from .native import load_library, release_library, require_engine
-from .translation import translate, translate_for_search
+from .stored import FILE, unpack
+from .translation import CACHED, Problem, translate, translate_for_search
 
 CACHED_GRAMMARS = 8  # most games share one
 NOTHING = "Nothing happens."  # the engine's answer to an unknown command
@@ -133,7 +134,8 @@ class Game:
             self._library = None
 
     def _build(self) -> None:
-        self._problem = translate(self.data["pddl_domain"], self.data["pddl_problem"])
+        file = self.path.with_name(FILE)
+        self._problem = find_translation(file, self.data["pddl_domain"], self.data["pddl_problem"])
         grammar, self._task = _split_task(self.data["grammar"])
         self._logic = _logic(self.data["pddl_domain"], grammar, self._problem.types)
         self._library = self._library or load_library()
@@ -204,6 +206,12 @@ def read_game(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or not all(isinstance(data.get(k), str) for k in KEYS):
         raise DataError(f"{path}: not a game; expected texts for {', '.join(KEYS)}")
     return data
+
+
+@lru_cache(maxsize=CACHED)
+def find_translation(file: Path, domain: str, problem: str) -> Problem:
+    """The translation stored in `file`, or a new one."""
+    return unpack(file, domain, problem) or translate(domain, problem)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ from typing import Any
 from vlrft.data import read_manifest
 from vlrft.schema import DataError
 
-from .engine import Game
+from .engine import Game, read_game
 from .families import FAMILIES, SCENES
 from .native import require_engine, versions
 from .problems import goal_sentence, pddl_problem, trajectory_record
 from .scenes import Layout, NoTargetError, draw_layout, draw_scene, keep_relevant
+from .stored import FILE, pack
+from .translation import translate
 
 RECIPE = 1  # increased when the same seed gives other games
 GOAL = "UNKNOWN GOAL"  # the placeholder of the goal sentence in alfworld's grammar
@@ -54,7 +56,9 @@ def generate(
     numbers = (k for k in itertools.count() if FAMILIES[k % len(FAMILIES)] in families)
     for k in itertools.islice(numbers, count):
         trial = f"trial_{seed}_{k:05d}"
-        if list((folder / split).glob(f"*/{trial}/game.tw-pddl")):
+        if found := list((folder / split).glob(f"*/{trial}/game.tw-pddl")):
+            if not (file := found[0].with_name(FILE)).exists():  # by an earlier version
+                _store_translation(file, read_game(found[0]))
             continue
         generated += 1
         yield from _generate_one(split, k, seed, folder, trial)
@@ -129,7 +133,13 @@ def _write(home: Path, draft: Draft, plan: tuple[str, ...]) -> None:
     solved = draft.game | {"solvable": True, "walkthrough": list(plan)}
     _replace(home / "traj_data.json", json.dumps(draft.record))
     _replace(home / "initial_state.pddl", draft.game["pddl_problem"])
+    _store_translation(home / FILE, draft.game)
     _replace(home / "game.tw-pddl", json.dumps(solved))
+
+
+def _store_translation(file: Path, game: Mapping[str, Any]) -> None:
+    domain, problem = game["pddl_domain"], game["pddl_problem"]
+    _replace(file, pack(translate(domain, problem), domain, problem))
 
 
 def _folder_name(layout: Layout) -> str:
@@ -158,8 +168,8 @@ def _open_manifest(folder: Path, seed: int) -> dict[str, Any]:
     return manifest
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: str | bytes) -> None:
     """Replaces a file atomically."""
     part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
+    part.write_bytes(content.encode() if isinstance(content, str) else content)
     os.replace(part, path)

@@ -20,8 +20,8 @@ class Options:
     """The folder with train, valid_seen and valid_unseen, or the one above ($ALFWORLD_DATA, with json_2.1.1)."""
     families: tuple[Family, ...] = FAMILIES
     """Only games of these families; their ids stay the same."""
-    prompt: Literal["released", "short"] = "released"
-    """The wording of verl-agent, or a short one for small models."""
+    prompt: Literal["released", "short", "bare"] = "released"
+    """The wording of verl-agent; a short one for small models; or bare: the short one without the admissible commands."""
     context: Literal["rebuilt", "growing"] = "rebuilt"
     """rebuilt: each turn has a separate prompt, which repeats the last turns; growing: the turns form one conversation."""
     history: Natural = 2

@@ -1,7 +1,7 @@
-"""Prompts from observations: those of verl-agent, word for word (commit d0b9724), and short ones for small models.
+"""Prompts from observations: those of verl-agent, word for word (commit d0b9724), and short and bare ones for small models.
 
-agent_system/environments/prompts/alfworld.py, env_manager.py (build_text_obs), memory/memory.py (fetch). `released_next`
-and the short ones are our own: verl-agent has no growing context.
+agent_system/environments/prompts/alfworld.py, env_manager.py (build_text_obs), memory/memory.py (fetch). `released_next`,
+the short and the bare ones are our own: verl-agent has no growing context.
 """
 
 from __future__ import annotations
@@ -68,8 +68,17 @@ def released_prompt(state: PromptState) -> str:
 
 def short_prompt(state: PromptState) -> str:
     """The same information in few tokens, without the banner."""
+    return _brief_prompt(state, "short")
+
+
+def bare_prompt(state: PromptState) -> str:
+    """The short prompt without the admissible commands, which the policy has to word itself."""
+    return _brief_prompt(state, "bare")
+
+
+def _brief_prompt(state: PromptState, name: str) -> str:
     recent = [f"{plain(p.observation)}\n> {p.command}" for p in _recent_turns(state)]
-    return read_prompt(__file__, "short_later" if recent else "short_first").format(
+    return read_prompt(__file__, f"{name}_{'later' if recent else 'first'}").format(
         task_description=state.task,
         action_history="\n".join(recent),
         current_observation=plain(state.observation),
@@ -92,14 +101,18 @@ def short_next_prompt(state: PromptState) -> str:
     )
 
 
+def bare_next_prompt(state: PromptState) -> str:
+    return plain(state.observation)
+
+
 def plain(observation: str) -> str:
     """An observation without TextWorld's banner and the task."""
     lines = observation.partition(TASK)[0].split("\n")
     return "\n".join(line for line in lines if line and not line.startswith("-="))
 
 
-WHOLE = {"released": released_prompt, "short": short_prompt}
-NEXT = {"released": released_next_prompt, "short": short_next_prompt}
+WHOLE = {"released": released_prompt, "short": short_prompt, "bare": bare_prompt}
+NEXT = {"released": released_next_prompt, "short": short_next_prompt, "bare": bare_next_prompt}
 
 
 def _offered_commands(state: PromptState) -> list[str]:

@@ -11,8 +11,10 @@ from vlrft.tasks.alfworld.env import AlfworldEnv
 from vlrft.tasks.alfworld.native import release_library
 from vlrft.tasks.alfworld.projection import project
 from vlrft.tasks.alfworld.wording import (
+    NEXT,
     PastTurn,
     PromptState,
+    bare_prompt,
     released_next_prompt,
     released_prompt,
     short_prompt,
@@ -77,6 +79,17 @@ def test_the_short_prompt_has_no_banner() -> None:
         "Answer <think></think><action>one of them</action>"
     )
     assert "\nYou see a bed 1.\n> a\none\n> b\nOn the bed" in short_prompt(state((BANNER, "a"), ("one", "b")))  # fmt: skip
+
+
+def test_the_bare_prompt_is_the_short_one_without_commands() -> None:
+    assert bare_prompt(state()) == (
+        "Task: put a pen in bed.\nYou see a bed 1.\nAnswer <think></think><action>a command</action>"
+    )
+    later = (
+        "\nYou see a bed 1.\n> a\nOn the bed 1, you see nothing.\nAnswer <think></think><action>"
+    )
+    assert later in bare_prompt(state((BANNER, "a")))
+    assert NEXT["bare"](state((BANNER, "a"))) == "On the bed 1, you see nothing."
 
 
 def test_a_growing_context_gets_only_the_new_observation() -> None:
