@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vlrft.schema import Sample
 from vlrft.schema.errors import ConfigError
-from vlrft.selection.prompt_sampler import PromptSampler, find_prompt_strategy
+from vlrft.selection.prompt_sampler import PromptSampler, count_drawn, find_prompt_strategy
 from vlrft.selection.prompt_state import PromptRecord, PromptStates
 from vlrft.selection.prompt_strategies import (
     PROMPT_STRATEGIES,
@@ -235,3 +235,17 @@ def test_weights_of_tracked_prompts(
     assert strategy.weight(record) == pytest.approx(weight)
     assert strategy.weighted_share() == 1
     assert not strategy.skip(record, 0.0)
+
+
+@pytest.mark.parametrize("strategy", [Tracked(), VarianceAware(share=0.5), None])
+def test_prompts_drawn_by_weight_are_counted_and_survive_a_resume(
+    strategy: Tracked | VarianceAware | None,
+) -> None:
+    sampler = PromptSampler(SAMPLES, 0, strategy)
+    for _ in range(3):
+        sampler.draw(4)
+    state = sampler.state_dict()
+    assert count_drawn(state) == 12
+    sampler.load_state_dict(state)
+    sampler.draw(4)
+    assert count_drawn(sampler.state_dict()) == 16

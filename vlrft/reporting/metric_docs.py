@@ -57,7 +57,7 @@ METRIC_DOCS: Mapping[str, Mapping[str, str]] = {
         "groups/attempts": "times that prompts were played for the step, as the algorithm's `keep` asks",
         "groups/solved_all": "share of groups in which every rollout has the best score of each reward",
         "groups/solved_none": "share of groups in which no rollout has",
-        "prompts/epoch": "passes over the training split so far",
+        "prompts/epoch": "prompts drawn or skipped so far, in passes over the training split",
         "prompts/stale_share": "share of the prompts played so far whose last group had equal rewards",
     },
     "Lengths and episodes": {

@@ -41,6 +41,7 @@ class PromptSampler:
         self.strategy = strategy or Uniform()
         self.states = states or PromptStates()
         self.drawn = 0  # positions used up over all epochs, including skipped ones
+        self.weighted = 0  # prompts that were drawn by weight
         self.batches = 0
         self._last: list[str] = []  # ids of the latest draw
         self._order: tuple[int, np.ndarray] | None = None
@@ -59,6 +60,7 @@ class PromptSampler:
 
     @property
     def epoch(self) -> float:
+        """Shuffled epochs so far, without prompts that were drawn by weight."""
         return self.drawn / len(self.samples)
 
     @phase("data")
@@ -69,6 +71,7 @@ class PromptSampler:
             self.strategy = self.strategy.adapt(last) if last else self.strategy
         weighted = round(self.strategy.weighted_share() * size)
         samples = self._draw_by_weight(min(weighted, len(self.samples)))
+        self.weighted += len(samples)
         self.batches += 1
         samples += [self._next() for _ in range(size - len(samples))]
         self._last = [s.id for s in samples]
@@ -123,6 +126,7 @@ class PromptSampler:
         return {
             "seed": self.seed,
             "drawn": self.drawn,
+            "weighted": self.weighted,
             "batches": self.batches,
             "last": list(self._last),
             "preference": dict(vars(self.strategy)),
@@ -130,5 +134,13 @@ class PromptSampler:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.seed, self.drawn, self.batches = state["seed"], state["drawn"], state["batches"]
+        self.weighted = count_drawn(state) - self.drawn
         self._last = list(state["last"])
         self.strategy = type(self.strategy)(**state["preference"])
+
+
+def count_drawn(state: Mapping[str, Any]) -> int:
+    """The prompts that a sampler in this state has drawn or skipped. Checkpoints of earlier versions do not count those that
+    were drawn by weight."""
+    drawn: int = state["drawn"] + state.get("weighted", 0)
+    return drawn

@@ -25,7 +25,7 @@ from vlrft.rollout.prompt_size import prompt_size
 from vlrft.rollout.seeds import seed_from
 from vlrft.schema import ENVIRONMENT, Group, Sample
 from vlrft.selection.collect import Collected, collect
-from vlrft.selection.prompt_sampler import PromptSampler
+from vlrft.selection.prompt_sampler import PromptSampler, count_drawn
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
 from vlrft.selection.rollout_filters import select_and_estimate
@@ -228,6 +228,6 @@ class Stage:
         episodes = settings.loaded.task.env is not None and settings.algorithm.answers == "sampled"
         return {
             **({"env/errors": self.failed_episodes} if episodes else {}),
-            "prompts/epoch": self.prompts_state["drawn"] / len(self.prompts.samples),
+            "prompts/epoch": count_drawn(self.prompts_state) / len(self.prompts.samples),
             "prompts/stale_share": self.prompt_states.stale_share(),
         }
