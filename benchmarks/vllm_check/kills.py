@@ -64,8 +64,9 @@ CASES = {
 
 def processes(engine: VllmEngine) -> list[int]:
     """Of the server: its API process first, then those that this one has started."""
-    assert engine._supervisor is not None
-    (keeper,) = engine._supervisor.processes.values()
+    assert engine.connection is not None
+    assert engine.connection.supervisor is not None
+    (keeper,) = engine.connection.supervisor.processes.values()
     return descendants(keeper.pid)
 
 

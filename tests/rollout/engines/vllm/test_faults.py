@@ -171,8 +171,9 @@ def own(policy: Policy, folder: Path, lines: list[str], **settings: object) -> V
 
 
 def pid_at(engine: VllmEngine) -> int:
-    assert engine._supervisor is not None
-    (process,) = engine._supervisor.processes.values()
+    assert engine.connection is not None
+    assert engine.connection.supervisor is not None
+    (process,) = engine.connection.supervisor.processes.values()
     return descendants(process.pid)[0]
 
 

@@ -47,7 +47,7 @@ def start_engine(policy: Policy, folder: Path, **settings: Any) -> Iterator[Vllm
 
 def server_pids(engine: VllmEngine) -> list[int]:
     """The processes of the server that the engine has started, its API process first; none of a server at an address."""
-    assert engine._supervisor is not None
-    return [
-        pid for keeper in engine._supervisor.processes.values() for pid in descendants(keeper.pid)
-    ]
+    assert engine.connection is not None
+    supervisor = engine.connection.supervisor
+    assert supervisor is not None
+    return [pid for keeper in supervisor.processes.values() for pid in descendants(keeper.pid)]

@@ -74,7 +74,9 @@ def test_tokens_of_a_large_vocabulary_are_banned_by_the_plug_in(
     """With a ban so wide that without it a banned token would be sampled."""
     banned = adapted.chat.banned_ids | set(range(0, 2048, 2))
     wire = replace(adapters._wire, banned=tuple(sorted(banned)))
-    adapters._sampler = replace(adapters._sampler, wire=wire)
+    connection = adapters.connection
+    assert connection is not None
+    connection.sampler = replace(connection.sampler, wire=wire)
     asked = requests(adapted.chat, seeds=range(4))
     tokens = [
         t for g in adapters.generate(asked, Sampling(max_tokens=24)) for p in g for t in p.ids

@@ -69,7 +69,8 @@ def test_weights_that_are_broadcast_leave_the_sampler_with_the_trainers_policy(
             perturb(qwen2_vl, seed=10 + step)
             engine.load_weights(qwen2_vl.weights(), step)
             assert_equal(qwen2_vl, engine)
-        transfer = engine._transfer
+        assert engine.connection is not None
+        transfer = engine.connection.transfer
         assert isinstance(transfer, WeightBroadcast)
         assert transfer.latest is not None
         lacking = "visual.blocks.0.norm1.weight"
