@@ -176,7 +176,6 @@ def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:
         ("{choice: .nan}", "nan is out of range; allowed: every finite number"),
         ("{choice: {wieght: 1}}", "unknown key; did you mean task.rewards.choice.weight"),
         ("{./mine.py:x: {worker: 1}}", "did you mean task.rewards../mine.py:x.workers"),
-        ("{choice: {time_limit: 1}}", "a time_limit needs workers"),
         ("{choice: {memory_gb: 1}}", "a memory_gb needs workers"),
         ("{choice: {on_error: skip}}", "unknown on_error 'skip'; known: raise, zero"),
     ],

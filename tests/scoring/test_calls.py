@@ -25,6 +25,7 @@ from vlrft.schema import (
     Rollout,
     Sample,
 )
+from vlrft.schema.errors import ConfigError
 from vlrft.scoring.rewards import score_groups
 from vlrft.scoring.weighted import WeightedReward
 
@@ -40,6 +41,12 @@ def trl(prompts, completions, answer, **kwargs):
 async def later(completion, sample):
     await asyncio.sleep(0.01)
     return float(completion == sample.answer)
+async def silent(completion, sample):
+    try: await asyncio.sleep(600 if completion == "hang" else 0)
+    except asyncio.CancelledError:
+        pathlib.Path(sample.tags["log"]).touch()
+        await asyncio.sleep(0.5)  # does not end at once
+    return 1.0
 class Judge:
     def __init__(self, value): self.value = value
     async def __call__(self, completions, samples): return [self.value] * len(completions)
@@ -205,6 +212,29 @@ def test_a_call_that_fails_in_a_worker_fails_the_step_or_counts_zero(
     assert [r.scores[name] for r in scored] == [1, 1, 1, 0]
     assert [list(r.errors) for r in scored] == [[], [], [], [name]]
     assert message in scored[-1].errors[name]
+
+
+def test_an_asynchronous_call_past_its_time_limit_fails_without_workers(
+    rewards: Any, tmp_path: Path
+) -> None:
+    asked = [group(sample("b", "yy", log=str(tmp_path / "log")), "x", "hang")]
+    message = (
+        "sample b: reward silent took longer than 0.3 s; raise its time_limit or make it faster"
+    )
+    with pytest.raises(RewardError, match=re.escape(message)):
+        score_groups(asked, rewards("silent", time_limit=0.3))
+    scored = flat(score_groups(asked, rewards("silent", time_limit=0.3, on_error="zero")))
+    assert [r.scores["silent"] for r in scored] == [1, 0]
+    assert scored[-1].errors == {"silent": message}
+    assert (tmp_path / "log").exists()  # it was cancelled
+
+
+@pytest.mark.parametrize("name", ["right", "share", "trl"])
+def test_a_time_limit_without_workers_is_refused_for_what_cannot_be_cancelled(
+    rewards: Any, name: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"mine.py:{name}: a time_limit needs workers: 1 or more"):
+        rewards(name, time_limit=1.0)
 
 
 def test_errors_count_zero_one_by_one_without_workers(rewards: Any) -> None:

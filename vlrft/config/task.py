@@ -22,9 +22,9 @@ Retries = Annotated[int, Range(ge=0, le=100)]
 Gigabytes = Annotated[float, Range(gt=0, le=1e6)]
 
 
-def _require_workers(limits: RewardConfig | EnvConfig) -> None:
-    """Raises ValueError for a limit of worker processes where there are none."""
-    for name in ("time_limit", "memory_gb"):
+def _require_workers(limits: RewardConfig | EnvConfig, *names: str) -> None:
+    """Raises ValueError for one of these limits of worker processes where there are none."""
+    for name in names:
         if getattr(limits, name) is not None and not limits.workers:
             raise ValueError(f"a {name} needs workers: 1 or more; only they can be cut off")
 
@@ -38,7 +38,8 @@ class RewardConfig:
     workers: Natural = 0
     """Worker processes that compute it; 0: it is computed in the training process."""
     time_limit: Seconds | None = None
-    """Seconds of a call, after which its worker is killed; null: 10. Needs `workers`."""
+    """Seconds of a call, after which its worker is killed; null: 10. Without `workers`, of an asynchronous function alone: the
+    call is cancelled; null: it may take any time."""
     memory_gb: Gigabytes | None = None
     """Resident memory of a worker, beyond which it is killed; null: half of the machine's. Needs `workers`."""
     on_error: Literal["raise", "zero", "none"] = "raise"
@@ -52,7 +53,7 @@ class RewardConfig:
     annotated `list[str]`, otherwise chat."""
 
     def __post_init__(self) -> None:
-        _require_workers(self)
+        _require_workers(self, "memory_gb")
 
 
 def _read_weight(value: Any) -> Any:
@@ -97,7 +98,7 @@ class EnvConfig:
     failed."""
 
     def __post_init__(self) -> None:
-        _require_workers(self)
+        _require_workers(self, "time_limit", "memory_gb")
 
 
 @strict

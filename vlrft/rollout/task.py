@@ -185,17 +185,23 @@ def load_rewards(configs: Mapping[str, float | RewardConfig]) -> tuple[WeightedR
 def _load_reward(reference: str, config: float | RewardConfig) -> WeightedReward:
     if not isinstance(config, RewardConfig):
         config = RewardConfig(weight=config)
-    return WeightedReward(
+    reward = WeightedReward(
         name=reward_title(reference),
         weight=config.weight,
         function=find_reward(reference),
         reference=reward_reference(reference),
         workers=_make_workers(config) if config.workers else None,
-        time_limit=config.time_limit or TIME_LIMIT,
+        time_limit=config.time_limit or (TIME_LIMIT if config.workers else None),
         on_error=config.on_error,
         retries=config.retries,
         strings=None if config.completions is None else config.completions == "text",
     )
+    if reward.time_limit and not reward.workers and not reward.signature.asynchronous:
+        mistake = (
+            "a time_limit needs workers: 1 or more, or an `async def`; nothing else can be cut off"
+        )
+        raise ConfigError([f"task.rewards.{reference}: {mistake}"])
+    return reward
 
 
 def _make_workers(config: RewardConfig) -> Workers:

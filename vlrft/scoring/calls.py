@@ -16,6 +16,7 @@ from typing import Any
 
 from vlrft.plugins.references import load_attribute
 from vlrft.plugins.reward_signature import RewardSignature, signature_of
+from vlrft.schema import RewardError
 from vlrft.scoring.reward_input import RewardInput
 from vlrft.scoring.trl_columns import trl_columns
 from vlrft.workers.worker import Workers
@@ -42,23 +43,25 @@ def start_calls(
     *,
     reference: str | None = None,
     workers: Workers | None = None,
-    seconds: float = 0.0,
+    seconds: float | None = None,
     stop: bool = True,
 ) -> Callable[[], list[Outcome]]:
     """Starts the calls that can run concurrently, and returns a function that waits for the outcomes, one per call.
 
-    `workers`: make the calls there, where the function is loaded by `reference`, each call with `seconds`. `stop`: after a
-    call that fails, the remaining calls need not be made.
+    `workers`: make the calls there, where the function is loaded by `reference`, each call with `seconds`; without workers those
+    of an asynchronous function are cancelled after as many, if not None. `stop`: after a call that fails, the remaining calls
+    need not be made.
     """
     if workers is not None:
         assert reference is not None
+        assert seconds is not None
         arguments = [(reference, signature.strings, inputs) for inputs in calls]
         return _run_in_thread(
             lambda: workers.map(call_in_worker, arguments, seconds, loads=[reference], stop=stop),
             workers.interrupt,
         )
     if signature.asynchronous:
-        coroutines = _gather([_await_reward(function, signature, inputs) for inputs in calls])
+        coroutines = _gather([_await_reward(function, signature, x, seconds) for x in calls])
         return asyncio.run_coroutine_threadsafe(coroutines, _event_loop(os.getpid())).result
     return lambda: _call_here(function, signature, calls, stop)
 
@@ -135,10 +138,25 @@ def _call_here(
 
 
 async def _await_reward(
+    function: Callable[..., Any],
+    signature: RewardSignature,
+    inputs: Sequence[RewardInput],
+    seconds: float | None = None,
+) -> Outcome:
+    """The outcome of an asynchronous function, or after `seconds` a RewardError, whether or not the function ends when it is
+    cancelled."""
+    call = asyncio.ensure_future(_call_caught(function, signature, inputs))
+    await asyncio.wait([call], timeout=seconds)
+    if call.done():
+        return call.result()
+    call.cancel()
+    return RewardError(f"took longer than {seconds:g} s; raise its time_limit or make it faster")
+
+
+async def _call_caught(
     function: Callable[..., Any], signature: RewardSignature, inputs: Sequence[RewardInput]
 ) -> Outcome:
-    """The outcome of an asynchronous function. An exception that is no `Exception`, such as SystemExit, would end the
-    event loop, and its caller would wait for ever."""
+    """An exception that is no `Exception`, such as SystemExit, would end the event loop, and its caller would wait for ever."""
     try:
         return await call_reward(function, signature, inputs)
     except BaseException as e:

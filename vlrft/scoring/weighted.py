@@ -37,7 +37,8 @@ class RewardResult(NamedTuple):
 class WeightedReward:
     """A reward with the name and the weight from a task or a config.
 
-    With `workers` its calls are made there, where it is loaded by `reference`, each with `time_limit` seconds. `on_error`:
+    With `workers` its calls are made there, where it is loaded by `reference`, each with `time_limit` seconds; without, those of
+    an asynchronous function have as many, or any time. `on_error`:
     a call that raises, exceeds its time limit or returns no number fails the step, counts 0.0, or does not apply; it is
     noted in the rollout's `errors`. Before that it is made again `retries` times where it raises. An unreadable gold answer
     always fails the step. `strings`: a TRL function that reads completions as texts.
@@ -48,7 +49,7 @@ class WeightedReward:
     function: Callable[..., Any]
     reference: str | None = None
     workers: Workers | None = None
-    time_limit: float = TIME_LIMIT
+    time_limit: float | None = None
     on_error: Literal["raise", "zero", "none"] = "raise"
     retries: int = 0
     strings: bool | None = None
