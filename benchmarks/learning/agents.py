@@ -1,12 +1,12 @@
 """RL over episodes of many turns: success before and after, per seed, from small policies warmed up on gold episodes.
 
     python -m benchmarks.learning agents gridworld --out runs/agents [--seeds 0 1 2] [--algorithms gpg gigpo]
-    python -m benchmarks.learning agents alfworld --data DIR --out runs/agents --warm 0 [--seeds 0 1 2] [--algorithms grpo gmpo] [--jobs 2]
+    python -m benchmarks.learning agents alfworld --data DIR --out runs/agents --warm 0 [--controls 0] [--algorithms grpo] [--jobs 2]
 
 The policies have random weights before the warm-up. The warm-up of a seed is run once, and each algorithm continues from
-its checkpoint; --warm uses the warm-up of one seed for all. Finished runs are not repeated. Settings:
-benchmarks/learning/agents/NAME_{sft,rl}.yaml. Success is measured before and after on the same held-out episodes; gains
-are paired. Writes benchmarks/results/agents_NAME.md and .json.
+its checkpoint; --warm uses the warm-up of one seed for all, and --controls adds equal runs whose rewards are permuted within each
+group. Finished runs are not repeated, those that were stopped go on. Settings: benchmarks/learning/agents/NAME_{sft,rl}.yaml. Success
+is measured before and after on the same held-out episodes; gains are paired. Writes benchmarks/results/agents_NAME.md and .json.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from benchmarks.learning.agents_page import table
 from benchmarks.learning.runs import train_once
 from vlrft.evaluation.bootstrap import paired_gain
 
 HERE = Path(__file__).parent
-ALGORITHMS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gmpo"]}
+ALGORITHMS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gigpo", "gpg"]}
 Row = dict[str, Any]
 
 
 def train(config: Path, run: Path, *overrides: str) -> Path:
-    """The run's folder; trains unless the run is complete."""
-    return train_once(config, overrides, run, threads=1)
+    """The run's folder; trains unless the run is complete, from its last checkpoint if it has one."""
+    return train_once(config, overrides, run, threads=1, resume=True)
 
 
 def warm_up(name: str, seed: int, out: Path, overrides: list[str]) -> Path:
@@ -40,19 +41,29 @@ def warm_up(name: str, seed: int, out: Path, overrides: list[str]) -> Path:
     return train(config, out / f"{name}_sft_{seed}", f"seed={seed}", *overrides)
 
 
-def learn(name: str, algorithm: str, seed: int, out: Path, warm: Path, overrides: list[str]) -> Row:
-    """The results of an algorithm that continues from the warm-up `warm`."""
+def learn(
+    name: str,
+    algorithm: str,
+    seed: int,
+    out: Path,
+    warm: Path,
+    overrides: list[str],
+    *,
+    control: bool = False,
+) -> Row:
+    """The results of an algorithm that continues from the warm-up `warm`. `control`: with permuted rewards."""
     start = warm / "checkpoints" / "last"
     config = HERE / "agents" / f"{name}_rl.yaml"
     run = train(
         config,
-        out / f"{name}_{algorithm}_{seed}",
+        out / f"{name}_{algorithm}_{seed}{'_control' if control else ''}",
         f"seed={seed}",
         f"policy.model={start}",
         f"algorithm.name={algorithm}",
+        f"permute_rewards={str(control).lower()}",
         *overrides,
     )
-    return make_row(name, algorithm, seed, run)
+    return make_row(name, algorithm, seed, run) | {"control": control}
 
 
 def make_row(name: str, algorithm: str, seed: int, run: Path) -> Row:
@@ -78,46 +89,6 @@ def make_row(name: str, algorithm: str, seed: int, run: Path) -> Row:
     }
 
 
-def percent(metric: Row) -> str:
-    low, high = metric["ci"]
-    return f"{100 * metric['score']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-
-
-def shares(row: Row, name: str) -> str:
-    """Before and after, in percent; a dash where the task has no such metric."""
-    if name not in row["before"]:
-        return "–"
-    return " → ".join(f"{100 * row[side][name]['score']:.1f}" for side in ("before", "after"))
-
-
-def table(rows: list[Row]) -> list[str]:
-    lines = [
-        "| algorithm | seed | success before | after | paired gain | steps per episode | valid actions, % | admissible, % | tokens per turn | s |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for r in rows:
-        before, after, ends = r["before"], r["after"], r["first_and_last_five_steps"]
-        low, high = r["gain_ci"]
-        tokens = " → ".join(f"{v:.1f}" for v in ends["length/turn_mean"])
-        lines.append(
-            f"| {r['algorithm']} | {r['seed']} | {percent(before['success'])} | {percent(after['success'])} "
-            f"| {100 * r['gain']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] "
-            f"| {before['steps']['score']:.2f} → {after['steps']['score']:.2f} "
-            f"| {shares(r, 'valid')} | {shares(r, 'admissible')} | {tokens} "
-            f"| {r['seconds']['total']:.0f} |"
-        )
-    for algorithm in dict.fromkeys(r["algorithm"] for r in rows):
-        runs = [r for r in rows if r["algorithm"] == algorithm]
-        gains = [100 * r["gain"] for r in runs]
-        clear = sum(r["gain_ci"][0] > 0 for r in runs)
-        lines += [
-            "",
-            f"`{algorithm}`: mean gain {mean(gains):+.1f} points over {len(runs)} seeds "
-            f"({min(gains):+.1f} to {max(gains):+.1f}), {clear} of them with an interval above 0.",
-        ]
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -130,6 +101,9 @@ def main() -> None:
     parser.add_argument(
         "--warm", type=int, metavar="SEED", help="use this seed's warm-up for all seeds"
     )
+    parser.add_argument(
+        "--controls", type=int, nargs="+", default=[], metavar="SEED", help="seeds of controls"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=HERE.parent / "results")
     args = parser.parse_args()
@@ -138,13 +112,20 @@ def main() -> None:
 
     def run_seed(seed: int) -> list[Row]:
         warm = warm_up(args.task, seed if args.warm is None else args.warm, args.out, overrides)
-        return [learn(args.task, a, seed, args.out, warm, overrides) for a in algorithms]
+        cases = [(a, control) for a in algorithms for control in (False, True)]
+        return [
+            learn(args.task, a, seed, args.out, warm, overrides, control=control)
+            for a, control in cases
+            if not control or seed in args.controls
+        ]
 
     if args.warm is not None:
         warm_up(args.task, args.warm, args.out, overrides)  # before threads need it
     with ThreadPoolExecutor(args.jobs) as pool:
         unsorted = [row for rows in pool.map(run_seed, args.seeds) for row in rows]
-    rows = sorted(unsorted, key=lambda r: (algorithms.index(r["algorithm"]), r["seed"]))
+    rows = sorted(
+        unsorted, key=lambda r: (algorithms.index(r["algorithm"]), r["control"], r["seed"])
+    )
     report = table(rows)
     print("\n".join(report))
     packages = ", ".join(f"{k} {v}" for k, v in rows[0]["versions"].items())

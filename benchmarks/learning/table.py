@@ -98,16 +98,17 @@ def gain_of(row: Row, name: str) -> Gain | tuple[float]:
 
 def agent_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
     """A line for each algorithm of the rows that `agents` wrote: success."""
-    by_algorithm: dict[str, list[Row]] = {}
+    by_algorithm: dict[str, tuple[list[Row], list[Row]]] = {}
     for row in rows:
-        by_algorithm.setdefault(row.get("algorithm") or row["method"], []).append(row)
-    for algorithm, runs in by_algorithm.items():
+        arms = by_algorithm.setdefault(row.get("algorithm") or row["method"], ([], []))
+        arms[row.get("control", False)].append(row)
+    for algorithm, (runs, controls) in by_algorithm.items():
         yield Line(
             what=f"[{path.stem}]({path.stem}.md): success ({algorithm})",
             before=[100 * run["before"]["success"]["score"] for run in runs],
             after=[100 * run["after"]["success"]["score"] for run in runs],
             gains=[(100 * run["gain"], *(100 * end for end in run["gain_ci"])) for run in runs],
-            control=[],
+            control=[100 * run["gain"] for run in controls],
             rollouts=[],
             seconds=[run["seconds"][algorithm] for run in runs if algorithm in run["seconds"]],
         )

@@ -29,8 +29,10 @@ def make_env(sample: Sample) -> Env:
 def gold(sample: Sample) -> tuple[str, ...]:
     """The commands of an expert, each as the completion of a turn."""
     from .experts import expert_commands
+    from .renaming import renaming_of
 
-    commands = expert_commands(sample, sample.info["expert"])
+    names = renaming_of(sample.id, sample.info["copy"])
+    commands = map(names.text, expert_commands(sample, sample.info["expert"]))
     return tuple(f"<think></think><action>{command}</action>" for command in commands)
 
 

@@ -6,6 +6,7 @@ from vlrft.schema import Message, Observation, Sample, Step
 
 from .engine import Game, GameOutput
 from .projection import project
+from .renaming import renaming_of
 from .wording import NEXT, WHOLE, PastTurn, PromptState, task_of
 
 WON = 10.0
@@ -17,12 +18,13 @@ class AlfworldEnv:
     def __init__(self, sample: Sample) -> None:
         self.info = sample.info
         self.game = Game(sample.info["game"])
+        self.names = renaming_of(sample.id, sample.info["copy"])
         self.past: list[PastTurn] = []
         self.valid = 0  # turns with a readable action
         self.admissible = 0  # turns with an admissible action
 
     def start(self) -> Observation:
-        self.output = self.game.start()
+        self.output = self.names.output(self.game.start())
         self.task = task_of(self.output.text)
         return self._observation(follows=False)
 
@@ -32,7 +34,7 @@ class AlfworldEnv:
         self.valid += action.valid
         self.admissible += admissible
         self.past.append(PastTurn(observation=self.output.text, command=action.command))
-        self.output = self.game.act(action.command)
+        self.output = self.names.output(self.game.act(self.names.inverse.text(action.command)))
         over = self.output.done or len(self.past) >= self.info["max_steps"]
         return Step(
             observation=None if over else self._observation(self.info["context"] == "growing"),

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from vlrft.schema import DataError, Sample
 
 from .engine import Game, GameOutput
 
+PLAYS = 4096  # that are kept: the commands of each
 MAX_ACTS = 200  # of the handcoded agent before it gives up, as in AlfredExpert
 LOOK = (
     "look"  # the first command of AlfredExpert, and its replacement for one that is not admissible
@@ -50,15 +52,21 @@ def expert_commands(sample: Sample, name: str) -> tuple[str, ...]:
     """Commands that win a sample's game: those of the named player, or of the planner if that player does not win within
     the episode's limit. Raises DataError if neither wins."""
     limit = sample.info["max_steps"]
-    played = play(sample.info["game"], name, max_steps=limit)
+    played = _play_once(sample.info["game"], name, limit)
     if not played.won and name != "planner":
-        played = play(sample.info["game"], "planner", max_steps=limit)
+        played = _play_once(sample.info["game"], "planner", limit)
     if not played.won:
         raise DataError(
             f"sample {sample.id}: the {name} does not win within {limit} steps; remove its game, or raise "
             "options.max_steps"
         )
     return played.commands
+
+
+@lru_cache(maxsize=PLAYS)
+def _play_once(path: str, name: str, max_steps: int) -> PlayedGame:
+    """Renamed copies of a game have one play."""
+    return play(path, name, max_steps=max_steps)
 
 
 def make_planner(game: Game, seed: int) -> Player:

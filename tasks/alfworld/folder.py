@@ -36,9 +36,11 @@ def load(split: str, options: Options) -> Sequence[Sample]:
         raise DataError(f"task alfworld: options.data is not set; generate games with `{HINT}`")
     folder = _split_folder(Path(options.data).expanduser(), split)
     info = {name: value for name, value in asdict(options).items() if name in EPISODE_OPTIONS}
+    games = list(find_games(folder))
     samples = [
-        _make_sample(split, k, family, path, info)
-        for k, (family, path) in enumerate(find_games(folder))
+        _make_sample(split, k, family, path, info | {"copy": copy})
+        for copy in range((options.renamed if split == "train" else 0) + 1)
+        for k, (family, path) in enumerate(games)
         if family in options.families
     ]
     if not samples:
@@ -90,8 +92,9 @@ def find_games(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _make_sample(split: str, k: int, family: str, path: Path, info: dict[str, object]) -> Sample:
+    copy = f"-renamed{info['copy']}" if info["copy"] else ""
     return Sample(
-        id=f"alfworld/{split}/{k:04d}-{path.parent.parent.name}",
+        id=f"alfworld/{split}/{k:04d}-{path.parent.parent.name}{copy}",
         messages=(),  # the environment shows the game
         tags={"kind": family},
         info={"game": str(path), **info},

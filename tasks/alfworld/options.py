@@ -31,6 +31,9 @@ class Options:
     invalid: Literal["unreadable", "inadmissible"] = "unreadable"
     """Turns that cost `task.env.invalid_penalty`: those without a readable action, as in verl-agent, or also those whose command is
     none of the admissible ones."""
+    renamed: Natural = 0
+    """Further copies of each game of train, in each of which objects have each other's names, and receptacles too: names then have
+    to be read, where those of a few hundred games are learnt by heart."""
     expert: Literal["planner", "handcoded"] = "planner"
     """The source of gold answers: the planner, which knows the complete state, or alfworld's handcoded agent, which has to
     search for objects. If that agent does not win within max_steps, the planner is used."""

@@ -10,7 +10,7 @@ import numpy as np
 from vlrft.advantages.estimator import Estimator, spread_over_tokens
 from vlrft.advantages.grouped import Floats
 from vlrft.advantages.inputs import estimator_input
-from vlrft.schema import Group, TrainingRow
+from vlrft.schema import Group, Piece, TrainingRow
 
 RowAdvantages = list[list[Floats]]
 """Advantages of one group: [G rollouts][rows][action tokens]."""
@@ -95,8 +95,8 @@ def turn_means(
             [
                 _mean(part)
                 for row, tokens in zip(rollout.rows, rows, strict=True)
-                if row.pieces[0].turn is not None
-                for part in _split_turns(row, tokens)
+                for piece, part in _split_pieces(row, tokens)
+                if piece.turn is not None
             ]
             for rollout, rows in zip(group.rollouts, group_advantages, strict=True)
         ]
@@ -104,9 +104,11 @@ def turn_means(
     ]
 
 
-def _split_turns(row: TrainingRow, tokens: Floats) -> list[Floats]:
-    ends = np.cumsum([len(piece.ids) for piece in row.pieces if piece.sampled])
-    return np.split(tokens, ends[:-1])
+def _split_pieces(row: TrainingRow, tokens: Floats) -> list[tuple[Piece, Floats]]:
+    """The sampled pieces of a row, each with the values of its tokens."""
+    sampled = [piece for piece in row.pieces if piece.sampled]
+    ends = np.cumsum([len(piece.ids) for piece in sampled])
+    return list(zip(sampled, np.split(tokens, ends[:-1]), strict=True))
 
 
 def _mean(values: Floats) -> float:

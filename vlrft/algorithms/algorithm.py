@@ -95,7 +95,9 @@ class Algorithm:
     """Weighs tokens that another policy sampled than the one at the start of the step; None: as if that were the same."""
     regularize: Regularizer = field(default_factory=Regularizer)
     reference: Reference = field(default_factory=Reference)
-    answers: Literal["sampled", "gold"] = "sampled"
+    answers: Literal["sampled", "gold", "gold_and_observations"] = "sampled"
+    """gold: what the task's gold answer says; gold_and_observations: in a growing context also what the environment says after its
+    first observation."""
     notes: str = ""
     schedules: Mapping[str, Schedule] = field(default_factory=dict[str, Schedule])
     """`part.key` -> its schedule, `advantage.0.key` that of a setting of the first step; `override` makes it from a setting

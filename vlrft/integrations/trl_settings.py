@@ -27,7 +27,7 @@ def _algorithm_refusals(algorithm: Algorithm) -> list[str]:
         lines.append(
             f"algorithm {name}: needs a greedy answer per prompt, which TRL does not sample; try rloo"
         )
-    if algorithm.answers == "gold":
+    if algorithm.answers != "sampled":
         lines.append(f"algorithm {name}: learns from gold answers; that is TRL's SFTTrainer")
     if algorithm.replay is not None:
         lines.append("algorithm.replay: TRL keeps no answers of earlier policies; leave it out")

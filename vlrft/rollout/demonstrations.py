@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from vlrft.config import EnvConfig
 from vlrft.policy.byte_cache import ByteCache
@@ -56,6 +58,38 @@ def _demonstration(episode: Episode, gold: Sequence[str]) -> Rollout:
         )
     episode.reward = 1.0
     return episode.rollout(origin="injected")
+
+
+def learn_observations(groups: Sequence[Group], never: Collection[int]) -> list[Group]:
+    """The demonstrations with text that environments inserted marked as sampled, so that it is trained on. Pieces with images
+    stay as they are, and so do the tokens `never`, which the policy never samples."""
+    return [
+        replace(
+            group,
+            rollouts=tuple(_learn_inserted_text(rollout, never) for rollout in group.rollouts),
+        )
+        for group in groups
+    ]
+
+
+def _learn_inserted_text(rollout: Rollout, never: Collection[int]) -> Rollout:
+    rows = tuple(
+        replace(row, pieces=tuple(part for p in row.pieces for part in _learned_parts(p, never)))
+        for row in rollout.rows
+    )
+    return replace(rollout, rows=rows)
+
+
+def _learned_parts(piece: Piece, never: Collection[int]) -> list[Piece]:
+    """An inserted piece in parts, of which those are sampled whose tokens the policy can sample; the longest has its text."""
+    if piece.sampled or piece.images:
+        return [piece]
+    runs = [(learned, tuple(ids)) for learned, ids in groupby(piece.ids, lambda i: i not in never)]
+    longest = max(len(ids) for _, ids in runs)
+    return [
+        replace(piece, ids=ids, sampled=learned, text=piece.text if len(ids) == longest else "")
+        for learned, ids in runs
+    ]
 
 
 class DemonstrationCache:

@@ -16,7 +16,7 @@ from vlrft.engine import TrainEngine, build_engine
 from vlrft.evaluation.rollouts import play_evaluation
 from vlrft.policy.policy import Policy
 from vlrft.reporting.run_log import RunLog
-from vlrft.rollout.demonstrations import DemonstrationCache
+from vlrft.rollout.demonstrations import DemonstrationCache, learn_observations
 from vlrft.rollout.engines import RolloutEngine, Sampling
 from vlrft.rollout.injection import inject_gold
 from vlrft.rollout.permute_rewards import permute_step
@@ -74,7 +74,7 @@ class Stage:
     def play(self, step: int, samples: Sequence[Sample], attempt: int) -> list[Group]:
         """Demonstrations, or rollouts of the current policy: one group per sample, without groups that a failed
         environment excludes."""
-        if self.settings.algorithm.answers == "gold":
+        if self.settings.algorithm.answers != "sampled":
             return self._demonstrate(samples)
         engine, states = self.rollout, self.prompt_states
         shard = self.play_shard(
@@ -150,6 +150,9 @@ class Stage:
         shards = shard_by_size(self._prompt_sizes(samples), self.ranks.size)
         shard = [samples[i] for i in shards[self.ranks.rank]]
         groups = self.demonstrations.play(self.settings.loaded, shard, self.policy.chat)
+        if self.settings.algorithm.answers == "gold_and_observations":
+            never = self.policy.banned.nonzero()[:, 0].tolist()
+            groups = learn_observations(groups, frozenset(never))
         return gather_groups(groups, samples, shards, self.ranks)
 
     def _prompt_sizes(self, samples: Sequence[Sample]) -> list[float]:

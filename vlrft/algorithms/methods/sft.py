@@ -15,4 +15,15 @@ ALGORITHMS = (
         reduction="token",
         answers="gold",
     ),
+    Algorithm(
+        name="sft_observations",
+        doc="Supervised warm-up that also learns the observations of gold episodes: maximum likelihood of both.",
+        paper="none needed",
+        objective=PolicyGradient(),
+        advantage="one",
+        reduction="token",
+        answers="gold_and_observations",
+        notes="For a growing context, where observations are between the turns of a row: names that a policy without pretraining "
+        "reads there, it learns to repeat. Elsewhere it is sft.",
+    ),
 )
