@@ -5,7 +5,7 @@ Games are selected by alfworld's rule: of one of the six families, nothing movab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def find_games(folder: Path) -> Iterator[tuple[str, Path]]:
             yield family, path
 
 
-def _make_sample(split: str, k: int, family: str, path: Path, info: dict[str, object]) -> Sample:
+def _make_sample(split: str, k: int, family: str, path: Path, info: Mapping[str, object]) -> Sample:
     copy = f"-renamed{info['copy']}" if info["copy"] else ""
     return Sample(
         id=f"alfworld/{split}/{k:04d}-{path.parent.parent.name}{copy}",
