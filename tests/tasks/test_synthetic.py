@@ -189,3 +189,9 @@ def test_templates_of_two_splits_are_refused_and_each_is_used_equally_often() ->
     synthetic.rows("train", 30, 0, None)
     assert {name: used.count(name) for name in "abc"} == dict.fromkeys("abc", 10)
     assert len({tuple(used[k : k + 3]) for k in range(0, 30, 3)}) > 1
+
+
+def test_the_test_split_of_geoqa_asks_in_words_of_training_and_in_none_of_its_sentences() -> None:
+    train, test = (set(generator("geoqa").templates[split]) for split in ("train", "test"))
+    assert not train & test
+    assert {w for t in test for w in t.split()} == {w for t in train for w in t.split()}
