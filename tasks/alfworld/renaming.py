@@ -14,6 +14,8 @@ from functools import cached_property
 from .engine import GameOutput
 from .families import OBJECTS, ROOMS
 
+WORD = re.compile(r"\b[a-z]+\b")  # all names are such words
+
 
 @dataclass(frozen=True)
 class Renaming:
@@ -37,16 +39,12 @@ class Renaming:
 
     def text(self, text: str) -> str:
         """The text with each name replaced; names are whole words."""
-        return self._words.sub(lambda match: self.names[match[0]], text)
+        return WORD.sub(lambda match: self.names.get(match[0], match[0]), text)
 
     def output(self, output: GameOutput) -> GameOutput:
         """What the player of the renamed game sees."""
         admissible = tuple(sorted(map(self.text, output.admissible)))
         return replace(output, text=self.text(output.text), admissible=admissible)
-
-    @cached_property
-    def _words(self) -> re.Pattern[str]:
-        return re.compile(rf"\b({'|'.join(map(re.escape, self.names))})\b")
 
 
 UNCHANGED = Renaming({name: name for rooms in (OBJECTS, ROOMS) for kinds in rooms.values() for name in map(str.lower, kinds)})  # fmt: skip

@@ -8,4 +8,4 @@ def sft(case: Case) -> float:
     return -sum(map(sum, case.logprobs)) / tokens if tokens else 0.0
 
 
-REFERENCES = {"sft": sft}
+REFERENCES = {"sft": sft, "sft_observations": sft}
