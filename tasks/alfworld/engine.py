@@ -10,26 +10,21 @@ Not thread-safe: the translator keeps its settings in global variables.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from vlrft.schema import DataError
 
 from .grammar import Grammar
+from .logic import MARK, make_logic, name_entities, split_task
 from .native import load_library, release_library, require_engine
-from .stored import FILE, unpack
-from .translation import CACHED, Problem, translate, translate_for_search
+from .stored import FILE, find_translation
+from .translation import translate_for_search
 
-CACHED_GRAMMARS = 8  # most games share one
 NOTHING = "Nothing happens."  # the engine's answer to an unknown command
-# The only sentence in which grammars differ, if it is plain text; cached grammars have MARK in its place.
-TASK_SENTENCE = re.compile(r'(?<="rhs": ")Your task is to: [^"\\{}\[\]#|]*(?=")')
-MARK = "THE TASK OF THIS GAME"
 KEYS = ("pddl_domain", "grammar", "pddl_problem")  # of a game file
 
 
@@ -136,12 +131,12 @@ class Game:
     def _build(self) -> None:
         file = self.path.with_name(FILE)
         self._problem = find_translation(file, self.data["pddl_domain"], self.data["pddl_problem"])
-        grammar, self._task = _split_task(self.data["grammar"])
-        self._logic = _logic(self.data["pddl_domain"], grammar, self._problem.types)
+        grammar, self._task = split_task(self.data["grammar"])
+        self._logic = make_logic(self.data["pddl_domain"], grammar, self._problem.types)
         self._library = self._library or load_library()
         self._library.load_sas(self._problem.sas)
         self._state = self._initial_state()
-        entities = _entities(self._state)
+        entities = name_entities(self._state)
         self._grammar = Grammar(self._logic.grammar._rules, self._state, entities)
 
     def _initial_state(self) -> Any:
@@ -208,44 +203,5 @@ def read_game(path: Path) -> dict[str, Any]:
     return data
 
 
-@lru_cache(maxsize=CACHED)
-def find_translation(file: Path, domain: str, problem: str) -> Problem:
-    """The translation stored in `file`, or a new one."""
-    return unpack(file, domain, problem) or translate(domain, problem)
-
-
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _split_task(grammar: str) -> tuple[str, str]:
-    """The grammar with MARK in place of its task, and the task; unchanged if there is not exactly one such sentence."""
-    tasks = TASK_SENTENCE.findall(grammar)
-    return (TASK_SENTENCE.sub(MARK, grammar), tasks[0]) if len(tasks) == 1 else (grammar, MARK)
-
-
-@lru_cache(maxsize=CACHED_GRAMMARS)
-def _logic(domain: str, grammar: str, types: tuple[tuple[str, tuple[str, ...]], ...]) -> Any:
-    from textworld.envs.pddl.logic import GameLogic
-    from textworld.logic import Type
-
-    logic = GameLogic(domain=domain, grammar=grammar)
-    for name, supertypes in dict(reversed(types)).items():  # of a repeated name the first counts
-        logic.types.add(Type(name, supertypes))
-    return logic
-
-
-def _entities(state: Any) -> dict[str, Any]:
-    """The name of each object, by AlfredDemangler, as in the stock environment."""
-    from alfworld.agents.utils.misc import Demangler
-    from textworld.generator.game import EntityInfo
-
-    entities: dict[str, Any] = {
-        v.name: EntityInfo(v.name, v.type) for f in state.facts for v in f.arguments
-    }
-    for entity in entities.values():
-        entity.name, entity.definite, entity.indefinite = entity.id, "the", "a"
-    names = Demangler(game_infos=entities, shuffle=False)
-    for entity in entities.values():
-        entity.name = names.demangle_alfred_name(entity.id)
-    return entities

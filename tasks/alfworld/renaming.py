@@ -42,7 +42,7 @@ class Renaming:
         return WORD.sub(lambda match: self.names.get(match[0], match[0]), text)
 
     def output(self, output: GameOutput) -> GameOutput:
-        """What the player of the renamed game sees."""
+        """The output with each name replaced."""
         admissible = tuple(sorted(map(self.text, output.admissible)))
         return replace(output, text=self.text(output.text), admissible=admissible)
 

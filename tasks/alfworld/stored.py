@@ -6,12 +6,12 @@ import gzip
 import hashlib
 import json
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from .native import versions
-from .translation import Problem
+from .translation import CACHED, Problem, translate
 
 FILE = "translation.json.gz"
 
@@ -27,6 +27,12 @@ def pack(problem: Problem, domain: str, text: str) -> bytes:
         "types": problem.types,
     }
     return gzip.compress(json.dumps(content).encode(), compresslevel=6, mtime=0)
+
+
+@lru_cache(maxsize=CACHED)
+def find_translation(file: Path, domain: str, problem: str) -> Problem:
+    """The translation stored in `file`, or a new one."""
+    return unpack(file, domain, problem) or translate(domain, problem)
 
 
 def unpack(file: Path, domain: str, text: str) -> Problem | None:

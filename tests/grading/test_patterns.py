@@ -30,7 +30,7 @@ METHODS = ANCHORED | {"search", "sub", "subn", "split", "findall", "finditer"}
 
 # Patterns over other texts than a policy's: game files, names of files, a template of the config.
 OTHER_TEXTS = {
-    "vlrft.tasks.alfworld.engine",
+    "vlrft.tasks.alfworld.logic",
     "vlrft.tasks.alfworld.renaming",
     "vlrft.tasks.finegrained.official",
     "vlrft.tasks.table.templates",

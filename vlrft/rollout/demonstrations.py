@@ -82,13 +82,13 @@ def _learn_inserted_text(rollout: Rollout, never: Collection[int]) -> Rollout:
 
 def _learned_parts(piece: Piece, never: Collection[int]) -> list[Piece]:
     """An inserted piece in parts, of which those are sampled whose tokens the policy can sample; the longest has its text."""
-    if piece.sampled or piece.images:
+    if piece.sampled or piece.images or not piece.ids:
         return [piece]
     runs = [(learned, tuple(ids)) for learned, ids in groupby(piece.ids, lambda i: i not in never)]
-    longest = max(len(ids) for _, ids in runs)
+    longest = max(range(len(runs)), key=lambda k: len(runs[k][1]))
     return [
-        replace(piece, ids=ids, sampled=learned, text=piece.text if len(ids) == longest else "")
-        for learned, ids in runs
+        replace(piece, ids=ids, sampled=learned, text=piece.text if k == longest else "")
+        for k, (learned, ids) in enumerate(runs)
     ]
 
 

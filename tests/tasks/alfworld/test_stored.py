@@ -43,8 +43,8 @@ def test_a_game_starts_without_a_translation(
     def refuse(domain: str, problem: str) -> None:
         raise AssertionError("translated")
 
-    monkeypatch.setattr(engine, "translate", refuse)
-    engine.find_translation.cache_clear()
+    monkeypatch.setattr(stored, "translate", refuse)
+    stored.find_translation.cache_clear()
     assert [engine.Game(game).start() for game in files] == started
 
 
