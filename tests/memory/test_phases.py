@@ -14,7 +14,7 @@ from vlrft.memory.phases import held_throughout, plan, sampling_phase, save_phas
 from vlrft.memory.plan import MemoryPhase, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import RankMemory
 from vlrft.memory.sampling_phase import sampling_logits, shared_prefix_memory
-from vlrft.memory.shapes import ModelShape, PromptSize
+from vlrft.memory.shapes import ModelShape, PromptSize, RecurrentShape
 from vlrft.memory.update_phase import update_phase
 from vlrft.memory.workload import RolloutWork, StepWork
 
@@ -115,6 +115,25 @@ def test_sampling_by_hand() -> None:
     assert steady.moment == "sampling tokens"
     assert steady.parts["keys and values"] == 96 * (4 * 20 + 32 * 10)
     assert steady.parts["logits"] == 32 * 100 * 32
+
+
+def test_contexts_of_episodes_are_kept_in_the_room_that_the_cache_leaves() -> None:
+    def kept(limit: int, model: ModelShape = MODEL) -> int:
+        work = replace(SAMPLING, max_cache_tokens=limit)
+        plain, episodes = (
+            shared_prefix_memory(model, replace(work, episodes=one))["dropping finished rows"]
+            for one in (False, True)
+        )
+        return episodes["keys and values"] - plain["keys and values"]
+
+    tokens = 4 * 20 + 32 * 10
+    assert kept(10**6) == 96 * tokens
+    assert kept(tokens + 7) == 96 * 7
+    assert kept(tokens) == 0
+    recurrent = RecurrentShape(
+        layers=1, key_heads=1, key_dim=4, value_heads=1, value_dim=4, kernel=2
+    )
+    assert kept(10**6, replace(MODEL, decoder=replace(DECODER, recurrent=recurrent))) == 0
 
 
 def test_logits_are_held_a_chunk_at_a_time() -> None:

@@ -54,7 +54,8 @@ class RolloutConfig:
     """The most completions that are sampled at once."""
     max_cache_tokens: Positive = 524_288
     """The most tokens in the KV cache at once, each prompt counted once and each completion with `max_tokens`. Fewer than
-    `max_rows` completions are sampled at once where they would need more."""
+    `max_rows` completions are sampled at once where they would need more. Contexts kept between the turns of episodes take
+    what these leave."""
     ahead: Natural = 0
     """K, the number of steps that sampling may be ahead of training: rollouts of step t are begun when the weights after
     step t − 1 − K are out. 0: a step is sampled when the one before it is trained. More needs an engine that samples on its

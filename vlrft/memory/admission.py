@@ -37,6 +37,10 @@ class CacheLimits:
         keys = self.max_cache_tokens - use.prompts * use.longest
         return min(self.max_rows, keys // self.steps) - use.rows
 
+    def spare_tokens(self, use: CacheUse) -> int:
+        """Tokens of the cache that those in use leave; less than 0 where they are too many."""
+        return self.max_cache_tokens - use.prompts * use.longest - use.rows * self.steps
+
 
 def admit_requests(
     waiting: Sequence[tuple[int, int]],

@@ -44,7 +44,7 @@ def _batch_memory(
 
     Prefill: a layer's forward pass; where completions still wait (`refilled`), beside the rows that have not ended. Decoding: a
     layer's forward pass of one token a row, queries and outputs once more in the order of their prompts. Dropping rows: a copy of
-    the remaining ones, a layer at a time.
+    the remaining ones, a layer at a time, and of episodes the contexts of those that leave.
     """
     d, s = model.decoder, model.element
     token = 2 * d.kv * d.attending * s
@@ -75,7 +75,10 @@ def _batch_memory(
     kept = int(KEEP_SHARE * (prefix + completions))
     if ragged and batch.rows > 1:
         moments["dropping finished rows"] = {
-            "keys and values": prefix + completions + kept // d.layers,
+            "keys and values": prefix
+            + completions
+            + kept // d.layers
+            + _kept_contexts(model, work, batch),
             "activations": results,
             "logits": last_logits,
         }
@@ -88,6 +91,16 @@ def _batch_memory(
             "logits": last_logits,
         }
     return moments
+
+
+def _kept_contexts(model: ModelShape, work: RolloutWork, batch: RequestBatch) -> int:
+    """Bytes of the contexts that are kept for the next turn, at most those of all rows, in the room that the cache leaves."""
+    d = model.decoder
+    if not work.episodes or d.recurrent is not None:
+        return 0
+    tokens = len(batch.parts) * batch.longest + batch.rows * work.tokens
+    spare = max(work.max_cache_tokens - tokens, 0)
+    return min(tokens, spare) * 2 * d.kv * d.attending * model.element
 
 
 def sampling_logits(model: ModelShape, work: RolloutWork, rows: int) -> int:

@@ -17,6 +17,7 @@ class RolloutWork:
     tokens: int  # of the longest completion
     greedy: bool = False
     truncated: bool = False  # by top_p or top_k
+    episodes: bool = False  # later turns may begin with the contexts of these
     max_rows: int = 512
     max_cache_tokens: int = 2**19
 

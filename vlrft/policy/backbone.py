@@ -172,6 +172,14 @@ class Backbone:
         name: str = self.decoder.config._attn_implementation
         return name
 
+    def continue_rows(
+        self, inputs: DecoderInputs, positions: Int[Tensor, "A B L"], **options: Any
+    ) -> Float[Tensor, "B L H"]:
+        """Hidden states of tokens, those of images with their features, after others that a cache holds. `options`: see
+        `call_decoder`."""
+        extra = self._extra_arguments(inputs.features, inputs.places)
+        return self.call_decoder(inputs.embeds, positions, **extra, **options)
+
     def call_decoder(
         self, embeds: Float[Tensor, "B L H"], positions: Int[Tensor, "A B L"], **options: Any
     ) -> Float[Tensor, "B L H"]:

@@ -40,6 +40,15 @@ class Episode:
     errors: dict[str, str] = field(default_factory=dict[str, str])
     inserted: Piece | None = None  # the latest observation, where it continues the last row
 
+    @property
+    def grows(self) -> bool:
+        """Whether the next turn's prompt may begin with this one's and its completion. After the first observation that is
+        not known yet."""
+        observation = self.observation
+        return self.keeps_turns and (
+            not self.rows or (observation is not None and observation.follows)
+        )
+
     def prompt(self, chat: Chat) -> Prompt:
         """The prompt of the next turn: the whole context."""
         observation = self.observation

@@ -59,6 +59,7 @@ def make_requests(
                 id=sample,
                 prompt=prompts[places[0]],
                 seeds=tuple(seed_from(episodes[k].seed, episodes[k].turns) for k in places),
+                grows=any(episodes[k].grows for k in places),
             ),
             places,
         )

@@ -92,6 +92,19 @@ class CompletionCache:
                 values = self._move(values, index, used)
                 self._tensors[layer] = keys, values
 
+    def read(
+        self, layer: int, index: Int[Tensor, " M"]
+    ) -> tuple[Float[Tensor, "M W D"], Float[Tensor, "M W D"]]:
+        """Copies of a layer's keys and values at positions of the flattened rooms [NC]."""
+        pair = self._tensors[layer]
+        assert pair is not None
+        keys, values = pair
+        return keys.flatten(0, 1)[index], values.flatten(0, 1)[index]
+
+    def drop(self, layer: int) -> None:
+        """Frees a layer's keys and values."""
+        self._tensors[layer] = None
+
     def _move(self, tensor: Tensor, index: Tensor, used: int) -> Tensor:
         moved = tensor.new_zeros(self.rows, *tensor.shape[1:])
         moved[: len(index), :used] = tensor[index, :used]

@@ -17,9 +17,11 @@ from vlrft.memory.limits import KEEP_SHARE
 from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import RunFiller, Unsynchronised
 from vlrft.rollout.engines.cuda_graph import can_graph
-from vlrft.rollout.engines.decoding_rows import DecodingRows, compute_logits
-from vlrft.rollout.engines.prefill import Prefilled, prefill
+from vlrft.rollout.engines.decoding_rows import DecodingRows
+from vlrft.rollout.engines.kept_contexts import KeptContexts
+from vlrft.rollout.engines.prefill import Prefilled
 from vlrft.rollout.engines.prompt_cache import row_index
+from vlrft.rollout.engines.prompt_runs import PromptRuns
 from vlrft.rollout.engines.sampled_rows import Endings, SampledRow, make_pieces
 from vlrft.rollout.engines.sampling import draw_uniforms, sample_tokens
 from vlrft.rollout.engines.stop_strings import stop_strings
@@ -37,12 +39,18 @@ class Decoding:
     """The work of one `generate`. Axes: N rows, T tokens between two looks, V vocabulary, C numbers of a token."""
 
     def __init__(
-        self, policy: Policy, requests: Sequence[Request], sampling: Sampling, fill: RunFiller
+        self,
+        policy: Policy,
+        requests: Sequence[Request],
+        sampling: Sampling,
+        fill: RunFiller,
+        past: KeptContexts,
     ) -> None:
-        """`fill`: see `RankSync.run`."""
+        """`fill`: see `RankSync.run`. `past`: contexts of the `generate` before; they are cleared."""
         self.policy = policy
         self.sampling = sampling
         self.waiting = WaitingRequests(requests, sampling)
+        self._prompts = PromptRuns(policy, requests, past, self.waiting.limits, fill)
         self._fill = fill
         vocab = len(policy.banned)
         stops = stop_strings(sampling.stop, policy.chat, vocab) if sampling.stop else None
@@ -55,6 +63,11 @@ class Decoding:
         self._tokens = torch.empty(0, dtype=torch.long)  # [N] the last of each row
         self._uniforms = torch.empty(0, 0, dtype=torch.float64)  # [N, max_tokens]
 
+    @property
+    def kept(self) -> KeptContexts:
+        """Contexts of requests that grow, for the next `generate`."""
+        return self._prompts.kept
+
     def run(self) -> list[tuple[Piece, ...]]:
         """A piece for each seed, for each request in order."""
         while self.waiting or any(not row.ended for row in self._rows):
@@ -62,6 +75,7 @@ class Decoding:
             left = [self.sampling.max_tokens - len(r.ids) for r in self._rows if not r.ended]
             if self._cache is not None and left:
                 self._look(*self._decode(self._cache, min(LOOK_EVERY, max(left))))
+        self._keep([])
         return [tuple(piece for piece in pieces if piece is not None) for pieces in self._pieces]
 
     def _refill(self) -> None:
@@ -76,12 +90,17 @@ class Decoding:
         if not admitted:
             self._keep(kept)
             return
-        prefilled, logits = self.policy.rank_sync.run(
-            partial(self._prefill, [part.request for part in admitted]),
-            with_images=any(part.request.prompt.images for part in admitted),
-            run_filler=self._fill,
+        if not kept:
+            self._keep([])
+        else:
+            self._keep_contexts(kept)
+        lengths = [len(part.request.prompt.ids) for part in admitted]
+        use = CacheUse(
+            prompts=use.prompts + len(lengths),
+            longest=max(use.longest, *lengths),
+            rows=use.rows + sum(len(part.request.seeds) for part in admitted),
         )
-        self._enter(kept, admitted, prefilled, logits)
+        self._enter(kept, *self._prompts.run(admitted, use, last=not self.waiting))
 
     def _use(self, kept: Sequence[int]) -> CacheUse:
         if self._cache is None or not kept:
@@ -89,13 +108,16 @@ class Decoding:
         lengths = self._cache.prompt_lengths(kept)
         return CacheUse(prompts=len(lengths), longest=max(lengths), rows=len(kept))
 
-    def _prefill(self, requests: Sequence[Request]) -> tuple[Prefilled, Float[Tensor, "B V"]]:
-        backbone = self.policy.backbone
-        prefilled = prefill(backbone, requests, pad_id=self.policy.chat.pad_id)
-        return prefilled, compute_logits(backbone, prefilled.states)
+    def _keep_contexts(self, kept: Sequence[int]) -> None:
+        """Those of the rows that leave, all but the ones at `kept`."""
+        if self._cache is not None:
+            places = range(len(self._rows))
+            leaving = sorted(set(places).difference(kept))
+            self._prompts.keep(self._rows, leaving, self._cache, self._use(places if kept else []))
 
     def _keep(self, kept: Sequence[int]) -> None:
         """Only the rows at `kept` stay."""
+        self._keep_contexts(kept)
         self._rows = [self._rows[k] for k in kept]
         if not kept:
             self._cache = None

@@ -16,6 +16,8 @@ from vlrft.rollout.engines.prompt_cache import PromptCache, row_index
 from vlrft.rollout.engines.shared_prefix import Keys, SharedPrompts, decode
 from vlrft.tracing.phases import phase
 
+KeyPair = tuple[Float[Tensor, "*S W D"], Float[Tensor, "*S W D"]]  # keys and values
+
 
 class DecodingRows:
     """Rows of one prompt are next to each other. Axes: N rows, B prompts, A rotary axes, V vocabulary."""
@@ -49,6 +51,32 @@ class DecodingRows:
     def prompt_lengths(self, index: Sequence[int]) -> list[int]:
         """Tokens of the prompts that the rows at `index` have, each once."""
         return [self.prompts.lengths[b] for b, rows in enumerate(self._rows_left(index)) if rows]
+
+    def prompt_of_rows(self) -> list[int]:
+        """The prompt of each row."""
+        return [b for b, count in enumerate(self.counts) for _ in range(count)]
+
+    @phase("decode")
+    def copy_keys(
+        self, prompts: Sequence[int], rows: Sequence[tuple[int, int]], *, drop: bool = False
+    ) -> dict[int, KeyPair]:
+        """By layer that attends: keys and values of the prompts at these indices and then of rows (index, first tokens), one
+        token after another. `drop`: the cache is not used again; a layer's tensors are dropped once they are copied."""
+        device, width = self.next.device, self.prompts.first.shape[1]
+        starts = [(b * width, self.prompts.lengths[b]) for b in prompts]
+        at = _join_ranges(starts).to(device)
+        own = _join_ranges([(row * self.room, count) for row, count in rows]).to(device)
+        copies: dict[int, KeyPair] = {}
+        for layer in list(self.prompts.keys):
+            parts = [self.prompts.read(layer, at)]
+            if len(own):
+                parts.append(self.completions.read(layer, own))
+            keys, values = zip(*parts, strict=True)
+            copies[layer] = torch.cat(keys), torch.cat(values)
+            if drop:
+                self.prompts.drop(layer)
+                self.completions.drop(layer)
+        return copies
 
     @phase("decode")
     def keep(self, index: Sequence[int]) -> None:
@@ -130,3 +158,9 @@ class DecodingRows:
 def compute_logits(backbone: Backbone, states: Float[Tensor, "N H"]) -> Float[Tensor, "N V"]:
     logits: Tensor = backbone.head(states)
     return logits
+
+
+def _join_ranges(ranges: Sequence[tuple[int, int]]) -> Int[Tensor, " M"]:
+    """The numbers of ranges (start, count), one range after another."""
+    parts = [torch.arange(start, start + count) for start, count in ranges]
+    return torch.cat(parts) if parts else torch.empty(0, dtype=torch.long)

@@ -2,6 +2,8 @@
 
 decoding         the loop: which completions are in the cache, and what happens to their tokens
 waiting          completions that wait for room          prefill         prompts, each run once
+prompt_runs      prompts whole, or from the end of a kept context
+kept_contexts    contexts kept for the next `generate`   continued_rows  attention of new tokens to their contexts
 decoding_rows    one token for each row                  sampled_rows    where completions end
 shared_prefix    attention of rows to their prompt and to their own tokens
 prompt_cache, completion_cache                           keys and values
@@ -27,6 +29,7 @@ from vlrft.policy.policy import Policy
 from vlrft.policy.rank_sync import filler_prompt
 from vlrft.rollout.engines.decoding import Decoding
 from vlrft.rollout.engines.decoding_rows import compute_logits
+from vlrft.rollout.engines.kept_contexts import KeptContexts
 from vlrft.rollout.engines.lean_attention import lean_attention
 from vlrft.rollout.engines.prefill import prefill
 from vlrft.rollout.engines.prompt_limits import check_prompt
@@ -61,19 +64,26 @@ class HfEngine:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self._kept = KeptContexts()  # of the last `generate`
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], step: int) -> None:
-        """Does nothing: the module is shared."""
+        """Drops the kept contexts, which are those of other weights. The module is shared."""
+        self._kept = KeptContexts()
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[tuple[Piece, ...]]:
         """See `RolloutEngine.generate`. The module keeps its train or eval mode."""
+        past, self._kept = self._kept, KeptContexts()
         for request in requests:
             check_prompt(request, sampling.limits)
         with self._sampling_mode():
-            return Decoding(self.policy, requests, sampling, self._run_filler).run()
+            decoding = Decoding(self.policy, requests, sampling, self._run_filler, past)
+            pieces = decoding.run()
+        self._kept = decoding.kept
+        return pieces
 
     def finish(self) -> None:
-        """See `RolloutEngine.finish`."""
+        """See `RolloutEngine.finish`. Drops the kept contexts."""
+        self._kept = KeptContexts()
         with self._sampling_mode():
             self.policy.rank_sync.finish(self._run_filler)
 

@@ -26,6 +26,15 @@ class Prefilled:
     next: Int[Tensor, "A B"]  # rotary position of the first token after each prompt
     states: Float[Tensor, "B H"]  # hidden state of each prompt's last token
 
+    def append(self, others: Prefilled) -> Prefilled:
+        """With other prompts after these. The caches of both become one."""
+        self.prompts.append(others.prompts)
+        return Prefilled(
+            prompts=self.prompts,
+            next=torch.cat([self.next, others.next], 1),
+            states=torch.cat([self.states, others.states]),
+        )
+
 
 @phase("prefill")
 def prefill(backbone: Backbone, requests: Sequence[Request], *, pad_id: int) -> Prefilled:

@@ -72,6 +72,16 @@ class PromptCache:
             for layer, tensor in tensors.items():
                 tensors[layer] = tensor[at, : self.longest]
 
+    def read(
+        self, layer: int, index: Int[Tensor, " M"]
+    ) -> tuple[Float[Tensor, "M W D"], Float[Tensor, "M W D"]]:
+        """Copies of a layer's keys and values at positions of the flattened prompts [BP]."""
+        return self.keys[layer].flatten(0, 1)[index], self.values[layer].flatten(0, 1)[index]
+
+    def drop(self, layer: int) -> None:
+        """Frees a layer's keys and values."""
+        del self.keys[layer], self.values[layer]
+
     def append(self, others: PromptCache) -> None:
         """Adds prompts, whose tensors are emptied."""
         longest = max(self.longest, others.longest)

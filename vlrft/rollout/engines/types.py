@@ -71,6 +71,8 @@ class Request:
     id: str  # the sample's, for messages
     prompt: Prompt
     seeds: tuple[int, ...]
+    grows: bool = False
+    """Whether the prompt of a later request with this id may begin with this prompt and one of its completions."""
 
 
 @runtime_checkable

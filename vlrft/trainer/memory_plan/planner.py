@@ -161,6 +161,7 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
         truncated=rollout.top_p < 1 or rollout.top_k > 0,
         max_rows=rollout.max_rows,
         max_cache_tokens=rollout.max_cache_tokens,
+        episodes=prompts.episodes,
     )
     sampled = algorithm.answers == "sampled"
     return StepWork(
@@ -190,4 +191,5 @@ def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> Rollout
         truncated=decoding.top_p < 1,
         max_rows=rollout.max_rows,
         max_cache_tokens=rollout.max_cache_tokens,
+        episodes=prompts.episodes,
     )

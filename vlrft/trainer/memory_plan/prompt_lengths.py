@@ -34,6 +34,7 @@ class TaskPrompts:
     origin: str  # where they come from
     samples: int | None = None  # of the split; None: unknown
     turns: int = 1  # training rows of an episode, each with its prompt
+    episodes: bool = False  # the task has an environment
 
     def largest_shard(self, count: int, ranks: int) -> tuple[PromptSize, ...]:
         """The largest prompts that one of `ranks` ranks may get of `count`: ⌈count / ranks⌉, each with its turns. All sizes
@@ -184,6 +185,7 @@ def _measure(loaded: LoadedTask, split: str, chat: Chat) -> TaskPrompts:
         origin=f"{what}the first {len(first)} of {loaded.task.name}/{split}: {tokens} tokens",
         samples=len(loaded.samples),
         turns=math.ceil(len(sizes) / len(first)),
+        episodes=has_env,
     )
 
 
