@@ -12,9 +12,22 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-SIZE, FINE = (168, 140), 3  # pixels; drawn larger by this factor, for smooth lines
-MARGIN, LETTER, NUMBER = 18, 12, 11  # pixels
+FINE = 3  # pictures are drawn larger by this factor, for smooth lines
 Point = tuple[float, float]  # upwards
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """Lengths of a picture, in pixels."""
+
+    size: tuple[int, int] = (168, 140)
+    margin: int = 18
+    letter: int = 12  # the height of a point's letter; 0: without letters
+    number: int = 11  # the height of the text of a side or an angle
+    line: float = 4 / 3
+
+
+PLAIN = Style()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,32 +49,34 @@ class Figure:
         }
         return replace(self, points=points)
 
-    def draw(self) -> Image:
+    def draw(self, style: Style = PLAIN) -> Image:
         """The picture: black on white."""
         from PIL import Image, ImageDraw
 
-        image = Image.new("RGB", (SIZE[0] * FINE, SIZE[1] * FINE), "white")
+        image = Image.new("RGB", (style.size[0] * FINE, style.size[1] * FINE), "white")
         pen = ImageDraw.Draw(image)
-        at, unit = self._places()
+        at, unit = self._places(style)
+        width = round(style.line * FINE)
         for line in self.lines:
-            pen.line([at[name] for name in line], "black", FINE + 1)
+            pen.line([at[name] for name in line], "black", width)
         for centre, radius in self.circles.items():
             x, y = at[centre]
             r = radius * unit
-            pen.ellipse((x - r, y - r, x + r, y + r), outline="black", width=FINE + 1)
+            pen.ellipse((x - r, y - r, x + r, y + r), outline="black", width=width)
             pen.ellipse((x - 4, y - 4, x + 4, y + 4), "black")
         middle = _mean(list(at.values()))
         for angle, text in self.angles.items():
             a, b, c = (at[name] for name in angle)
-            _write_angle(pen, a, b, c, text)
+            _write_angle(pen, a, b, c, text, style)
         for side, text in self.sides.items():
             a, b = (at[name] for name in side)
-            _text(pen, _beside(a, b, middle, _mean([a, b])), text, NUMBER)
-        for name, place in at.items():
-            _text(pen, _away(place, self._around(name, at, middle), 9 * FINE), name, LETTER)
-        return image.resize(SIZE, Image.Resampling.LANCZOS)
+            aside = 9 * FINE * style.number / PLAIN.number
+            _text(pen, _beside(a, b, middle, _mean([a, b]), aside), text, style.number)
+        for name, place in at.items() if style.letter else ():
+            _text(pen, _away(place, self._around(name, at, middle), 9 * FINE), name, style.letter)
+        return image.resize(style.size, Image.Resampling.LANCZOS)
 
-    def _places(self) -> tuple[dict[str, Point], float]:
+    def _places(self, style: Style) -> tuple[dict[str, Point], float]:
         """Each point's place in the picture, and the pixels of a unit."""
         corners = list(self.points.values())
         for centre, radius in self.circles.items():
@@ -69,10 +84,10 @@ class Figure:
             corners += [(x - radius, y - radius), (x + radius, y + radius)]
         left, right = min(x for x, _ in corners), max(x for x, _ in corners)
         low, high = min(y for _, y in corners), max(y for _, y in corners)
-        room = [(length - 2 * MARGIN) * FINE for length in SIZE]
+        room = [(length - 2 * style.margin) * FINE for length in style.size]
         unit = min(room[0] / max(right - left, 1e-9), room[1] / max(high - low, 1e-9))
         middle = ((left + right) / 2, (low + high) / 2)
-        width, height = SIZE[0] * FINE, SIZE[1] * FINE
+        width, height = style.size[0] * FINE, style.size[1] * FINE
         return {
             name: (width / 2 + (x - middle[0]) * unit, height / 2 - (y - middle[1]) * unit)
             for name, (x, y) in self.points.items()
@@ -109,7 +124,7 @@ def on_circle(degrees: float, radius: float = 1.0) -> Point:
     return (radius * math.cos(turn), radius * math.sin(turn))
 
 
-def _write_angle(pen: ImageDraw, a: Point, b: Point, c: Point, text: str) -> None:
+def _write_angle(pen: ImageDraw, a: Point, b: Point, c: Point, text: str, style: Style) -> None:
     """An arc between the two arms at b, or a corner for a right angle, and the text next to it."""
     first = math.degrees(math.atan2(a[1] - b[1], a[0] - b[0]))
     opening = (math.degrees(math.atan2(c[1] - b[1], c[0] - b[0])) - first + 180) % 360 - 180
@@ -124,22 +139,26 @@ def _write_angle(pen: ImageDraw, a: Point, b: Point, c: Point, text: str) -> Non
         (b[0] - radius, b[1] - radius, b[0] + radius, b[1] + radius), start, stop, "black", FINE
     )
     turn = math.radians(first + opening / 2)
-    wide, high = 3.2 * len(text) * FINE, 5.5 * FINE  # half of the text's width and height
+    scale = style.number / PLAIN.number
+    wide, high = (
+        3.2 * len(text) * FINE * scale,
+        5.5 * FINE * scale,
+    )  # half of the text's width and height
     cos, sin = abs(math.cos(turn)), abs(math.sin(turn))
     clear = radius + FINE + cos * wide + sin * high  # of the arc
     fitting = (
         1.3 * (sin * wide + cos * high) / math.tan(math.radians(abs(opening) / 2))
     )  # of the arms
-    reach = max(clear, min(fitting, 32 * FINE))
-    _text(pen, (b[0] + reach * math.cos(turn), b[1] + reach * math.sin(turn)), text, NUMBER)
+    reach = max(clear, min(fitting, 32 * FINE * scale))
+    _text(pen, (b[0] + reach * math.cos(turn), b[1] + reach * math.sin(turn)), text, style.number)
 
 
-def _beside(a: Point, b: Point, middle: Point, place: Point) -> Point:
+def _beside(a: Point, b: Point, middle: Point, place: Point, aside: float) -> Point:
     """A place next to the line from a to b, on its side away from the middle."""
     length = max(math.dist(a, b), 1)
     across = ((a[1] - b[1]) / length, (b[0] - a[0]) / length)
     toward = (middle[0] - place[0]) * across[0] + (middle[1] - place[1]) * across[1]
-    side = -9 * FINE if toward > 0 else 9 * FINE
+    side = -aside if toward > 0 else aside
     return (place[0] + side * across[0], place[1] + side * across[1])
 
 
