@@ -5,7 +5,7 @@
 
 The policies have random weights before the warm-up. The warm-up of a seed is run once, and each algorithm continues from
 its checkpoint; --warm uses the warm-up of one seed for all, and --controls adds equal runs whose rewards are permuted within each
-group. Finished runs are not repeated, those that were stopped go on. Settings: benchmarks/learning/agents/NAME_{sft,rl}.yaml. Success
+group. Finished runs are not repeated, those that were stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,rl}.yaml. Success
 is measured before and after on the same held-out episodes; gains are paired. Writes benchmarks/results/agents_NAME.md and .json.
 """
 
@@ -36,9 +36,14 @@ def train(config: Path, run: Path, *overrides: str) -> Path:
 
 
 def warm_up(name: str, seed: int, out: Path, overrides: list[str]) -> Path:
-    """The run folder of a seed's warm-up."""
+    """The run folder of a seed's warm-up on gold episodes, which begins with words to copy where NAME_copy.yaml is there."""
+    start = list[str]()
+    copying = HERE / "agents" / f"{name}_copy.yaml"
+    if copying.exists():
+        run = train(copying, out / f"{name}_copy_{seed}", f"seed={seed}")
+        start = [f"policy.model={run / 'checkpoints' / 'last'}"]
     config = HERE / "agents" / f"{name}_sft.yaml"
-    return train(config, out / f"{name}_sft_{seed}", f"seed={seed}", *overrides)
+    return train(config, out / f"{name}_sft_{seed}", f"seed={seed}", *start, *overrides)
 
 
 def learn(

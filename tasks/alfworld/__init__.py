@@ -6,6 +6,7 @@ The protocol and the prompt are those of verl-agent (GiGPO, arXiv 2505.10978).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -32,8 +33,19 @@ def gold(sample: Sample) -> tuple[str, ...]:
     from .renaming import renaming_of
 
     names = renaming_of(sample.id, sample.info["copy"])
-    commands = map(names.text, expert_commands(sample, sample.info["expert"]))
-    return tuple(f"<think></think><action>{command}</action>" for command in commands)
+    commands = [*map(names.text, expert_commands(sample, sample.info["expert"]))]
+    thoughts = think(commands) if sample.info["thoughts"] else [""] * len(commands)
+    return tuple(
+        f"<think>{thought}</think><action>{command}</action>"
+        for thought, command in zip(thoughts, commands, strict=True)
+    )
+
+
+def think(commands: Sequence[str]) -> list[str]:
+    """The thing that an episode takes, once a command: with its number where the command names it."""
+    taken = next((c.split()[1] for c in commands if c.startswith("take ")), "")
+    named = re.compile(rf"\b{re.escape(taken)} \d+")
+    return [found[0] if taken and (found := named.search(c)) else taken for c in commands]
 
 
 def generate(split: str, count: int, seed: int, folder: Path, options: Options) -> Iterator[str]:

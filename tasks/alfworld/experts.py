@@ -1,4 +1,4 @@
-"""Players without a model: the planner and alfworld's handcoded agent as teachers, and random commands as a baseline."""
+"""Players without a model: the planner, alfworld's handcoded agent and a sweep of the room as teachers, random commands as a baseline."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from vlrft.schema import DataError, Sample
 
 from .engine import Game, GameOutput
+from .sweep import read_goal
 
 PLAYS = 4096  # that are kept: the commands of each
 MAX_ACTS = 200  # of the handcoded agent before it gives up, as in AlfredExpert
@@ -100,11 +101,8 @@ def make_handcoded(game: Game, seed: int, *, fixed: bool = True) -> Player:
     from alfworld.agents.expert import HandCodedAgentFailed, HandCodedAgentTimeout, HandCodedTWAgent
 
     agent = HandCodedTWAgent(max_steps=MAX_ACTS)
-    try:
+    with _needs_record(game, "handcoded"):
         agent.reset(str(game.path))
-    except (OSError, ValueError, KeyError) as e:
-        record = game.path.with_name("traj_data.json")
-        raise DataError(f"{record}: the handcoded expert cannot read it ({e})") from None
     if fixed:
         _read_move_as_put(agent.policy)
     generator = random.Random(f"alfworld handcoded {seed} {game.path.parent.name}")
@@ -138,12 +136,29 @@ def make_released_handcoded(game: Game, seed: int) -> Player:
     return make_handcoded(game, seed, fixed=False)
 
 
+def make_sweeper(game: Game, seed: int) -> Player:
+    """Goes through the places of the room as the first observation lists them: see `sweep`."""
+    with _needs_record(game, "sweep"):
+        return read_goal(game).choose
+
+
 PLAYERS: Mapping[str, Callable[[Game, int], Player]] = {
     "planner": make_planner,
     "handcoded": make_handcoded,
     "handcoded_released": make_released_handcoded,
     "random": make_random_player,
+    "sweep": make_sweeper,
 }
+
+
+@contextmanager
+def _needs_record(game: Game, expert: str) -> Iterator[None]:
+    """Names the record of a game where it cannot be read."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError) as e:
+        record = game.path.with_name("traj_data.json")
+        raise DataError(f"{record}: the {expert} expert cannot read it ({e})") from None
 
 
 def _read_move_as_put(policy: Any) -> None:

@@ -27,6 +27,7 @@ EPISODE_OPTIONS = (
     "max_steps",
     "invalid",
     "expert",
+    "thoughts",
 )  # passed to the environment
 
 

@@ -34,9 +34,12 @@ class Options:
     renamed: Natural = 0
     """Further copies of each game of train, in each of which objects have each other's names, and receptacles too: names then have
     to be read, where those of a few hundred games are learnt by heart."""
-    expert: Literal["planner", "handcoded"] = "planner"
-    """The source of gold answers: the planner, which knows the complete state, or alfworld's handcoded agent, which has to
-    search for objects. If that agent does not win within max_steps, the planner is used."""
+    expert: Literal["planner", "handcoded", "sweep"] = "planner"
+    """The source of gold answers: the planner, which knows the complete state; alfworld's handcoded agent, which searches for
+    objects where they usually are; or sweep, which searches the places as the first observation lists them. If a searching one does
+    not win within max_steps, the planner is used."""
+    thoughts: bool = False
+    """Gold answers think of the thing that the task asks for, with its number where the command names it; false: of nothing."""
 
     def __post_init__(self) -> None:
         if not self.families:

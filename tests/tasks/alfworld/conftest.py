@@ -36,6 +36,7 @@ def sample(files: list[Path]) -> Sample:
         "history": 2,
         "max_steps": 50,
         "invalid": "unreadable",
+        "thoughts": False,
         "copy": 0,
     }
     return Sample(

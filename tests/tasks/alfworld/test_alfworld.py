@@ -44,6 +44,7 @@ def test_a_game_is_a_sample(tmp_path: Path) -> None:
         "max_steps": 50,
         "invalid": "unreadable",
         "expert": "planner",
+        "thoughts": False,
         "copy": 0,
     }
 

@@ -45,7 +45,7 @@ def test_train_alone_has_copies(data: Path) -> None:
     assert [s.info["copy"] for s in held_out] == [0] * len(held_out)
 
 
-@pytest.mark.parametrize("expert", ["planner", "handcoded"])
+@pytest.mark.parametrize("expert", ["planner", "handcoded", "sweep"])
 def test_a_copy_is_won_by_the_renamed_commands(data: Path, expert: str) -> None:
     options = Options(data=str(data), renamed=1, expert=expert)  # type: ignore[arg-type]
     train = load("train", options)
