@@ -6,7 +6,6 @@ The protocol and the prompt are those of verl-agent (GiGPO, arXiv 2505.10978).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -43,9 +42,9 @@ def gold(sample: Sample) -> tuple[str, ...]:
 
 def think(commands: Sequence[str]) -> list[str]:
     """The thing that an episode takes, once a command: with its number where the command names it."""
-    taken = next((c.split()[1] for c in commands if c.startswith("take ")), "")
-    named = re.compile(rf"\b{re.escape(taken)} \d+")
-    return [found[0] if taken and (found := named.search(c)) else taken for c in commands]
+    thing = next((c.split()[1] for c in commands if c.startswith("take ")), "")
+    words = [command.split() for command in commands]
+    return [" ".join(w[w.index(thing) :][:2]) if thing in w else thing for w in words]
 
 
 def generate(split: str, count: int, seed: int, folder: Path, options: Options) -> Iterator[str]:
