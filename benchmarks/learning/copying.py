@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from vlrft.tasks.alfworld.families import OBJECTS, ROOMS
 
@@ -26,13 +27,17 @@ You arrive at On the The is closed. open. You open the In it, you see and You cl
 WORDS = (sorted({*THINGS, *PLACES}), NUMBERS, sorted(set(SENTENCES.split())))
 WEIGHTS = (1, 1, 2)
 
+Kind = Literal["repeat", "find"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The samples."""
 
+    kinds: tuple[Kind, ...] = ("repeat", "find")
+    """What is asked for, in turn."""
     train: int = 32_768
-    """Samples of the training split; every other one of them asks to find a thing."""
+    """Samples of the training split."""
     test: int = 128
     """Samples of the test split."""
     words: tuple[int, int] = (8, 48)
@@ -48,8 +53,8 @@ def load(split: str, options: Options) -> list[Sample]:
 
 def _draw(split: str, number: int, options: Options) -> Sample:
     rng = random.Random(f"copying {split} {number}")
-    kind = tuple(KINDS)[number % len(KINDS)]
-    prompt, answer = KINDS[kind](rng, options)
+    kind = options.kinds[number % len(options.kinds)]
+    prompt, answer = DRAW[kind](rng, options)
     return Sample(
         id=f"{split}/{number}",
         messages=(Message(role="user", content=(prompt,)),),
@@ -86,7 +91,7 @@ def _draw_sights(rng: random.Random, options: Options) -> tuple[str, str]:
     return "\n".join(lines), answer
 
 
-KINDS: dict[str, Callable[[random.Random, Options], tuple[str, str]]] = {
+DRAW: dict[Kind, Callable[[random.Random, Options], tuple[str, str]]] = {
     "repeat": _draw_list,
     "find": _draw_sights,
 }
