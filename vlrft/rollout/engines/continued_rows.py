@@ -8,7 +8,6 @@ the longest prompt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -19,8 +18,9 @@ from vlrft.policy.attention.choice import choose_kernel
 from vlrft.policy.attention.decoder import refuse_unsupported
 from vlrft.policy.attention.join import join_outputs
 from vlrft.policy.attention.one_token import Part, prepare_keys
-from vlrft.policy.backbone import Backbone, DecoderInputs, attending
+from vlrft.policy.backbone import Backbone, DecoderInputs
 from vlrft.rollout.engines.kept_contexts import Context, KeptContexts
+from vlrft.rollout.engines.own_attention import own_attention
 from vlrft.rollout.engines.prompt_cache import PromptCache
 
 ATTENTION = "vlrft_continued"  # the name under which transformers knows the attention function
@@ -103,15 +103,9 @@ def run_continued(
     rows: ContinuedRows,
 ) -> Float[Tensor, "1 U H"]:
     """Hidden states of the new tokens; their keys and values, and those of the contexts, fill `rows.prompts`."""
-    _register()
-    with attending(backbone.decoder.config, ATTENTION):
+    with own_attention(backbone, ATTENTION, attend_continued, inputs.embeds) as arguments:
         return backbone.continue_rows(
-            inputs,
-            positions,
-            # A mask of four axes is handed on by decoders, who without one would make their own; it is not read.
-            attention_mask=inputs.embeds[:, None],
-            past_key_values=rows,
-            continued=rows,
+            inputs, positions, past_key_values=rows, continued=rows, **arguments
         )
 
 
@@ -140,10 +134,3 @@ def attend_continued(
 def _repeat_last(slots: Int[Tensor, " L"], length: int) -> Int[Tensor, " P"]:
     """Masked values must be finite: those of the context itself."""
     return slots[torch.arange(length).clamp_(max=len(slots) - 1)]
-
-
-@cache
-def _register() -> None:
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(ATTENTION, attend_continued)

@@ -6,6 +6,7 @@ prompt_runs      prompts whole, or from the end of a kept context
 kept_contexts    contexts kept for the next `generate`   continued_rows  attention of new tokens to their contexts
 decoding_rows    one token for each row                  sampled_rows    where completions end
 shared_prefix    attention of rows to their prompt and to their own tokens
+own_attention    calls of a decoder with such an attention
 prompt_cache, completion_cache                           keys and values
 sampling         logits -> tokens                        token_signals   numbers of a token's distribution
 stop_strings     strings that end a completion

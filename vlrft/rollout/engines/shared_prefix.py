@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import torch
@@ -18,8 +17,9 @@ from torch import Tensor
 from vlrft.policy.attention.decoder import refuse_unsupported
 from vlrft.policy.attention.join import join_outputs
 from vlrft.policy.attention.one_token import Part, prepare_keys
-from vlrft.policy.backbone import Backbone, attending
+from vlrft.policy.backbone import Backbone
 from vlrft.rollout.engines.completion_cache import CompletionCache
+from vlrft.rollout.engines.own_attention import own_attention
 from vlrft.rollout.engines.prompt_cache import PromptCache, row_index
 
 ATTENTION = "vlrft_shared_prefix"  # the name under which transformers knows the attention function
@@ -115,15 +115,9 @@ def decode(
     keys: Keys,
 ) -> Float[Tensor, "N 1 H"]:
     """Hidden states of one new token for each row; its keys and values are added to `completions`."""
-    _register()
-    with attending(backbone.decoder.config, ATTENTION):
+    with own_attention(backbone, ATTENTION, attend_shared_prefix, embeds) as arguments:
         return backbone.call_decoder(
-            embeds,
-            positions,
-            # A mask of four axes is handed on by decoders, who without one would make their own; it is not read.
-            attention_mask=embeds[:1, None],
-            past_key_values=completions,
-            shared_prefix=keys,
+            embeds, positions, past_key_values=completions, shared_prefix=keys, **arguments
         )
 
 
@@ -150,10 +144,3 @@ def attend_shared_prefix(
     )
     joined = join_outputs(output.view_as(prompt), lse.view_as(prompt_lse), prompt, prompt_lse)
     return joined.view(rows, 1, heads, size), None
-
-
-@cache
-def _register() -> None:
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(ATTENTION, attend_shared_prefix)
