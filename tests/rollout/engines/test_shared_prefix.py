@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from vlrft.rollout.engines import shared_prefix
 from vlrft.rollout.engines.completion_cache import CompletionCache
 from vlrft.rollout.engines.prompt_cache import PromptCache
-from vlrft.rollout.engines.shared_prefix import ATTENTION, Keys, SharedPrompts
+from vlrft.rollout.engines.shared_prefix import Keys, SharedPrompts, attend_shared_prefix
 from vlrft.schema.errors import ConfigError
 
 HEADS, KEY_HEADS, WIDTH, PROMPT, COMPLETION = 4, 2, 8, 7, 3
@@ -65,10 +64,6 @@ def test_it_is_the_attention_to_repeated_prompts(counts: tuple[int, ...]) -> Non
     prompts.select([b for b, count in enumerate(counts) if count])
     shared = SharedPrompts.of(prompts, [count for count in counts if count])
     expected = attend_repeated(query, completion, keys, values, real, prompt)
-    shared_prefix._register()
-    from transformers import AttentionInterface
-
-    attend = AttentionInterface()[ATTENTION]
     for at in (
         COMPLETION - 1,
         torch.full((rows,), COMPLETION - 1),
@@ -76,7 +71,7 @@ def test_it_is_the_attention_to_repeated_prompts(counts: tuple[int, ...]) -> Non
         cache.at = at
         room = cache.update(completion[0][:, :, -1:], completion[1][:, :, -1:], 0)
         for used in (None, COMPLETION, COMPLETION + 1):
-            output, _ = attend(
+            output, _ = attend_shared_prefix(
                 SimpleNamespace(layer_idx=0),
                 query,
                 *room,
@@ -137,7 +132,7 @@ def test_unsupported_attention_options_are_refused() -> None:
     prompts, *_ = example()
     cache = CompletionCache(layers=1, rows=3, room=2)
     with pytest.raises(ConfigError, match="softcap"):
-        shared_prefix.attend_shared_prefix(
+        attend_shared_prefix(
             SimpleNamespace(layer_idx=0),
             random(3, HEADS, 1, WIDTH),
             *cache.update(*(random(3, KEY_HEADS, 1, WIDTH),) * 2, layer=0),
