@@ -30,8 +30,6 @@ from vlrft.testing.small_policies import CORPUS, group_of, tiny_config
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 
-NAMES = sorted(set(ALGORITHMS) - {"sft"})
-
 
 def of_one_loss(name: str) -> tuple[object, ...]:
     """Equal for algorithms whose steps differ in advantages alone, which are the same on every rank."""
@@ -39,7 +37,7 @@ def of_one_loss(name: str) -> tuple[object, ...]:
     return type(a.objective), a.reduction, a.needs, a.correction
 
 
-LOSSES = sorted({of_one_loss(name): name for name in reversed(NAMES)}.values())
+LOSSES = sorted({of_one_loss(name): name for name in ALGORITHMS if name != "sft"}.values())
 SPLITS = {  # the rank that played each group
     "mixed": (0, 0, 1, 1),
     "one rank has nothing to learn": (0, 0, 0, 1),
@@ -91,21 +89,21 @@ def gradient(policy: Policy, groups: Sequence[Group], algorithm: Algorithm, rank
 
 
 def work(ranks: Ranks, folder: Path) -> dict[str, Any]:
-    """One of two processes: gradients of its groups by every algorithm, and shared decisions. The first one also computes the
+    """One of two processes: gradients of its groups by every loss, and shared decisions. The first one also computes the
     gradients of one process."""
     policy = make_policy()
     groups = make_groups(policy)
     results: dict[str, Any] = {}
     for split, players in SPLITS.items():
         shared = [replace(g, rank=r) for g, r in zip(groups, players, strict=True)]
-        for name in NAMES if split == "mixed" else LOSSES:
+        for name in LOSSES:
             results[f"{split}/{name}"] = gradient(policy, shared, ALGORITHMS[name], ranks)
     results |= sums_in_buckets(ranks)
     results["first"] = results_of_first(ranks)
     results["broken"] = broken(policy, groups, ranks)
     results["disagreement"] = disagreement(ranks)
     if ranks.first:  # at the end, when no other waits for it
-        for name in NAMES:
+        for name in LOSSES:
             results[f"alone/{name}"] = gradient(policy, groups, ALGORITHMS[name], ALONE)
     return results
 
@@ -227,7 +225,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("name", "split"),
-    [(name, split) for split in SPLITS for name in (NAMES if split == "mixed" else LOSSES)],
+    [(name, split) for split in SPLITS for name in LOSSES],
 )
 def test_two_processes_compute_the_gradient_of_one(
     pair: list[dict[str, Any]], name: str, split: str

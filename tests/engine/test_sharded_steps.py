@@ -18,7 +18,7 @@ from vlrft.testing.process_ranks import run_ranks
 TOLERANCE = 1e-5  # relative, of each tensor
 IDLE = (0, 0, 0, 0, 0)
 IMAGES_ON_1 = (0, 1, 0, 1, 1)
-LORA = {"lora": LoraConfig(rank=4)}
+LORA = {"lora": LoraConfig(rank=4, target_modules=("q_proj", "v_proj"))}
 FSDP = {"name": "fsdp"}
 CASES = {
     "fsdp, images on one rank": EngineCase(

@@ -20,7 +20,7 @@ from torch.multiprocessing.spawn import ProcessContext, start_processes
 from vlrft.distributed.ranks import Ranks
 
 # Packages that the server imports where they are installed.
-IMPORTED = ["vlrft.testing.rank_imports", "deepspeed"]
+IMPORTED = ["vlrft.testing.rank_imports", "deepspeed", "peft"]
 TIMEOUT = timedelta(minutes=2)  # of a collective
 
 

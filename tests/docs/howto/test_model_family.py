@@ -31,8 +31,7 @@ def test_the_page_shows_the_family_s_file() -> None:
 
 def test_a_family_s_name_stands_nowhere_but_in_its_file_s_name(tmp_path: Path) -> None:
     """The family passes its suite under another name."""
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "vlrft", tmp_path / "vlrft", ignore=ignore)
+    shutil.copytree(ROOT / "vlrft", tmp_path / "vlrft")
     families = tmp_path / "vlrft/policy/families"
     (families / "qwen3_vl.py").rename(families / "elsewhere.py")
     (tmp_path / "test_elsewhere.py").write_text(ELSEWHERE, encoding="utf-8")
