@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from vlrft.engine import find_engine, rank_memory
 from vlrft.evaluation.evaluate import chunk_size
 from vlrft.memory.phases import checkpoint_size, plan
 from vlrft.memory.plan import MemoryPlan
-from vlrft.memory.shapes import ModelShape
+from vlrft.memory.shapes import ModelShape, PromptSize
 from vlrft.memory.workload import RolloutWork, StepWork
 from vlrft.policy.families import vision_family
 from vlrft.rollout.engines import RolloutMemoryModel, find_rollout_engine
@@ -153,10 +152,11 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
     """One rank's share of a step: every group is trained on, every completion as long as allowed."""
     assert stage.algorithm is not None
     algorithm = find_algorithm(stage.algorithm)
-    rollout, sizes = stage.rollout, prompts.largest_shard(stage.prompts_per_step, ranks)
+    rollout = stage.rollout
+    played, answers = sampled_at_once(prompts, stage.prompts_per_step, rollout.group_size, ranks)
     sampling = RolloutWork(
-        prompts=sizes[: math.ceil(stage.prompts_per_step / ranks)],
-        answers=rollout.group_size,
+        prompts=played,
+        answers=answers,
         tokens=rollout.max_tokens,
         truncated=rollout.top_p < 1 or rollout.top_k > 0,
         max_rows=rollout.max_rows,
@@ -164,9 +164,11 @@ def step_work(config: Config, stage: StageConfig, prompts: TaskPrompts, ranks: i
         episodes=prompts.episodes,
     )
     sampled = algorithm.answers == "sampled"
+    rows = prompts.largest_shard(stage.prompts_per_step, ranks)
+    trained, group = prompts.by_context(rows, rollout.group_size if sampled else 1)
     return StepWork(
-        prompts=sizes,
-        group=rollout.group_size if sampled else 1,
+        prompts=trained,
+        group=group,
         tokens=rollout.max_tokens,
         micro_tokens=stage.update.max_tokens_per_micro_batch,
         updates=stage.update.updates_per_batch,
@@ -183,9 +185,10 @@ def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> Rollout
     decoding, rollout = config.eval, config.rollout
     chunk = chunk_size(config.rollout, decoding)
     count = min(chunk, decoding.limit or chunk, prompts.samples or chunk)
+    played, answers = sampled_at_once(prompts, count, decoding.answers, ranks)
     return RolloutWork(
-        prompts=replace(prompts, turns=1).largest_shard(count, ranks),
-        answers=decoding.answers,
+        prompts=played,
+        answers=answers,
         tokens=decoding.max_tokens or rollout.max_tokens,
         greedy=decoding.temperature == 0,
         truncated=decoding.top_p < 1,
@@ -193,3 +196,10 @@ def evaluation_work(config: Config, prompts: TaskPrompts, ranks: int) -> Rollout
         max_cache_tokens=rollout.max_cache_tokens,
         episodes=prompts.episodes,
     )
+
+
+def sampled_at_once(
+    prompts: TaskPrompts, count: int, answers: int, ranks: int
+) -> tuple[tuple[PromptSize, ...], int]:
+    """The prompts of one rank's share of `count` samples, one turn of each episode, and the completions of each prompt."""
+    return prompts.by_context(replace(prompts, turns=1).largest_shard(count, ranks), answers)

@@ -45,6 +45,15 @@ class TaskPrompts:
         largest = sorted(sizes, key=lambda size: (size.tokens, size.patches), reverse=True)
         return tuple(largest[: math.ceil(count / ranks) * self.turns])
 
+    def by_context(
+        self, sizes: Sequence[PromptSize], answers: int
+    ) -> tuple[tuple[PromptSize, ...], int]:
+        """Prompts of these sizes with `answers` completions each: (prompts, completions of each). Episodes of one sample have
+        different contexts from their second turn on, so that each is a prompt with one completion."""
+        if not self.episodes:
+            return tuple(sizes), answers
+        return tuple(size for size in sizes for _ in range(answers)), 1
+
 
 @contextmanager
 def offline() -> Iterator[None]:
@@ -158,7 +167,11 @@ def measure_prompts(
     try:
         return _measure(found, split, chat)
     except (VlrftError, ImportError) as e:
-        return TaskPrompts(sizes=(longest,), origin=f"bounds of the config ({e})")
+        return TaskPrompts(
+            sizes=(longest,),
+            origin=f"bounds of the config ({e})",
+            episodes=found.task.env is not None,
+        )
     finally:
         found.close()
 
