@@ -5,8 +5,9 @@
 
 The policies have random weights before the warm-up. The warm-up of a seed is run once, and each algorithm continues from
 its checkpoint; --warm uses the warm-up of one seed for all, and --controls adds equal runs whose rewards are permuted within each
-group. Finished runs are not repeated, those that were stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,rl}.yaml. Success
-is measured before and after on the same held-out episodes; gains are paired. Writes benchmarks/results/agents_NAME.md and .json.
+group. Finished runs are not repeated, those that were stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,more,rl}.yaml, and
+NAME_rl_ALGORITHM.yaml where an algorithm has its own. Success is measured before and after on the same held-out episodes; gains are
+paired. Writes benchmarks/results/agents_NAME.md and .json.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from vlrft.evaluation.bootstrap import paired_gain
 
 HERE = Path(__file__).parent
 ALGORITHMS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gigpo", "gpg"]}
+WARM_UPS = {  # the runs before RL, and what is added to their seed
+    "gridworld": {"sft": 0},
+    "alfworld": {"copy": 0, "sft": 0, "more": 1},
+}
 Row = dict[str, Any]
 
 
@@ -36,14 +41,14 @@ def train(config: Path, run: Path, *overrides: str) -> Path:
 
 
 def warm_up(name: str, seed: int, out: Path, overrides: list[str]) -> Path:
-    """The run folder of a seed's warm-up on gold episodes, which begins with words to copy where NAME_copy.yaml is there."""
-    start = list[str]()
-    copying = HERE / "agents" / f"{name}_copy.yaml"
-    if copying.exists():
-        run = train(copying, out / f"{name}_copy_{seed}", f"seed={seed}")
-        start = [f"policy.model={run / 'checkpoints' / 'last'}"]
-    config = HERE / "agents" / f"{name}_sft.yaml"
-    return train(config, out / f"{name}_sft_{seed}", f"seed={seed}", *start, *overrides)
+    """The folder of the last run of a seed's warm-up, in which each run continues from the one before."""
+    runs: list[Path] = []
+    for part, more in WARM_UPS[name].items():
+        start = [f"policy.model={runs[-1] / 'checkpoints' / 'last'}"] if runs else []
+        data = [] if part == "copy" else overrides
+        config, run = HERE / "agents" / f"{name}_{part}.yaml", out / f"{name}_{part}_{seed}"
+        runs.append(train(config, run, f"seed={seed + more}", *start, *data))
+    return runs[-1]
 
 
 def learn(
@@ -58,9 +63,9 @@ def learn(
 ) -> Row:
     """The results of an algorithm that continues from the warm-up `warm`. `control`: with permuted rewards."""
     start = warm / "checkpoints" / "last"
-    config = HERE / "agents" / f"{name}_rl.yaml"
+    own = HERE / "agents" / f"{name}_rl_{algorithm}.yaml"
     run = train(
-        config,
+        own if own.exists() else HERE / "agents" / f"{name}_rl.yaml",
         out / f"{name}_{algorithm}_{seed}{'_control' if control else ''}",
         f"seed={seed}",
         f"policy.model={start}",
