@@ -1,30 +1,29 @@
 """RL over episodes of many turns: success before and after, per seed, from small policies warmed up on gold episodes.
 
     python -m benchmarks.learning agents gridworld --out runs/agents [--seeds 0 1 2] [--algorithms gpg gigpo]
-    python -m benchmarks.learning agents alfworld --data DIR --out runs/agents --warm 0 [--controls 0] [--algorithms grpo] [--jobs 2]
+    python -m benchmarks.learning agents alfworld --data DIR --out runs/agents --warm 0 --algorithms grpo --once gigpo gpg gmpo
 
 The policies have random weights before the warm-up. The warm-up of a seed is run once, and each algorithm continues from
-its checkpoint; --warm uses the warm-up of one seed for all, and --controls adds equal runs whose rewards are permuted within each
-group. Finished runs are not repeated, those that were stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,more,rl}.yaml, and
-NAME_rl_ALGORITHM.yaml where an algorithm has its own. Success is measured before and after on the same held-out episodes; gains are
-paired. Writes benchmarks/results/agents_NAME.md and .json.
+its checkpoint; --warm uses the warm-up of one seed for all, --controls adds equal runs whose rewards are permuted within each
+group, --once adds algorithms to the first seed, and --jobs 2 runs two seeds at once. Finished runs are not repeated, those that were
+stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,more,rl}.yaml, and NAME_rl_ALGORITHM.yaml where an algorithm has its
+own. Success is measured before and after on the same held-out episodes; gains are paired. Writes benchmarks/results/agents_NAME.md,
+.json and .svg.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
-from benchmarks.learning.agents_page import table
+from benchmarks.learning.agents_page import write_page
+from benchmarks.learning.outcomes import Case, Row, count_rollouts, read_json_lines
 from benchmarks.learning.runs import train_once
 from vlrft.evaluation.bootstrap import paired_gain
+from vlrft.reporting.run_folder.names import METRICS
 
 HERE = Path(__file__).parent
 ALGORITHMS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gigpo", "gpg"]}
@@ -32,7 +31,6 @@ WARM_UPS = {  # the runs before RL, and what is added to their seed
     "gridworld": {"sft": 0},
     "alfworld": {"copy": 0, "sft": 0, "more": 1},
 }
-Row = dict[str, Any]
 
 
 def train(config: Path, run: Path, *overrides: str) -> Path:
@@ -45,50 +43,41 @@ def warm_up(name: str, seed: int, out: Path, overrides: list[str]) -> Path:
     runs: list[Path] = []
     for part, more in WARM_UPS[name].items():
         start = [f"policy.model={runs[-1] / 'checkpoints' / 'last'}"] if runs else []
-        data = [] if part == "copy" else overrides
+        data = [] if part == "copy" else overrides  # the lists to copy are drawn, not read
         config, run = HERE / "agents" / f"{name}_{part}.yaml", out / f"{name}_{part}_{seed}"
         runs.append(train(config, run, f"seed={seed + more}", *start, *data))
     return runs[-1]
 
 
-def learn(
-    name: str,
-    algorithm: str,
-    seed: int,
-    out: Path,
-    warm: Path,
-    overrides: list[str],
-    *,
-    control: bool = False,
-) -> Row:
-    """The results of an algorithm that continues from the warm-up `warm`. `control`: with permuted rewards."""
-    start = warm / "checkpoints" / "last"
-    own = HERE / "agents" / f"{name}_rl_{algorithm}.yaml"
-    run = train(
+def learn(name: str, case: Case, out: Path, warm: Path, overrides: list[str]) -> Path:
+    """The run of the case's algorithm, which continues from the warm-up `warm`."""
+    own = HERE / "agents" / f"{name}_rl_{case.family}.yaml"
+    return train(
         own if own.exists() else HERE / "agents" / f"{name}_rl.yaml",
-        out / f"{name}_{algorithm}_{seed}{'_control' if control else ''}",
-        f"seed={seed}",
-        f"policy.model={start}",
-        f"algorithm.name={algorithm}",
-        f"permute_rewards={str(control).lower()}",
+        out / f"{name}_{case.family}_{case.seed}{'_control' if case.control else ''}",
+        f"seed={case.seed}",
+        f"policy.model={warm / 'checkpoints' / 'last'}",
+        f"algorithm.name={case.family}",
+        f"permute_rewards={str(case.control).lower()}",
         *overrides,
     )
-    return make_row(name, algorithm, seed, run) | {"control": control}
 
 
-def make_row(name: str, algorithm: str, seed: int, run: Path) -> Row:
+def make_row(name: str, case: Case, run: Path) -> Row:
     """Metrics before and after, and the paired gain in success."""
     summary = json.loads((run / "summary.json").read_text())
     values = [json.loads(line)["values"] for line in (run / "values.jsonl").open()]
-    steps = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    steps = list(read_json_lines(run / METRICS))
     gain, interval = paired_gain(values[0]["success"], values[-1]["success"])
     names = ("reward/mean", "env/turns", "env/valid", "length/turn_mean", "time/step_s")
     ends = {k: [mean(s[k] for s in part) for part in (steps[:5], steps[-5:])] for k in names}
     return {
         "task": name,
-        "algorithm": algorithm,
-        "seed": seed,
+        "algorithm": case.family,
+        "seed": case.seed,
+        "control": case.control,
         "steps": len(steps),
+        "rollouts": count_rollouts(run),
         "before": summary["evals"][0]["scores"],
         "after": summary["evals"][-1]["scores"],
         "gain": gain,
@@ -109,6 +98,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--algorithms", nargs="+")
     parser.add_argument(
+        "--once", nargs="+", default=[], help="algorithms of the first seed alone, without controls"
+    )
+    parser.add_argument(
         "--warm", type=int, metavar="SEED", help="use this seed's warm-up for all seeds"
     )
     parser.add_argument(
@@ -120,39 +112,26 @@ def main() -> None:
     overrides = [f"task.options.data={args.data}"] if args.data else []
     algorithms = args.algorithms or ALGORITHMS[args.task]
 
-    def run_seed(seed: int) -> list[Row]:
+    def run_seed(seed: int) -> dict[Case, Path]:
         warm = warm_up(args.task, seed if args.warm is None else args.warm, args.out, overrides)
-        cases = [(a, control) for a in algorithms for control in (False, True)]
-        return [
-            learn(args.task, a, seed, args.out, warm, overrides, control=control)
-            for a, control in cases
-            if not control or seed in args.controls
-        ]
+        names = [*algorithms, *args.once] if seed == args.seeds[0] else algorithms
+        cases = [Case(family=name, seed=seed, control=False) for name in names]
+        if seed in args.controls:
+            cases += [Case(family=name, seed=seed, control=True) for name in algorithms]
+        return {case: learn(args.task, case, args.out, warm, overrides) for case in cases}
 
     if args.warm is not None:
         warm_up(args.task, args.warm, args.out, overrides)  # before threads need it
     with ThreadPoolExecutor(args.jobs) as pool:
-        unsorted = [row for rows in pool.map(run_seed, args.seeds) for row in rows]
-    rows = sorted(
-        unsorted, key=lambda r: (algorithms.index(r["algorithm"]), r["control"], r["seed"])
-    )
-    report = table(rows)
-    print("\n".join(report))
-    packages = ", ".join(f"{k} {v}" for k, v in rows[0]["versions"].items())
-    setup = f"{packages}; {platform.machine()}, {os.cpu_count()} cores, one thread per run"
-    if args.warm is not None:
-        setup = f"One warm-up for all seeds; {setup}"
-    day = datetime.now(timezone.utc).date().isoformat()
-    data = "--data DIR " if args.data else ""
-    head = [
-        f"# RL over episodes: {args.task}",
-        "",
-        f"`python -m benchmarks.learning agents {args.task} {data}--out {args.out}`; 95 % intervals.",
-        "",
-    ]
-    page = [*head, *report, "", f"{setup}; {day}."]
-    (args.results / f"agents_{args.task}.md").write_text("\n".join(page) + "\n")
-    (args.results / f"agents_{args.task}.json").write_text(json.dumps(rows, indent=1) + "\n")
+        unsorted = {
+            case: run for runs in pool.map(run_seed, args.seeds) for case, run in runs.items()
+        }
+    every = [*algorithms, *args.once]
+    order = sorted(unsorted, key=lambda c: (every.index(c.family), c.control, c.seed))
+    runs = {case: unsorted[case] for case in order}
+    rows = [make_row(args.task, case, run) for case, run in runs.items()]
+    command = f"python -m benchmarks.learning agents {args.task} {'--data DIR ' * bool(args.data)}--out {args.out}"
+    write_page(args.results, args.task, command, rows, runs, one_warm_up=args.warm is not None)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,26 @@
-"""The page of `agents`: a line for each run, and the mean gain of each algorithm and of its control."""
+"""The page of `agents`: a line for each run, the mean gain of each algorithm and of its control, and curves."""
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
 from statistics import mean
-from typing import Any
 
-Row = dict[str, Any]
+from benchmarks.learning.curves import draw_curves
+from benchmarks.learning.outcomes import Case, Row, read_json_lines
+from vlrft.reporting.run_folder.names import METRICS
+
+PANELS = {
+    "reward/mean": "mean reward",
+    "episode/won": "episodes won",
+    "episode/admissible": "admissible commands",
+    "env/turns": "turns per episode",
+    "entropy": "entropy, nats",
+}
 
 
 def arm(row: Row) -> str:
@@ -25,7 +40,7 @@ def shares(row: Row, name: str) -> str:
     return " → ".join(f"{100 * row[side][name]['score']:.1f}" for side in ("before", "after"))
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: Sequence[Row]) -> list[str]:
     lines = [
         "| algorithm | seed | success before | after | paired gain | steps per episode | valid actions, % | admissible, % | tokens per turn | s |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -51,3 +66,40 @@ def table(rows: list[Row]) -> list[str]:
             f"({min(gains):+.1f} to {max(gains):+.1f}), {clear} of them with an interval above 0.",
         ]
     return lines
+
+
+def write_page(
+    folder: Path,
+    name: str,
+    command: str,
+    rows: Sequence[Row],
+    runs: Mapping[Case, Path],
+    *,
+    one_warm_up: bool,
+) -> None:
+    """Writes agents_NAME.md, .json and .svg to `folder`, and prints the table."""
+    lines = table(rows)
+    print("\n".join(lines))
+    packages = ", ".join(f"{k} {v}" for k, v in rows[0]["versions"].items())
+    setup = f"{packages}; {platform.machine()}, {os.cpu_count()} cores, one thread per run"
+    if one_warm_up:
+        setup = f"One warm-up for all seeds; {setup}"
+    page = [
+        f"# RL over episodes: {name}",
+        "",
+        f"`{command}`; 95 % intervals.",
+        "",
+        *lines,
+        "",
+        f"![curves of the runs](agents_{name}.svg)",
+        "",
+        f"{setup}; {datetime.now(timezone.utc).date().isoformat()}.",
+    ]
+    stem = folder / f"agents_{name}"
+    stem.with_suffix(".md").write_text("\n".join(page) + "\n")
+    stem.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
+    measured = {
+        metric for run in runs.values() for row in read_json_lines(run / METRICS) for metric in row
+    }
+    panels = {metric: title for metric, title in PANELS.items() if metric in measured}
+    stem.with_suffix(".svg").write_text(draw_curves(runs, panels))

@@ -109,7 +109,7 @@ def agent_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
             after=[100 * run["after"]["success"]["score"] for run in runs],
             gains=[(100 * run["gain"], *(100 * end for end in run["gain_ci"])) for run in runs],
             control=[100 * run["gain"] for run in controls],
-            rollouts=[],
+            rollouts=[run["rollouts"] for run in runs if "rollouts" in run],
             seconds=[run["seconds"][algorithm] for run in runs if algorithm in run["seconds"]],
         )
 
