@@ -25,6 +25,7 @@ from vlrft.trainer.rank_facts import (
     hash_of_samples,
     hash_of_sources,
     setting_facts,
+    source_folders,
     task_facts,
     weight_facts,
 )
@@ -60,6 +61,7 @@ def test_the_arguments_of_the_command_are_facts(config: Configs) -> None:
 
 
 def test_the_source_and_the_versions_are_facts(tmp_path: Path) -> None:
+    assert [folder.name for folder in source_folders()] == ["vlrft", "rewards", "tasks"]
     facts = code_facts()
     assert facts["the version of torch"].startswith(torch.__version__.partition("+")[0])
     (tmp_path / "a.py").write_text("x = 1")

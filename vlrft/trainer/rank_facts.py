@@ -69,13 +69,18 @@ def setting_facts(config: Config, *, out: Path, resume: bool, overwrite: bool) -
 
 def code_facts() -> Facts:
     """Versions, and a hash of the source of vlrft and the packs that come with it."""
-    folders = [Path(path) for name in OWN for path in importlib.import_module(name).__path__]
     return {
         "the version of vlrft": package_version(),
-        "the source of vlrft (hash)": hash_of_sources(folders),
+        "the source of vlrft (hash)": hash_of_sources(source_folders()),
         "the version of Python": ".".join(platform.python_version_tuple()[:2]),
         **{f"the version of {name}": _installed_version(name) for name in PACKAGES},
     }
+
+
+def source_folders() -> list[Path]:
+    """Those of vlrft, its rewards and its packs. In a checkout vlrft's path has a second entry, the checkout itself, with all that
+    lies in it; it is not followed."""
+    return [Path(importlib.import_module(name).__path__[0]) for name in OWN]
 
 
 def hash_of_sources(folders: Iterable[Path]) -> str:
