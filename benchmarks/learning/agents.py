@@ -130,7 +130,17 @@ def main() -> None:
     order = sorted(unsorted, key=lambda c: (every.index(c.family), c.control, c.seed))
     runs = {case: unsorted[case] for case in order}
     rows = [make_row(args.task, case, run) for case, run in runs.items()]
-    command = f"python -m benchmarks.learning agents {args.task} {'--data DIR ' * bool(args.data)}--out {args.out}"
+    shown = {
+        "data": ["DIR"] * bool(args.data),
+        "out": ["runs/agents"],
+        "warm": [] if args.warm is None else [args.warm],
+        "seeds": args.seeds,
+        "algorithms": algorithms,
+        "controls": args.controls,
+        "once": args.once,
+    }
+    given = [f"--{key} {' '.join(map(str, value))}" for key, value in shown.items() if value]
+    command = f"python -m benchmarks.learning agents {args.task} {' '.join(given)}"
     write_page(args.results, args.task, command, rows, runs, one_warm_up=args.warm is not None)
 
 

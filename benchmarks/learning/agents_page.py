@@ -60,9 +60,10 @@ def table(rows: Sequence[Row]) -> list[str]:
         runs = [r for r in rows if arm(r) == name]
         gains = [100 * r["gain"] for r in runs]
         clear = sum(r["gain_ci"][0] > 0 for r in runs)
+        seeds = f"{len(runs)} seed{'s' * (len(runs) > 1)}"
         lines += [
             "",
-            f"{name}: mean gain {mean(gains):+.1f} points over {len(runs)} seeds "
+            f"{name}: mean gain {mean(gains):+.1f} points over {seeds} "
             f"({min(gains):+.1f} to {max(gains):+.1f}), {clear} of them with an interval above 0.",
         ]
     return lines
