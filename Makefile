@@ -26,8 +26,9 @@ demo: $(DEMO)
 demo-text: $(SMOLLM)/model.safetensors
 	$(BIN)/vlrft train configs/arithmetic_smollm.yaml --out runs/demo-text --overwrite policy.model=$(SMOLLM)
 
+# Three processes, also on two cores: tests of ranks and of processes that end spend half of their time waiting.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not gpu and not vllm"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 -m "not gpu and not vllm"
 
 # On a machine without a GPU: 90 seconds, 2.5 GB. With one, install vLLM itself: see packages/vlrft-vllm/README.md
 vllm: $(VLLM_STAMP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -105,17 +106,18 @@ def test_samples_count_by_number_text_answer_and_pictures() -> None:
     assert hash_of_samples([]).startswith("0 samples")
 
 
-def test_the_hash_of_an_answer_without_a_stable_text_is_the_same_in_every_process() -> None:
+def test_the_hash_of_an_answer_without_a_stable_text_is_the_same_in_every_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     script = (
         "from vlrft.trainer.rank_facts import hash_of_samples as h; from vlrft.schema import Sample\n"
         "odd = [{'a', 'b', 'c'}, object(), {(1, 2): 3}, float('nan'), b'x']\n"
         "print(h([Sample(id=str(k), messages=(), answer=v) for k, v in enumerate(odd)]))"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        for _ in range(2)
-    ]
-    assert runs[0].stdout == runs[1].stdout
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    elsewhere = subprocess.check_output([sys.executable, "-c", script], text=True, env=environment)
+    exec(script, {})
+    assert elsewhere == capsys.readouterr().out
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8])
