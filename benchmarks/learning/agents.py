@@ -123,12 +123,9 @@ def main() -> None:
     if args.warm is not None:
         warm_up(args.task, args.warm, args.out, overrides)  # before threads need it
     with ThreadPoolExecutor(args.jobs) as pool:
-        unsorted = {
-            case: run for runs in pool.map(run_seed, args.seeds) for case, run in runs.items()
-        }
+        done = [item for runs in pool.map(run_seed, args.seeds) for item in runs.items()]
     every = [*algorithms, *args.once]
-    order = sorted(unsorted, key=lambda c: (every.index(c.family), c.control, c.seed))
-    runs = {case: unsorted[case] for case in order}
+    runs = dict(sorted(done, key=lambda d: (every.index(d[0].family), d[0].control, d[0].seed)))
     rows = [make_row(args.task, case, run) for case, run in runs.items()]
     shown = {
         "data": ["DIR"] * bool(args.data),

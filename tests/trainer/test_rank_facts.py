@@ -33,6 +33,7 @@ from vlrft.trainer.rank_facts import (
 from vlrft.trainer.train import train
 
 Configs = Callable[..., Config]
+ROOT = Path(__file__).parents[2]
 
 
 def facts_of(config: Config, **changed: Any) -> dict[str, str]:
@@ -106,18 +107,21 @@ def test_samples_count_by_number_text_answer_and_pictures() -> None:
     assert hash_of_samples([]).startswith("0 samples")
 
 
-def test_the_hash_of_an_answer_without_a_stable_text_is_the_same_in_every_process(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    script = (
-        "from vlrft.trainer.rank_facts import hash_of_samples as h; from vlrft.schema import Sample\n"
-        "odd = [{'a', 'b', 'c'}, object(), {(1, 2): 3}, float('nan'), b'x']\n"
-        "print(h([Sample(id=str(k), messages=(), answer=v) for k, v in enumerate(odd)]))"
+def hash_of_odd_answers() -> str:
+    """Of answers whose text differs from process to process."""
+    answers = ({"a", "b", "c"}, object(), {(1, 2): 3}, float("nan"), b"x")
+    return hash_of_samples(
+        [Sample(id=str(k), messages=(), answer=answer) for k, answer in enumerate(answers)]
     )
+
+
+def test_the_hash_of_an_answer_without_a_stable_text_is_the_same_in_every_process() -> None:
+    script = f"from {__name__} import hash_of_odd_answers; print(hash_of_odd_answers())"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    elsewhere = subprocess.check_output([sys.executable, "-c", script], text=True, env=environment)
-    exec(script, {})
-    assert elsewhere == capsys.readouterr().out
+    elsewhere = subprocess.check_output(
+        [sys.executable, "-c", script], text=True, env=environment, cwd=ROOT
+    )
+    assert elsewhere.strip() == hash_of_odd_answers()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8])
