@@ -1,4 +1,4 @@
-"""A folder of games -> samples, without the engine. For ALFRED's games and generated ones.
+"""A folder of games -> samples; the engine is not loaded. For ALFRED's games and generated ones.
 
 Games are selected by alfworld's rule: of one of the six families, nothing movable or sliced, marked as solvable.
 """
@@ -13,6 +13,7 @@ from vlrft.schema import DataError, Sample
 from vlrft.schema.errors import MissingSplit
 
 from .families import FAMILIES
+from .native import require_package
 from .options import Options
 
 DOWNLOADED = "json_2.1.1"
@@ -32,7 +33,9 @@ EPISODE_OPTIONS = (
 
 
 def load(split: str, options: Options) -> Sequence[Sample]:
-    """The games of a split, in the order of their trials. Raises DataError if there are none."""
+    """The games of a split, in the order of their trials. Raises PluginError where the engine is not installed, which a run would
+    find out episode by episode, and DataError if there are none."""
+    require_package()
     if options.data is None:
         raise DataError(f"task alfworld: options.data is not set; generate games with `{HINT}`")
     folder = _split_folder(Path(options.data).expanduser(), split)

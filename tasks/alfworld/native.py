@@ -20,24 +20,32 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from vlrft.schema.errors import PluginError
+
 ENGINE = ("alfworld", "textworld", "fast-downward-textworld")
 LOADED = 1  # PT_LOAD: a segment of a library that is loaded into memory
 _FREE: list[Any] = []  # copies that no game uses; as many as were played at once
 
 
-@cache
-def require_engine() -> None:
-    """Makes alfworld and textworld importable without their side effects. Raises ImportError, naming the extra."""
+def require_package() -> Path:
+    """The folder of the installed package alfworld, which is not imported. Raises PluginError, naming the extra."""
     package = importlib.util.find_spec("alfworld")
     if package is None or package.origin is None:
-        raise ImportError("task alfworld needs the real engine: pip install 'vlrft[alfworld]'")
+        raise PluginError("task alfworld needs the real engine: pip install 'vlrft[alfworld]'")
+    return Path(package.origin).parent
+
+
+@cache
+def require_engine() -> None:
+    """Makes alfworld and textworld importable without their side effects. Raises PluginError, naming the extra."""
+    folder = require_package()
     variable = os.environ.get("ALFWORLD_DATA")
-    os.environ["ALFWORLD_DATA"] = variable or str(Path(package.origin).parent)
+    os.environ["ALFWORLD_DATA"] = variable or str(folder)
     try:
         import alfworld  # noqa: F401  creates the folder of the variable, which exists already
         import textworld.envs.pddl  # noqa: F401
     except ImportError as e:
-        raise ImportError(f"task alfworld: {e}: pip install 'vlrft[alfworld]'") from None
+        raise PluginError(f"task alfworld: {e}: pip install 'vlrft[alfworld]'") from None
     finally:
         if variable is None:
             del os.environ["ALFWORLD_DATA"]
