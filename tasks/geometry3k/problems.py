@@ -17,11 +17,12 @@ TRIPLES = ((3, 4, 5), (6, 8, 10), (5, 12, 13), (9, 12, 15), (8, 15, 17))
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A figure in which something is named `x`, its value, and wrong values that one may come to."""
+    """A figure in which something is named `x`, its value, wrong values that one may come to, and the way to the right one."""
 
     figure: Figure
     answer: str
     wrong: Sequence[str]
+    thought: str
 
 
 def _numbers(answer: float, *wrong: float) -> tuple[str, list[str]]:
@@ -51,7 +52,8 @@ def third_angle(rng: random.Random) -> Problem:
     angles = {"BAC": str(a), "ABC": str(b), "BCA": "x"}
     figure = Figure(points=points, lines=("AB", "BC", "CA"), angles=angles)
     answer, wrong = _numbers(180 - a - b, a + b, 180 - a, 180 - b)
-    return Problem(figure=figure, answer=answer, wrong=wrong)
+    thought = f"{a} and {b}. 180 - {a} - {b} = {answer}"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def linear_pair(rng: random.Random) -> Problem:
@@ -59,26 +61,33 @@ def linear_pair(rng: random.Random) -> Problem:
     points = {"O": (0.0, 0.0), "A": on_circle(180), "B": on_circle(0), "C": on_circle(180 - a)}
     figure = Figure(points=points, lines=("AO", "OB", "OC"), angles={"AOC": str(a), "BOC": "x"})
     answer, wrong = _numbers(180 - a, a, 90, 360 - a)
-    return Problem(figure=figure, answer=answer, wrong=wrong)
+    thought = f"{a}. 180 - {a} = {answer}"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def hypotenuse(rng: random.Random) -> Problem:
     a, b, c = rng.choice(TRIPLES)
     answer, wrong = _numbers(c, a + b, b - a, c + 1)
-    return Problem(figure=_right(a, b, (str(a), str(b), "x")), answer=answer, wrong=wrong)
+    figure = _right(a, b, (str(a), str(b), "x"))
+    thought = f"legs {a} and {b}, hypotenuse {c}"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def leg(rng: random.Random) -> Problem:
     a, b, c = rng.choice(TRIPLES)
     answer, wrong = _numbers(b, c - a, c + a, b + 1)
-    return Problem(figure=_right(a, b, (str(a), "x", str(c))), answer=answer, wrong=wrong)
+    figure = _right(a, b, (str(a), "x", str(c)))
+    thought = f"leg {a} and hypotenuse {c}, leg {b}"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def equal_legs(rng: random.Random) -> Problem:
     """The hypotenuse of a right triangle with two sides of one length."""
     a = rng.randint(2, 9)
     answer, wrong = _surds(a, 2)
-    return Problem(figure=_right(1, 1, (str(a), str(a), "x")), answer=answer, wrong=wrong)
+    figure = _right(1, 1, (str(a), str(a), "x"))
+    thought = f"legs {a} and {a}, root of 2"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def sixty(rng: random.Random) -> Problem:
@@ -86,7 +95,8 @@ def sixty(rng: random.Random) -> Problem:
     a = rng.randint(2, 9)
     figure = _right(1, math.sqrt(3), (str(a), "x", ""), {"CAB": "60"})
     answer, wrong = _surds(a, 3)
-    return Problem(figure=figure, answer=answer, wrong=wrong)
+    thought = f"leg {a} and 60, root of 3"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def middles(rng: random.Random) -> Problem:
@@ -108,7 +118,8 @@ def middles(rng: random.Random) -> Problem:
     }
     figure = Figure(points=points, lines=("AD", "DB", "BC", "AE", "EC", "DE"), sides=sides)
     answer, wrong = _numbers(base / 2, base, 2 * base, base - 1)
-    return Problem(figure=figure, answer=answer, wrong=wrong)
+    thought = f"base {base}, {base} / 2 = {answer}"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def inscribed(rng: random.Random) -> Problem:
@@ -127,7 +138,8 @@ def inscribed(rng: random.Random) -> Problem:
         angles={"AOB": str(a), "ACB": "x"},
     )
     answer, wrong = _numbers(a / 2, a, 180 - a, 2 * a)
-    return Problem(figure=figure, answer=answer, wrong=wrong)
+    thought = f"centre {a}, {a} / 2 = {answer}"
+    return Problem(figure=figure, answer=answer, wrong=wrong, thought=thought)
 
 
 def _right(

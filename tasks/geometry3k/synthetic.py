@@ -27,8 +27,11 @@ COLUMNS = {
 }
 LETTERS = "ABCD"
 TURN = 3  # degrees
-STYLE = Style(size=(168, 140), margin=24, letter=0, number=18, line=2.5)
-"""Large enough for a small policy."""
+STYLE = Style(
+    size=(168, 140), margin=27, letter=0, number=21, line=2.5, paper="#7b7568", ink="white"
+)
+"""For a small policy: large, and chalk on a board of the colour that the image processor makes 0. White paper becomes a large number,
+beside which a policy with random weights does not see the ink."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class Item:
     choices: Sequence[str]
     right: int
     index: int
+    thought: str
 
     def cells(self) -> Mapping[str, Any]:
         """The row of the hub's table."""
@@ -54,10 +58,18 @@ class Item:
 
 
 WORDINGS: Mapping[str, Sequence[str]] = {
-    "train": ("Find $x$ in the figure.", "What is the value of $x$?"),
-    "validation": ("Find the value of $x$ in the figure.",),
-    "test": ("Find the value of $x$.", "What is $x$ in the figure?"),
-}
+    "train": (
+        "Find $x$.",
+        "What is $x$?",
+        "Find $x$ in the figure.",
+        "What is the value of $x$?",
+        "In the figure, what is $x$?",
+        "In the figure above, find $x$.",
+        "What is the value of $x$ in the figure above?",
+    ),
+    "validation": ("Find the value of $x$ in the figure.", "In the figure, find $x$."),
+    "test": ("Find the value of $x$.", "What is $x$ in the figure?", "In the figure above, what is the value of $x$?"),
+}  # fmt: skip
 
 
 def _make(kind: Kind, wording: str, draw: Draw) -> Item:
@@ -70,6 +82,7 @@ def _make(kind: Kind, wording: str, draw: Draw) -> Item:
         choices=choices,
         right=choices.index(problem.answer),
         index=draw.index,
+        thought=problem.thought,
     )
 
 
@@ -88,4 +101,5 @@ SYNTHETIC = Synthetic(
         for split, wordings in WORDINGS.items()
     },
     write=_write,
+    thought=lambda item, index, split: (str(item.index), item.thought),
 )

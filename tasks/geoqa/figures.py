@@ -25,6 +25,8 @@ class Style:
     letter: int = 12  # the height of a point's letter; 0: without letters
     number: int = 11  # the height of the text of a side or an angle
     line: float = 4 / 3
+    paper: str = "white"
+    ink: str = "black"
 
 
 PLAIN = Style()
@@ -50,20 +52,20 @@ class Figure:
         return replace(self, points=points)
 
     def draw(self, style: Style = PLAIN) -> Image:
-        """The picture: black on white."""
+        """The picture."""
         from PIL import Image, ImageDraw
 
-        image = Image.new("RGB", (style.size[0] * FINE, style.size[1] * FINE), "white")
+        image = Image.new("RGB", (style.size[0] * FINE, style.size[1] * FINE), style.paper)
         pen = ImageDraw.Draw(image)
         at, unit = self._places(style)
         width = round(style.line * FINE)
         for line in self.lines:
-            pen.line([at[name] for name in line], "black", width)
+            pen.line([at[name] for name in line], style.ink, width)
         for centre, radius in self.circles.items():
             x, y = at[centre]
             r = radius * unit
-            pen.ellipse((x - r, y - r, x + r, y + r), outline="black", width=width)
-            pen.ellipse((x - 4, y - 4, x + 4, y + 4), "black")
+            pen.ellipse((x - r, y - r, x + r, y + r), outline=style.ink, width=width)
+            pen.ellipse((x - 4, y - 4, x + 4, y + 4), style.ink)
         middle = _mean(list(at.values()))
         for angle, text in self.angles.items():
             a, b, c = (at[name] for name in angle)
@@ -71,9 +73,15 @@ class Figure:
         for side, text in self.sides.items():
             a, b = (at[name] for name in side)
             aside = 9 * FINE * style.number / PLAIN.number
-            _text(pen, _beside(a, b, middle, _mean([a, b]), aside), text, style.number)
+            _text(pen, _beside(a, b, middle, _mean([a, b]), aside), text, style.number, style.ink)
         for name, place in at.items() if style.letter else ():
-            _text(pen, _away(place, self._around(name, at, middle), 9 * FINE), name, style.letter)
+            _text(
+                pen,
+                _away(place, self._around(name, at, middle), 9 * FINE),
+                name,
+                style.letter,
+                style.ink,
+            )
         return image.resize(style.size, Image.Resampling.LANCZOS)
 
     def _places(self, style: Style) -> tuple[dict[str, Point], float]:
@@ -133,10 +141,10 @@ def _write_angle(pen: ImageDraw, a: Point, b: Point, c: Point, text: str, style:
     if text == "":
         u, v = (between(b, p, 7 * FINE / max(math.dist(b, p), 1)) for p in (a, c))
         far = (u[0] + v[0] - b[0], u[1] + v[1] - b[1])
-        pen.line([u, far, v], "black", FINE)
+        pen.line([u, far, v], style.ink, FINE)
         return
     pen.arc(
-        (b[0] - radius, b[1] - radius, b[0] + radius, b[1] + radius), start, stop, "black", FINE
+        (b[0] - radius, b[1] - radius, b[0] + radius, b[1] + radius), start, stop, style.ink, FINE
     )
     turn = math.radians(first + opening / 2)
     scale = style.number / PLAIN.number
@@ -150,7 +158,13 @@ def _write_angle(pen: ImageDraw, a: Point, b: Point, c: Point, text: str, style:
         1.3 * (sin * wide + cos * high) / math.tan(math.radians(abs(opening) / 2))
     )  # of the arms
     reach = max(clear, min(fitting, 32 * FINE * scale))
-    _text(pen, (b[0] + reach * math.cos(turn), b[1] + reach * math.sin(turn)), text, style.number)
+    _text(
+        pen,
+        (b[0] + reach * math.cos(turn), b[1] + reach * math.sin(turn)),
+        text,
+        style.number,
+        style.ink,
+    )
 
 
 def _beside(a: Point, b: Point, middle: Point, place: Point, aside: float) -> Point:
@@ -172,8 +186,8 @@ def _mean(points: Sequence[Point]) -> Point:
     return (sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points))
 
 
-def _text(pen: ImageDraw, place: Point, text: str, height: int) -> None:
+def _text(pen: ImageDraw, place: Point, text: str, height: int, ink: str) -> None:
     from PIL import ImageFont
 
     font = ImageFont.load_default(height * FINE)
-    pen.text(place, text, "black", font, anchor="mm")
+    pen.text(place, text, ink, font, anchor="mm")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 SIZE, FINE = 112, 3  # pixels; drawn larger by this factor, for smooth edges
 STEP = 14  # pixels; the unit of places and sizes: few different numbers to learn
 CELL = SIZE // 2 // STEP  # units across
-CELLS = {(0, 0): "#cfe3f7", (1, 0): "#fbe7b2", (0, 1): "#cdeccd", (1, 1): "#f6d0de"}
-"""The compartments of a cupboard, each painted in its own colour: a small policy sees by it where a thing is."""
+CELLS = {(0, 0): "#5f7790", (1, 0): "#97785a", (0, 1): "#648560", (1, 1): "#8a6678"}
+"""The compartments of a cupboard, each painted in its own colour. All are near the grey that the image processor makes 0: light paint becomes
+a large number, beside which a policy with random weights does not see the things."""
+NAMES = {(0, 0): "upper left", (1, 0): "upper right", (0, 1): "lower left", (1, 1): "lower right"}
 FRAMES = ("the thing that {}", "Something here {}. Where is it?", "Which of these {}?")
 SPLITS = {"train": 0, "val": 1, "test": 2}
 """A split has the k-th purpose of a thing in the frame k + this: each has all words, and no two share a sentence."""
@@ -41,14 +43,15 @@ class Annotated:
     instruction: str
     target: Sequence[Point]  # pixels
     ignored: Sequence[Point]
+    thought: str
 
 
 def _make(name: str, wording: str, draw: Draw) -> Annotated:
-    """One or two things; in a quarter of the pictures with two, the other one is neither target nor background."""
+    """Two or three things; in a quarter of the pictures, one of the others is neither target nor background."""
     from PIL import Image, ImageDraw
 
     rng = draw.rng
-    others = rng.sample([other for other in THINGS if other != name], rng.randint(0, 1))
+    others = rng.sample([other for other in THINGS if other != name], rng.randint(1, 2))
     cells = rng.sample(list(CELLS), len(others) + 1)
     image = Image.new("RGB", (SIZE * FINE, SIZE * FINE))
     pen = ImageDraw.Draw(image)
@@ -59,13 +62,24 @@ def _make(name: str, wording: str, draw: Draw) -> Annotated:
         _place(pen, THINGS[thing], cell, rng)
         for thing, cell in zip((name, *others), cells, strict=True)
     ]
-    ignored = outlines[1] if others and rng.random() < 0.25 else []
+    ignored = outlines[1] if rng.random() < 0.25 else []
     return Annotated(
         image=image.resize((SIZE, SIZE), Image.Resampling.LANCZOS),
         instruction=wording,
         target=outlines[0],
         ignored=ignored,
+        thought=_look_around(dict(zip(cells, (name, *others), strict=True)), name),
     )
+
+
+def _look_around(things: Mapping[tuple[int, int], str], target: str) -> str:
+    """Each compartment with its thing, and whether that is the target."""
+    seen = []
+    for cell, name in NAMES.items():
+        thing = things.get(cell)
+        answer = {None: "nothing", target: f"{thing} yes"}.get(thing, f"{thing} no")
+        seen.append(f"{name} {answer}")
+    return ", ".join(seen)
 
 
 def _place(pen: ImageDraw, thing: Thing, cell: tuple[int, int], rng: random.Random) -> list[Point]:
@@ -140,4 +154,5 @@ SYNTHETIC = Synthetic(
         for split, shift in SPLITS.items()
     },
     write=_write,
+    thought=lambda row, index, split: (f"{split}/{index:05}/0", row.thought),
 )

@@ -46,6 +46,8 @@ class Options(BoxOptions):
     """Column of the picture or pictures, or several columns: [image_1, image_2]."""
     choices: str | tuple[str, ...] | None = None
     """Column with the list of choices of `answer: choice`, or one column for each choice: [A, B, C, D]."""
+    thought: str | None = None
+    """Column of the reasoning before the gold answer, which `sft` teaches; null: the gold answer alone."""
     id: str | None = None
     """Column of the row's name; null: `id` where its values differ, otherwise split and number."""
     tags: tuple[str, ...] = ()

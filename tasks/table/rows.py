@@ -191,4 +191,14 @@ def make_row(entry: Entry, kind: AnswerKind, facts: Facts, split: str, template:
             **gold.info,
             **template_columns(template, entry),
         },
+        thought=_thought(entry, facts.options.thought),
     )
+
+
+def _thought(entry: Entry, column: str | None) -> str:
+    if column is None:
+        return ""
+    value = cell_of(entry.columns, column)
+    if is_missing(value):
+        raise ValueError(f"no {column}, which options.thought names")
+    return str(value)

@@ -120,6 +120,16 @@ def test_no_template_question_or_picture_of_training_is_in_the_test(
 
 
 @pytest.mark.parametrize("pack", PACKS)
+def test_a_pack_has_thoughts_for_all_its_rows_or_for_none(
+    pack: str, made: Mapping[str, Path]
+) -> None:
+    for split in find_task(pack).splits:
+        thoughts = [row.get("thought", "") for row in rows(made[pack], split)]
+        assert all(thoughts) if generator(pack).thought else not any(thoughts)
+        assert (made[pack] / f"published/{split}.thoughts.jsonl").exists() == any(thoughts)
+
+
+@pytest.mark.parametrize("pack", PACKS)
 def test_tables_have_the_columns_of_the_published_ones(pack: str, made: Mapping[str, Path]) -> None:
     """Without the columns of unknown type. Files that are no tables are named as published."""
     records = [r for r in load_records().values() if r.pack == pack]
@@ -129,7 +139,7 @@ def test_tables_have_the_columns_of_the_published_ones(pack: str, made: Mapping[
         for r in records
         for name in (*r.files, *(file.path for file in r.layout))
     }
-    files = [p for p in (made[pack] / "published").rglob("*.*") if p.name != "SYNTHETIC.txt"]
+    files = [p for p in (made[pack] / "published").glob("*/**/*.*") if p.name != "SYNTHETIC.txt"]
     for path in files:
         if path.suffix == ".parquet":
             assert frozenset(pq.read_schema(path).names) in published, path

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.data import Dataset, Source, notes_of, open_source
-from vlrft.data.synthetic import Synthetic, describe_rows, write_published
+from vlrft.data.synthetic import (
+    Synthetic,
+    describe_rows,
+    published_folder,
+    thoughts_file,
+    write_published,
+)
+from vlrft.data.thoughts import Thoughts
 from vlrft.plugins.find import find_task, task_names
 from vlrft.schema import Task
 from vlrft.schema.errors import ConfigError, PluginError
@@ -38,10 +45,16 @@ class SyntheticRows:
         notes_of(source).append(self.note())
         return source
 
+    def thoughts(self, split: str) -> Thoughts | None:
+        """The thoughts of a split that `source` has written; None for a pack without any."""
+        if self.synthetic.thought is None:
+            return None
+        return Thoughts.read(thoughts_file(published_folder(self.out, split)))
+
 
 def find_synthetic_rows(task: Task, args: argparse.Namespace) -> SyntheticRows | None:
-    """The rows of `--synthetic`; None without it. Raises ConfigError for a task without a generator, and with `--from` or
-    `--count`."""
+    """The rows of `--synthetic`; None without it. Raises ConfigError for a task without a generator, and with `--from`,
+    `--count` or `--thoughts`."""
     if args.synthetic is None:
         return None
     generator = generator_of(task)
@@ -52,7 +65,8 @@ def find_synthetic_rows(task: Task, args: argparse.Namespace) -> SyntheticRows |
         )
     if args.out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
-    for flag, value in {"--from": args.where, "--count": args.count}.items():
+    flags = {"--from": args.where, "--count": args.count, "--thoughts": args.thoughts}
+    for flag, value in flags.items():
         if value:
             raise ConfigError(
                 [f"{flag}: cannot be combined with --synthetic, which makes the rows"]

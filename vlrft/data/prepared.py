@@ -71,9 +71,17 @@ class PreparedFolder:
         try:
             cells = json.loads(line.decode("utf-8"))
             videos = cells.get("videos", ())
-            texts = (cells["id"], cells["question"], *cells["images"], *videos)
+            texts = (
+                cells["id"],
+                cells["question"],
+                cells.get("thought", ""),
+                *cells["images"],
+                *videos,
+            )
             if not all(isinstance(text, str) for text in texts):
-                raise TypeError("the id, the question and the names of images and videos are texts")
+                raise TypeError(
+                    "the id, the question, the thought and the names of images and videos are texts"
+                )
             return Row(
                 id=cells["id"],
                 question=cells["question"],
@@ -85,6 +93,7 @@ class PreparedFolder:
                 ),
                 tags=dict(cells["tags"]),
                 info=dict(cells["info"]),
+                thought=cells.get("thought", ""),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as e:
             raise DataError(f"{place}: no prepared row ({short_message(e)})") from e
@@ -148,6 +157,7 @@ def row_json(row: Row, images: Sequence[str], videos: Sequence[str] = ()) -> str
         **({"videos": list(videos)} if videos else {}),
         "tags": dict(row.tags),
         "info": dict(row.info),
+        **({"thought": row.thought} if row.thought else {}),
     }
     return json.dumps(cells, ensure_ascii=False)
 

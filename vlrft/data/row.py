@@ -52,6 +52,8 @@ class Row:
     videos: tuple[Clip, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])  # read by the pack alone
+    thought: str = ""
+    """The reasoning that leads to the answer, for `Sample.thought`; empty where the data have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,11 @@ def read_row(name: str, make: Callable[[], T]) -> T | Defect:
 def find_text_problem(row: Row) -> str:
     """`reason: detail` of an id, a question, a tag or a gold answer that no model and no file can take, or an empty string:
     one that is too long, or has half a surrogate pair, which JSON may spell but no encoding has."""
-    for name, text, most in (("id", row.id, MAX_ID), ("question", row.question, MAX_QUESTION)):
+    for name, text, most in (
+        ("id", row.id, MAX_ID),
+        ("question", row.question, MAX_QUESTION),
+        ("thought", row.thought, MAX_QUESTION),
+    ):
         if len(text) > most:
             return f"{name} too long: {len(text):,} characters, at most {most:,}"
     answers = row.answer if isinstance(row.answer, list | tuple) else [row.answer]
@@ -106,6 +112,7 @@ def find_text_problem(row: Row) -> str:
         "id": [row.id],
         "question": [row.question],
         "gold answer": answers,
+        "thought": [row.thought],
         "tags": row.tags.values(),
     }
     for name, values in texts.items():

@@ -96,7 +96,7 @@ class RowSamples(Sequence[Sample]):
             ) from e
         if problem := find_misplaced_images(row, sample):
             raise DataError(f"sample {row.id}: {problem}; vlrft data prepare leaves such rows out")
-        return sample
+        return replace(sample, thought=row.thought) if row.thought else sample
 
 
 def find_misplaced_images(row: Row, sample: Sample) -> str:

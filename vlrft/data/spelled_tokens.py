@@ -22,8 +22,8 @@ class SpelledTokens:
     first: str = ""  # id and token
 
     def look_at(self, row: Row) -> None:
-        """Counts the row if its question or its gold answer spells a control token."""
-        texts = (text for text in (row.question, row.answer) if isinstance(text, str))
+        """Counts the row if its question, its thought or its gold answer spells a control token."""
+        texts = (text for text in (row.question, row.thought, row.answer) if isinstance(text, str))
         token = next(filter(None, map(CONTROL_TOKEN.search, texts)), None)
         if token is not None:
             self.rows += 1

@@ -15,6 +15,7 @@ from typing import Any
 
 from vlrft.data.claim import lock_folder
 from vlrft.data.prepared import MANIFEST, read_manifest
+from vlrft.data.published_files import write_lines
 from vlrft.schema.errors import ConfigError
 
 FOLDER = "published"
@@ -44,6 +45,8 @@ class Synthetic:
     """Split -> name -> makes one row, in whatever form `write` takes: a wording of a question, or a way to draw a picture."""
     write: Callable[[Sequence[Any], str, Any, Path], None]
     """Rows, split, options, folder -> writes the files that the pack reads of the published data set."""
+    thought: Callable[[Any, int, str], tuple[str, str]] | None = None
+    """Row, its index, split -> the id that the pack's `read` gives the row, and the reasoning before its gold answer."""
 
     def __post_init__(self) -> None:
         names = Counter(name for templates in self.templates.values() for name in templates)
@@ -93,8 +96,8 @@ def write_published(
     synthetic: Synthetic, split: str, count: int, seed: int, options: Any, out: Path
 ) -> Path:
     """Writes a split's synthetic rows into `out/published/SPLIT`, instead of those of an earlier call, and returns that
-    folder. Raises ConfigError where it has other files."""
-    folder = out / FOLDER / split
+    folder; and their thoughts next to it, for a pack that has some. Raises ConfigError where it has other files."""
+    folder = published_folder(out, split)
     with lock_folder(out):
         if folder.exists() and not (folder / MARK).exists():
             raise ConfigError(
@@ -103,5 +106,21 @@ def write_published(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / MARK).write_text(f"{describe_rows(count, seed)}\n", encoding="utf-8")
-        synthetic.write(synthetic.rows(split, count, seed, options), split, options, folder)
+        rows = synthetic.rows(split, count, seed, options)
+        synthetic.write(rows, split, options, folder)
+        if synthetic.thought is not None:
+            named = (synthetic.thought(row, index, split) for index, row in enumerate(rows))
+            write_lines(
+                thoughts_file(folder), [{"id": name, "thought": text} for name, text in named]
+            )
     return folder
+
+
+def published_folder(out: Path, split: str) -> Path:
+    """The folder that a split's published form is written into."""
+    return out / FOLDER / split
+
+
+def thoughts_file(folder: Path) -> Path:
+    """The table of the thoughts of a folder of published rows, next to it."""
+    return folder.with_name(f"{folder.name}.thoughts.jsonl")

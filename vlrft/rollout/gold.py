@@ -12,7 +12,15 @@ from vlrft.scoring.graders import STRICT, Graders
 def gold_turns(task: Task, sample: Sample) -> Sequence[str]:
     """The text of each turn of the sample's gold answer."""
     gold = task.gold(sample)
-    return [gold] if isinstance(gold, str) else gold
+    return [_with_thought(gold, sample.thought)] if isinstance(gold, str) else gold
+
+
+def _with_thought(gold: str, thought: str) -> str:
+    """A gold answer with the thought before its first `</think>`, or on a line of its own before an answer without one."""
+    before, end, after = gold.partition("</think>")
+    if end:
+        return f"{before}{thought}{end}{after}"
+    return f"{thought}\n{gold}" if thought else gold
 
 
 def gold_text(task: Task, sample: Sample) -> str:

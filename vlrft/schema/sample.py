@@ -70,6 +70,8 @@ class Sample:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])  # such as {"kind": "count"}
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Data that only the pack's graders read."""
+    thought: str = ""
+    """The reasoning before the gold answer, in `<think>` where the answer has it; no grader reads it."""
     examples: tuple[Example, ...] = ()
     """Shown before the question; no grader reads them."""
     rollout: int = 0

@@ -43,6 +43,13 @@ def add_authoring(add: AddCommand) -> None:
         "separated by commas",
     )
     data.add_argument(
+        "--thoughts",
+        type=Path,
+        metavar="FILE",
+        help="prepare: a table of the columns id and thought; the thought of a row's id is the reasoning that sft teaches before "
+        "its gold answer",
+    )
+    data.add_argument(
         "--synthetic",
         type=number(int, COUNT),
         metavar="N",

@@ -22,6 +22,7 @@ from vlrft.data.claim import is_prepared, refuse_other_prompts
 from vlrft.data.row_samples import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.data.synthetic import refuse_other_rows
+from vlrft.data.thoughts import Thoughts
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
@@ -38,6 +39,7 @@ ONLY = {  # option -> the one action that has a use for it
     "out": "prepare",
     "count": "prepare",
     "synthetic": "prepare",
+    "thoughts": "prepare",
     "seed": "prepare",
     "model": "prepare",
     "max_prompt_tokens": "prepare",
@@ -84,6 +86,8 @@ def run_prepare(args: argparse.Namespace) -> None:
     overrides = [*args.overrides, *place]
     task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
+    given = None if args.thoughts is None else Thoughts.read(args.thoughts)
+    facts = f"{synthetic.facts() if synthetic else ''}{given.facts() if given else ''}"
     done = 0
     problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
@@ -97,7 +101,10 @@ def run_prepare(args: argparse.Namespace) -> None:
         spelled, unread = SpelledTokens(), UnreadKinds()
         try:
             source = (synthetic or task.load).source(split, options)
-            rows = spelled.watch(task.load.rows(source, split, options))
+            rows = task.load.rows(source, split, options)
+            if (thoughts := synthetic.thoughts(split) if synthetic else given) is not None:
+                rows = thoughts.add_to(rows, notes_of(source))
+            rows = spelled.watch(rows)
             prepared = prepare(
                 rows if task.graders[STRICT] else unread.watch(rows),
                 task=task.name,
@@ -106,7 +113,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 out=args.out,
                 check_sample=sample_check(task, options, limit),
                 restart=args.overwrite,
-                options=repr(options) + ("" if synthetic is None else synthetic.facts()),
+                options=f"{options!r}{facts}",
                 explain=partial(task.load.explain, source, split, options),
                 notes=notes_of(source),
                 prompts={} if limit is None else limit.facts(),
@@ -143,6 +150,7 @@ def read_settings(
 def run_generate(task: Task, args: argparse.Namespace) -> None:
     options = {
         "--from": args.where,
+        "--thoughts": args.thoughts,
         "--split": args.split,
         "--overwrite": args.overwrite,
         "--model": args.model,

@@ -1,0 +1,69 @@
+"""The reasoning before gold answers, in a table of its own: `vlrft data prepare` adds it to the rows of these ids."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vlrft.data.cells import UnreadableRows
+from vlrft.data.row import Defect, Row
+from vlrft.data.tables import read_table
+from vlrft.schema import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thoughts:
+    """Row id -> the reasoning that `sft` teaches before the row's gold answer."""
+
+    path: Path
+    by_id: Mapping[str, str]
+
+    @staticmethod
+    def read(path: Path) -> Thoughts:
+        """A table (jsonl, json, csv, tsv, parquet, arrow, xlsx) with the columns `id` and `thought`.
+
+        Raises DataError for a file that is no such table, an id twice, and a thought that is no text or empty.
+        """
+        by_id: dict[str, str] = {}
+        try:
+            with path.open("rb") as file:
+                for number, cells in enumerate(read_table(file, path.name), 1):
+                    if isinstance(cells, UnreadableRows):
+                        raise DataError(f"{cells.place}: {cells.why}")
+                    name, thought = cells.get("id"), cells.get("thought")
+                    if name is None or not isinstance(thought, str) or not thought.strip():
+                        raise DataError(
+                            f"{path.name}, row {number}: expected the columns id and thought, a text"
+                        )
+                    if str(name) in by_id:
+                        raise DataError(f"{path.name}, row {number}: the id {name} is there twice")
+                    by_id[str(name)] = thought
+        except OSError as e:
+            raise DataError(f"{path}: cannot be read ({e.strerror})") from e
+        if not by_id:
+            raise DataError(f"{path}: no row; expected the columns id and thought")
+        return Thoughts(path=path, by_id=by_id)
+
+    def add_to(self, rows: Iterable[Row | Defect], notes: list[str]) -> Iterator[Row | Defect]:
+        """The rows with their thoughts; at the end, a note of how many have one.
+
+        Raises DataError for a row that has another thought already.
+        """
+        count = found = 0
+        for row in rows:
+            if isinstance(row, Row):
+                count += 1
+                if thought := self.by_id.get(row.id):
+                    if row.thought:
+                        raise DataError(f"{self.path}: row {row.id} has a thought of its own")
+                    found += 1
+                    row = replace(row, thought=thought)
+            yield row
+        notes.append(f"{found} of {count} rows have a thought, from {self.path.name}")
+
+    def facts(self) -> str:
+        """All that decides the thoughts, in short."""
+        texts = "\0".join(f"{name}\0{text}" for name, text in sorted(self.by_id.items()))
+        return " thoughts " + hashlib.sha256(texts.encode(errors="replace")).hexdigest()
