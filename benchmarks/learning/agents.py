@@ -22,6 +22,7 @@ from statistics import mean
 from benchmarks.learning.agents_page import write_page
 from benchmarks.learning.outcomes import Case, Row, count_rollouts, read_json_lines
 from benchmarks.learning.runs import train_once
+from vlrft.algorithms.find import find_algorithm
 from vlrft.evaluation.bootstrap import paired_gain
 from vlrft.reporting.run_folder.names import METRICS
 
@@ -111,6 +112,8 @@ def main() -> None:
     args = parser.parse_args()
     overrides = [f"task.options.data={args.data}"] if args.data else []
     algorithms = args.algorithms or ALGORITHMS[args.task]
+    for name in (*algorithms, *args.once):
+        find_algorithm(name)  # a wrong name is refused here, not after the warm-up
 
     def run_seed(seed: int) -> dict[Case, Path]:
         warm = warm_up(args.task, seed if args.warm is None else args.warm, args.out, overrides)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from vlrft.schema.errors import PluginError
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -17,11 +19,11 @@ TENTHS = {"train": range(6), "validation": range(6, 7), "test": range(7, 10)}
 
 @lru_cache(maxsize=1)
 def _scans() -> tuple[tuple[Image, ...], tuple[int, ...]]:
-    """The scans as 8×8 grey images, and their digits."""
+    """The scans as 8×8 grey images, and their digits. Raises PluginError without scikit-learn."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise ImportError("task digits needs scikit-learn: pip install 'vlrft[digits]'") from None
+        raise PluginError("task digits needs scikit-learn: pip install 'vlrft[digits]'") from None
     from PIL import Image
 
     scans, labels = load_digits(return_X_y=True)

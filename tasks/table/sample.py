@@ -21,6 +21,10 @@ from .texts import read_text
 def sample(row: Row, options: Options) -> Sample:
     """Raises DataError for a row that was prepared with other options."""
     kind = _kind(row, options)
+    if options.thought is not None and not row.thought:
+        raise DataError(
+            f"sample {row.id}: the prepared rows have no thoughts; prepare them with options.thought={options.thought}"
+        )
     info = _add_frame(row, kind, options)
     own = read_text(options.prompt, "prompt")
     template = own or read_prompt(__file__, kind.prompt(row))

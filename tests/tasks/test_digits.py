@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +18,11 @@ from vlrft.rewards.count import count
 from vlrft.rewards.format import format as form
 from vlrft.tasks.digits import task
 from vlrft.tasks.digits.options import SUBTASKS, Options
-from vlrft.tasks.digits.scans import SPLITS, scans_of
+from vlrft.tasks.digits.scans import SPLITS, _scans, scans_of
 
 from vlrft.rollout.gold import gold_text
 from vlrft.schema import IMAGE, Record, Reward, Sample
+from vlrft.schema.errors import PluginError
 from vlrft.vision.boxes import rescale, round_box
 
 REWARDS: dict[str, Reward] = {"choice": choice, "count": count, "boxes": boxes, "format": form}
@@ -38,6 +40,12 @@ def scenes(split: str = "train", **options: Any) -> Sequence[Sample]:
 
 def by_kind(samples: Sequence[Sample], kind: str, number: int = 40) -> list[Sample]:
     return list(itertools.islice((s for s in samples if s.tags["kind"] == kind), number))
+
+
+def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(PluginError, match=r"pip install 'vlrft\[digits\]'"):
+        _scans.__wrapped__()
 
 
 def test_every_scan_is_in_exactly_one_split() -> None:

@@ -12,6 +12,7 @@ from tests.tasks.table.tables import load, rows, write_table
 from vlrft.cli.main import main
 from vlrft.rollout.gold import gold_text
 from vlrft.rollout.task import LoadedTask
+from vlrft.schema import DataError
 
 
 def gold_of(loaded: LoadedTask) -> str:
@@ -43,6 +44,16 @@ def test_a_thought_comes_before_the_gold_answer(
 def test_without_the_option_a_column_of_thoughts_is_no_part_of_the_answer(tmp_path: Path) -> None:
     table = write_table(tmp_path, rows(["7"], why="3 + 4 = 7"))
     assert gold_of(load(table, answer="math")) == "<think></think><answer>7</answer>"
+
+
+def test_rows_that_were_prepared_without_thoughts_are_not_read_with_them(tmp_path: Path) -> None:
+    table = write_table(tmp_path, rows(["7"], why="3 + 4 = 7"))
+    out = tmp_path / "ready"
+    given = [f"options.data={table}", "options.answer=math", "--split", "train"]
+    assert main(["data", "prepare", "table", *given, "--out", str(out)]) == 0
+    loaded = load(out, answer="math", thought="why")
+    with pytest.raises(DataError, match=r"train/0: .* prepare them with options\.thought=why"):
+        loaded.samples[0]
 
 
 def test_a_row_without_its_thought_is_a_defect(
