@@ -101,5 +101,5 @@ SYNTHETIC = Synthetic(
         for split, wordings in WORDINGS.items()
     },
     write=_write,
-    thought=lambda item, index, split: (str(item.index), item.thought),
+    thought=lambda item, index, split, options: (str(item.index), item.thought),
 )

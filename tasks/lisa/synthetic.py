@@ -154,5 +154,5 @@ SYNTHETIC = Synthetic(
         for split, shift in SPLITS.items()
     },
     write=_write,
-    thought=lambda row, index, split: (f"{split}/{index:05}/0", row.thought),
+    thought=lambda row, index, split, options: (f"{split}/{index:05}/0", row.thought),
 )

@@ -96,9 +96,8 @@ def _read_sat(
     images = list(images) if isinstance(images, list | tuple) else [images]
     if len(images) > 1 and split == "train" and options.images == "one":
         return Defect(id=name, reason="more than one image", intended=True)
-    choices = _parse_list(cells["answers"])
+    choices = shuffle_choices(_parse_list(cells["answers"]), name, options)
     answer = _one_line(cells["correct_answer"])
-    random.Random(f"sat {options.seed} {name}").shuffle(choices)
     _check_options(choices, answer)
     kind = cells.get("question_type") if split == "test" else None
     return Row(
@@ -109,6 +108,13 @@ def _read_sat(
         tags={} if kind is None else {"question type": _one_line(kind)},
         info={"split": "train", "choices": choices},  # its own test is asked as its training
     )
+
+
+def shuffle_choices(choices: Sequence[str], name: str, options: Options) -> list[str]:
+    """The options of a row in the order in which they are asked."""
+    order = list(choices)
+    random.Random(f"sat {options.seed} {name}").shuffle(order)
+    return order
 
 
 def _read_cvbench(cells: Cells, finder: PictureFinder, name: str) -> Row:

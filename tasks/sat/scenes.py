@@ -1,9 +1,10 @@
-"""Scenes of things on a floor, nearer ones larger and lower: their places, and their picture."""
+"""Scenes of things on a floor, in three columns and two rows: the far row is higher and its things are smaller."""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,123 +12,113 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-WIDTH, HEIGHT, FINE = 140, 112, 3  # pixels; drawn larger by this factor, for smooth edges
-HORIZON = 0.36  # share of the height
-NEAR, FAR = 2.0, 6.0  # metres from the camera
-COLOURS = {
-    "red": "#d62828",
-    "green": "#2b9348",
-    "blue": "#1d4ed8",
-    "yellow": "#ffd60a",
-    "purple": "#8e44ad",
-    "white": "#fafafa",
-}
-SHAPES = ("ball", "box", "cone")
+CELL = 56  # pixels; a place's width and height
+COLUMNS, ROWS = ("left", "middle", "right"), ("far", "near")
+WIDTH, HEIGHT, FINE = len(COLUMNS) * CELL, len(ROWS) * CELL, 3  # drawn larger, for smooth edges
+HORIZON = 20  # pixels from the upper edge
+WALL, FLOOR, BOARD = "#78757c", "#7b7060", "#6d6255"
+"""Near the grey that the image processor makes 0: in front of white or black, a policy with random weights does not see the things."""
+SIDES = {"far": 28, "near": 42}  # pixels of a thing
+METRES = 2.0  # from one column or row to the next
+SHIFT = 4  # pixels, at most, from the middle of a place
 BOXES = ("red", "blue", "green")  # CV-Bench's, in the order in which a question names things
-Place = tuple[float, float]  # metres to the right of the camera, and away from it
+
+Corners = tuple[float, float, float, float]
+Place = tuple[int, int]  # column and row
+PLACES: Sequence[Place] = [(c, r) for c in range(len(COLUMNS)) for r in range(len(ROWS))]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thing:
-    """A thing on the floor."""
+    """A thing on the floor. `shift`: pixels to the right."""
 
-    colour: str
-    shape: str
+    name: str
     place: Place
+    shift: float
 
     @property
-    def name(self) -> str:
-        return f"{self.colour} {self.shape}"
+    def is_near(self) -> bool:
+        return ROWS[self.place[1]] == "near"
 
     @property
-    def box(self) -> tuple[float, float, float, float]:
-        """Its left, upper, right and lower edge, in shares of the picture's width and height."""
-        x, z = self.place
-        across, tall = 0.42 / z, 0.42 / z * WIDTH / HEIGHT
-        middle = 0.5 + 0.75 * x / z
-        foot = HORIZON + (1 - HORIZON) * NEAR * 0.86 / z
-        return middle - across / 2, foot - tall, middle + across / 2, foot
+    def column(self) -> int:
+        return self.place[0]
+
+    @property
+    def box(self) -> Corners:
+        """Its left, upper, right and lower edge, in pixels."""
+        column, row = self.place
+        side, middle, foot = SIDES[ROWS[row]], (column + 0.5) * CELL + self.shift, (row + 1) * CELL
+        return middle - side / 2, foot - 4 - side, middle + side / 2, foot - 4
+
+    def metres(self, other: Thing) -> float:
+        """Between the middles of the two places."""
+        return METRES * math.dist(self.place, other.place)
 
 
-def place_things(rng: random.Random, names: Sequence[tuple[str, str]]) -> list[Thing]:
-    """Things at places that leave each of them in sight and in the picture."""
-    while True:
-        things: list[Thing] = []
-        for colour, shape in names:
-            for _ in range(40):
-                z = rng.uniform(NEAR, FAR)
-                place = (rng.uniform(-0.55, 0.55) * z, z)
-                thing = Thing(colour=colour, shape=shape, place=place)
-                if all(_is_apart(thing, other) for other in things):
-                    things.append(thing)
-                    break
-        if len(things) == len(names):
-            return things
+def place_things(rng: random.Random, names: Sequence[str]) -> list[Thing]:
+    """Things at different places."""
+    places = rng.sample(PLACES, len(names))
+    return [
+        Thing(name=name, place=place, shift=rng.uniform(-SHIFT, SHIFT))
+        for name, place in zip(names, places, strict=True)
+    ]
 
 
-def _is_apart(thing: Thing, other: Thing) -> bool:
-    a, b, gap = thing.box, other.box, 0.02
-    within = a[0] >= 0.02 and a[2] <= 0.98
-    return within and (
-        a[2] + gap < b[0] or b[2] + gap < a[0] or a[3] + gap < b[1] or b[3] + gap < a[1]
-    )
-
-
-def draw_names(rng: random.Random, count: int) -> list[tuple[str, str]]:
-    """Colours and shapes of different things."""
-    return rng.sample([(colour, shape) for colour in COLOURS for shape in SHAPES], count)
-
-
-def draw_scene(things: Sequence[Thing], marked: Sequence[Thing], rng: random.Random) -> Image:
+def draw_scene(things: Sequence[Thing], marked: Sequence[Thing]) -> Image:
     """The picture; `marked` things have CV-Bench's boxes around them."""
     from PIL import Image, ImageDraw
 
-    size = (WIDTH * FINE, HEIGHT * FINE)
-    wall, floor = rng.randint(185, 225), rng.randint(120, 160)
-    image = Image.new("RGB", size, (wall, wall, wall + 10))
+    image = Image.new("RGB", (WIDTH * FINE, HEIGHT * FINE), WALL)
     pen = ImageDraw.Draw(image)
-    top = HORIZON * size[1]
-    pen.rectangle((0, top, *size), (floor, floor - 15, floor - 35))
-    for column in range(-8, 9):  # boards of the floor, which meet far away
-        ends = (size[0] * (0.5 + column * 0.035), top, size[0] * (0.5 + column * 0.22), size[1])
-        pen.line(ends, (floor - 18, floor - 33, floor - 53), FINE)
-    for thing in sorted(things, key=lambda t: -t.place[1]):
-        box = tuple(v * s for v, s in zip(thing.box, (*size, *size), strict=True))
-        _draw_thing(pen, thing, box)
+    pen.rectangle((0, HORIZON * FINE, WIDTH * FINE, HEIGHT * FINE), FLOOR)
+    for board in range(-6, 7):  # boards of the floor, which meet far away
+        above, below = (WIDTH * (0.5 + board * share) for share in (0.06, 0.22))
+        pen.line((above * FINE, HORIZON * FINE, below * FINE, HEIGHT * FINE), BOARD, FINE)
+    for thing in things:
+        _draw(pen, thing.name, [v * FINE for v in thing.box])
     for thing, colour in zip(marked, BOXES, strict=False):
-        left, upper, right, lower = (v * s for v, s in zip(thing.box, (*size, *size), strict=True))
-        edge = 2 * FINE
-        place = (left - edge, upper - edge, right + edge, lower + edge)
-        pen.rectangle(place, outline=colour, width=int(1.5 * FINE))
+        left, upper, right, lower = thing.box
+        frame = [v * FINE for v in (left - 3, upper - 3, right + 3, lower + 3)]
+        pen.rectangle(frame, outline=colour, width=FINE * 3 // 2)
     return image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
 
 
-def _draw_thing(pen: ImageDraw, thing: Thing, box: Sequence[float]) -> None:
+def _draw(pen: ImageDraw, name: str, box: Sequence[float]) -> None:
+    colour, outlines = THINGS[name]
     left, upper, right, lower = box
-    colour, width, height = COLOURS[thing.colour], right - left, lower - upper
-    shadow = (
-        left - width * 0.05,
-        lower - height * 0.14,
-        right + width * 0.2,
-        lower + height * 0.08,
+
+    def scaled(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(left + x * (right - left), upper + y * (lower - upper)) for x, y in points]
+
+    pen.ellipse(
+        (left, lower - (lower - upper) * 0.12, right, lower + (lower - upper) * 0.06), BOARD
     )
-    pen.ellipse(shadow, "#57503f")
-    if thing.shape == "ball":
-        pen.ellipse((left, upper, right, lower), colour, "black", FINE)
-    elif thing.shape == "box":
-        depth = width * 0.25
-        front = (left, upper + depth, right - depth, lower)
-        lid = [
-            (front[0], front[1]),
-            (left + depth, upper),
-            (right, upper),
-            (right, lower - depth),
-            (front[2], lower),
-            (front[2], front[1]),
-        ]
-        pen.polygon(lid, colour, "black", FINE)
-        pen.rectangle(front, colour, "black", FINE)
-        pen.line((front[2], front[1], right, upper), "black", FINE)
-    else:
-        middle = (left + right) / 2
-        pen.polygon([(middle, upper), (right, lower), (left, lower)], colour, "black", FINE)
+    for points in outlines():
+        pen.polygon(scaled(points), colour, "black", FINE)
+
+
+Outline = Sequence[tuple[float, float]]
+
+
+def _ellipse(x: float, y: float, across: float, down: float) -> Outline:
+    turns = [math.tau * k / 24 for k in range(24)]
+    return [(x + across * math.cos(t), y + down * math.sin(t)) for t in turns]
+
+
+THINGS: Mapping[str, tuple[str, Callable[[], Sequence[Outline]]]] = {
+    "ball": ("#e02020", lambda: [_ellipse(0.5, 0.5, 0.5, 0.5)]),
+    "box": ("#25b34b", lambda: [
+        [(0, 0.25), (0.25, 0), (1, 0), (1, 0.75), (0.75, 1), (0, 1)], [(0, 0.25), (0.75, 0.25), (0.75, 1), (0, 1)],
+    ]),
+    "cone": ("#ffd60a", lambda: [[(0.5, 0), (1, 1), (0, 1)]]),
+    "drum": ("#2563eb", lambda: [
+        [(0.08, 0.15), (0.92, 0.15), (0.92, 0.88), (0.5, 1), (0.08, 0.88)], _ellipse(0.5, 0.15, 0.42, 0.15),
+    ]),
+    "star": ("#fafafa", lambda: [[
+        (0.5 + r * math.sin(math.tau * k / 10), 0.52 - r * math.cos(math.tau * k / 10))
+        for k, r in enumerate([0.52, 0.22] * 5)
+    ]]),
+    "vase": ("#a21caf", lambda: [[(0.3, 0), (0.7, 0), (0.62, 0.3), (0.9, 0.65), (0.7, 1), (0.3, 1), (0.1, 0.65), (0.38, 0.3)]]),
+}  # fmt: skip
+"""Name -> colour and outlines in a square from (0, 0) at the upper left to (1, 1)."""

@@ -6,7 +6,6 @@ about and its sources, of which its score is made.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from vlrft.data import Draw, Synthetic, write_hub_table
 
-from .rows import Options
-from .scenes import COLOURS, SHAPES, Thing, draw_names, draw_scene, place_things
+from .rows import LETTERS, Options, shuffle_choices
+from .scenes import COLUMNS, PLACES, ROWS, THINGS, Thing, draw_scene, place_things
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -43,6 +42,7 @@ CVBENCH = {
     "source_dataset": "string",
     "source_filename": "string",
 }
+ORDER = ("first", "second", "third")  # of things in a question
 SOURCES = {"2D": ("ADE20K", "COCO"), "3D": ("Omni3D",)}
 
 
@@ -54,96 +54,115 @@ class Question:
     text: str
     choices: Sequence[str]
     image: Image
+    seen: str
+    """What is at each place, from the left to the right, and what of it is asked about."""
 
 
 def _count(wording: str, rng: random.Random) -> Question:
-    (_, shape), *others = draw_names(rng, len(COLOURS) * len(SHAPES))
-    others = [name for name in others if name[1] != shape]
+    name, *others = rng.sample(list(THINGS), 3)
     number = rng.randint(1, 4)
-    names = [(rng.choice(list(COLOURS)), shape) for _ in range(number)]
-    things = place_things(rng, [*names, *others[: rng.randint(0, 5 - number)]])
-    wrong = rng.sample([n for n in range(6) if n != number], 3)
-    plural = {"box": "boxes"}.get(shape, f"{shape}s")
-    text = wording.format(plural=plural)
-    return _question(rng, things, (), "Count", text, [str(n) for n in (number, *wrong)])
+    names = [name] * number + [rng.choice(others) for _ in range(rng.randint(0, 5 - number))]
+    things = place_things(rng, names)
+    wrong = rng.sample([n for n in range(1, 6) if n != number], 3)
+    text = wording.format(plural={"box": "boxes"}.get(name, f"{name}s"))
+    numbers = map(str, range(1, number + 1))
+    seen = _look_around(things, lambda thing: next(numbers) if thing.name == name else "")
+    choices = [str(n) for n in (number, *wrong)]
+    return _question(things, (), "Count", text, choices, seen)
 
 
 def _relation(wording: str, rng: random.Random) -> Question:
-    """Left or right; what is asked differs clearly."""
-    first, second, *others = _until(rng, 3, lambda a, b, *_: abs(_middle(a) - _middle(b)) > 0.15)
-    sides = ["left", "right"] if _middle(first) < _middle(second) else ["right", "left"]
+    """Left or right."""
+    first, second, *others = _until(rng, lambda a, b, *_: a.column != b.column)
+    sides = ["left", "right"] if first.column < second.column else ["right", "left"]
     text = wording.format(a=first.name, b=second.name)
-    return _question(rng, (first, second, *others), (first, second), "Relation", text, sides)
+    things = (first, second, *others)
+    return _question(things, (first, second), "Relation", text, sides)
 
 
 def _depth(wording: str, rng: random.Random) -> Question:
-    first, second, *others = _until(rng, 3, lambda a, b, *_: abs(a.place[1] - b.place[1]) > 1.2)
-    near, far = sorted((first, second), key=lambda t: t.place[1])
+    first, second, *others = _until(rng, lambda a, b, *_: a.is_near != b.is_near)
+    near, far = (first, second) if first.is_near else (second, first)
     text = wording.format(a=first.name, b=second.name)
     things = (first, second, *others)
-    return _question(rng, things, (first, second), "Depth", text, [near.name, far.name])
+    return _question(things, (first, second), "Depth", text, [near.name, far.name])
 
 
 def _distance(wording: str, rng: random.Random) -> Question:
-    def clear(a: Thing, b: Thing, c: Thing) -> bool:
-        near, far = sorted((_metres(a, b), _metres(a, c)))
-        return far > 1.6 * near
+    def clear(a: Thing, b: Thing, c: Thing, *others: Thing) -> bool:
+        near, far = sorted((a.metres(b), a.metres(c)))
+        return far > 1.3 * near
 
-    thing, first, second = _until(rng, 3, clear)
-    near, far = sorted((first, second), key=lambda t: _metres(thing, t))
+    thing, first, second, *others = _until(rng, clear)
+    near, far = sorted((first, second), key=thing.metres)
     text = wording.format(a=thing.name, b=first.name, c=second.name)
-    things = (thing, first, second)
-    return _question(rng, things, things, "Distance", text, [near.name, far.name])
+    asked = (thing, first, second)
+    return _question((*asked, *others), asked, "Distance", text, [near.name, far.name])
 
 
-def _until(rng: random.Random, count: int, clear: Callable[..., bool]) -> list[Thing]:
-    """A scene that the question has a clear answer in."""
-    while not clear(*(things := place_things(rng, draw_names(rng, count)))):
-        pass
-    return things
-
-
-def _middle(thing: Thing) -> float:
-    return (thing.box[0] + thing.box[2]) / 2
-
-
-def _metres(thing: Thing, other: Thing) -> float:
-    return math.dist(thing.place, other.place)
+def _until(rng: random.Random, clear: Callable[..., bool]) -> list[Thing]:
+    """Three or four things that the question has a clear answer for."""
+    while True:
+        names = rng.sample(list(THINGS), rng.randint(3, 4))
+        if clear(*(things := place_things(rng, names))):
+            return things
 
 
 def _question(
-    rng: random.Random,
     things: Sequence[Thing],
     asked: Sequence[Thing],
     kind: str,
     text: str,
     choices: Sequence[str],
+    seen: str = "",
 ) -> Question:
     """`asked`: the things with boxes around them, where the text names boxes."""
-    image = draw_scene(things, asked if "box)" in text else (), rng)
-    return Question(kind=kind, text=text, choices=choices, image=image)
+    image = draw_scene(things, asked if "box)" in text else ())
+    order = dict(zip((thing.name for thing in asked), ORDER, strict=False))
+    seen = seen or _look_around(things, lambda thing: order.get(thing.name, ""))
+    return Question(kind=kind, text=text, choices=choices, image=image, seen=seen)
 
 
-def _train(kind: Kind, wording: str, draw: Draw) -> dict[str, Any]:
+def _look_around(things: Sequence[Thing], remark: Callable[[Thing], str]) -> str:
+    """Each place with its thing and the remark on it."""
+    at = {thing.place: thing for thing in things}
+    seen = []
+    for column, row in PLACES:
+        thing = at.get((column, row))
+        words = "nothing" if thing is None else f"{thing.name} {remark(thing)}"
+        seen.append(f"{COLUMNS[column]} {ROWS[row]} {words}".strip())
+    return ", ".join(seen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A row of a table, and what is seen in its picture."""
+
+    cells: Mapping[str, Any]
+    seen: str
+
+
+def _train(kind: Kind, wording: str, draw: Draw) -> Item:
     question = kind(wording, draw.rng)
-    return {
+    cells = {
         "image_bytes": [question.image],
         "question": question.text,
         "answers": list(question.choices),
         "question_type": "other",
         "correct_answer": question.choices[0],
     }
+    return Item(cells=cells, seen=question.seen)
 
 
-def _test(kind: Kind, wording: str, draw: Draw) -> dict[str, Any]:
+def _test(kind: Kind, wording: str, draw: Draw) -> Item:
     question, rng = kind(wording, draw.rng), draw.rng
     choices = rng.sample(question.choices, len(question.choices))
-    letter = f"({'ABCDEFGH'[choices.index(question.choices[0])]})"
+    letter = f"({LETTERS[choices.index(question.choices[0])]})"
     form = "2D" if question.kind in ("Count", "Relation") else "3D"
     source = rng.choice(SOURCES[form])
-    listed = "\n".join(f"({a}) {text}" for a, text in zip("ABCDEFGH", choices, strict=False))
+    listed = "\n".join(f"({a}) {text}" for a, text in zip(LETTERS, choices, strict=False))
     name = f"{draw.index:06}.png"
-    return {
+    cells = {
         "idx": draw.index,
         "type": form,
         "task": question.kind,
@@ -157,52 +176,67 @@ def _test(kind: Kind, wording: str, draw: Draw) -> dict[str, Any]:
         "source_dataset": f"{source} synthetic twin",
         "source_filename": name,
     }
+    return Item(cells=cells, seen=question.seen)
+
+
+def _think(item: Item, index: int, split: str, options: Options) -> tuple[str, str]:
+    """What is seen, then whether each option is right."""
+    if split == "train":
+        name = f"{split}/{index}"
+        answer = item.cells["correct_answer"]
+        choices = shuffle_choices(item.cells["answers"], name, options)
+    else:
+        name = f"cvbench/{item.cells['idx']}"
+        choices = item.cells["choices"]
+        answer = choices[LETTERS.index(item.cells["answer"].strip("()"))]
+    verdicts = (
+        f"{letter} {text} {'yes' if text == answer else 'no'}"
+        for letter, text in zip(LETTERS, choices, strict=False)
+    )
+    return name, f"{item.seen}. {', '.join(verdicts)}"
 
 
 Kind = Callable[[str, random.Random], Question]
-TRAIN: Mapping[str, tuple[Kind, str]] = {
-    "SAT count": (_count, "How many {plural} are visible in the scene?"),
-    "SAT number": (_count, "What is the number of {plural} in view?"),
-    "SAT relation": (_relation, "Is the {a} to the left or the right of the {b}?"),
-    "SAT side": (_relation, "From here, on which side of the {b} is the {a}?"),
-    "SAT depth": (_depth, "Which is nearer to the camera, the {a} or the {b}?"),
-    "SAT near": (_depth, "Of the {a} and the {b}, which one is at the smaller depth?"),
-    "SAT distance": (_distance, "Which is nearer to the {a}, the {b} or the {c}?"),
-    "SAT reach": (_distance, "Of the {b} and the {c}, which one is next to the {a}?"),
+TRAIN: Mapping[str, Kind] = {
+    "How many {plural} are there in the image?": _count,
+    "What is the number of {plural} in the image?": _count,
+    "Is the {a} located to the left or the right of the {b} in the image?": _relation,
+    "In the image provided, where is the {a} (annotated by the red box) with respect to the {b} (annotated by the blue box)?": _relation,
+    "Considering the relative positions of the {a} and the {b}, on which side of the {b} is the {a} located?": _relation,
+    "Which is closer to the camera, the {a} or the {b}?": _depth,
+    "Of the {a} (highlighted by a red box) and the {b} (highlighted by a blue box), which object is closer to the camera "
+    "taking this photo?": _depth,
+    "Which object is closer to the {a}, the {b} or the {c}?": _distance,
+    "Estimate the real-world distances between the objects. Of the {b} (highlighted by a blue box) and the {c} (highlighted by "
+    "a green box), which is closer to the {a} (highlighted by a red box) in this image?": _distance,
 }
-TEST: Mapping[str, tuple[Kind, str]] = {
-    "CV-Bench count": (_count, "How many {plural} are in the image?"),
-    "CV-Bench relation": (
-        _relation,
-        "Considering the relative positions of the {a} (annotated by the red box) and the {b} (annotated by the blue box) in "
-        "the image provided, where is the {a} located with respect to the {b}?",
-    ),
-    "CV-Bench depth": (
-        _depth,
-        "Which object is closer to the camera taking this photo, the {a} (highlighted by a red box) or the {b} (highlighted "
-        "by a blue box)?",
-    ),
-    "CV-Bench distance": (
-        _distance,
-        "Estimate the real-world distances between objects in this image. Which object is closer to the {a} (highlighted by a "
-        "red box), the {b} (highlighted by a blue box) or the {c} (highlighted by a green box)?",
-    ),
+"""SAT's forms of questions, made of the words of CV-Bench."""
+TEST: Mapping[str, Kind] = {
+    "How many {plural} are in the image?": _count,
+    "Considering the relative positions of the {a} (annotated by the red box) and the {b} (annotated by the blue box) in the image "
+    "provided, where is the {a} located with respect to the {b}?": _relation,
+    "Which object is closer to the camera taking this photo, the {a} (highlighted by a red box) or the {b} (highlighted by a blue "
+    "box)?": _depth,
+    "Estimate the real-world distances between objects in this image. Which object is closer to the {a} (highlighted by a red box), "
+    "the {b} (highlighted by a blue box) or the {c} (highlighted by a green box)?": _distance,
 }
+"""CV-Bench's questions."""
 
 
-def _write(rows: Sequence[Mapping[str, Any]], split: str, options: Options, folder: Path) -> None:
+def _write(rows: Sequence[Item], split: str, options: Options, folder: Path) -> None:
     if split == "train":
-        write_hub_table(folder / "SAT_train.parquet", SAT, rows)
+        write_hub_table(folder / "SAT_train.parquet", SAT, [row.cells for row in rows])
         return
     for form in SOURCES:
-        if of_form := [row for row in rows if row["type"] == form]:
+        if of_form := [row.cells for row in rows if row.cells["type"] == form]:
             write_hub_table(folder / f"test_{form.lower()}.parquet", CVBENCH, of_form)
 
 
 SYNTHETIC = Synthetic(
     templates={
-        "train": {name: partial(_train, *made) for name, made in TRAIN.items()},
-        "test": {name: partial(_test, *made) for name, made in TEST.items()},
+        "train": {wording: partial(_train, kind, wording) for wording, kind in TRAIN.items()},
+        "test": {wording: partial(_test, kind, wording) for wording, kind in TEST.items()},
     },
     write=_write,
+    thought=_think,
 )

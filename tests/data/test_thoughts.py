@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -29,10 +28,7 @@ def test_a_thought_is_stored_with_the_row_of_its_id(
 ) -> None:
     thoughts = write_rows(tmp_path / "why.jsonl", [WHY, {"id": "elsewhere", "thought": "x"}])
     assert main(prepare(tmp_path, "--thoughts", str(thoughts))) == 0
-    note = "1 of 2 rows have a thought, from why.jsonl"
-    assert note in capsys.readouterr().out
-    manifest = json.loads((tmp_path / "ready/manifest.json").read_text())
-    assert note in manifest["splits"]["train"]["notes"]
+    assert "1 of 2 rows have a thought, from why.jsonl" in capsys.readouterr().out
     loaded = load(tmp_path / "ready", answer="math")
     assert [gold_text(loaded.task, sample) for sample in loaded.samples] == [
         "<think>3 + 4 = 7</think><answer>7</answer>",
@@ -81,4 +77,4 @@ def test_a_row_with_a_thought_of_its_own_is_not_given_another(tmp_path: Path) ->
     thoughts = Thoughts(path=Path("why.jsonl"), by_id={"a": "x"})
     row = Row(id="a", question="q", answer="7", thought="y")
     with pytest.raises(DataError, match=r"why\.jsonl: row a has a thought of its own"):
-        list(thoughts.add_to([row], []))
+        list(thoughts.add_to([row]))

@@ -201,7 +201,7 @@ def test_templates_of_two_splits_are_refused_and_each_is_used_equally_often() ->
     assert len({tuple(used[k : k + 3]) for k in range(0, 30, 3)}) > 1
 
 
-@pytest.mark.parametrize("pack", ["geometry3k", "geoqa", "lisa"])
+@pytest.mark.parametrize("pack", ["geometry3k", "geoqa", "lisa", "sat"])
 def test_every_split_asks_in_words_of_training_and_in_sentences_of_its_own(pack: str) -> None:
     """So that a policy of random weights, which has read the training rows alone, can answer the others."""
     asked = generator(pack).templates

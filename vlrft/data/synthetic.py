@@ -45,8 +45,8 @@ class Synthetic:
     """Split -> name -> makes one row, in whatever form `write` takes: a wording of a question, or a way to draw a picture."""
     write: Callable[[Sequence[Any], str, Any, Path], None]
     """Rows, split, options, folder -> writes the files that the pack reads of the published data set."""
-    thought: Callable[[Any, int, str], tuple[str, str]] | None = None
-    """Row, its index, split -> the id that the pack's `read` gives the row, and the reasoning before its gold answer."""
+    thought: Callable[[Any, int, str, Any], tuple[str, str]] | None = None
+    """Row, its index, split, options -> the id that the pack's `read` gives the row, and the reasoning before its gold answer."""
 
     def __post_init__(self) -> None:
         names = Counter(name for templates in self.templates.values() for name in templates)
@@ -109,7 +109,9 @@ def write_published(
         rows = synthetic.rows(split, count, seed, options)
         synthetic.write(rows, split, options, folder)
         if synthetic.thought is not None:
-            named = (synthetic.thought(row, index, split) for index, row in enumerate(rows))
+            named = (
+                synthetic.thought(row, index, split, options) for index, row in enumerate(rows)
+            )
             write_lines(
                 thoughts_file(folder), [{"id": name, "thought": text} for name, text in named]
             )

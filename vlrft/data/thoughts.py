@@ -13,12 +13,14 @@ from vlrft.data.tables import read_table
 from vlrft.schema import DataError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Thoughts:
-    """Row id -> the reasoning that `sft` teaches before the row's gold answer."""
+    """Row id -> the reasoning that `sft` teaches before the row's gold answer. Counts the rows of a split that have one."""
 
     path: Path
     by_id: Mapping[str, str]
+    rows: int = 0
+    found: int = 0
 
     @staticmethod
     def read(path: Path) -> Thoughts:
@@ -46,22 +48,23 @@ class Thoughts:
             raise DataError(f"{path}: no row; expected the columns id and thought")
         return Thoughts(path=path, by_id=by_id)
 
-    def add_to(self, rows: Iterable[Row | Defect], notes: list[str]) -> Iterator[Row | Defect]:
-        """The rows with their thoughts; at the end, a note of how many have one.
-
-        Raises DataError for a row that has another thought already.
-        """
-        count = found = 0
+    def add_to(self, rows: Iterable[Row | Defect]) -> Iterator[Row | Defect]:
+        """The rows of a split with their thoughts. Raises DataError for a row that has another thought already."""
+        self.rows = self.found = 0
         for row in rows:
             if isinstance(row, Row):
-                count += 1
+                self.rows += 1
                 if thought := self.by_id.get(row.id):
                     if row.thought:
                         raise DataError(f"{self.path}: row {row.id} has a thought of its own")
-                    found += 1
+                    self.found += 1
                     row = replace(row, thought=thought)
             yield row
-        notes.append(f"{found} of {count} rows have a thought, from {self.path.name}")
+
+    @property
+    def note(self) -> str:
+        """One line on the rows of the last split."""
+        return f"{self.found} of {self.rows} rows have a thought, from {self.path.name}"
 
     def facts(self) -> str:
         """All that decides the thoughts, in short."""

@@ -103,7 +103,7 @@ def run_prepare(args: argparse.Namespace) -> None:
             source = (synthetic or task.load).source(split, options)
             rows = task.load.rows(source, split, options)
             if (thoughts := synthetic.thoughts(split) if synthetic else given) is not None:
-                rows = thoughts.add_to(rows, notes_of(source))
+                rows = thoughts.add_to(rows)
             rows = spelled.watch(rows)
             prepared = prepare(
                 rows if task.graders[STRICT] else unread.watch(rows),
@@ -129,7 +129,8 @@ def run_prepare(args: argparse.Namespace) -> None:
         print(f"{split}: {pluralize(prepared.rows, 'row')}{again}")
         for reason, count in prepared.defects.items():
             print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
-        for note in (*dict.fromkeys(notes_of(source)), *filter(None, (spelled.note, unread.note))):
+        of_rows = (spelled.note, unread.note, "" if thoughts is None else thoughts.note)
+        for note in (*dict.fromkeys(notes_of(source)), *filter(None, of_rows)):
             print(f"  {note}")
     report_problems(problems, f"task {task.name}: no split could be prepared", some=done > 0)
 
