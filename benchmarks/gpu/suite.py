@@ -1,7 +1,7 @@
 """Runs the cases of a program one after another, each in a process of its own with a time limit, and writes their page.
 
 A case is a function that yields rows. A row with a bound is right when its value is at most the bound; the first wrong row
-and the first case that fails end the program. Cases that have ended well are not run again on the same commit and device.
+and the first case that fails end the program, unless it is to keep going. Cases that have ended well are not run again on the same commit and device.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def skipped_row(what: str, why: str) -> Row:
     return {"what": what, "skipped": why}
 
 
-def machine(options: Options) -> Row:
+def machine(options: Options, commit: str | None) -> Row:
     """The device, versions and commit that the numbers depend on."""
     import torch
 
@@ -76,7 +76,7 @@ def machine(options: Options) -> Row:
         except PackageNotFoundError:
             continue
     return {
-        "commit": commit_of(ROOT),
+        "commit": commit or commit_of(ROOT),
         "device": torch.cuda.get_device_name() if gpu else f"CPU, {platform.machine()}",
         "memory": torch.cuda.get_device_properties(0).total_memory if gpu else 0,
         "cuda": torch.version.cuda if gpu else None,
@@ -95,15 +95,17 @@ def run_suite(suite: Suite) -> int:
     parser.add_argument("--again", action="store_true", help="also run cases that have ended well")
     parser.add_argument("--seconds", type=float, default=590.0, help="of the whole program")
     parser.add_argument("--case-seconds", type=float, default=CASE_SECONDS, help="of one case")
+    parser.add_argument("--keep-going", action="store_true", help="after a wrong number or a failure, to see all of them")  # fmt: skip
+    parser.add_argument("--commit", help="of these files, where they are a copy without its repository")  # fmt: skip
     parser.add_argument("--out", type=Path, help="benchmarks/results; on a CPU runs/gpu")
     parser.add_argument("--child", choices=list(suite.cases), help=argparse.SUPPRESS)
     args = parser.parse_args()
     options = Options(device=args.device, tiny=args.tiny)
     if args.child:
-        return run_case(suite.cases[args.child], options)
+        return run_case(suite.cases[args.child], options, keep_going=args.keep_going)
     out = refuse_unfit(args, options)
     records = Records(out / f"gpu_{suite.name}.jsonl")
-    here = machine(options)
+    here = machine(options, args.commit)
     names = [name for name in suite.cases if not args.only or name in args.only]
     start, code = time.monotonic(), 0
     for name in names:
@@ -117,7 +119,8 @@ def run_suite(suite: Suite) -> int:
             code = UNFINISHED
             break
         records.rows = [row for row in records.rows if not key.items() <= row.items()]
-        rows = run_in_process(suite, name, options, min(left, args.case_seconds), out)
+        flags = ["--keep-going"] * args.keep_going
+        rows = run_in_process(suite, name, options, min(left, args.case_seconds), out, *flags)
         records.add([key | row for row in rows])
         write_page(suite, here, records, out)
         print("\n".join(f"{name}: {show(row)}" for row in rows), flush=True)
@@ -125,7 +128,8 @@ def run_suite(suite: Suite) -> int:
             code = max(code, 1)
         elif rows[-1]["ended"] != "well":
             code = 1
-            break
+            if not args.keep_going:
+                break
     print(write_page(suite, here, records, out), flush=True)
     return code
 
@@ -152,19 +156,19 @@ def refuse_unfit(args: argparse.Namespace, options: Options) -> Path:
     return out
 
 
-def run_case(case: Case, options: Options) -> int:
-    """Runs a case in this process and prints each row as a line of JSON; stops after a wrong one."""
+def run_case(case: Case, options: Options, *, keep_going: bool) -> int:
+    """Runs a case in this process and prints each row as a line of JSON; stops after a wrong one unless `keep_going`."""
     for row in case(options):
         print(json.dumps(row), flush=True)
-        if not row.get("right", True):
+        if not row.get("right", True) and not keep_going:
             return 0
     return 0
 
 
-def run_in_process(suite: Suite, name: str, options: Options, seconds: float, out: Path) -> list[Row]:  # fmt: skip
+def run_in_process(suite: Suite, name: str, options: Options, seconds: float, out: Path, *flags: str) -> list[Row]:  # fmt: skip
     """The rows of a case; the last one says how it ended: well, wrong, late or failed."""
     command = [sys.executable, "-m", "benchmarks.gpu", suite.name, "--child", name]
-    command += ["--device", options.device, *(["--tiny"] if options.tiny else [])]
+    command += ["--device", options.device, *(["--tiny"] if options.tiny else []), *flags]
     out.mkdir(parents=True, exist_ok=True)
     log = out / f"gpu_{suite.name}_{name}.log"
     start, late = time.monotonic(), False
