@@ -12,7 +12,7 @@ SUITE = Suite(
     title="Is vlrft right on a GPU?",
     about=(
         "kernels of attention against their definition in float64, packed against replicated log-probs and gradients,",
-        "the sampler against the trainer, resumed and killed runs, two processes on one device, peak memory beside the planner's.",
+        "the sampler against the trainer, resumed and killed runs, two processes on one device, engines that shard, peak memory beside the planner's.",
     ),
     cases={
         "kernels": attention_checks.check_kernels,
@@ -25,6 +25,7 @@ SUITE = Suite(
         "large scores": model_checks.check_large_scores,
         "memory": run_checks.check_memory,
         "two processes": run_checks.check_two_processes,
+        "sharded": run_checks.check_sharded,
         "resume": run_checks.check_resume,
         "tests": run_checks.check_tests,
     },

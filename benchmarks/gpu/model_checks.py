@@ -46,7 +46,7 @@ TOKENS = 48
 
 def grid(options: Options, bounds: tuple[float, float], dtype: str, variants: tuple[str, ...], **settings: Any) -> Iterator[Row]:  # fmt: skip
     """The equality grid of benchmarks.correctness, every cell of it with a bound."""
-    sizes = {"hidden": 64, "layers": 2} if options.tiny else {"hidden": 256, "layers": 4}
+    sizes = {"hidden": 128, "layers": 2} if options.tiny else {"hidden": 256, "layers": 4}
     args = argparse.Namespace(dtype=dtype, device=options.device, **sizes)
     for family in FAMILIES[:1] if options.tiny else FAMILIES:
         for variant in variants:
@@ -92,7 +92,7 @@ def check_flex(options: Options) -> Iterator[Row]:
 
 def check_sampling(options: Options) -> Iterator[Row]:
     """Greedy answers against generate(), and sampled log-probs against the plain forward, in float32."""
-    args = argparse.Namespace(dtype="float32", device=options.device, hidden=64 if options.tiny else 256, layers=2)  # fmt: skip
+    args = argparse.Namespace(dtype="float32", device=options.device, hidden=128 if options.tiny else 256, layers=2)  # fmt: skip
     for family in FAMILIES[:1] if options.tiny else FAMILIES:
         with TemporaryDirectory() as folder:
             policy = build_policy(family, args, Path(folder), tf32=False)

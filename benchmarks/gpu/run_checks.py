@@ -1,4 +1,4 @@
-"""Runs: resumed, on two processes of one device, their memory beside the plan, and the tests that need a GPU."""
+"""Runs: resumed, on two processes of one device, by engines that shard, their memory beside the plan, and the tests that need a GPU."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from vlrft.testing.engine_steps import (
     UPDATE,
     ragged_groups,
     relative_distance,
+    sharding_engine,
     step_batches,
 )
 from vlrft.testing.process_ranks import run_ranks
@@ -44,6 +45,11 @@ SAME_STEP = 1e-4  # relative, of a weight's change in float32 summed in another 
 STEPS, STOP_AFTER = 6, 2
 SLACK = 10.0  # a resumed run may differ from a run as much as this many times two runs differ
 NO_TESTS = 5  # pytest's exit code when none was collected
+SHARDING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("FSDP2", {"name": "fsdp"}),
+    ("DeepSpeed stage 2", {"stage": 2}),
+    ("DeepSpeed stage 3", {"stage": 3}),
+)
 BIG: Mapping[str, Any] = {
     "hidden_size": 1536, "layers": 8, "heads": 12, "kv_heads": 2, "intermediate_size": 8960,
     "vision_width": 1280, "vision_heads": 16, "vision_layers": 8,
@@ -107,16 +113,35 @@ def step_of_rank(device: str, ranks: Ranks, folder: Path) -> dict[str, float]:
     return {name: relative_distance(together[name], tensor) for name, tensor in alone.items()}
 
 
-def train_twice(device: str, ranks: Ranks, owners: tuple[int, ...]) -> dict[str, Tensor]:
+def check_sharded(options: Options) -> Iterator[Row]:
+    """An engine that shards, with one rank, takes the same steps as the engine `single`."""
+    alone = train_twice(options.device, Ranks(), (0,) * 5)
+    for name, settings in SHARDING:
+        if "stage" in settings and find_spec("deepspeed") is None:
+            yield skipped_row(name, "deepspeed is not installed")
+            continue
+        with TemporaryDirectory() as folder:
+            engine = sharding_engine(settings, Path(folder))
+            weights = train_twice(options.device, Ranks(), (0,) * 5, engine)
+        gaps = [relative_distance(weights[n], tensor) for n, tensor in alone.items()]
+        yield checked_row(f"weights after two steps, {name} against one device", max(gaps), SAME_STEP)  # fmt: skip
+
+
+def train_twice(
+    device: str, ranks: Ranks, owners: tuple[int, ...], choice: str | dict[str, Any] = "single"
+) -> dict[str, Tensor]:
     config: PolicyConfig = tiny_config("qwen2_vl", dtype="float32")
     policy = load_policy(config, corpus=CORPUS, seed=0, device=device)
     before = {name: tensor.clone() for name, tensor in policy.trained_weights().items()}
     groups = [replace(g, rank=r) for g, r in zip(ragged_groups(policy), owners, strict=True)]
-    engine = build_engine(UPDATE, policy, 4, ranks)
+    engine = build_engine(UPDATE, policy, 4, ranks, choice)
     for _ in range(2):
         _, skipped_steps = update(engine, step_batches(groups, "gpg", ranks), ALGORITHMS["gpg"], BUDGET)  # fmt: skip
         assert not skipped_steps, skipped_steps
-    return {n: (t - before[n]).cpu() for n, t in policy.trained_weights().items()}
+    with engine.unsharded():
+        after = {n: tensor.clone() for n, tensor in engine.policy.trained_weights().items()}
+    engine.close()
+    return {n: (tensor - before[n]).cpu() for n, tensor in after.items()}
 
 
 def check_resume(options: Options) -> Iterator[Row]:

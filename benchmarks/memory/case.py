@@ -91,6 +91,8 @@ def stored(case: Case) -> Iterator[Case]:
         writer = get_context("spawn").Process(target=_store, args=(case, Path(folder)))
         writer.start()
         writer.join()
+        if writer.exitcode:
+            raise RuntimeError(f"the process that stores the policy ended with {writer.exitcode}")
         yield replace(case, model=folder)
 
 

@@ -11,18 +11,19 @@ from vlrft.schema.errors import ConfigError
 
 
 def import_deepspeed(device: str) -> Any:
-    """The package, set to the device and to log errors only. Raises ConfigError, naming the extra, where it is missing."""
+    """The package, set to the device and to log errors only. Raises ConfigError, naming the extra, where it or a package
+    that it imports is missing."""
     if device == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     os.environ.setdefault("LOCAL_RANK", "0")
     try:
         import deepspeed
         import deepspeed.ops
-    except ImportError:
+    except ImportError as e:
+        missing = "is not installed" if e.name == "deepspeed" else f"cannot be imported ({e})"
         raise ConfigError(
             [
-                "engine: deepspeed is not installed; pip install 'vlrft[deepspeed]', or engine=fsdp, which shards with "
-                "PyTorch alone"
+                f"engine: deepspeed {missing}; pip install 'vlrft[deepspeed]', or engine=fsdp, which shards with PyTorch alone"
             ]
         ) from None
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
