@@ -28,7 +28,7 @@ demo-text: $(SMOLLM)/model.safetensors
 
 # Three processes, also on two cores: tests of ranks and of processes that end spend half of their time waiting.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 -m "not gpu and not vllm"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 -m "not vllm"
 
 # On a machine without a GPU: 90 seconds, 2.5 GB. With one, install vLLM itself: see packages/vlrft-vllm/README.md
 vllm: $(VLLM_STAMP)

@@ -27,7 +27,6 @@ SUITE = Suite(
         "two processes": run_checks.check_two_processes,
         "sharded": run_checks.check_sharded,
         "resume": run_checks.check_resume,
-        "tests": run_checks.check_tests,
     },
 )
 

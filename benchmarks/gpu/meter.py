@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ from vlrft.policy.policy import Policy
 from vlrft.testing.operator_meter import count_operators
 
 MATMUL = 8192  # rows and columns of the matrices of the ceiling
+KINDS = {  # of kernels, by their names; the first that matches
+    "attention": re.compile(r"flash|fmha|flex"),
+    "matrix products": re.compile(r"gemm|nvjet|cutlass|xmma|cublas|splitK"),
+    "copies": re.compile(r"^Memcpy|^Memset"),
+}
+OTHER = "other kernels"
 SYNCS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
@@ -86,6 +93,22 @@ def count_launches(work: Callable[[], object], device: torch.device) -> Launches
         launches=sum(e.count for e in launching),
         syncs=sum(e.count for e in waiting) - 1,  # the last one is the meter's
     )
+
+
+def kernel_seconds(work: Callable[[], object], device: torch.device) -> dict[str, dict[str, float]]:
+    """Seconds of each kernel that ran on the GPU, by its kind and its name."""
+    from torch.profiler import ProfilerActivity, profile
+
+    wait(device)
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        work()
+        wait(device)
+    found: dict[str, dict[str, float]] = {}
+    for event in profiled.key_averages():
+        if str(event.device_type).endswith("CUDA"):
+            kind = next((k for k, p in KINDS.items() if p.search(event.key)), OTHER)
+            found.setdefault(kind, {})[event.key] = event.self_device_time_total / 1e6
+    return found
 
 
 def ceiling(device: torch.device, dtype: torch.dtype) -> float:

@@ -1,9 +1,8 @@
-"""Runs: resumed, on two processes of one device, by engines that shard, their memory beside the plan, and the tests that need a GPU."""
+"""Runs: resumed, on two processes of one device, by engines that shard, and their memory beside the plan."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -44,7 +43,6 @@ OFF_PLAN = 0.2  # allowed, as in benchmarks.memory
 SAME_STEP = 1e-4  # relative, of a weight's change in float32 summed in another order
 STEPS, STOP_AFTER = 6, 2
 SLACK = 10.0  # a resumed run may differ from a run as much as this many times two runs differ
-NO_TESTS = 5  # pytest's exit code when none was collected
 SHARDING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("FSDP2", {"name": "fsdp"}),
     ("DeepSpeed stage 2", {"stage": 2}),
@@ -100,7 +98,9 @@ def check_two_processes(options: Options) -> Iterator[Row]:
     """Two ranks on one device take the same step as one process."""
     with TemporaryDirectory() as folder:
         work = partial(step_of_rank, options.device)
-        gaps = run_ranks(work, Path(folder))[0]
+        # Forks of a process that has used CUDA cannot use it.
+        method = "spawn" if options.device == "cuda" else "forkserver"
+        gaps = run_ranks(work, Path(folder), method=method)[0]
     yield checked_row(
         "weights after two steps, two ranks against one", max(gaps.values()), SAME_STEP
     )
@@ -158,6 +158,9 @@ def check_resume(options: Options) -> Iterator[Row]:
         interrupt(path, resumed)
         for process in (*together, start(path, resumed, "--resume")):
             process.communicate()
+        for run in (first, second, resumed):
+            if not (run / "checkpoints/last").exists():
+                raise RuntimeError(f"{run.name}: {run.with_suffix('.log').read_text()[-300:]}")
         spread, gap = (weight_gap(first, other) for other in (second, resumed))
         yield measured_row("two undisturbed runs, relative distance of the weights", spread, "")
         yield checked_row("an interrupted and resumed run", gap, SLACK * spread)
@@ -166,7 +169,8 @@ def check_resume(options: Options) -> Iterator[Row]:
 def start(config: Path, run: Path, *flags: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "vlrft", "train", str(config), "--out", str(run), *flags]
     log = run.with_suffix(".log").open("w")
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    packages = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, packages)])}
     return subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment)
 
 
@@ -185,22 +189,3 @@ def interrupt(config: Path, run: Path) -> None:
 def weight_gap(run: Path, other: Path) -> float:
     one, two = (load_file(r / "checkpoints/last/model.safetensors") for r in (run, other))
     return max(relative_distance(two[n].double(), t.double()) for n, t in one.items())
-
-
-def check_tests(options: Options) -> Iterator[Row]:
-    """The tests that are marked `gpu`."""
-    if options.device == "cpu":
-        yield skipped_row("pytest -m gpu", "needs a GPU")
-        return
-    missing = [name for name in ("pytest", "beartype") if find_spec(name) is None]
-    if missing:
-        yield skipped_row("pytest -m gpu", f"{' and '.join(missing)} not installed")
-        return
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    print(done.stdout[-3000:], file=sys.stderr)
-    passed = re.search(r"(\d+) passed", done.stdout)
-    yield measured_row("tests passed", int(passed.group(1)) if passed else 0, "")
-    yield checked_row(
-        "pytest's exit code", 0 if done.returncode == NO_TESTS else done.returncode, 0
-    )

@@ -11,7 +11,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.meter import bandwidth, ceiling, count_launches, peak_gib, seconds, useful_tflop
+from benchmarks.gpu.meter import (
+    bandwidth,
+    ceiling,
+    count_launches,
+    kernel_seconds,
+    peak_gib,
+    seconds,
+    useful_tflop,
+)
 from benchmarks.gpu.policies import TINY, WORKS, Work, fill, make_group, make_policy
 from benchmarks.gpu.suite import Options, Row, measured_row, skipped_row
 from vlrft.config import UpdateConfig
@@ -92,6 +100,9 @@ def one_update(name: str, engine: SingleEngine, items: list[PackItem], top: floa
     launches = count_launches(work, device)
     yield measured_row(f"{name}: kernels", launches.kernels, "")
     yield measured_row(f"{name}: syncs", launches.syncs, "")
+    if device.type == "cuda":
+        for kind, kernels in kernel_seconds(work, device).items():
+            yield measured_row(f"{name}: {kind}", 1e3 * sum(kernels.values()), "ms")
 
 
 def towers(options: Options) -> Iterator[Row]:

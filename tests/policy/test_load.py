@@ -235,6 +235,21 @@ def test_missing_flash_attention_is_one_line_of_error(monkeypatch: pytest.Monkey
         load_policy(config, corpus=CORPUS, device="cuda")
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_attention_that_a_model_does_not_support_is_one_line_of_error(
+    tmp_path: Path, stored: bool
+) -> None:
+    config = tiny_config("glm4v", attention="flex_attention")
+    if stored:
+        load_policy(tiny_config("glm4v"), corpus=CORPUS).save(tmp_path)
+        config = PolicyConfig(model=str(tmp_path), attention="flex_attention")
+    with pytest.raises(
+        ConfigError,
+        match=r"^policy.attention: transformers has no flex_attention for this model; use sdpa$",
+    ):
+        load_policy(config, corpus=CORPUS, device="meta")
+
+
 @pytest.mark.parametrize("attention", ["flex_attention", "flash_attention_2"])
 def test_attention_that_needs_a_gpu_is_refused_on_a_cpu(
     attention: Literal["flex_attention", "flash_attention_2"],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -58,7 +58,9 @@ def load_policy(
     if config.build is not None:
         dtype = pick_dtype(config.dtype, device)
         tokenizer = build_tokenizer(config.build, corpus)
-        model: Any = build_model(config.build, tokenizer, seed, attention).to(dtype)
+        with _supporting(config.attention):
+            model: Any = build_model(config.build, tokenizer, seed, attention)
+        model = model.to(dtype)
         vision = vision_family(model)
         processor = None if vision is None else vision.build_processor()
         videos = _video_builder(vision, processor)
@@ -67,14 +69,15 @@ def load_policy(
         trust, revision = config.trust_remote_code, None if adapter is None else adapter.revision
         refuse_damage(source)
         stored = stored_dtype(source, trust_remote_code=trust, revision=revision)
-        model = load_model(
-            source,
-            dtype=pick_dtype(config.dtype, device, stored),
-            attention=attention,
-            trust_remote_code=trust,
-            revision=revision,
-            packed_on=device if config.quantization == NF4 else None,
-        )
+        with _supporting(config.attention):
+            model = load_model(
+                source,
+                dtype=pick_dtype(config.dtype, device, stored),
+                attention=attention,
+                trust_remote_code=trust,
+                revision=revision,
+                packed_on=device if config.quantization == NF4 else None,
+            )
         _refuse_nonfinite(model, source)
         vision = vision_family(model)
         tokenizer, processor = _read_tokenizer_and_processor(source, config, adapter, vision)
@@ -197,6 +200,19 @@ def _attention(config: PolicyConfig, device: str) -> Any:
             ]
         )
     return ATTENTION_BY_PART.get(config.attention, config.attention)
+
+
+@contextmanager
+def _supporting(attention: str) -> Iterator[None]:
+    """A context that makes a model; raises ConfigError where transformers says that it does not support the attention."""
+    try:
+        yield
+    except ValueError as e:
+        if "does not support an attention implementation" not in str(e):
+            raise
+        raise ConfigError(
+            [f"policy.attention: transformers has no {attention} for this model; use sdpa"]
+        ) from None
 
 
 def _has_flash_attention() -> bool:

@@ -24,13 +24,21 @@ IMPORTED = ["vlrft.testing.rank_imports", "deepspeed", "peft"]
 TIMEOUT = timedelta(minutes=2)  # of a collective
 
 
-def run_ranks(work: Callable[[Ranks, Path], Any], folder: Path, size: int = 2) -> list[Any]:
-    """Run `work` in `size` processes that share the empty `folder`; returns the result of each rank."""
-    start_ranks(_rank, (work, folder, size), size)
+def run_ranks(
+    work: Callable[[Ranks, Path], Any], folder: Path, size: int = 2, *, method: str = "forkserver"
+) -> list[Any]:
+    """Run `work` in `size` processes that share the empty `folder`; returns the result of each rank. `method`: how processes
+    start; those that use CUDA need spawn."""
+    start_ranks(_rank, (work, folder, size), size, method)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)]
 
 
-def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], size: int) -> None:
+def start_ranks(
+    function: Callable[..., object],
+    arguments: tuple[Any, ...],
+    size: int,
+    method: str = "forkserver",
+) -> None:
     """Call `function(rank, *arguments)` in `size` processes, and wait for them. An exception of one is raised here. None outlives
     the call, however it ends.
 
@@ -38,7 +46,7 @@ def start_ranks(function: Callable[..., object], arguments: tuple[Any, ...], siz
     """
     multiprocessing.set_forkserver_preload(IMPORTED)
     context = start_processes(  # type: ignore[no-untyped-call]
-        _call, (function, arguments, dict(os.environ)), size, join=False, start_method="forkserver"
+        _call, (function, arguments, dict(os.environ)), size, join=False, start_method=method
     )
     started = cast("ProcessContext", context)  # None with join=True alone
     try:
