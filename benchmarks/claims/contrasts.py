@@ -142,7 +142,12 @@ def page(rows: Sequence[Row]) -> str:
         )
     for flips in sorted({row["flips"] for row in rows}):
         outcomes = [find_outcome(accuracies(rows, c, flips)) for c in CONTRASTS]
-        lines += ["", f"## {100 * flips:.0f} % of the rewards flipped", "", *table(outcomes)]
+        lines += [
+            "",
+            f"## {100 * flips:.0f} % of the rewards flipped",
+            "",
+            *table(CONTRASTS, outcomes),
+        ]
     if rows:
         versions = ", ".join(f"{k} {v}" for k, v in rows[0]["versions"].items())
         total = sum(row["seconds"] for row in rows)
@@ -150,10 +155,10 @@ def page(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(outcomes: Sequence[Outcome]) -> list[str]:
+def table(contrasts: Sequence[Contrast], outcomes: Sequence[Outcome]) -> list[str]:
     lines = ["| claim | seeds | difference [95 %] | p, corrected | |", "| --- | ---: | --- | ---: | --- |"]  # fmt: skip
     corrected = Outcome.correct(outcomes)
-    for contrast, outcome, p in zip(CONTRASTS, outcomes, corrected, strict=True):
+    for contrast, outcome, p in zip(contrasts, outcomes, corrected, strict=True):
         low, high = outcome.interval
         lines.append(
             f"| {contrast.claim} | {outcome.count} | {outcome.mean:+.1f} [{low:+.1f}, {high:+.1f}] | {p:.3f} | {verdict(outcome, p)} |"

@@ -18,11 +18,9 @@ from vlrft.rollout.engines import Request, RolloutEngine, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import Prompt
 
-SHORT, LONG = (
-    8,
-    72,
-)  # tokens of two rollouts; a token costs their difference by the difference of their lengths
-COUNTED = 24  # tokens of the longer of two profiled rollouts
+# Tokens of two rollouts; a token costs their difference by the difference of their lengths.
+SHORT, LONG = 8, 40
+COUNTED = 16  # tokens of the longer of two profiled rollouts
 REPEATS = 3
 Rollout = Callable[[int], Callable[[], object]]
 
