@@ -91,6 +91,16 @@ def notify(listener: PhaseListener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
+@contextmanager
+def untimed() -> Iterator[None]:
+    """Phases of the block are not timed: a timer may wait for the device, which cannot be done while its work is recorded."""
+    token = _TIMER.set(None)
+    try:
+        yield
+    finally:
+        _TIMER.reset(token)
+
+
 def work_on(samples: Sequence[str], step: int | None = None) -> None:
     """Tells the listener that this thread starts on these samples; `step` is given when it changes."""
     listener = _LISTENER.get()

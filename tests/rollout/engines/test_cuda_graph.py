@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from vlrft.rollout.engines.decoding_rows import DecodingRows
 from vlrft.rollout.engines.prefill import prefill
 from vlrft.testing.operator_meter import count_operators
 from vlrft.testing.small_policies import ask
+from vlrft.tracing.phases import PhaseTimer, phase
 
 COUNTS = (2, 1)
 
@@ -70,6 +73,49 @@ def test_a_step_that_cannot_be_recorded_runs_as_it_is(monkeypatch: pytest.Monkey
     assert logits == [0, 2, 4, 6]
     assert seen == [0, 1, 2, 3]
     assert len(warned) == 1
+
+
+class Record:
+    """A CUDA graph of a CPU: it has what was recorded, and counts its replays."""
+
+    replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+
+
+def test_phases_of_a_recorded_step_do_not_wait_for_the_device_and_its_replay_is_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recording = []
+
+    @contextmanager
+    def record(graph: Record, capture_error_mode: str) -> Iterator[None]:
+        recording.append(graph)
+        yield
+        recording.append(None)
+
+    def wait() -> None:
+        if recording and recording[-1] is not None:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    def step(tokens: Tensor) -> Tensor:
+        with phase("decode"):
+            return tokens[:, None] * 2.0
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Record)
+    monkeypatch.setattr(torch.cuda, "graph", record)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    ticks = iter(range(100))
+    timer = PhaseTimer(clock=lambda: next(ticks), synchronize=wait)
+    graphed = GraphedStep()
+    with timer.running():
+        for k in range(4):
+            graphed(step, torch.tensor([k]))
+    (graph, _) = recording
+    assert graph.replays == 3
+    assert timer.seconds["decode"] == 4  # one tick for the first call, and one for each replay
 
 
 def test_the_caches_of_a_graphed_step_are_freed_without_the_garbage_collector(tiny: Tiny) -> None:

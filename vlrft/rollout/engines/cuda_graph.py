@@ -1,7 +1,7 @@
 """A decoding step as a CUDA graph: one launch a token in place of some hundreds.
 
-Not yet proven on a GPU. Without CUDA, with another attention kernel, or where ranks sample together, steps run one operator at a
-time. The step that is recorded, `DecodingRows.static_step`, is tested on a CPU.
+Without CUDA, with another attention kernel, or where ranks sample together, steps run one operator at a time. The step that is
+recorded, `DecodingRows.static_step`, is tested on a CPU; `python -m benchmarks.gpu correctness` compares its record on a GPU.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from vlrft.policy.attention.choice import choose_kernel
 from vlrft.policy.attention.cuda_flash import CudaFlash
+from vlrft.tracing.phases import phase, untimed
 
 Step = Callable[[Int[Tensor, " N"]], Float[Tensor, "N V"]]
 
@@ -43,8 +44,9 @@ class GraphedStep:
             self._record(step, tokens)
         if self._graph is None:
             return step(tokens)
-        self._tokens.copy_(tokens)
-        self._graph.replay()
+        with phase("decode"):
+            self._tokens.copy_(tokens)
+            self._graph.replay()
         return self._logits
 
     def _record(self, step: Step, tokens: Int[Tensor, " N"]) -> None:
@@ -54,6 +56,7 @@ class GraphedStep:
             # The outer context restores the stream, which the inner one does not where its end fails. Other threads may go
             # on using the device.
             with (
+                untimed(),
                 torch.cuda.stream(torch.cuda.current_stream()),
                 torch.cuda.graph(graph, capture_error_mode="thread_local"),
             ):
