@@ -135,11 +135,21 @@ def run_suite(suite: Suite) -> int:
 
 
 def write_page(suite: Suite, here: Row, records: Records, out: Path) -> Path:
-    """Writes the page of all cases that have run on this machine and commit; returns its path."""
-    rows = [row for name in suite.cases for row in records.find({"machine": here, "case": name})]
+    """Writes the page of all cases that have run on this machine, those that have not run on this commit from the last one;
+    returns its path."""
+    rows = [row for name in suite.cases for row in last_rows(records, here, name)]
     path = out / f"gpu_{suite.name}.md"
     path.write_text(page(suite, here, rows), encoding="utf-8")
     return path
+
+
+def last_rows(records: Records, here: Row, name: str) -> list[Row]:
+    """A case's rows of this machine and commit; where there are none, those of its last run on another commit."""
+    place = {key: value for key, value in here.items() if key != "commit"}
+    rows = [row for row in records.find({"case": name}) if place.items() <= row["machine"].items()]
+    commits = [row["machine"]["commit"] for row in rows]
+    shown = here["commit"] if here["commit"] in commits else commits[-1] if commits else None
+    return [row for row in rows if row["machine"]["commit"] == shown]
 
 
 def refuse_unfit(args: argparse.Namespace, options: Options) -> Path:
@@ -220,8 +230,15 @@ def page(suite: Suite, here: Row, rows: list[Row]) -> str:
     lines = [f"# {suite.title}", "", f"`python -m benchmarks.gpu {suite.name}`"]
     lines[-1] += f"{', tiny shapes in float32' if here['tiny'] else ''}: {suite.about[0]}"
     lines += [*suite.about[1:], "", f"{gpu}; Python {here['python']}, {versions}; commit {here['commit']}."]  # fmt: skip
-    for name in dict.fromkeys(row["case"] for row in rows):
-        lines += ["", f"## {name}", "", "| | value | allowed | |", "| --- | ---: | ---: | --- |"]
+    for name, commit in dict.fromkeys((row["case"], row["machine"]["commit"]) for row in rows):
+        other = f", commit {commit}" * (commit != here["commit"])
+        lines += [
+            "",
+            f"## {name}{other}",
+            "",
+            "| | value | allowed | |",
+            "| --- | ---: | ---: | --- |",
+        ]
         lines += [table_row(row) for row in rows if row["case"] == name]
     return "\n".join(lines) + "\n"
 
