@@ -24,7 +24,6 @@ SUITE = Suite(
         "update, LoRA": update_speed.update_lora,
         "tower": update_speed.towers,
         "head": update_speed.heads,
-        "update, flex": update_speed.update_flex,
         "TRL": step_speed.beside_trl,
         "TRL with vLLM": step_speed.beside_trl_vllm,
     },

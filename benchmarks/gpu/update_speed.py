@@ -48,14 +48,6 @@ def update_all(options: Options) -> Iterator[Row]:
     yield from updates(options, make_policy(options))
 
 
-def update_flex(options: Options) -> Iterator[Row]:
-    """The same with flex_attention in the decoder."""
-    if options.device == "cpu":
-        yield skipped_row("flex_attention", "has no backward pass on a CPU")
-        return
-    yield from updates(options, make_policy(options, attention="flex_attention"))
-
-
 def update_lora(options: Options) -> Iterator[Row]:
     """With LoRA adapters on all linear layers."""
     yield from updates(options, make_policy(options, lora=True))

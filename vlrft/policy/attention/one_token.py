@@ -89,7 +89,7 @@ class _CpuFlashPart:
 
 @dataclass(frozen=True, kw_only=True)
 class _VarlenPart:
-    """FlashAttention's varlen form: each sequence has room for K keys and uses some. Not yet proven on a GPU."""
+    """FlashAttention's varlen form: each sequence has room for K keys and uses some."""
 
     query_ends: Int[Tensor, " B1"]
     key_ends: Int[Tensor, " B1"]

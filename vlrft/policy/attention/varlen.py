@@ -1,7 +1,7 @@
 """Packed rows for FlashAttention on CUDA, whose varlen form takes sequences of any lengths, one after another, without
 padding: two calls for all rows.
 
-Not yet proven on a GPU: the layout is tested with a definition of the two operators, their shapes with fake tensors.
+Without a GPU the layout is tested with a definition of the two operators, their shapes with fake tensors.
 """
 
 from __future__ import annotations
