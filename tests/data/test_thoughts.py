@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.tasks.table.tables import load, rows, write_rows, write_table
 from vlrft.cli.main import main
 from vlrft.data import Row
 from vlrft.data.thoughts import Thoughts
+from vlrft.plugins.find import find_task
 from vlrft.rollout.gold import gold_text
 from vlrft.schema import DataError
 
@@ -36,10 +39,34 @@ def test_a_thought_is_stored_with_the_row_of_its_id(
     ]
 
 
+def test_a_prepared_split_is_not_taken_for_one_with_other_thoughts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thoughts = write_rows(tmp_path / "why.jsonl", [WHY])
+    more = ["--thoughts", str(thoughts)]
+    assert main(prepare(tmp_path, *more)) == 0
+    assert main(prepare(tmp_path, *more)) == 0
+    assert "already prepared" in capsys.readouterr().out
+    assert "has thoughts of a table, sha256 " in call(*prepare(tmp_path))
+    write_rows(thoughts, [WHY | {"thought": "4 + 3 = 7"}])
+    assert "prepare it again with --overwrite" in call(*prepare(tmp_path, *more))
+    assert main(prepare(tmp_path, *more, "--overwrite")) == 0
+
+
 def test_a_preparation_is_not_continued_with_other_thoughts(tmp_path: Path) -> None:
-    first = Thoughts(path=tmp_path, by_id={"a": "x"})
-    assert first.facts() != Thoughts(path=tmp_path, by_id={"a": "y"}).facts()
-    assert first.facts() == Thoughts(path=tmp_path / "b", by_id={"a": "x"}).facts()
+    thoughts = write_rows(tmp_path / "why.jsonl", [WHY])
+    main(prepare(tmp_path, "--thoughts", str(thoughts)))
+    (origin,) = json.loads((tmp_path / "ready/manifest.json").read_text())["splits"]["train"]["notes"]
+    assert origin == Thoughts.read(thoughts).origin()
+    write_rows(thoughts, [WHY | {"thought": "4 + 3 = 7"}])
+    assert origin != Thoughts.read(thoughts).origin()
+
+
+def test_a_thought_before_several_turns_is_refused() -> None:
+    task = find_task("gridworld")
+    sample = replace(next(iter(task.load("train", task.options()))), thought="left")
+    with pytest.raises(DataError, match="has a thought, which comes before a gold answer of one turn"):
+        gold_text(task, sample)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.data.claim import lock_folder
-from vlrft.data.prepared import MANIFEST, read_manifest
+from vlrft.data.prepared import find_note
 from vlrft.data.published_files import write_lines
 from vlrft.schema.errors import ConfigError
 
@@ -78,11 +78,10 @@ def describe_rows(count: int, seed: int) -> str:
 
 def refuse_other_rows(out: Path, split: str, wanted: str | None) -> None:
     """Raises ConfigError where a prepared split has other rows. `wanted`: the note of `describe_rows`; None: published rows."""
-    entry = read_manifest((out / MANIFEST).read_bytes(), str(out / MANIFEST))["splits"][split]
-    stored = next((n for n in entry.get("notes", ()) if str(n).startswith(NOTE)), None)
+    stored = find_note(out, split, NOTE)
     if stored != wanted:
         kinds = [
-            "published rows" if n is None else str(n).partition(":")[0] for n in (stored, wanted)
+            "published rows" if n is None else n.partition(":")[0] for n in (stored, wanted)
         ]
         raise ConfigError(
             [
@@ -96,7 +95,7 @@ def write_published(
     synthetic: Synthetic, split: str, count: int, seed: int, options: Any, out: Path
 ) -> Path:
     """Writes a split's synthetic rows into `out/published/SPLIT`, instead of those of an earlier call, and returns that
-    folder; and their thoughts next to it, for a pack that has some. Raises ConfigError where it has other files."""
+    folder; and their thoughts next to it, for a pack that has some. Raises ConfigError where the folder has other files."""
     folder = published_folder(out, split)
     with lock_folder(out):
         if folder.exists() and not (folder / MARK).exists():

@@ -8,9 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vlrft.data.cells import UnreadableRows
+from vlrft.data.prepared import find_note
 from vlrft.data.row import Defect, Row
 from vlrft.data.tables import read_table
 from vlrft.schema import DataError
+from vlrft.schema.errors import ConfigError
+
+ORIGIN = "thoughts of a table, sha256 "  # the beginning of `Thoughts.origin`
 
 
 @dataclass(kw_only=True)
@@ -20,7 +24,7 @@ class Thoughts:
     path: Path
     by_id: Mapping[str, str]
     rows: int = 0
-    found: int = 0
+    matched: int = 0
 
     @staticmethod
     def read(path: Path) -> Thoughts:
@@ -50,23 +54,36 @@ class Thoughts:
 
     def add_to(self, rows: Iterable[Row | Defect]) -> Iterator[Row | Defect]:
         """The rows of a split with their thoughts. Raises DataError for a row that has another thought already."""
-        self.rows = self.found = 0
+        self.rows = self.matched = 0
         for row in rows:
             if isinstance(row, Row):
                 self.rows += 1
                 if thought := self.by_id.get(row.id):
                     if row.thought:
                         raise DataError(f"{self.path}: row {row.id} has a thought of its own")
-                    self.found += 1
+                    self.matched += 1
                     row = replace(row, thought=thought)
             yield row
 
     @property
     def note(self) -> str:
         """One line on the rows of the last split."""
-        return f"{self.found} of {self.rows} rows have a thought, from {self.path.name}"
+        return f"{self.matched} of {self.rows} rows have a thought, from {self.path.name}"
 
-    def facts(self) -> str:
-        """All that decides the thoughts, in short."""
+    def origin(self) -> str:
+        """The note of a prepared split: the file, and a hash of all ids and thoughts."""
         texts = "\0".join(f"{name}\0{text}" for name, text in sorted(self.by_id.items()))
-        return " thoughts " + hashlib.sha256(texts.encode(errors="replace")).hexdigest()
+        return f"{ORIGIN}{hashlib.sha256(texts.encode(errors='replace')).hexdigest()[:16]} ({self.path.name})"
+
+
+def refuse_other_thoughts(out: Path, split: str, wanted: Thoughts | None) -> None:
+    """Raises ConfigError where a prepared split has other thoughts of a table than `wanted`; None: it is to have none."""
+    stored, origin = find_note(out, split, ORIGIN), None if wanted is None else wanted.origin()
+    if stored != origin:
+        kinds = ["no thoughts of a table" if note is None else note for note in (stored, origin)]
+        raise ConfigError(
+            [
+                f"{out}: the {split} split has {kinds[0]}, not {kinds[1]}; prepare it again with --overwrite, or use another "
+                "--out"
+            ]
+        )

@@ -10,9 +10,15 @@ from vlrft.scoring.graders import STRICT, Graders
 
 
 def gold_turns(task: Task, sample: Sample) -> Sequence[str]:
-    """The text of each turn of the sample's gold answer."""
+    """The text of each turn of the sample's gold answer. Raises DataError for a thought before an answer of several turns."""
     gold = task.gold(sample)
-    return [_with_thought(gold, sample.thought)] if isinstance(gold, str) else gold
+    if isinstance(gold, str):
+        return [_with_thought(gold, sample.thought)]
+    if sample.thought:
+        raise DataError(
+            f"{sample.id}: has a thought, which comes before a gold answer of one turn; {task.name} has turns of an environment"
+        )
+    return gold
 
 
 def _with_thought(gold: str, thought: str) -> str:

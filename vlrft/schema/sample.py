@@ -71,7 +71,8 @@ class Sample:
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Data that only the pack's graders read."""
     thought: str = ""
-    """The reasoning before the gold answer, in `<think>` where the answer has it; no grader reads it."""
+    """The reasoning before the gold answer, in `<think>` where the answer has it. It is part of the gold answer that
+    `sft` teaches, and of examples and injected gold answers."""
     examples: tuple[Example, ...] = ()
     """Shown before the question; no grader reads them."""
     rollout: int = 0

@@ -22,7 +22,7 @@ from vlrft.data.claim import is_prepared, refuse_other_prompts
 from vlrft.data.row_samples import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.data.synthetic import refuse_other_rows
-from vlrft.data.thoughts import Thoughts
+from vlrft.data.thoughts import Thoughts, refuse_other_thoughts
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
@@ -86,13 +86,14 @@ def run_prepare(args: argparse.Namespace) -> None:
     overrides = [*args.overrides, *place]
     task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
-    given = None if args.thoughts is None else Thoughts.read(args.thoughts)
-    facts = f"{synthetic.facts() if synthetic else ''}{given.facts() if given else ''}"
+    reasons = None if args.thoughts is None else Thoughts.read(args.thoughts)
+    facts = f"{synthetic.facts() if synthetic else ''}{reasons.origin() if reasons else ''}"
     done = 0
     problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
         if not args.overwrite and is_prepared(args.out, split):
             refuse_other_rows(args.out, split, None if synthetic is None else synthetic.note())
+            refuse_other_thoughts(args.out, split, reasons)
             if limit is not None:
                 refuse_other_prompts(args.out, split, limit.facts())
             print(f"{split}: already prepared (--overwrite prepares it again)")
@@ -102,7 +103,7 @@ def run_prepare(args: argparse.Namespace) -> None:
         try:
             source = (synthetic or task.load).source(split, options)
             rows = task.load.rows(source, split, options)
-            if (thoughts := synthetic.thoughts(split) if synthetic else given) is not None:
+            if (thoughts := synthetic.thoughts(split) if synthetic else reasons) is not None:
                 rows = thoughts.add_to(rows)
             rows = spelled.watch(rows)
             prepared = prepare(
@@ -115,7 +116,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 restart=args.overwrite,
                 options=f"{options!r}{facts}",
                 explain=partial(task.load.explain, source, split, options),
-                notes=notes_of(source),
+                notes=[*notes_of(source), *([reasons.origin()] if reasons else [])],
                 prompts={} if limit is None else limit.facts(),
                 frames=task.load.frame_rule(options),
             )
