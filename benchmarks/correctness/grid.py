@@ -162,9 +162,8 @@ def randomise_adapters(policy: Policy) -> None:
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if "lora_B" in name:
-                random = torch.Generator().manual_seed(
-                    0
-                )  # of the CPU: the same values on every device
+                # of the CPU: the same values on every device
+                random = torch.Generator().manual_seed(0)
                 values = torch.empty(parameter.shape, dtype=parameter.dtype)
                 parameter.copy_(values.normal_(0, 0.05, generator=random))
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.suite import Options, Row, checked_row, skipped_row
+from benchmarks.gpu.pages import Row
+from benchmarks.gpu.suite import Options, checked_row, skipped_row
 from vlrft.policy.attention import cpu_flash, cuda_efficient, cuda_flash
 from vlrft.policy.attention.kernel import Kernel
 from vlrft.policy.attention.one_token import prepare_keys

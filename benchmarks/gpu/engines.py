@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.meter import seconds
+from benchmarks.gpu.pages import Row
 from benchmarks.gpu.policies import GROUP, make_policy
 from benchmarks.gpu.rollout_speed import draw_prompts, sample_with, time_a_token
 from benchmarks.gpu.suite import (
     ROOT,
     Options,
-    Row,
     Suite,
     checked_row,
     measured_row,

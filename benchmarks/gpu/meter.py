@@ -95,20 +95,20 @@ def count_launches(work: Callable[[], object], device: torch.device) -> Launches
     )
 
 
-def kernel_seconds(work: Callable[[], object], device: torch.device) -> dict[str, dict[str, float]]:
-    """Seconds of each kernel that ran on the GPU, by its kind and its name."""
+def kernel_seconds(work: Callable[[], object], device: torch.device) -> dict[str, float]:
+    """Seconds of the kernels that ran on the GPU, by their kind."""
     from torch.profiler import ProfilerActivity, profile
 
     wait(device)
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
         work()
         wait(device)
-    found: dict[str, dict[str, float]] = {}
+    sums: dict[str, float] = {}
     for event in profiled.key_averages():
         if str(event.device_type).endswith("CUDA"):
-            kind = next((k for k, p in KINDS.items() if p.search(event.key)), OTHER)
-            found.setdefault(kind, {})[event.key] = event.self_device_time_total / 1e6
-    return found
+            kind = next((k for k, pattern in KINDS.items() if pattern.search(event.key)), OTHER)
+            sums[kind] = sums.get(kind, 0.0) + event.self_device_time_total / 1e6
+    return sums
 
 
 def ceiling(device: torch.device, dtype: torch.dtype) -> float:

@@ -47,13 +47,12 @@ QWEN2_VL_2B = BuildConfig(
 SMALL = BuildConfig(hidden_size=128, layers=2, vision_width=64, vision_layers=2, vision_heads=2, init_scale=1.0)  # fmt: skip
 
 
-def make_policy(options: Options, *, lora: bool = False, attention: Any = "sdpa") -> Policy:
+def make_policy(options: Options, *, lora: bool = False) -> Policy:
     """Qwen2-VL-2B's shape in bfloat16, or a tiny one in float32; its weights are drawn on the device."""
     config = PolicyConfig(
         build=SMALL if options.tiny else QWEN2_VL_2B,
         dtype="float32" if options.tiny else "bfloat16",
         lora=LoraConfig() if lora else None,
-        attention=attention,
     )
 
     def build_there(*args: Any) -> Any:

@@ -10,8 +10,9 @@ from unittest.mock import patch
 import torch
 
 from benchmarks.gpu.meter import count_launches, seconds
+from benchmarks.gpu.pages import Row
 from benchmarks.gpu.policies import GROUP, TINY, WORKS, make_group, make_policy
-from benchmarks.gpu.suite import Options, Row, measured_row, skipped_row
+from benchmarks.gpu.suite import Options, measured_row, skipped_row
 from vlrft.policy.logprobs import model_inputs
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines import Request, RolloutEngine, Sampling

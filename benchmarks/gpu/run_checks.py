@@ -19,7 +19,8 @@ import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
-from benchmarks.gpu.suite import ROOT, Options, Row, checked_row, measured_row, skipped_row
+from benchmarks.gpu.pages import Row
+from benchmarks.gpu.suite import ROOT, Options, checked_row, measured_row, skipped_row
 from benchmarks.memory import case as memory
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import PolicyConfig
@@ -124,7 +125,7 @@ def check_sharded(options: Options) -> Iterator[Row]:
             engine = sharding_engine(settings, Path(folder))
             weights = train_twice(options.device, Ranks(), (0,) * 5, engine)
         gaps = [relative_distance(weights[n], tensor) for n, tensor in alone.items()]
-        yield checked_row(f"weights after two steps, {name} against one device", max(gaps), SAME_STEP)  # fmt: skip
+        yield checked_row(f"weights after two steps, {name} with one rank against `single`", max(gaps), SAME_STEP)  # fmt: skip
 
 
 def train_twice(

@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.gpu.meter import wait
+from benchmarks.gpu.pages import Row
 from benchmarks.gpu.policies import GROUP, QUESTION, TINY, WORKS, make_policy
-from benchmarks.gpu.suite import Options, Row, checked_row, measured_row, skipped_row
+from benchmarks.gpu.suite import Options, checked_row, measured_row, skipped_row
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import UpdateConfig

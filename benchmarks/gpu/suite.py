@@ -1,14 +1,14 @@
 """Runs the cases of a program one after another, each in a process of its own with a time limit, and writes their page.
 
 A case is a function that yields rows. A row with a bound is right when its value is at most the bound; the first wrong row
-and the first case that fails end the program, unless it is to keep going. Cases that have ended well are not run again on the same commit and device.
+and the first case that fails end the program, unless it is to keep going. Cases that have ended well are not run again on the same
+commit and device.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import platform
 import subprocess
 import sys
@@ -17,17 +17,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
+from benchmarks.gpu.pages import Row, page, show
 from benchmarks.records import Records, commit_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results"
-PACKAGES = ("torch", "transformers", "peft", "triton", "trl", "vllm", "accelerate")
+PACKAGES = (
+    *("torch", "transformers", "peft", "triton", "trl", "vllm", "accelerate"),
+    *("deepspeed", "bitsandbytes", "flash-linear-attention"),
+)
 CASE_SECONDS = 240  # of one case at most
 LEAST_SECONDS = 20  # a case is not started with less time left
 UNFINISHED = 3  # exit code: time is up, and the same command goes on
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,7 @@ def run_suite(suite: Suite) -> int:
             print(f"time is up before {name}; the same command goes on from here", flush=True)
             code = UNFINISHED
             break
-        records.rows = [row for row in records.rows if not key.items() <= row.items()]
+        records.remove(key)
         flags = ["--keep-going"] * args.keep_going
         rows = run_in_process(suite, name, options, min(left, args.case_seconds), out, *flags)
         records.add([key | row for row in rows])
@@ -139,7 +141,7 @@ def write_page(suite: Suite, here: Row, records: Records, out: Path) -> Path:
     returns its path."""
     rows = [row for name in suite.cases for row in last_rows(records, here, name)]
     path = out / f"gpu_{suite.name}.md"
-    path.write_text(page(suite, here, rows), encoding="utf-8")
+    path.write_text(page(suite.name, suite.title, suite.about, here, rows), encoding="utf-8")
     return path
 
 
@@ -204,51 +206,3 @@ def run_in_process(suite: Suite, name: str, options: Options, seconds: float, ou
     if ended == "failed":
         last["error"] = (log.read_text().strip().splitlines() or ["?"])[-1][:300]
     return [*rows, last]
-
-
-def show(row: Row) -> str:
-    """A row in words."""
-    if "ended" in row:
-        return f"{row['ended']} after {row['seconds']} s {row.get('error', '')}".rstrip()
-    if "skipped" in row:
-        return f"{row['what']}: not run: {row['skipped']}"
-    if "bound" in row:
-        return f"{row['what']}: {row['value']:.2g}, allowed {row['bound']:.2g}{'' if row['right'] else '  WRONG'}"
-    return f"{row['what']}: {number(row['value'])} {row['unit']}"
-
-
-def number(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def page(suite: Suite, here: Row, rows: list[Row]) -> str:
-    """The page of a program's results on one machine."""
-    versions = ", ".join(f"{name} {number}" for name, number in here["versions"].items())
-    gpu = f"{here['device']}, {here['memory'] / 2**30:.0f} GiB, CUDA {here['cuda']}" if here["cuda"] else here["device"]  # fmt: skip
-    lines = [f"# {suite.title}", "", f"`python -m benchmarks.gpu {suite.name}`"]
-    lines[-1] += f"{', tiny shapes in float32' if here['tiny'] else ''}: {suite.about[0]}"
-    lines += [*suite.about[1:], "", f"{gpu}; Python {here['python']}, {versions}; commit {here['commit']}."]  # fmt: skip
-    for name, commit in dict.fromkeys((row["case"], row["machine"]["commit"]) for row in rows):
-        other = f", commit {commit}" * (commit != here["commit"])
-        lines += [
-            "",
-            f"## {name}{other}",
-            "",
-            "| | value | allowed | |",
-            "| --- | ---: | ---: | --- |",
-        ]
-        lines += [table_row(row) for row in rows if row["case"] == name]
-    return "\n".join(lines) + "\n"
-
-
-def table_row(row: Row) -> str:
-    if "ended" in row:
-        return f"| {row['seconds']} s | | | {'' if row['ended'] == 'well' else '**' + row['ended'] + '** ' + row.get('error', '')} |"
-    if "skipped" in row:
-        return f"| {row['what']} | | | not run: {row['skipped']} |"
-    if "bound" in row:
-        verdict = "" if row["right"] else "**wrong**"
-        return f"| {row['what']} | {row['value']:.2g} | {row['bound']:.2g} | {verdict} |"
-    return f"| {row['what']} | {number(row['value'])} {row['unit']} | | |"

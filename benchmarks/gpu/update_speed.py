@@ -20,8 +20,9 @@ from benchmarks.gpu.meter import (
     seconds,
     useful_tflop,
 )
+from benchmarks.gpu.pages import Row
 from benchmarks.gpu.policies import TINY, WORKS, Work, fill, make_group, make_policy
-from benchmarks.gpu.suite import Options, Row, measured_row, skipped_row
+from benchmarks.gpu.suite import Options, measured_row, skipped_row
 from vlrft.config import UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.linear_logprobs import linear_logprobs
@@ -93,8 +94,8 @@ def one_update(name: str, engine: SingleEngine, items: list[PackItem], top: floa
     yield measured_row(f"{name}: kernels", launches.kernels, "")
     yield measured_row(f"{name}: syncs", launches.syncs, "")
     if device.type == "cuda":
-        for kind, kernels in kernel_seconds(work, device).items():
-            yield measured_row(f"{name}: {kind}", 1e3 * sum(kernels.values()), "ms")
+        for kind, total in kernel_seconds(work, device).items():
+            yield measured_row(f"{name}: {kind}", 1e3 * total, "ms")
 
 
 def towers(options: Options) -> Iterator[Row]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean
@@ -25,6 +26,7 @@ from benchmarks.learning.runs import train_once
 from vlrft.algorithms.find import find_algorithm
 from vlrft.evaluation.bootstrap import paired_gain
 from vlrft.reporting.run_folder.names import METRICS
+from vlrft.schema.errors import ConfigError
 
 HERE = Path(__file__).parent
 ALGORITHMS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gigpo", "gpg"]}
@@ -112,8 +114,11 @@ def main() -> None:
     args = parser.parse_args()
     overrides = [f"task.options.data={args.data}"] if args.data else []
     algorithms = args.algorithms or ALGORITHMS[args.task]
-    for name in (*algorithms, *args.once):
-        find_algorithm(name)  # a wrong name is refused here, not after the warm-up
+    try:  # a wrong name is refused here, not after the warm-up
+        for name in (*algorithms, *args.once):
+            find_algorithm(name)
+    except ConfigError as e:
+        sys.exit(str(e))
 
     def run_seed(seed: int) -> dict[Case, Path]:
         warm = warm_up(args.task, seed if args.warm is None else args.warm, args.out, overrides)

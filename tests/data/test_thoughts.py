@@ -56,7 +56,9 @@ def test_a_prepared_split_is_not_taken_for_one_with_other_thoughts(
 def test_a_preparation_is_not_continued_with_other_thoughts(tmp_path: Path) -> None:
     thoughts = write_rows(tmp_path / "why.jsonl", [WHY])
     main(prepare(tmp_path, "--thoughts", str(thoughts)))
-    (origin,) = json.loads((tmp_path / "ready/manifest.json").read_text())["splits"]["train"]["notes"]
+    (origin,) = json.loads((tmp_path / "ready/manifest.json").read_text())["splits"]["train"][
+        "notes"
+    ]
     assert origin == Thoughts.read(thoughts).origin()
     write_rows(thoughts, [WHY | {"thought": "4 + 3 = 7"}])
     assert origin != Thoughts.read(thoughts).origin()
@@ -65,7 +67,9 @@ def test_a_preparation_is_not_continued_with_other_thoughts(tmp_path: Path) -> N
 def test_a_thought_before_several_turns_is_refused() -> None:
     task = find_task("gridworld")
     sample = replace(next(iter(task.load("train", task.options()))), thought="left")
-    with pytest.raises(DataError, match="has a thought, which comes before a gold answer of one turn"):
+    with pytest.raises(
+        DataError, match="has a thought, which comes before a gold answer of one turn"
+    ):
         gold_text(task, sample)
 
 

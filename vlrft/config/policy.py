@@ -84,8 +84,8 @@ class PolicyConfig:
     has no effect."""
     attention: Literal["sdpa", "eager", "flash_attention_2", "flex_attention"] = "sdpa"
     """Implementation of attention. sdpa: torch's own kernels, without a mask for packed rows. flash_attention_2 is used in the
-    vision model, with sdpa in the decoder. flex_attention needs a GPU and a text model for which transformers has it; it too makes no mask. eager: plain products with a
-    mask, whose memory grows with the square of a packed row's length."""
+    vision model, with sdpa in the decoder. flex_attention needs a GPU and a text model for which transformers has it; it too
+    makes no mask. eager: plain products with a mask, whose memory grows with the square of a packed row's length."""
     activation_checkpointing: bool | None = None
     """Recompute each layer's activations in the backward pass: less memory, more time. null: with `model`, and not with
     `build`, whose models are small."""

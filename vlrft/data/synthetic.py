@@ -80,9 +80,7 @@ def refuse_other_rows(out: Path, split: str, wanted: str | None) -> None:
     """Raises ConfigError where a prepared split has other rows. `wanted`: the note of `describe_rows`; None: published rows."""
     stored = find_note(out, split, NOTE)
     if stored != wanted:
-        kinds = [
-            "published rows" if n is None else n.partition(":")[0] for n in (stored, wanted)
-        ]
+        kinds = ["published rows" if n is None else n.partition(":")[0] for n in (stored, wanted)]
         raise ConfigError(
             [
                 f"{out}: the {split} split has {kinds[0]}, not {kinds[1]}; prepare it again with --overwrite, or use "

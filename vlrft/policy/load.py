@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,9 @@ from vlrft.config import PolicyConfig
 from vlrft.distributed.device import pick_dtype
 from vlrft.policy.adapter_files import Adapter
 from vlrft.policy.adapters import base_of, load_adapter
+from vlrft.policy.attention_of_parts import attention_of_parts, refusing_flex
 from vlrft.policy.chat import Chat
-from vlrft.policy.families import TakesVideos, VisionFamily, all_families, vision_family
+from vlrft.policy.families import TakesVideos, VisionFamily, vision_family
 from vlrft.policy.finite import nonfinite_names
 from vlrft.policy.meta_model import model_without_weights
 from vlrft.policy.model_files import reading, refuse_damage, refuse_misspelled, try_chat
@@ -27,19 +28,6 @@ from vlrft.policy.tiny import build_model, build_tokenizer
 from vlrft.policy.trainable import add_lora, freeze, without_adapters
 from vlrft.schema.errors import ConfigError
 from vlrft.vision.processor import load_image_processor, load_video_processor, prepare_torchvision
-
-ATTENTION_BY_PART = {  # for implementations that do not serve every part of a model
-    "flash_attention_2": {
-        "": "sdpa",
-        "text_config": "sdpa",
-        "vision_config": "flash_attention_2",
-    },
-    "flex_attention": {
-        "": "flex_attention",
-        "text_config": "flex_attention",
-        "vision_config": "sdpa",
-    },
-}
 
 
 def load_policy(
@@ -54,11 +42,11 @@ def load_policy(
     config, adapter = base_of(config)
     if (config.model is None) == (config.build is None):
         raise ConfigError(["policy: set either model (a hub id or a folder) or build"])
-    attention = _attention(config, device)
+    attention = attention_of_parts(config, device)
     if config.build is not None:
         dtype = pick_dtype(config.dtype, device)
         tokenizer = build_tokenizer(config.build, corpus)
-        with _supporting(config.attention):
+        with refusing_flex():
             model: Any = build_model(config.build, tokenizer, seed, attention)
         model = model.to(dtype)
         vision = vision_family(model)
@@ -69,7 +57,7 @@ def load_policy(
         trust, revision = config.trust_remote_code, None if adapter is None else adapter.revision
         refuse_damage(source)
         stored = stored_dtype(source, trust_remote_code=trust, revision=revision)
-        with _supporting(config.attention):
+        with refusing_flex():
             model = load_model(
                 source,
                 dtype=pick_dtype(config.dtype, device, stored),
@@ -176,50 +164,6 @@ def checkpoint_activations(model: Any) -> None:
     """Makes the layers recompute their activations in the backward pass. For training only: such layers drop a KV cache."""
     enable = getattr(model, "activation_checkpointing_enable", None)
     (enable or model.gradient_checkpointing_enable)()
-
-
-def _attention(config: PolicyConfig, device: str) -> Any:
-    """The attention of each part of the model: FlashAttention takes no block mask, so the packed decoder uses sdpa.
-
-    Raises ConfigError for one that cannot be used on the device, in this model, or with the packages that are installed.
-    """
-    if device == "cpu" and config.attention in ATTENTION_BY_PART:
-        raise ConfigError([f"policy.attention: {config.attention} cannot train on a CPU; use sdpa"])
-    text_only = config.build is not None and all_families()[config.build.family].vision is None
-    if config.attention == "flash_attention_2" and text_only:
-        raise ConfigError(
-            [
-                "policy.attention: flash_attention_2 is used in a vision model, and this model has none; use sdpa"
-            ]
-        )
-    if config.attention == "flash_attention_2" and not _has_flash_attention():
-        raise ConfigError(
-            [
-                "policy.attention: flash_attention_2 needs the package flash-attn, which is not installed or does not work here; "
-                "pip install flash-attn, or use sdpa"
-            ]
-        )
-    return ATTENTION_BY_PART.get(config.attention, config.attention)
-
-
-@contextmanager
-def _supporting(attention: str) -> Iterator[None]:
-    """A context that makes a model; raises ConfigError where transformers says that it does not support the attention."""
-    try:
-        yield
-    except ValueError as e:
-        if "does not support an attention implementation" not in str(e):
-            raise
-        raise ConfigError(
-            [f"policy.attention: transformers has no {attention} for this model; use sdpa"]
-        ) from None
-
-
-def _has_flash_attention() -> bool:
-    """Whether transformers finds flash-attn, or kernels, from which it loads the same functions."""
-    from transformers.utils.import_utils import is_flash_attn_2_available, is_kernels_available
-
-    return bool(is_flash_attn_2_available() or is_kernels_available())
 
 
 def _video_builder(vision: VisionFamily | None, processor: Any) -> Callable[[], Any] | None:

@@ -87,7 +87,7 @@ class Record:
 def test_phases_of_a_recorded_step_do_not_wait_for_the_device_and_its_replay_is_timed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recording = []
+    recording: list[Record | None] = []
 
     @contextmanager
     def record(graph: Record, capture_error_mode: str) -> Iterator[None]:
@@ -114,6 +114,7 @@ def test_phases_of_a_recorded_step_do_not_wait_for_the_device_and_its_replay_is_
         for k in range(4):
             graphed(step, torch.tensor([k]))
     (graph, _) = recording
+    assert graph is not None
     assert graph.replays == 3
     assert timer.seconds["decode"] == 4  # one tick for the first call, and one for each replay
 

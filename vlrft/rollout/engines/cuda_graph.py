@@ -1,4 +1,4 @@
-"""A decoding step as a CUDA graph: one launch a token in place of some hundreds.
+"""A decoding step as a CUDA graph: one launch a step in place of over a thousand.
 
 Without CUDA, with another attention kernel, or where ranks sample together, steps run one operator at a time. The step that is
 recorded, `DecodingRows.static_step`, is tested on a CPU; `python -m benchmarks.gpu correctness` compares its record on a GPU.
