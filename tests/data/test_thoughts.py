@@ -47,21 +47,19 @@ def test_a_prepared_split_is_not_taken_for_one_with_other_thoughts(
     assert main(prepare(tmp_path, *more)) == 0
     assert main(prepare(tmp_path, *more)) == 0
     assert "already prepared" in capsys.readouterr().out
-    assert "has thoughts of a table, sha256 " in call(*prepare(tmp_path))
+    assert "the train split was prepared with other --thoughts" in call(*prepare(tmp_path))
     write_rows(thoughts, [WHY | {"thought": "4 + 3 = 7"}])
     assert "prepare it again with --overwrite" in call(*prepare(tmp_path, *more))
     assert main(prepare(tmp_path, *more, "--overwrite")) == 0
 
 
-def test_a_preparation_is_not_continued_with_other_thoughts(tmp_path: Path) -> None:
+def test_a_prepared_split_names_its_thoughts_by_their_hash(tmp_path: Path) -> None:
     thoughts = write_rows(tmp_path / "why.jsonl", [WHY])
     main(prepare(tmp_path, "--thoughts", str(thoughts)))
-    (origin,) = json.loads((tmp_path / "ready/manifest.json").read_text())["splits"]["train"][
-        "notes"
-    ]
-    assert origin == Thoughts.read(thoughts).origin()
+    manifest = json.loads((tmp_path / "ready/manifest.json").read_text())
+    assert manifest["splits"]["train"]["thoughts"] == Thoughts.read(thoughts).digest()
     write_rows(thoughts, [WHY | {"thought": "4 + 3 = 7"}])
-    assert origin != Thoughts.read(thoughts).origin()
+    assert manifest["splits"]["train"]["thoughts"] != Thoughts.read(thoughts).digest()
 
 
 def test_a_thought_before_several_turns_is_refused() -> None:

@@ -68,6 +68,18 @@ def refuse_other_prompts(out: Path, split: str, prompts: Mapping[str, object]) -
         )
 
 
+def refuse_other_thoughts(out: Path, split: str, digest: str | None) -> None:
+    """Raises ConfigError where a prepared split has other thoughts of a table, or where it has some and there are to be none."""
+    stored = _splits(out)[split].get("thoughts")
+    if stored != digest:
+        problem = "without --thoughts" if stored is None else "with other --thoughts"
+        raise ConfigError(
+            [
+                f"{out}: the {split} split was prepared {problem}; prepare it again with --overwrite, or use another --out"
+            ]
+        )
+
+
 def _splits(out: Path) -> dict[str, dict[str, object]]:
     path = out / MANIFEST
     if not path.exists():

@@ -49,6 +49,7 @@ def prepare(
     explain: Callable[[], str] = str,
     notes: Sequence[str] = (),
     prompts: Mapping[str, object] = MappingProxyType({}),
+    thoughts: str | None = None,
     frames: FrameRule | None = None,
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
@@ -57,7 +58,8 @@ def prepare(
     after its last complete row, unless `restart` is set. `where`: the source's label, for the manifest and messages;
     `options`: what else the rows depend on; `explain`: what was looked for at the source, for the message of a split without
     a row; `notes`: a list that has been filled once the rows are read, stored in the manifest; `prompts`: the model and the
-    limit that prompts were measured with, stored in the manifest unless empty; `frames`: those of videos that are decoded, None:
+    limit that prompts were measured with, stored in the manifest unless empty; `thoughts`: a hash of those that a table gave, stored
+    likewise; `frames`: those of videos that are decoded, None:
     as qwen-vl-utils chooses them.
 
     Raises DataError if the folder has another task's data, or if no row can be used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
@@ -73,7 +75,9 @@ def prepare(
         clips = ClipCheck(frames or FrameRule())
         find = partial(find_problem, check_sample=check_sample, clips=clips)
         with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
-            return _prepare(rows, task, split, where, out, find, restart, explain, notes, prompts)
+            return _prepare(
+                rows, task, split, where, out, find, restart, explain, notes, prompts, thoughts
+            )
 
 
 def _prepare(
@@ -87,6 +91,7 @@ def _prepare(
     explain: Callable[[], str],
     notes: Sequence[str],
     prompts: Mapping[str, object],
+    thoughts: str | None,
 ) -> PreparedSplit:
     manifest = _open_manifest(out, task)
     rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
@@ -133,6 +138,7 @@ def _prepare(
         "vlrft": package_version(),
         **({"notes": list(dict.fromkeys(notes))} if notes else {}),
         **({"prompts": dict(prompts)} if prompts else {}),
+        **({"thoughts": thoughts} if thoughts else {}),
     }
     # The manifest first: a killed call leaves no rows that are not listed, and its .part files are finished by the next.
     write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())

@@ -102,12 +102,6 @@ class PreparedFolder:
         return Picture(name=name, read=lambda: read_file(self.source, name))
 
 
-def find_note(out: Path, split: str, start: str) -> str | None:
-    """The note of a prepared split that begins with `start`; None where there is none."""
-    entry = read_manifest((out / MANIFEST).read_bytes(), str(out / MANIFEST))["splits"][split]
-    return next((str(note) for note in entry.get("notes", ()) if str(note).startswith(start)), None)
-
-
 def read_manifest(content: bytes, place: str) -> dict[str, Any]:
     """A manifest's content. Raises StoredFileError with `place` for a file that is damaged."""
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vlrft.data.claim import lock_folder
-from vlrft.data.prepared import find_note
+from vlrft.data.prepared import MANIFEST, read_manifest
 from vlrft.data.published_files import write_lines
 from vlrft.schema.errors import ConfigError
 
@@ -78,9 +78,12 @@ def describe_rows(count: int, seed: int) -> str:
 
 def refuse_other_rows(out: Path, split: str, wanted: str | None) -> None:
     """Raises ConfigError where a prepared split has other rows. `wanted`: the note of `describe_rows`; None: published rows."""
-    stored = find_note(out, split, NOTE)
+    entry = read_manifest((out / MANIFEST).read_bytes(), str(out / MANIFEST))["splits"][split]
+    stored = next((n for n in entry.get("notes", ()) if str(n).startswith(NOTE)), None)
     if stored != wanted:
-        kinds = ["published rows" if n is None else n.partition(":")[0] for n in (stored, wanted)]
+        kinds = [
+            "published rows" if n is None else str(n).partition(":")[0] for n in (stored, wanted)
+        ]
         raise ConfigError(
             [
                 f"{out}: the {split} split has {kinds[0]}, not {kinds[1]}; prepare it again with --overwrite, or use "

@@ -8,13 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vlrft.data.cells import UnreadableRows
-from vlrft.data.prepared import find_note
 from vlrft.data.row import Defect, Row
 from vlrft.data.tables import read_table
 from vlrft.schema import DataError
-from vlrft.schema.errors import ConfigError
-
-ORIGIN = "thoughts of a table, sha256 "  # the beginning of `Thoughts.origin`
 
 
 @dataclass(kw_only=True)
@@ -70,20 +66,7 @@ class Thoughts:
         """One line on the rows of the last split."""
         return f"{self.matched} of {self.rows} rows have a thought, from {self.path.name}"
 
-    def origin(self) -> str:
-        """The note of a prepared split: the file, and a hash of all ids and thoughts."""
+    def digest(self) -> str:
+        """A hash of all ids and thoughts."""
         texts = "\0".join(f"{name}\0{text}" for name, text in sorted(self.by_id.items()))
-        return f"{ORIGIN}{hashlib.sha256(texts.encode(errors='replace')).hexdigest()[:16]} ({self.path.name})"
-
-
-def refuse_other_thoughts(out: Path, split: str, wanted: Thoughts | None) -> None:
-    """Raises ConfigError where a prepared split has other thoughts of a table than `wanted`; None: it is to have none."""
-    stored, origin = find_note(out, split, ORIGIN), None if wanted is None else wanted.origin()
-    if stored != origin:
-        kinds = ["no thoughts of a table" if note is None else note for note in (stored, origin)]
-        raise ConfigError(
-            [
-                f"{out}: the {split} split has {kinds[0]}, not {kinds[1]}; prepare it again with --overwrite, or use another "
-                "--out"
-            ]
-        )
+        return f"sha256 {hashlib.sha256(texts.encode(errors='replace')).hexdigest()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,8 @@ ADVICE = r"; pip install 'vlrft\[deepspeed\]', or engine=fsdp, which shards with
 
 @pytest.fixture
 def without_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DS_ACCELERATOR", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == "deepspeed"]:
         monkeypatch.delitem(sys.modules, name)
 
@@ -24,6 +27,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "deepspeed", None)
     with pytest.raises(ConfigError, match=f"^engine: deepspeed is not installed{ADVICE}"):
         import_deepspeed("cpu")
+    assert not {"DS_ACCELERATOR", "LOCAL_RANK"} & os.environ.keys()
 
 
 @pytest.mark.usefixtures("without_deepspeed")

@@ -18,11 +18,11 @@ from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import prepare_config, task_config
 from vlrft.data import Dataset, Row, generate, notes_of, prepare
-from vlrft.data.claim import is_prepared, refuse_other_prompts
+from vlrft.data.claim import is_prepared, refuse_other_prompts, refuse_other_thoughts
 from vlrft.data.row_samples import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.data.synthetic import refuse_other_rows
-from vlrft.data.thoughts import Thoughts, refuse_other_thoughts
+from vlrft.data.thoughts import Thoughts
 from vlrft.envs import build_host
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
@@ -87,13 +87,14 @@ def run_prepare(args: argparse.Namespace) -> None:
     task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
     reasons = None if args.thoughts is None else Thoughts.read(args.thoughts)
-    facts = f"{synthetic.facts() if synthetic else ''}{reasons.origin() if reasons else ''}"
+    digest = None if reasons is None else reasons.digest()
+    facts = f"{synthetic.facts() if synthetic else ''}{digest or ''}"
     done = 0
     problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
         if not args.overwrite and is_prepared(args.out, split):
             refuse_other_rows(args.out, split, None if synthetic is None else synthetic.note())
-            refuse_other_thoughts(args.out, split, reasons)
+            refuse_other_thoughts(args.out, split, digest)
             if limit is not None:
                 refuse_other_prompts(args.out, split, limit.facts())
             print(f"{split}: already prepared (--overwrite prepares it again)")
@@ -116,8 +117,9 @@ def run_prepare(args: argparse.Namespace) -> None:
                 restart=args.overwrite,
                 options=f"{options!r}{facts}",
                 explain=partial(task.load.explain, source, split, options),
-                notes=[*notes_of(source), *([reasons.origin()] if reasons else [])],
+                notes=notes_of(source),
                 prompts={} if limit is None else limit.facts(),
+                thoughts=digest,
                 frames=task.load.frame_rule(options),
             )
         except DataError as e:

@@ -13,13 +13,15 @@ from vlrft.schema.errors import ConfigError
 def import_deepspeed(device: str) -> Any:
     """The package, set to the device and to log errors only. Raises ConfigError, naming the extra, where it or a package
     that it imports is missing."""
-    if device == "cpu":
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    os.environ.setdefault("LOCAL_RANK", "0")
+    wanted = {"LOCAL_RANK": "0"} | ({"DS_ACCELERATOR": "cpu"} if device == "cpu" else {})
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         import deepspeed
         import deepspeed.ops
     except ImportError as e:
+        for name in added:  # to other libraries they would mean a run of several ranks
+            del os.environ[name]
         missing = "is not installed" if e.name == "deepspeed" else f"cannot be imported ({e})"
         raise ConfigError(
             [
