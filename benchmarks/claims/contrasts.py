@@ -149,7 +149,8 @@ def page(rows: Sequence[Row]) -> str:
             *table(CONTRASTS, outcomes),
         ]
     if rows:
-        versions = ", ".join(f"{k} {v}" for k, v in rows[0]["versions"].items())
+        kinds = dict.fromkeys(", ".join(f"{k} {v}" for k, v in r["versions"].items()) for r in rows)
+        versions = " and ".join(kinds)  # both arms of a seed have the same
         total = sum(row["seconds"] for row in rows)
         lines += ["", f"{len(rows)} runs of {rows[0]['rollouts']:,} rollouts on one thread, {total / 3600:.1f} hours; {versions}, {platform.machine()}."]  # fmt: skip
     return "\n".join(lines) + "\n"
