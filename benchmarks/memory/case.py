@@ -10,7 +10,6 @@ On a CPU: peak resident memory (VmHWM, reset before each phase) above that of th
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 from pydantic import TypeAdapter
 
+from benchmarks.memory.peak_meter import PeakMeter
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import find_algorithm
 from vlrft.config import PolicyConfig, UpdateConfig
@@ -46,8 +46,6 @@ from vlrft.trainer.memory_plan.model_shapes import load_model_shape
 from vlrft.trainer.memory_plan.prompt_lengths import SizedTokenizer
 from vlrft.trainer.update import update
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-RESET_PEAK = "5"  # see proc_pid_clear_refs(5)
 SMALL_VOCAB = 320  # of the built tokenizer; a larger vocabulary of the model is set separately
 WORDS = 256  # ids below it are text in every vocabulary
 
@@ -133,36 +131,10 @@ def make_groups(case: Case, prompts: list[Prompt]) -> list[Group]:
     return groups
 
 
-def status_bytes(key: str) -> int:
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{key}:"))
-    return int(line.split()[1]) * 1024
-
-
-class Meter:
-    """Peak memory in bytes above the level at construction."""
-
-    def __init__(self, gpu: bool) -> None:
-        self.gpu = gpu
-        gc.collect()
-        self.base = torch.cuda.memory_allocated() if gpu else status_bytes("VmRSS")
-
-    def reset(self) -> None:
-        gc.collect()
-        if self.gpu:
-            torch.cuda.reset_peak_memory_stats()
-        else:
-            CLEAR.write_text(RESET_PEAK)
-
-    def peak(self) -> int:
-        return (
-            torch.cuda.max_memory_allocated() if self.gpu else status_bytes("VmHWM")
-        ) - self.base
-
-
 def measure(case: Case, device: str) -> dict[str, int]:
     """Peak bytes of each phase; the optimiser has its moments if there was an update."""
     config = policy_config(case)
-    meter = Meter(device == "cuda")
+    meter = PeakMeter(device == "cuda")
     policy = load_policy(config, device=device)
     if not case.model and case.vocab != SMALL_VOCAB:
         policy.model.resize_token_embeddings(case.vocab, mean_resizing=False)
@@ -184,7 +156,7 @@ def measure(case: Case, device: str) -> dict[str, int]:
 
 
 def measure_update(
-    case: Case, policy: Policy, engine: TrainEngine, prompts: list[Prompt], meter: Meter
+    case: Case, policy: Policy, engine: TrainEngine, prompts: list[Prompt], meter: PeakMeter
 ) -> int:
     """Peak bytes of the second step, at which the optimiser has its moments."""
     algorithm = find_algorithm(case.algorithm)

@@ -55,7 +55,7 @@ class Question:
     choices: Sequence[str]
     image: Image
     seen: str
-    """What is at each place, from the left to the right, and what of it is asked about."""
+    """The things at each place, from the left to the right, and which of them are asked about."""
 
 
 def _count(wording: str, rng: random.Random) -> Question:
@@ -180,7 +180,7 @@ def _test(kind: Kind, wording: str, draw: Draw) -> Item:
 
 
 def _think(item: Item, index: int, split: str, options: Options) -> tuple[str, str]:
-    """What is seen, then whether each option is right."""
+    """The row's id, and its thought: the things seen, then whether each option is right."""
     if split == "train":
         name = f"{split}/{index}"
         answer = item.cells["correct_answer"]

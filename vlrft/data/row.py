@@ -98,8 +98,8 @@ def read_row(name: str, make: Callable[[], T]) -> T | Defect:
 
 
 def find_text_problem(row: Row) -> str:
-    """`reason: detail` of an id, a question, a thought, a tag or a gold answer that no model and no file can take, or an empty string:
-    one that is too long, or has half a surrogate pair, which JSON may spell but no encoding has."""
+    """`reason: detail` of an id, a question, a thought, a tag or a gold answer that no model and no file can take, or an empty
+    string: one that is too long, or has half a surrogate pair, which JSON may spell but no encoding has."""
     for name, text, most in (
         ("id", row.id, MAX_ID),
         ("question", row.question, MAX_QUESTION),
