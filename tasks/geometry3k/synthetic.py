@@ -28,7 +28,14 @@ COLUMNS = {
 LETTERS = "ABCD"
 TURN = 3  # degrees
 STYLE = Style(
-    size=(168, 140), margin=27, letter=0, number=21, line=2.5, paper="#7b7568", ink="white"
+    size=(168, 140),
+    margin=27,
+    letter=0,
+    number=22,
+    bold=0.8,
+    line=2.5,
+    paper="#7b7568",
+    ink="white",
 )
 """For a small policy: large, and chalk on a board of the colour that the image processor makes 0. White paper becomes a large number,
 beside which a policy with random weights does not see the ink."""

@@ -24,6 +24,7 @@ class Style:
     margin: int = 18
     letter: int = 12  # the height of a point's letter; 0: without letters
     number: int = 11  # the height of the text of a side or an angle
+    bold: float = 0  # what the strokes of letters and numbers gain on each side
     line: float = 4 / 3
     paper: str = "white"
     ink: str = "black"
@@ -73,14 +74,14 @@ class Figure:
         for side, text in self.sides.items():
             a, b = (at[name] for name in side)
             aside = 9 * FINE * style.number / PLAIN.number
-            _text(pen, _beside(a, b, middle, _mean([a, b]), aside), text, style.number, style.ink)
+            _text(pen, _beside(a, b, middle, _mean([a, b]), aside), text, style.number, style)
         for name, place in at.items() if style.letter else ():
             _text(
                 pen,
                 _away(place, self._around(name, at, middle), 9 * FINE),
                 name,
                 style.letter,
-                style.ink,
+                style,
             )
         return image.resize(style.size, Image.Resampling.LANCZOS)
 
@@ -163,7 +164,7 @@ def _write_angle(pen: ImageDraw, a: Point, b: Point, c: Point, text: str, style:
         (b[0] + reach * math.cos(turn), b[1] + reach * math.sin(turn)),
         text,
         style.number,
-        style.ink,
+        style,
     )
 
 
@@ -186,8 +187,8 @@ def _mean(points: Sequence[Point]) -> Point:
     return (sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points))
 
 
-def _text(pen: ImageDraw, place: Point, text: str, height: int, ink: str) -> None:
+def _text(pen: ImageDraw, place: Point, text: str, height: int, style: Style) -> None:
     from PIL import ImageFont
 
     font = ImageFont.load_default(height * FINE)
-    pen.text(place, text, ink, font, anchor="mm")
+    pen.text(place, text, style.ink, font, anchor="mm", stroke_width=style.bold * FINE)

@@ -80,7 +80,7 @@ def draw_scene(things: Sequence[Thing], marked: Sequence[Thing]) -> Image:
     for thing, colour in zip(marked, BOXES, strict=False):
         left, upper, right, lower = thing.box
         frame = [v * FINE for v in (left - 3, upper - 3, right + 3, lower + 3)]
-        pen.rectangle(frame, outline=colour, width=FINE * 3 // 2)
+        pen.rectangle(frame, outline=colour, width=FINE * 3)
     return image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
 
 

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.docs.pages import command, read_page
 from vlrft.cli.main import main
@@ -46,7 +47,8 @@ def test_the_config_of_a_twin_trains_on_the_rows_that_its_first_line_prepares(pa
     assert "--synthetic" in prepare
     config = load_config(str(path), [])
     assert (config.task.name, config.task.options["data"]) == (path.stem, prepare[-1])
-    assert [stage.name for stage in config.stages] == ["sft", "gpg"]
+    of_pack = load_config(str(path.parent / yaml.safe_load(path.read_text())["extends"]), [])
+    assert [stage.name for stage in config.stages] == ["sft", of_pack.stages[-1].name]
     assert config.policy.build is not None
 
 
