@@ -36,9 +36,10 @@ def _count(wording: str, rng: random.Random) -> Question:
     wrong = rng.sample([n for n in range(1, 6) if n != number], 3)
     text = wording.format(plural={"box": "boxes"}.get(name, f"{name}s"))
     numbers = map(str, range(1, number + 1))
-    seen = _look_around(things, lambda thing: next(numbers) if thing.name == name else "")
     choices = [str(n) for n in (number, *wrong)]
-    return _question(things, (), "Count", text, choices, seen)
+    return _question(
+        things, (), "Count", text, choices, lambda t: next(numbers) if t.name == name else ""
+    )
 
 
 def _relation(wording: str, rng: random.Random) -> Question:
@@ -55,8 +56,10 @@ def _depth(wording: str, rng: random.Random) -> Question:
     near, far = (first, second) if first.is_near else (second, first)
     text = wording.format(a=first.name, b=second.name)
     things, verdicts = (first, second, *others), {near.name: "yes", far.name: "no"}
-    seen = _look_around(things, lambda thing: verdicts.get(thing.name, ""))
-    return _question(things, (first, second), "Depth", text, [near.name, far.name], seen)
+    names = [near.name, far.name]
+    return _question(
+        things, (first, second), "Depth", text, names, lambda t: verdicts.get(t.name, "")
+    )
 
 
 def _distance(wording: str, rng: random.Random) -> Question:
@@ -85,13 +88,14 @@ def _question(
     kind: str,
     text: str,
     choices: Sequence[str],
-    seen: str = "",
+    remark: Callable[[Thing], str] | None = None,
 ) -> Question:
-    """`asked`: the things with boxes around them, where the text names boxes."""
+    """`asked`: the things with boxes around them, where the text names boxes. `remark`: on each thing that is seen; None: the colour
+    of its box, or its order in the question."""
     boxed = "box)" in text
     image = draw_scene(things, asked if boxed else ())
     names = dict(zip((t.name for t in asked), BOXES if boxed else ORDER, strict=False))
-    seen = seen or _look_around(things, lambda thing: names.get(thing.name, ""))
+    seen = _look_around(things, remark or (lambda thing: names.get(thing.name, "")))
     return Question(kind=kind, text=text, choices=choices, image=image, seen=seen)
 
 

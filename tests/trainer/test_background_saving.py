@@ -240,15 +240,15 @@ def test_a_second_signal_does_not_wait_for_a_checkpoint(tmp_path: Path, held: He
 
     def interrupt(step: int) -> None:
         held.go.set()  # it is noticed between two tensors
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     class Twice(Callback):
         def on_step(self, step: int, metrics: Mapping[str, float]) -> None:
             if step == 2:
                 interrupt(step)
 
-    with pytest.raises(Interrupted, match="stopped at once by SIGINT, after step 2 of 4"):
+    with pytest.raises(Interrupted, match="stopped at once by SIGTERM, after step 2 of 4"):
         train(load_config(tmp_path / "run.yaml"), out=tmp_path / "run", callbacks=[Twice()])
     result = train(load_config(tmp_path / "run.yaml"), out=tmp_path / "run", overwrite=True)
     assert (result.folder / "checkpoints" / "last").resolve().name == "step_4"
