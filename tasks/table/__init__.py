@@ -62,10 +62,7 @@ def find_kind(base: Task, options: Options) -> AnswerKind:
     source = open_source(options.data, unreadable=[])
     prepared = PreparedFolder.at(source)
     if prepared is not None:
-        if prepared.manifest.get("task") != base.name:
-            raise DataError(
-                f"{source.label}: holds the data of task {prepared.manifest.get('task')}"
-            )
+        prepared.refuse_other_task(base.name)
         row = next(prepared.rows(next(iter(prepared.manifest["splits"]), "train")))
         return kinds()[row.info["kind"]]
     problem: DataError | None = None

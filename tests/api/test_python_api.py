@@ -38,7 +38,8 @@ TREE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> vlrft.RunResult:
-    """A run of one step, from a mapping."""
+    """A run of one step, from a mapping, with transformers' progress bars on, which other tests may have put out."""
+    logging.enable_progress_bar()
     folder = tmp_path_factory.mktemp("runs") / "first"
     return vlrft.train(TREE, out=str(folder), overrides={"seed": 3, "eval.limit": 1})
 

@@ -87,6 +87,20 @@ def test_every_row_is_read_and_every_grader_gives_its_gold_answer_full_marks(
             assert record.grades["official"] == pytest.approx(1.0, abs=0.03), sample.answer
 
 
+@pytest.mark.parametrize("command", ["check", "data show", "data prepare"])
+def test_a_folder_that_was_prepared_for_another_pack_is_refused(
+    command: str, made: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = str(made["sat"])
+    place = ["--from", other] if command == "data prepare" else [f"options.data={other}"]
+    out = ["--out", str(tmp_path)] if command == "data prepare" else []
+    assert main([*command.split(), "geometry3k", *place, *out]) == 1
+    refused = f"{other}: holds the data of task sat, not of geometry3k"
+    output = capsys.readouterr()
+    assert refused in output.out + output.err
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
 @pytest.mark.parametrize("pack", PACKS)
 def test_the_same_seed_makes_the_same_files_and_another_one_other_pictures(
     pack: str, made: Mapping[str, Path], tmp_path: Path

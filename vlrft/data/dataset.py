@@ -54,15 +54,18 @@ class Dataset:
     synthetic: Synthetic | None = None
     """Makes rows in the published form, for `vlrft data prepare --synthetic`."""
 
-    def __call__(self, split: str, options: DataOptions, *, on_bad: OnBad = "error") -> RowSamples:
-        """The split's samples. Raises DataError for rows that cannot be used, unless `on_bad` is skip: then the samples list
-        them as `left_out`. Rows that the dataset's own rules leave out are counted on stderr; `vlrft data prepare` lists all
+    def __call__(
+        self, split: str, options: DataOptions, *, on_bad: OnBad = "error", task: str | None = None
+    ) -> RowSamples:
+        """The split's samples. Raises DataError for a folder that was prepared for another task than `task`, if that is given, and
+        for rows that cannot be used, unless `on_bad` is skip: then the samples list them as `left_out`. Rows that the dataset's own rules leave out are counted on stderr; `vlrft data prepare` lists all
         defects and leaves them out for good."""
         source = self.source(split, options)
+        prepared = PreparedFolder.at(source)
         rows: list[Row] = []
         defects: list[Defect] = []
         left_out: Counter[str] = Counter()  # a dataset may repeat each of its rows a hundred times
-        for item in self.rows(source, split, options):
+        for item in self.rows(source, split, options, task):
             if isinstance(item, Row):
                 problem = find_text_problem(item)
                 if not problem:
@@ -81,7 +84,7 @@ class Dataset:
                 + ("; task.on_bad=skip trains without them" if rows else ""),
                 defects=[str(defect) for defect in defects],
             )
-        if not rows and PreparedFolder.at(source) is None:
+        if not rows and prepared is None:
             raise NoRowsError(
                 f"{source.label}: no row of the {split} split; {self.explain(source, split, options)}"
             )
@@ -96,7 +99,7 @@ class Dataset:
             options,
             tuple(dict.fromkeys(notes_of(source))),
             left_out=defects,
-            prepared=PreparedFolder.at(source) is not None,
+            prepared=prepared is not None,
             frames=self.frame_rule(options),
         )
 
@@ -136,11 +139,16 @@ class Dataset:
             return self.read.explain(source, split, options)
         return f"found {describe_files(source)}"
 
-    def rows(self, source: Source, split: str, options: Any) -> Iterator[Row | Defect]:
+    def rows(
+        self, source: Source, split: str, options: Any, task: str | None = None
+    ) -> Iterator[Row | Defect]:
         """The rows of a prepared folder, or of the raw form, with a defect for each row of a table that could not be read.
 
-        Raises DataError where `read` raises, which says after which row."""
+        Raises DataError for a folder that was prepared for another task than `task`, if that is given, and where `read` raises, which
+        says after which row."""
         prepared = PreparedFolder.at(source)
+        if prepared is not None and task is not None:
+            prepared.refuse_other_task(task)
         read: Callable[[], Iterable[Row | Defect]]
         if prepared is None:
             read = partial(self.read, source, split, options)

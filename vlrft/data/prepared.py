@@ -36,6 +36,13 @@ class PreparedFolder:
         manifest = read_manifest(read_file(source, MANIFEST), f"{source.label}/{MANIFEST}")
         return PreparedFolder(source=source, manifest=manifest) if "splits" in manifest else None
 
+    def refuse_other_task(self, task: str) -> None:
+        """Raises DataError where the folder was prepared for another task, whose questions and gold answers mean other things."""
+        if (stored := self.manifest.get("task")) != task:
+            raise DataError(
+                f"{self.source.label}: holds the data of task {stored}, not of {task}; give the folder that was prepared for {task}"
+            )
+
     def rows(self, split: str) -> Iterator[Row]:
         """The split's rows. Raises DataError if it is not there, or differs from the manifest."""
         splits = self.manifest["splits"]

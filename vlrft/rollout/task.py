@@ -159,7 +159,7 @@ def _load_samples(task: Task, options: Any, split: str, on_bad: OnBad) -> Sequen
     """The samples of a split. Raises NoRowsError where it has none."""
     with attributed(f"task {task.name}: its `load` of the {split} split"):
         if isinstance(task.load, Dataset):
-            samples: Sequence[Sample] = task.load(split, options, on_bad=on_bad)
+            samples: Sequence[Sample] = task.load(split, options, on_bad=on_bad, task=task.name)
         else:
             samples = task.load(split, options)
         count = len(samples)

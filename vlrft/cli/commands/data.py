@@ -103,7 +103,7 @@ def run_prepare(args: argparse.Namespace) -> None:
         spelled, unread = SpelledTokens(), UnreadKinds()
         try:
             source = (synthetic or task.load).source(split, options)
-            rows = task.load.rows(source, split, options)
+            rows = task.load.rows(source, split, options, task.name)
             if (thoughts := synthetic.thoughts(split) if synthetic else reasons) is not None:
                 rows = thoughts.add_to(rows)
             rows = spelled.watch(rows)
