@@ -26,9 +26,10 @@ demo: $(DEMO)
 demo-text: $(SMOLLM)/model.safetensors
 	$(BIN)/vlrft train configs/arithmetic_smollm.yaml --out runs/demo-text --overwrite policy.model=$(SMOLLM)
 
-# Three processes, also on two cores: tests of ranks and of processes that end spend half of their time waiting.
+# Three processes, also on two cores: tests of ranks and of processes that end spend half of their time waiting. The tests of a file
+# share its policies and runs, so that a process takes whole files.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 -m "not vllm"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not vllm"
 
 # On a machine without a GPU: 90 seconds, 2.5 GB. With one, install vLLM itself: see packages/vlrft-vllm/README.md
 vllm: $(VLLM_STAMP)

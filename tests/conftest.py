@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -20,7 +21,16 @@ from vlrft.policy.policy import Policy
 from vlrft.testing.small_policies import CORPUS, Family, tiny_config
 from vlrft.vision.processor import prepare_torchvision
 
-QUICK = Path(__file__).parent / "grading"
+TESTS = Path(__file__).parent
+QUICK = TESTS / "grading"
+# Tests of the packages whose shapes are checked. Others call the same functions unchecked, in two thirds of the time.
+CHECKED = tuple(
+    TESTS / name
+    for name in (
+        *("objectives", "advantages", "algorithms", "conformance", "policy", "rollout/engines"),
+        *("engine", "trainer/test_update.py", "test_shapes.py"),
+    )
+)
 
 prepare_torchvision()  # before a test imports peft, TRL or transformers' models by itself
 
@@ -30,6 +40,12 @@ gc.disable()  # until the tests are collected: nothing of that is ever garbage
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of milliseconds come last, so that the workers of xdist end at the same time."""
     items.sort(key=lambda item: item.path.is_relative_to(QUICK))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    checked = any(item.path.is_relative_to(path) for path in CHECKED)
+    jaxtyping.config.update("jaxtyping_disable", not checked)
 
 
 def pytest_collection_finish() -> None:
