@@ -52,7 +52,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(
             planner,
             "load_model_shape",
-            lambda config, tokenizer, device: shape(
+            lambda config, tokenizer, device, model: shape(
                 replace(config, min_pixels=None, max_pixels=None), device
             ),
         )

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, select_autoescape
 
 from vlrft.data.atomic import write_atomically
 from vlrft.reporting.html.cards import STRIP_PIXELS, gold_overlays, image_uri
 from vlrft.reporting.html.overlay import Overlay, Strip
 from vlrft.reporting.html.segments import segment_overlays
+from vlrft.reporting.html.template import load_template
 from vlrft.reporting.strips import draw_strip
 from vlrft.schema import Sample
 from vlrft.schema.sample import part_text
@@ -67,15 +67,12 @@ def describe_sample(sample: Sample) -> list[str]:
 
 def write_sheet(path: Path, task: str, splits: Sequence[tuple[str, Sequence[Sample]]]) -> None:
     """Writes one self-contained HTML page: evenly spaced samples of each split."""
-    pages = Environment(
-        loader=PackageLoader("vlrft.reporting.html"), autoescape=select_autoescape(default=True)
-    )
     sections: list[dict[str, Any]] = []
     for split, samples in splits:
         count = min(SHEET_SAMPLES, len(samples))
         cards = [_card(samples[i * len(samples) // count]) for i in range(count)]
         sections.append({"split": split, "n": len(samples), "cards": cards})
-    page = pages.get_template("sheet.html").render(task=task, sections=sections)
+    page = load_template("sheet.html").render(task=task, sections=sections)
     write_atomically(path, page.encode("utf-8", "replace"))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from vlrft.data.atomic import write_atomically
@@ -25,6 +24,7 @@ from vlrft.reporting.html.cards import (
 )
 from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.contact_sheet import make_strips, question_text
+from vlrft.reporting.html.template import load_template
 from vlrft.schema import Record, Sample
 from vlrft.scoring.graders import STRICT
 from vlrft.vision.boxes import THOUSAND, is_boxes
@@ -49,13 +49,10 @@ def write_evaluation_page(
 ) -> None:
     """Writes the page. `results`: as in the JSON of the evaluation; `samples`: those whose questions and pictures are shown,
     also fewer than were answered, or none."""
-    pages = Environment(
-        loader=PackageLoader("vlrft.reporting.html"), autoescape=True, undefined=StrictUndefined
-    )
     chosen = choose_records(records, results)
     by_id = {sample.id: sample for sample in samples}
     classes: Mapping[str, Any] = results.get("classes", {})
-    html = pages.get_template("evaluation.html").render(
+    html = load_template("evaluation.html").render(
         results=results,
         about={k: results[k] for k in ("split", "model", "predictions") if k in results},
         graders={k: v["metrics"] for k, v in results.items() if _is_grader(v)},

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from vlrft.data.atomic import write_atomically
 from vlrft.data.jsonl import ENCODING, ERRORS
 from vlrft.evaluation.evaluate import mean_score
@@ -14,6 +12,7 @@ from vlrft.reporting.html.cards import make_card, pick_rollouts
 from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.episodes import make_episode, split_episodes
 from vlrft.reporting.html.run_data import JsonRow, MetricLine, RunData, read_run
+from vlrft.reporting.html.template import load_template
 from vlrft.reporting.run_folder.mark import is_run
 from vlrft.reporting.run_folder.names import PROFILE, REPORT, SUMMARY
 from vlrft.schema import DataError
@@ -44,16 +43,13 @@ def write_report(run: Path) -> Path:
         raise DataError(
             f"{run}: not the folder of a run, and it has a {REPORT} that vlrft may not have written"
         )
-    pages = Environment(
-        loader=PackageLoader("vlrft.reporting.html"), autoescape=True, undefined=StrictUndefined
-    )
     single, episodes = split_episodes(pick_rollouts(data.rollouts, GALLERY))
     records = [r for r in data.records if r["images"] or not any(x["images"] for x in data.records)]
     ranked = sorted(records, key=lambda r: -ranking_score(r))
     below_best = [r for r in ranked if ranking_score(r) < ranking_score(ranked[0])]
     best, best_episodes = split_episodes(ranked[:RANKED])
     worst, worst_episodes = split_episodes(below_best[::-1][:RANKED])
-    html = pages.get_template("page.html").render(
+    html = load_template("page.html").render(
         data=data,
         profiled=(run / PROFILE).exists(),
         charts=[(chart.title, draw(chart)) for chart in charts(data)],

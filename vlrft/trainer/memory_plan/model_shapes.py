@@ -36,12 +36,16 @@ NORMS = 2  # of a decoder's layer: before attention and before the MLP
 INSTALLED = {PACKED: "sdpa"}  # attention of a loaded decoder -> as a config names it
 
 
-def load_model_shape(config: PolicyConfig, *, tokenizer: Any, device: str) -> ModelShape:
-    """The model as it is trained: dtype, frozen parts, adapters. `tokenizer`: of a built policy.
+def load_model_shape(
+    config: PolicyConfig, *, tokenizer: Any, device: str, model: Any = None
+) -> ModelShape:
+    """The model as it is trained: dtype, frozen parts, adapters. `tokenizer`: of a built policy. `model`: what `make_meta_model`
+    returned for the same config, where that is there already; it is changed.
 
     Raises ConfigError for a model whose config is not available.
     """
-    model = make_meta_model(config, tokenizer)
+    if model is None:
+        model = make_meta_model(config, tokenizer)
     with torch.device("meta"):  # of the adapters
         return read_model_shape(model, config, device)
 

@@ -68,10 +68,10 @@ class Planner:
         if config.policy.build is not None:
             self.tokenizer = make_plan_tokenizer(config.policy, config.stages[0], loaded[0])
         self.bounds = _pixel_bounds(config.policy)
-        self.model = self._shape(config.policy)
         model = make_meta_model(config.policy, self.tokenizer)
         vision = vision_family(model)
         chat = make_chat(config, self.tokenizer, vision, model)
+        self.model = self._shape(config.policy, model)
         self.stages = [
             measure_prompts(
                 s.task,
@@ -94,10 +94,11 @@ class Planner:
         other.ranks, other._resized = ranks, {}
         return other
 
-    def _shape(self, policy: PolicyConfig) -> ModelShape:
+    def _shape(self, policy: PolicyConfig, model: Any = None) -> ModelShape:
+        """`model`: the policy's, made by `make_meta_model`, if it is there; it is changed."""
         if policy not in self._shapes:
             self._shapes[policy] = load_model_shape(
-                policy, tokenizer=self.tokenizer, device=self.device
+                policy, tokenizer=self.tokenizer, device=self.device, model=model
             )
         return self._shapes[policy]
 
