@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
-from .scenes import BOXES, COLUMNS, PLACES, ROWS, THINGS, Thing, draw_scene, place_things
+from .scenes import COLUMNS, PLACES, ROWS, THINGS, Place, Thing, draw_scene, place_things
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-ORDER = ("first", "second", "third")  # of things in a question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +23,8 @@ class Question:
     choices: Sequence[str]
     image: Image
     seen: str
-    """The things at each place, from the left to the right, with a remark on those that are asked about: the colour of the box or
-    the order in the question, the number of those that are counted, and of two whether it is the nearer one."""
+    """The thing at each place, from the left to the right, with the number of those that are counted; then again those that are asked
+    about, in the order of the question."""
 
 
 def _count(wording: str, rng: random.Random) -> Question:
@@ -35,10 +34,10 @@ def _count(wording: str, rng: random.Random) -> Question:
     things = place_things(rng, names)
     wrong = rng.sample([n for n in range(1, 6) if n != number], 3)
     text = wording.format(plural={"box": "boxes"}.get(name, f"{name}s"))
-    numbers = map(str, range(1, number + 1))
     choices = [str(n) for n in (number, *wrong)]
-    return _question(
-        things, (), "Count", text, choices, lambda t: next(numbers) if t.name == name else ""
+    seen = _look_around(things, counted=name)
+    return Question(
+        kind="Count", text=text, choices=choices, image=draw_scene(things, ()), seen=seen
     )
 
 
@@ -47,19 +46,14 @@ def _relation(wording: str, rng: random.Random) -> Question:
     first, second, *others = _until(rng, lambda a, b, *_: a.column != b.column)
     sides = ["left", "right"] if first.column < second.column else ["right", "left"]
     text = wording.format(a=first.name, b=second.name)
-    things = (first, second, *others)
-    return _question(things, (first, second), "Relation", text, sides)
+    return _compare("Relation", text, sides, (first, second), others)
 
 
 def _depth(wording: str, rng: random.Random) -> Question:
     first, second, *others = _until(rng, lambda a, b, *_: a.is_near != b.is_near)
     near, far = (first, second) if first.is_near else (second, first)
     text = wording.format(a=first.name, b=second.name)
-    things, verdicts = (first, second, *others), {near.name: "yes", far.name: "no"}
-    names = [near.name, far.name]
-    return _question(
-        things, (first, second), "Depth", text, names, lambda t: verdicts.get(t.name, "")
-    )
+    return _compare("Depth", text, [near.name, far.name], (first, second), others)
 
 
 def _distance(wording: str, rng: random.Random) -> Question:
@@ -70,8 +64,7 @@ def _distance(wording: str, rng: random.Random) -> Question:
     thing, first, second, *others = _until(rng, clear)
     near, far = sorted((first, second), key=thing.metres)
     text = wording.format(a=thing.name, b=first.name, c=second.name)
-    asked = (thing, first, second)
-    return _question((*asked, *others), asked, "Distance", text, [near.name, far.name])
+    return _compare("Distance", text, [near.name, far.name], (thing, first, second), others)
 
 
 def _until(rng: random.Random, clear: Callable[..., bool]) -> list[Thing]:
@@ -82,32 +75,34 @@ def _until(rng: random.Random, clear: Callable[..., bool]) -> list[Thing]:
             return things
 
 
-def _question(
-    things: Sequence[Thing],
-    asked: Sequence[Thing],
-    kind: str,
-    text: str,
-    choices: Sequence[str],
-    remark: Callable[[Thing], str] | None = None,
+def _compare(
+    kind: str, text: str, choices: Sequence[str], asked: Sequence[Thing], others: Sequence[Thing]
 ) -> Question:
-    """`asked`: the things with boxes around them, where the text names boxes. `remark`: on each thing that is seen; None: the colour
-    of its box, or its order in the question."""
-    boxed = "box)" in text
-    image = draw_scene(things, asked if boxed else ())
-    names = dict(zip((t.name for t in asked), BOXES if boxed else ORDER, strict=False))
-    seen = _look_around(things, remark or (lambda thing: names.get(thing.name, "")))
+    """The things that are `asked` about have boxes around them where the text names boxes."""
+    things = (*asked, *others)
+    image = draw_scene(things, asked if "box)" in text else ())
+    seen = f"{_look_around(things)}. {', '.join(map(_describe, asked))}"
     return Question(kind=kind, text=text, choices=choices, image=image, seen=seen)
 
 
-def _look_around(things: Sequence[Thing], remark: Callable[[Thing], str]) -> str:
-    """Each place with its thing and the remark on it."""
+def _look_around(things: Sequence[Thing], counted: str | None = None) -> str:
+    """What is at each place; things with the name `counted` are numbered."""
     at = {thing.place: thing for thing in things}
+    numbers = count(1)
     seen = []
-    for column, row in PLACES:
-        thing = at.get((column, row))
-        words = "nothing" if thing is None else f"{thing.name} {remark(thing)}"
-        seen.append(f"{COLUMNS[column]} {ROWS[row]} {words}".strip())
+    for place in PLACES:
+        name = at[place].name if place in at else "nothing"
+        number = f"{next(numbers)} " if name == counted else ""
+        seen.append(f"{name} {number}{_place_name(place)}")
     return ", ".join(seen)
+
+
+def _describe(thing: Thing) -> str:
+    return f"{thing.name} {_place_name(thing.place)}"
+
+
+def _place_name(place: Place) -> str:
+    return f"{COLUMNS[place[0]]} {ROWS[place[1]]}"
 
 
 Kind = Callable[[str, random.Random], Question]
