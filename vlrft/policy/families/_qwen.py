@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -36,6 +37,14 @@ def learn_tokens(
     corpus: Iterable[str], vocab_size: int
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The vocabulary and the merges of a byte-level BPE of at most `vocab_size` tokens, by Qwen2's rules for splitting text."""
+    # half a surrogate pair is refused later
+    texts = (text.encode(errors="replace").decode() for text in corpus)
+    return _vocab_and_merges(_learn((TEMPLATE_WORDS, *texts), vocab_size))
+
+
+@lru_cache(maxsize=4)  # a run's memory plan and its policy learn from the same text
+def _learn(corpus: tuple[str, ...], vocab_size: int) -> str:
+    """The tokens as JSON of the tokenizers package."""
     from tokenizers import Tokenizer, models, trainers
     from transformers import Qwen2Tokenizer
 
@@ -47,11 +56,8 @@ def learn_tokens(
         initial_alphabet=_byte_alphabet(),
         show_progress=False,
     )
-    texts = (
-        text.encode(errors="replace").decode() for text in corpus
-    )  # half a surrogate pair is refused later
-    learned.train_from_iterator([TEMPLATE_WORDS, *texts], trainer)
-    return _vocab_and_merges(learned)
+    learned.train_from_iterator(corpus, trainer)
+    return str(learned.to_str())
 
 
 def make_tokenizer(
@@ -86,8 +92,8 @@ def _byte_alphabet() -> list[str]:
     return sorted(pre_tokenizers.ByteLevel.alphabet())
 
 
-def _vocab_and_merges(learned: Any) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    model = json.loads(learned.to_str())["model"]
+def _vocab_and_merges(learned: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    model = json.loads(learned)["model"]
     pairs = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
     return dict(model["vocab"]), [(left, right) for left, right in pairs]
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+CANCEL_SECONDS = 0.5  # for a task to end, after which it is cancelled again
 
 
 class LoopThread:
@@ -43,10 +44,12 @@ class LoopThread:
 
 
 async def _cancel_others() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    """Again where a task goes on: `asyncio.wait_for` before Python 3.12 loses a cancellation that comes with its result."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in others:
+            task.add_done_callback(see_error)
+            task.cancel()
+        await asyncio.wait(others, timeout=CANCEL_SECONDS)
 
 
 def see_error(task: asyncio.Task[Any]) -> None:
