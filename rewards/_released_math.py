@@ -21,6 +21,10 @@ from ._prm800k import same_answer
 from ._visual_rft import find_tagged
 
 _BRACE = re.compile(r"[{}]")
+_TAGGED = (
+    "tagged",
+    "answer",
+)  # a prompt's tag `form`: it asks for the answer in a tag, with thinking before it or without
 
 
 def r1v(completion: str, sample: Sample) -> float | None:
@@ -50,22 +54,23 @@ def r1v_eval(completion: str, sample: Sample) -> float | None:
 
 
 def mathruler(completion: str, sample: Sample) -> float | None:
-    """EasyR1's accuracy: the last `\\boxed{…}` by mathruler, after the spaces around `<`, `>` and `/` are removed.
+    """EasyR1's accuracy: the last `\\boxed{…}` by mathruler, after the spaces around `<`, `>` and `/` are removed. Does not apply where
+    the prompt asks for the answer in a tag (tag `form`: tagged or answer).
 
     Defects: units, percent signs and degrees are dropped on both sides, so that a wrong unit passes; `\\frac{a+1}{b}`
     is read as a + 1/b; an unreduced fraction is wrong; the thinking is not removed. The original evaluates the
     model's text as Python; this does not.
     """
-    return _call_worker(_mathruler, completion, sample)
+    return _call_worker(_mathruler, completion, sample) if _may_ask_for_box(sample) else None
 
 
 def dr_grpo(completion: str, sample: Sample) -> float | None:
     """Dr.GRPO's reward (oat, `fast`): the last `\\boxed{…}`, which is required, compared as in `mathruler`, with more
-    units and one name for all matrices.
+    units and one name for all matrices. Does not apply where the prompt asks for the answer in a tag (tag `form`: tagged or answer).
 
     Defects: those of `mathruler`'s comparison; single letters such as `a` and `t` are units, so that `x=a` is `x=t`.
     """
-    return _call_worker(_dr_grpo, completion, sample)
+    return _call_worker(_dr_grpo, completion, sample) if _may_ask_for_box(sample) else None
 
 
 def open_r1(completion: str, sample: Sample) -> float | None:
@@ -91,6 +96,10 @@ def lighteval(completion: str, sample: Sample) -> float | None:
     be equalled.
     """
     return _call_worker(_lighteval, completion, sample)
+
+
+def _may_ask_for_box(sample: Sample) -> bool:
+    return sample.tags.get("form") not in _TAGGED
 
 
 def _call_worker(

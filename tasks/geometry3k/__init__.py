@@ -123,8 +123,8 @@ LAYOUTS = Layouts(
 def sample(row: Row, options: Options) -> Sample:
     question = row.question if MARK in row.question else MARK * len(row.pictures) + row.question
     text = read_prompt(__file__, options.prompt).replace("{question}", question)
-    form = {"form": "boxed"} if options.prompt == "released" else {}
-    return user_sample(replace(row, tags={**row.tags, **form}), split_at_images(text))
+    form = "boxed" if options.prompt == "released" else "tagged"
+    return user_sample(replace(row, tags={**row.tags, "form": form}), split_at_images(text))
 
 
 def gold(sample: Sample) -> str:

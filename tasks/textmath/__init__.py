@@ -22,7 +22,7 @@ from .sets import SETS
 
 ROLES = ("system", "user", "plain")
 FORMS = {  # tags of the prompts that do not ask for a box alone
-    "clean": {},
+    "clean": {"form": "tagged"},
     "r1": {"opened": "<think>"},
     "short": {"form": "answer"},
     "open_rs": {"form": "boxed"},

@@ -24,6 +24,7 @@ from tests.tasks.loaded import (
 )
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
+from vlrft.rollout.gold import gold_text
 from vlrft.schema import IMAGE, DataError
 from vlrft.scoring.graders import Graders
 
@@ -132,3 +133,9 @@ def test_the_released_grader_reads_the_box(data: Path) -> None:
         "90": 0.0,
     }
     assert {text: graders.grade("official", text, sample) for text in grades} == grades
+
+
+def test_the_released_grader_has_no_grade_where_the_prompt_asks_for_a_tag(data: Path) -> None:
+    (_, sample, *_) = load_samples("geometry3k", "test", data / "hub")
+    task = find_task("geometry3k")
+    assert Graders.of(task).record(sample, gold_text(task, sample)).grades == {"strict": 1.0}

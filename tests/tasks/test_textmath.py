@@ -24,6 +24,7 @@ from tests.tasks.loaded import (
 from vlrft.cli.main import main
 from vlrft.evaluation.evaluate import compute_metrics
 from vlrft.plugins.find import find_task
+from vlrft.rollout.gold import gold_text
 from vlrft.schema import DataError, Sample
 from vlrft.scoring.graders import Graders
 from vlrft.testing.qwen_tokenizer import qwen_tokenizer
@@ -124,6 +125,22 @@ def test_gold_answers_earn_full_marks(data: Path, prompt: str) -> None:
     assert_gold_earns_all(
         "textmath", load_samples("textmath", "test", data / "raw", test=TESTS, prompt=prompt)
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "graders"),
+    [
+        *((name, {"strict"}) for name in ("clean", "short")),
+        *((name, {"strict", "official"}) for name in ("qwen_math", "open_rs", "none")),
+    ],
+)
+def test_the_released_grader_has_a_grade_unless_the_prompt_asks_for_a_tag(
+    data: Path, prompt: str, graders: set[str]
+) -> None:
+    (sample, *_) = load_samples("textmath", "train", data / "raw", train="math12k", prompt=prompt)
+    task = find_task("textmath")
+    grades = Graders.of(task).record(sample, gold_text(task, sample)).grades
+    assert grades == dict.fromkeys(graders, 1.0)
 
 
 def test_gold_answers_may_be_numbers_and_lists(data: Path) -> None:
