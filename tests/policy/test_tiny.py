@@ -58,6 +58,14 @@ def test_half_a_surrogate_pair_in_the_corpus_is_left_to_the_check_of_its_sample(
     assert broken.get_vocab() == build_tokenizer(config, [*texts, "?"]).get_vocab()
 
 
+def test_a_tokenizer_of_the_same_text_is_another_one() -> None:
+    """Its tokens are learned once; what is added to one tokenizer is not in the next."""
+    first = build_tokenizer(BuildConfig(vocab_size=300), CORPUS)
+    expected = first.get_vocab()
+    assert first.add_tokens(["<new>"]) == 1
+    assert build_tokenizer(BuildConfig(vocab_size=300), CORPUS).get_vocab() == expected
+
+
 def test_the_tokenizer_is_bounded_and_lossless_and_ends_with_the_special_tokens() -> None:
     tokenizer = build_tokenizer(BuildConfig(vocab_size=290), ["the cat sat on the mat " * 9])
     assert len(tokenizer) == 290

@@ -13,10 +13,11 @@ from vlrft.cli.main import main
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.distributed.ranks import ALONE, Ranks
+from vlrft.policy.tiny import build_model
 from vlrft.rollout import task as tasks
 from vlrft.rollout.task import load_task
 from vlrft.schema.errors import ConfigError
-from vlrft.trainer.memory_plan import prompt_lengths, verdict
+from vlrft.trainer.memory_plan import model_shapes, prompt_lengths, verdict
 from vlrft.trainer.memory_plan.planner import Planner, RunTasks
 from vlrft.trainer.memory_plan.verdict import check_memory
 
@@ -51,6 +52,20 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         monkeypatch.setattr(verdict, "available_memory", lambda *_: (size, "this CPU"))
 
     return shrink
+
+
+def test_the_plan_makes_the_model_once(
+    config: Config, loaded: RunTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def make(*arguments: Any) -> Any:
+        made.append(build_model(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(model_shapes, "build_model", make)
+    Planner(config, "cpu", 1, loaded).plans(config)
+    assert len(made) == 1
 
 
 def test_the_line_has_the_peak_of_doctor_its_phase_and_the_memory_of_the_device(
