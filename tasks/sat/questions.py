@@ -86,7 +86,7 @@ def _compare(
 
 
 def _look_around(things: Sequence[Thing], counted: str | None = None) -> str:
-    """What is at each place; things with the name `counted` are numbered."""
+    """Each place with its thing, or nothing; things with the name `counted` are numbered."""
     at = {thing.place: thing for thing in things}
     numbers = count(1)
     seen = []
