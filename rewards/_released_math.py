@@ -21,10 +21,8 @@ from ._prm800k import same_answer
 from ._visual_rft import find_tagged
 
 _BRACE = re.compile(r"[{}]")
-_TAGGED = (
-    "tagged",
-    "answer",
-)  # a prompt's tag `form`: it asks for the answer in a tag, with thinking before it or without
+# Values of the tag `form` of prompts that ask for the answer in a tag: with thinking before it, and without.
+_TAGGED = ("tagged", "answer")
 
 
 def r1v(completion: str, sample: Sample) -> float | None:

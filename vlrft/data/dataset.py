@@ -58,8 +58,8 @@ class Dataset:
         self, split: str, options: DataOptions, *, on_bad: OnBad = "error", task: str | None = None
     ) -> RowSamples:
         """The split's samples. Raises DataError for a folder that was prepared for another task than `task`, if that is given, and
-        for rows that cannot be used, unless `on_bad` is skip: then the samples list them as `left_out`. Rows that the dataset's own rules leave out are counted on stderr; `vlrft data prepare` lists all
-        defects and leaves them out for good."""
+        for rows that cannot be used, unless `on_bad` is skip: then the samples list them as `left_out`. Rows that the dataset's
+        own rules leave out are counted on stderr; `vlrft data prepare` lists all defects and leaves them out for good."""
         source = self.source(split, options)
         prepared = PreparedFolder.at(source)
         rows: list[Row] = []

@@ -44,7 +44,7 @@ class LoopThread:
 
 
 async def _cancel_others() -> None:
-    """Again where a task goes on: `asyncio.wait_for` before Python 3.12 loses a cancellation that comes with its result."""
+    """Until all have ended: `asyncio.wait_for` before Python 3.12 loses a cancellation that comes with its result, and its task goes on."""
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in others:
             task.add_done_callback(see_error)
