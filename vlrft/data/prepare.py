@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -15,14 +14,14 @@ from types import MappingProxyType
 from typing import Any
 
 from vlrft.config.shipped import package_version
-from vlrft.data.atomic import naming, write_atomically
+from vlrft.data.atomic import write_atomically
 from vlrft.data.claim import lock_folder, refuse_foreign_split
 from vlrft.data.prepared import MANIFEST, read_manifest, store_row
 from vlrft.data.row import Defect, Row
 from vlrft.data.row_checks import ClipCheck, find_problem
+from vlrft.data.unfinished_split import UnfinishedSplit
 from vlrft.schema import DataError
-from vlrft.schema.errors import ConfigError, NoRowsError
-from vlrft.schema.short_message import first_line
+from vlrft.schema.errors import NoRowsError
 from vlrft.vision.video.frames import FrameRule
 
 
@@ -66,106 +65,66 @@ def prepare(
     """
     with lock_folder(out):
         refuse_foreign_split(out, split)
+        manifest = _open_manifest(out, task)
         measured = f"\0{dict(prompts)}" if prompts else ""
         origin = hashlib.sha256(
             f"{where}\0{options}{measured}".encode(errors="replace")
         ).hexdigest()
-        parts = [out / f"{split}{suffix}.part" for suffix in (".jsonl", ".defects.jsonl")]
         clips = ClipCheck(frames or FrameRule())
         find = partial(find_problem, check_sample=check_sample, clips=clips)
-        with _origin_of_parts(out / f"{split}.origin.part", origin, parts, restart=restart):
-            return _prepare(
-                rows, task, split, where, out, find, restart, explain, notes, prompts, thoughts
-            )
+        with UnfinishedSplit(folder=out, split=split).begun(origin, restart=restart) as part:
+            resumed = part.repair()
+            _write_rows(rows, find, part, resumed)
+            defects, count = part.read_defects(), part.count_rows()
+            if not count:
+                part.remove()
+                raise NoRowsError(
+                    "; ".join(filter(None, (f"{where}: {_no_rows(split, defects)}", explain())))
+                )
+            reasons = dict(Counter(str(d["reason"]) for d in defects))
+            manifest["splits"][split] = {
+                "rows": count,
+                "sha256": part.digest(),
+                "from": where,
+                "defects": reasons,
+                "vlrft": package_version(),
+                **({"notes": list(dict.fromkeys(notes))} if notes else {}),
+                **({"prompts": dict(prompts)} if prompts else {}),
+                **({"thoughts": thoughts} if thoughts else {}),
+            }
+            # The manifest first: a killed call leaves no rows that are not listed, and its .part files are finished by the next.
+            write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+            part.finish()
+            return PreparedSplit(split=split, rows=count, defects=reasons, resumed=resumed)
 
 
-def _prepare(
+def _write_rows(
     rows: Iterable[Row | Defect],
-    task: str,
-    split: str,
-    where: str,
-    out: Path,
     find: Callable[[Row, set[str]], str],
-    restart: bool,
-    explain: Callable[[], str],
-    notes: Sequence[str],
-    prompts: Mapping[str, object],
-    thoughts: str | None,
-) -> PreparedSplit:
-    manifest = _open_manifest(out, task)
-    rows_file, defects_file = out / f"{split}.jsonl.part", out / f"{split}.defects.jsonl.part"
-    if restart:
-        rows_file.unlink(missing_ok=True)
-        defects_file.unlink(missing_ok=True)
-    done = _count_whole_lines(rows_file) + _count_whole_lines(defects_file)
-    stored_ids = {row["id"] for row in _read_part(rows_file)}
+    part: UnfinishedSplit,
+    done: int,
+) -> None:
+    """Appends the rows, each valid one to the rows and each other one to the defects, without the first `done`."""
+    items = _validate(rows, find, part.stored_ids())
     try:
-        with (
-            naming(out),
-            rows_file.open("a", encoding="utf-8") as good,
-            defects_file.open("a", encoding="utf-8") as bad,
-        ):
-            for item in islice(_validate(rows, find, stored_ids), done, None):
+        with part.appending() as (good, bad):
+            for item in islice(items, done, None):
                 if isinstance(item, Row):
-                    good.write(store_row(item, out) + "\n")
+                    good.write(store_row(item, part.folder) + "\n")
                     good.flush()
                     continue
                 bad.write(_defect_json(item) + "\n")
                 bad.flush()
     except Exception:
-        if not any(p.stat().st_size for p in (rows_file, defects_file) if p.exists()):
-            rows_file.unlink(missing_ok=True)  # nothing to resume
-            defects_file.unlink(missing_ok=True)
+        if part.is_empty():
+            part.remove()  # nothing to resume
         raise
-    defects = _read_part(defects_file)
-    count = len(_lines(rows_file))
-    if not count:
-        rows_file.unlink(missing_ok=True)
-        defects_file.unlink(missing_ok=True)
-        problem = (
-            f"no row of the {split} split can be used, {len(defects)} cannot, the first: {_words(defects[0])}"
-            if defects
-            else f"no row of the {split} split: there is none"
-        )
-        raise NoRowsError("; ".join(filter(None, (f"{where}: {problem}", explain()))))
-    reasons = dict(Counter(str(d["reason"]) for d in defects))
-    manifest["splits"][split] = {
-        "rows": count,
-        "sha256": hashlib.sha256(rows_file.read_bytes()).hexdigest(),
-        "from": where,
-        "defects": reasons,
-        "vlrft": package_version(),
-        **({"notes": list(dict.fromkeys(notes))} if notes else {}),
-        **({"prompts": dict(prompts)} if prompts else {}),
-        **({"thoughts": thoughts} if thoughts else {}),
-    }
-    # The manifest first: a killed call leaves no rows that are not listed, and its .part files are finished by the next.
-    write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-    rows_file.replace(out / f"{split}.jsonl")
-    defects_file.replace(out / f"{split}.defects.jsonl")
-    return PreparedSplit(split=split, rows=count, defects=reasons, resumed=done)
 
 
-@contextmanager
-def _origin_of_parts(
-    path: Path, origin: str, parts: Sequence[Path], *, restart: bool
-) -> Iterator[None]:
-    """Keeps the origin of a split's .part files (a hash: options may be secret) next to them, for as long as there are any.
-    Raises ConfigError where they are the beginning of other rows."""
-    begun = path.exists() and any(part.exists() for part in parts) and not restart
-    if begun and path.read_text(encoding="utf-8", errors="replace").strip() != origin:
-        raise ConfigError(
-            [
-                f"{path.parent}: an interrupted call has begun this split with other data or options; use --overwrite "
-                "or another --out"
-            ]
-        )
-    write_atomically(path, f"{origin}\n".encode())
-    try:
-        yield
-    finally:
-        if not any(part.exists() for part in parts):
-            path.unlink()
+def _no_rows(split: str, defects: Sequence[Mapping[str, Any]]) -> str:
+    if not defects:
+        return f"no row of the {split} split: there is none"
+    return f"no row of the {split} split can be used, {len(defects)} cannot, the first: {_words(defects[0])}"
 
 
 def _validate(
@@ -197,39 +156,10 @@ def _open_manifest(out: Path, task: str) -> dict[str, Any]:
     return manifest
 
 
-def _read_part(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file that an interrupted call has begun. Raises DataError if it is damaged."""
-    try:
-        rows = [json.loads(line) for line in _lines(path)]
-        if all(isinstance(row.get("id"), str) for row in rows):
-            return rows
-        damage = "a line has no id"
-    except (ValueError, AttributeError, RecursionError) as e:
-        damage = first_line(e)
-    raise DataError(f"{path}: damaged ({damage}); prepare it again with --overwrite")
-
-
 def _defect_json(defect: Defect) -> str:
     cells = {"id": defect.id, "reason": defect.reason, "detail": defect.detail}
     return json.dumps(cells | {"intended": defect.intended}, ensure_ascii=False)
 
 
-def _words(defect: dict[str, Any]) -> str:
+def _words(defect: Mapping[str, Any]) -> str:
     return str(Defect(id=defect["id"], reason=defect["reason"], detail=defect["detail"]))
-
-
-def _lines(path: Path) -> list[str]:
-    if not path.exists():
-        return []
-    return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
-def _count_whole_lines(path: Path) -> int:
-    """The number of complete lines; an incomplete last line, left by an interrupted writer, is removed from the file."""
-    if not path.exists():
-        return 0
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        path.write_bytes(whole)
-    return whole.count(b"\n")
