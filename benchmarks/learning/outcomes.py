@@ -1,4 +1,4 @@
-"""What a run learned, read from its folder: a row of scores and paired gains, a table of rows, and the files that keep both."""
+"""The outcome of a run, read from its folder: a row of scores and paired gains, a table of rows, and the files that keep both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the last stage of a config teaches, over seeds, beside equal runs with permuted rewards.
+"""The gain of a config's last stage, over seeds, beside equal runs with permuted rewards.
 
     python -m benchmarks.learning recipe CONFIG --out DIR [--seeds 0 1 2] [--control-seeds …] [--threads 1] [--jobs 1] [KEY=VALUE …]
 

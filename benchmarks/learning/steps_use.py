@@ -27,7 +27,7 @@ FIRST_PRODUCT = re.compile(r"(\d\*\d=)(\d)(?=\*)")
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What the policy wrote to a scene by itself."""
+    """The policy's own answer to a scene."""
 
     sample: Sample
     steps: str

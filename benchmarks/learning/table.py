@@ -41,7 +41,7 @@ Those that end above their start and above their control with every seed ([syste
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What was learned over the seeds, in percent."""
+    """The scores and gains over the seeds, in percent."""
 
     what: str
     before: Sequence[float]

@@ -1,4 +1,4 @@
-"""What steps before the answer add: RL on a question with steps beside RL on it without, and whether the steps are used.
+"""The worth of steps before the answer: RL on a question with steps beside RL on it without, and whether the steps are used.
 
     python -m benchmarks.learning thinking --out runs/thinking [--seeds 0 1] [--threads 1]
 

@@ -1,4 +1,4 @@
-"""What `thinking` adds to the page of its runs: the first and last ten steps, the answers after changed steps, curves."""
+"""The parts that `thinking` adds to the page of its runs: the first and last ten steps, the answers after changed steps, curves."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.rollout.test_play import TASK, Count
-from vlrft.cli.commands.data import sample_check
+from vlrft.cli.preparation import sample_check
 from vlrft.data import Dataset, Row, RowSamples
 from vlrft.rollout.bad_rows import check_gold_answers
 from vlrft.rollout.task import LoadedTask

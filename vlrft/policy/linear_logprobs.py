@@ -109,7 +109,7 @@ class _Head:
         half = weight.dtype.itemsize < torch.float32.itemsize
         self.of_states = 1.0 if half else 1 / temperature
         self.scale = 1 / temperature if half else 1.0
-        """What is left to multiply the logits by: in half precision they are rounded as the sampler's are, before τ."""
+        """The factor of the logits that is left: in half precision they are rounded as the sampler's are, before τ."""
 
     def logits(self, states: Tensor) -> Tensor:
         """In a new buffer."""

@@ -5,34 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vlrft.api.generate import find_model
 from vlrft.cli.outputs import claim_file
+from vlrft.cli.preparation import Preparation
 from vlrft.cli.prompt_limit import PromptLimit, load_prompt_limit
 from vlrft.cli.synthetic_rows import find_synthetic_rows
-from vlrft.cli.unread_kinds import UnreadKinds
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import prepare_config, task_config
-from vlrft.data import Dataset, Row, generate, notes_of, prepare
-from vlrft.data.claim import is_prepared, refuse_other_prompts, refuse_other_thoughts
-from vlrft.data.row_samples import find_misplaced_images
-from vlrft.data.spelled_tokens import SpelledTokens
-from vlrft.data.synthetic import refuse_other_rows
+from vlrft.data import Dataset, generate
 from vlrft.data.thoughts import Thoughts
-from vlrft.envs import build_host
-from vlrft.grading.metrics import reaches_threshold
 from vlrft.plugins.find import find_task
 from vlrft.reporting.html.contact_sheet import describe_sample, describe_samples, write_sheet
-from vlrft.rollout.gold import grade_gold_answer
 from vlrft.rollout.task import load_task
-from vlrft.schema import DataError, Sample, Task
+from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.schema.pluralize import pluralize
-from vlrft.scoring.graders import STRICT, Graders
 
 SHOWN = 10  # samples of a split
 ONLY = {  # option -> the one action that has a use for it
@@ -86,55 +77,30 @@ def run_prepare(args: argparse.Namespace) -> None:
     overrides = [*args.overrides, *place]
     task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
-    reasons = None if args.thoughts is None else Thoughts.read(args.thoughts)
-    digest = None if reasons is None else reasons.digest()
-    facts = f"{synthetic.facts() if synthetic else ''}{digest or ''}"
+    preparation = Preparation(
+        task=task,
+        options=options,
+        out=args.out,
+        limit=limit,
+        synthetic=synthetic,
+        thoughts=None if args.thoughts is None else Thoughts.read(args.thoughts),
+    )
     done = 0
     problems: dict[str, DataError] = {}
     for split in args.split or task.splits:
-        if not args.overwrite and is_prepared(args.out, split):
-            refuse_other_rows(args.out, split, None if synthetic is None else synthetic.note())
-            refuse_other_thoughts(args.out, split, digest)
-            if limit is not None:
-                refuse_other_prompts(args.out, split, limit.facts())
+        if not args.overwrite and preparation.is_done(split):
             print(f"{split}: already prepared (--overwrite prepares it again)")
             done += 1
             continue
-        spelled, unread = SpelledTokens(), UnreadKinds()
         try:
-            source = (synthetic or task.load).source(split, options)
-            rows = task.load.rows(source, split, options, task.name)
-            if (thoughts := synthetic.thoughts(split) if synthetic else reasons) is not None:
-                rows = thoughts.add_to(rows)
-            rows = spelled.watch(rows)
-            prepared = prepare(
-                rows if task.graders[STRICT] else unread.watch(rows),
-                task=task.name,
-                split=split,
-                where=source.label,
-                out=args.out,
-                check_sample=sample_check(task, options, limit),
-                restart=args.overwrite,
-                options=f"{options!r}{facts}",
-                explain=partial(task.load.explain, source, split, options),
-                notes=notes_of(source),
-                prompts={} if limit is None else limit.facts(),
-                thoughts=digest,
-                frames=task.load.frame_rule(options),
-            )
+            lines = preparation.prepare(split, restart=args.overwrite)
         except DataError as e:
             if args.split:
                 raise
             problems[f"{split}: not prepared"] = e
             continue
         done += 1
-        again = f", {prepared.resumed} of them by an earlier call" if prepared.resumed else ""
-        print(f"{split}: {pluralize(prepared.rows, 'row')}{again}")
-        for reason, count in prepared.defects.items():
-            print(f"  {count} left out: {reason} (listed in {args.out / f'{split}.defects.jsonl'})")
-        of_rows = (spelled.note, unread.note, "" if thoughts is None else thoughts.note)
-        for note in (*dict.fromkeys(notes_of(source)), *filter(None, of_rows)):
-            print(f"  {note}")
+        print("\n".join(lines))
     report_problems(problems, f"task {task.name}: no split could be prepared", some=done > 0)
 
 
@@ -166,36 +132,6 @@ def run_generate(task: Task, args: argparse.Namespace) -> None:
     task, given = configured_task(task_config(args.task, args.overrides))
     for line in generate(task, args.count, args.seed or 0, args.out, given):
         print(line, flush=True)
-
-
-def sample_check(
-    task: Task, options: object, limit: PromptLimit | None = None
-) -> Callable[[Row], str | None]:
-    """Checks a row: None if its images have their places, the strict grader, where there is one, gives its gold answer full
-    marks, and its prompt is within the limit, otherwise `reason: detail`."""
-    graders = Graders.of(task) if task.graders[STRICT] else None  # rewards may be named later
-    load, host = task.load, build_host(task, workers=0, time_limit=None, reference="")
-    assert isinstance(load, Dataset)
-
-    def check(row: Row) -> str | None:
-        sample = load.sample(row, options)
-        problem = check_answer(row, sample)
-        return problem if problem or limit is None else limit.find_problem(row, sample)
-
-    def check_answer(row: Row, sample: Sample) -> str | None:
-        if problem := find_misplaced_images(row, sample):
-            return f"image places: {problem}"
-        if graders is None:
-            return None
-        try:
-            turns, grade = grade_gold_answer(task, graders, sample, host)
-        except DataError as e:
-            return f"gold answer unreadable: {e}"
-        if reaches_threshold(grade, 1.0):
-            return None
-        return f"gold answer unreadable: {' / '.join(turns)!r} earns {grade:g}"
-
-    return check
 
 
 def report_problems(problems: Mapping[str, DataError], failure: str, *, some: bool) -> None:
