@@ -18,10 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vlrft.advantages import Estimator, EstimatorInput, find_estimator
     from vlrft.algorithms import Algorithm, PolicyLoss, find_algorithm, policy_loss
-    from vlrft.api.evaluate import evaluate
-    from vlrft.api.generate import generate, load_policy
-    from vlrft.api.score import score
-    from vlrft.api.train import train
     from vlrft.config import Config
     from vlrft.config.load import load_config
     from vlrft.evaluation.evaluate import Evaluation, MetricValue
@@ -47,6 +43,10 @@ if TYPE_CHECKING:
         TrainingRow,
     )
     from vlrft.schema.errors import ConfigError, DataError, PluginError, RewardError, VlrftError
+    from vlrft.trainer.api.evaluate import evaluate
+    from vlrft.trainer.api.generate import generate, load_policy
+    from vlrft.trainer.api.score import score
+    from vlrft.trainer.api.train import train
     from vlrft.trainer.callbacks import Callback, StopTraining
 
     __version__: str
@@ -110,10 +110,10 @@ _MODULES = {  # module -> the public names that it defines; equal to the imports
     "vlrft.schema": "IMAGE Env Group Message Metric Observation Piece Prompt Record Reward Rollout Sample Score "
     "Step Task TrainingRow",
     "vlrft.schema.errors": "ConfigError DataError PluginError RewardError VlrftError",
-    "vlrft.api.evaluate": "evaluate",
-    "vlrft.api.generate": "generate load_policy",
-    "vlrft.api.score": "score",
-    "vlrft.api.train": "train",
+    "vlrft.trainer.api.evaluate": "evaluate",
+    "vlrft.trainer.api.generate": "generate load_policy",
+    "vlrft.trainer.api.score": "score",
+    "vlrft.trainer.api.train": "train",
     "vlrft.evaluation.evaluate": "Evaluation MetricValue",
     "vlrft.reporting.run_result": "RunResult",
     "vlrft.trainer.callbacks": "Callback StopTraining",

@@ -160,7 +160,7 @@ def trap(kill: dict[str, Any], number: int) -> Callable[[], None]:
     """Makes the process send itself the signal some seconds after it enters a phase for the n-th time."""
 
     def arm() -> None:
-        from vlrft.tracing import phases
+        from vlrft.distributed import phases
 
         enter = phases.phase.__enter__
         remaining = [int(kill["nth"])]

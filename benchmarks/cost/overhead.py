@@ -2,7 +2,7 @@
 
     python -m benchmarks.cost overhead [--steps 8] [--repeats 9] [--only loop | command] [--out DIR]
 
-P10: two shapes of training, processor seconds of each step by phase (vlrft/tracing/phases.py) on one thread, which other
+P10: two shapes of training, processor seconds of each step by phase (vlrft/distributed/phases.py) on one thread, which other
 work on the machine hardly changes; the first steps of a stage are not counted. Overhead is every phase except the
 model's (MODEL) and the rewards'. Making and processing samples and images, which a run can do ahead in threads, is
 reported separately. P11: `vlrft list` and `vlrft --help`, wall and processor seconds. Writes
@@ -31,7 +31,7 @@ from unittest.mock import patch
 import torch
 
 from vlrft.config.load import load_config
-from vlrft.tracing.phases import PhaseTimer
+from vlrft.distributed.phases import PhaseTimer
 from vlrft.trainer.run import Run
 from vlrft.trainer.setup import open_run
 from vlrft.trainer.train import train

@@ -17,13 +17,13 @@ from benchmarks.gpu.suite import Options, checked_row, measured_row, skipped_row
 from vlrft.advantages.rows import estimate_rows
 from vlrft.algorithms import ALGORITHMS
 from vlrft.config import UpdateConfig
+from vlrft.distributed.phases import PhaseTimer, phase
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.load import checkpoint_activations
 from vlrft.rollout.engines import Request, Sampling
 from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Group, Rollout, Sample, TrainingRow
 from vlrft.testing.small_policies import ask, noise_image
-from vlrft.tracing.phases import PhaseTimer, phase
 from vlrft.trainer.batch import make_batches
 from vlrft.trainer.update import update
 

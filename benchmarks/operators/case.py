@@ -18,7 +18,6 @@ from unittest.mock import patch
 import torch
 from pydantic import TypeAdapter
 
-from vlrft.api.evaluate import evaluate
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig, UpdateConfig
 from vlrft.engine.single import SingleEngine
 from vlrft.policy.chat import Chat
@@ -31,6 +30,7 @@ from vlrft.rollout.engines.hf import HfEngine
 from vlrft.schema import IMAGE, Prompt
 from vlrft.testing.operator_meter import OperatorCounts, count_operators
 from vlrft.testing.small_policies import ask, noise_image
+from vlrft.trainer.api.evaluate import evaluate
 
 LAYERS, VISION_LAYERS = 28, 32  # of Qwen2-VL-2B; counts do not depend on the widths
 SHORT, LONG = (

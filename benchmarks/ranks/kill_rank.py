@@ -26,7 +26,7 @@ KILLS = {"rollout/decode": "1", "update/backward": "1", "save": "0"}  # phase ->
 DEADLY = """
 import os, signal, time
 from pathlib import Path
-from vlrft.tracing import phases
+from vlrft.distributed import phases
 
 marker, wanted, rank = Path(os.environ["DEADLY_MARKER"]), os.environ["DEADLY_PHASE"], os.environ["DEADLY_RANK"]
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vlrft.tracing.phases import ROOT, PhaseTimer
+from vlrft.distributed.phases import ROOT, PhaseTimer
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # see proc_pid_clear_refs(5)

@@ -25,14 +25,14 @@ from benchmarks.real_size.build import build, count_parameters, meta_model, writ
 from benchmarks.real_size.meter import Meter, free_memory, resident_bytes
 from benchmarks.real_size.released import MODELS
 from benchmarks.real_size.released_model import Released
-from vlrft.api.evaluate import evaluate
-from vlrft.api.train import train
 from vlrft.cli.main import main as cli
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.policy.merging import stored_shapes
 from vlrft.policy.pretrained import load_tokenizer
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
+from vlrft.trainer.api.evaluate import evaluate
+from vlrft.trainer.api.train import train
 from vlrft.trainer.memory_plan.planner import Planner
 from vlrft.vision.processor import prepare_torchvision
 

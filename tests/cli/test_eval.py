@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import vlrft.api.evaluate as parts
+import vlrft.trainer.api.evaluate as parts
 from tests.conftest import Tiny
 from vlrft.cli.main import main
 from vlrft.config import RolloutConfig
@@ -30,7 +30,7 @@ Evaluate = Callable[..., int]
 
 @pytest.fixture
 def evaluate(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
-    monkeypatch.setattr("vlrft.api.evaluate.chunk_size", lambda rollout, decoding: 2)
+    monkeypatch.setattr("vlrft.trainer.api.evaluate.chunk_size", lambda rollout, decoding: 2)
 
     def run(name: str, *rest: str) -> int:
         out = str(tmp_path / f"{name}.json")

@@ -16,6 +16,7 @@ import pytest
 
 from vlrft.cli.main import main
 from vlrft.distributed.launcher import report_failure
+from vlrft.distributed.phases import depend_on, notify, phase, work_on
 from vlrft.distributed.ranks import WAIT, Ranks
 from vlrft.distributed.watchdog import (
     HOW_TO_RESUME,
@@ -26,7 +27,6 @@ from vlrft.distributed.watchdog import (
     read_status,
     status_key,
 )
-from vlrft.tracing.phases import depend_on, notify, phase, work_on
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "ranks.yaml"
 KILLED_WITHIN = 30.0  # seconds on a busy machine; two on an idle one

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import Tiny
 from tests.fakes.streaming import ShuffledEngine
 from vlrft.config import EnvConfig
+from vlrft.distributed.phases import PhaseTimer
 from vlrft.evaluation.evaluate import grade_rollout
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Limits, Request, Sampling
@@ -19,7 +20,6 @@ from vlrft.schema import IMAGE, DataError, Group, Observation, Sample, Step, Tas
 from vlrft.schema.errors import EnvError, NonFiniteError
 from vlrft.testing.scripted_engine import ScriptedEngine
 from vlrft.testing.small_policies import ask, noise_image, sample
-from vlrft.tracing.phases import PhaseTimer
 
 SAMPLING = Sampling(max_tokens=40)
 

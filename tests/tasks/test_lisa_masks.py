@@ -94,7 +94,7 @@ def test_an_evaluation_stores_the_overlaps_with_the_answers(
     out = tmp_path / "e.json"
     command = ["eval", "--model", str(tmp_path / "model"), "--task", "lisa", "--split", "test"]
     command += [f"options.data={raw}", f"options.masks={sam}", "rollout.max_tokens=4"]
-    monkeypatch.setattr("vlrft.api.evaluate.chunk_size", lambda rollout, decoding: 2)
+    monkeypatch.setattr("vlrft.trainer.api.evaluate.chunk_size", lambda rollout, decoding: 2)
     assert main([*command, "--json", str(out), "policy.max_pixels=50176"]) == 0
     rows = [json.loads(x) for x in (tmp_path / "e.records.jsonl").read_text().splitlines()]
     square = paint([shape("target", SQUARE)], SIZE)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from vlrft.api.evaluate import evaluate
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.reporting.run_log import RunLog
 from vlrft.schema.errors import ConfigError
+from vlrft.trainer.api.evaluate import evaluate
 from vlrft.trainer.train import train
 
 pytest.importorskip("bitsandbytes", reason="the extra quantization")

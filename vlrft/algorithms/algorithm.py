@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vlrft.advantages import Choice, Estimator, find_estimator
 from vlrft.config import strict
+from vlrft.distributed.phases import phase
 from vlrft.objectives import LossBatch, Needs, Objective, Reduction, Terms, guard, reduce
 from vlrft.objectives.correction import Correction
 from vlrft.objectives.regularizer import Regularizer
@@ -21,7 +22,6 @@ from vlrft.selection.group_filters import Keep, KeepAll
 from vlrft.selection.injection import InjectGold
 from vlrft.selection.replay import Replay
 from vlrft.selection.rollout_filters import Selectors
-from vlrft.tracing.phases import phase
 
 COMPUTES = {
     "old_logprobs": "old log-probs (free with one update per batch)",

@@ -1,1 +1,1 @@
-"""Several ranks: collective operations, sharding of samples, launcher, session and watchdog."""
+"""Several ranks: collective operations, sharding of samples, launcher, session, the named phases of their work, and the watchdog."""

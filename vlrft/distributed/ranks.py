@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore, rendezvous  # type: ignore[attr-defined]
 
+from vlrft.distributed.phases import phase
 from vlrft.schema.errors import RanksError
 from vlrft.schema.short_message import short_message
-from vlrft.tracing.phases import phase
 
 T = TypeVar("T")
 JOIN_SECONDS = 600.0  # for all ranks to connect, which they do before they load data or a model

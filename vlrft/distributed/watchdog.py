@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from vlrft.distributed.phases import notify
 from vlrft.distributed.ranks import WAIT, Ranks
-from vlrft.tracing.phases import notify
 
 HEARTBEAT_SECONDS = 1.0
 SHOWN_SAMPLES = 8
@@ -46,7 +46,7 @@ def status_key(rank: int) -> str:
 
 @dataclass
 class RankStatus:
-    """The step, phases and samples that this rank works on, updated by `vlrft.tracing.phases`."""
+    """The step, phases and samples that this rank works on, updated by `vlrft.distributed.phases`."""
 
     step: int = 0
     phases: list[str] = field(default_factory=list[str])

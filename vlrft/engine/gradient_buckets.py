@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import WAIT, Ranks
-from vlrft.tracing.phases import phase
 
 BUCKET_BYTES = 25 * 2**20  # as torch's DistributedDataParallel
 ALIGNMENT = 64  # elements: each gradient in a bucket begins where vectorised kernels can read it

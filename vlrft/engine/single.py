@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig, strict
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.gradient_buckets import BUCKET_BYTES, GradientBuckets
@@ -23,7 +24,6 @@ from vlrft.policy.policy import Policy
 from vlrft.policy.policy_weights import Needs
 from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import NonFiniteError
-from vlrft.tracing.phases import phase
 
 HALF = (torch.bfloat16, torch.float16)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL.Image import Image as PilImage
 
+from vlrft.distributed.phases import phase
 from vlrft.memory.limits import PIXEL_CACHE_BYTES
 from vlrft.policy.chat_template import ChatTemplate
 from vlrft.policy.control_tokens import ControlTokens
@@ -28,7 +29,6 @@ from vlrft.schema import (
     Slot,
 )
 from vlrft.schema.sample import count_slots
-from vlrft.tracing.phases import phase
 
 
 class Chat:

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vlrft.distributed.cuda_settings import to_device
+from vlrft.distributed.phases import phase
 from vlrft.memory.limits import replicated_rows
 from vlrft.policy.agreement import RowGap, require_agreement
 from vlrft.policy.linear_logprobs import logprobs_of_logits
@@ -21,7 +22,6 @@ from vlrft.policy.packing import PackItem, pack
 from vlrft.policy.policy import Policy
 from vlrft.schema import Pixels
 from vlrft.schema.errors import NonFiniteError
-from vlrft.tracing.phases import phase
 
 
 @dataclass(frozen=True, kw_only=True)

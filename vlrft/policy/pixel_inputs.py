@@ -14,12 +14,12 @@ from weakref import WeakValueDictionary
 
 from PIL.Image import Image as PilImage
 
+from vlrft.distributed.phases import phase
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.families import TakesVideos, VisionFamily
 from vlrft.schema import DataError, Frames, Pixels, Resize, VideoText
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.short_message import first_line
-from vlrft.tracing.phases import phase
 from vlrft.vision.images import upright_rgb
 
 VideoMeasure = Callable[[Frames], tuple[int, VideoText]]

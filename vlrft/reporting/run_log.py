@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vlrft.data.jsonl import append_rows
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.evaluation.evaluate import Evaluation
 from vlrft.reporting.console import Console
@@ -27,7 +28,6 @@ from vlrft.reporting.rows import gather_images, record_rows, rollout_rows
 from vlrft.reporting.run_folder.names import EVALS, IMAGES, METRICS, ROLLOUTS, VALUES
 from vlrft.reporting.trackers import build_trackers
 from vlrft.schema import ENVIRONMENT, Group, Sample
-from vlrft.tracing.phases import phase
 
 PACKAGES = ("vlrft", "torch", "transformers", "numpy", "pillow")
 

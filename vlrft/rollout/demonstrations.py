@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from vlrft.config import EnvConfig
+from vlrft.distributed.phases import work_on
 from vlrft.policy.byte_cache import ByteCache
 from vlrft.policy.chat import Chat
 from vlrft.rollout.episode import Episode
@@ -14,7 +15,6 @@ from vlrft.rollout.gold import gold_turns
 from vlrft.rollout.play import run_episodes, start_episodes
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import ENVIRONMENT, DataError, Group, Piece, Prompt, Rollout, Sample
-from vlrft.tracing.phases import work_on
 
 CACHE_BYTES = 256 * 2**20  # limit of a stage's cached demonstrations in environments
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vlrft.config import EnvConfig
+from vlrft.distributed.phases import phase, work_on
 from vlrft.envs import EnvFailure, Host
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Limits, RolloutEngine, Sampling, StreamingEngine
@@ -23,7 +24,6 @@ from vlrft.schema import (
 )
 from vlrft.schema.errors import EnvError
 from vlrft.scoring.rewards import score_groups
-from vlrft.tracing.phases import phase, work_on
 
 Respond = Callable[[Sequence[Episode], Sequence[Prompt]], Sequence[Piece]]
 """The policy's side of one turn: a piece for each episode, given its prompt."""

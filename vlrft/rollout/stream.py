@@ -9,6 +9,7 @@ from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from vlrft.distributed.phases import phase
 from vlrft.envs import EnvFailure
 from vlrft.policy.chat import Chat
 from vlrft.rollout.engines import Sampling, StreamingEngine
@@ -16,7 +17,6 @@ from vlrft.rollout.episode import Episode, number_samples
 from vlrft.rollout.task import LoadedTask
 from vlrft.rollout.turns import PromptRenderer, exceeds_limit, make_requests, require_finite
 from vlrft.schema import Observation, Piece, Prompt, Sample, Step
-from vlrft.tracing.phases import phase
 
 Arrival = Observation | Step | EnvFailure | Piece
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from vlrft.distributed.phases import phase
 from vlrft.plugins.process_state import keeping_process_state
 from vlrft.schema import Rollout
 from vlrft.scoring.calls import Outcome, split_into_calls, start_calls
 from vlrft.scoring.failures import neutral_values, retry_calls
 from vlrft.scoring.reward_input import RewardInput
 from vlrft.scoring.weighted import RewardResult, WeightedReward, check_outcome, reward_error
-from vlrft.tracing.phases import phase
 
 
 def score(rollout: Rollout, rewards: Sequence[WeightedReward]) -> Rollout:

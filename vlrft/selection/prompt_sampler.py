@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from vlrft.config.choice import choose
+from vlrft.distributed.phases import phase
 from vlrft.schema import Sample
 from vlrft.schema.errors import NoRowsError
 from vlrft.selection.prefetch import Prefetcher
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.prompt_strategies import PROMPT_STRATEGIES, PromptStrategy, Uniform
-from vlrft.tracing.phases import phase
 
 
 def find_prompt_strategy(choice: str | Mapping[str, Any], at: str) -> PromptStrategy:

@@ -1,1 +1,1 @@
-"""Training: the loop, a run and its stages, batches, updates, metrics, checkpoints."""
+"""Training: the loop, a run and its stages, batches, updates, metrics, checkpoints, the profiler, and the Python API."""

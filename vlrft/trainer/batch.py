@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from vlrft.advantages import Floats
 from vlrft.advantages.rows import RowAdvantages
 from vlrft.algorithms import Algorithm
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.memory.micro_batches import Load, split_rows
 from vlrft.objectives import LossBatch, Needs, make_loss_batch
 from vlrft.policy.packing import PackItem
 from vlrft.schema import Group, Pixels, Prompt, TrainingRow
 from vlrft.selection.group_filters import is_valid
-from vlrft.tracing.phases import phase
 
 ImageTokens = Callable[[Pixels], int]
 """The tokens that an image counts for in a micro-batch's budget."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vlrft.config import Config
 from vlrft.distributed.interrupts import StopRequest
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.engine import TrainEngine
 from vlrft.evaluation.evaluate import chunk_size, evaluate
@@ -23,11 +24,10 @@ from vlrft.schema import Group, Sample
 from vlrft.schema.errors import CheckpointError, DivergedError
 from vlrft.selection.prefetch import prefetching
 from vlrft.selection.prompt_state import PromptStates
-from vlrft.tracing.phases import phase
-from vlrft.tracing.profiler import OFF, Profiler
 from vlrft.trainer.callbacks import Callbacks
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.checkpoint_files import TrainerState, load_state
+from vlrft.trainer.profiler import OFF, Profiler
 from vlrft.trainer.run_folder import RunFolder
 from vlrft.trainer.stage import Stage
 from vlrft.trainer.state import capture_state, restore_state

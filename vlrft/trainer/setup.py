@@ -29,7 +29,6 @@ from vlrft.schema.errors import MissingSplit
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
-from vlrft.tracing.profiler import OFF, StepProfiler
 from vlrft.trainer.ahead.misfits import refuse_several_ranks
 from vlrft.trainer.checkpoint import Checkpoints
 from vlrft.trainer.divergence import restore_latest
@@ -38,6 +37,7 @@ from vlrft.trainer.lost_checkpoints import refuse_lost_checkpoints
 from vlrft.trainer.memory_plan.disk import check_disk
 from vlrft.trainer.memory_plan.planner import RunTasks
 from vlrft.trainer.memory_plan.verdict import check_memory
+from vlrft.trainer.profiler import OFF, StepProfiler
 from vlrft.trainer.rank_facts import compare_tasks, compare_weights, hash_of_samples
 from vlrft.trainer.run import Run
 from vlrft.trainer.run_folder import RunFolder

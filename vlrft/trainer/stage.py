@@ -10,6 +10,7 @@ from typing import Any
 from vlrft.advantages import Estimator
 from vlrft.advantages.rows import RowAdvantages, estimate_step
 from vlrft.config import Config
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import Ranks
 from vlrft.distributed.sharding import gather_groups, shard_by_size
 from vlrft.engine import TrainEngine, build_engine
@@ -29,7 +30,6 @@ from vlrft.selection.prompt_sampler import PromptSampler, count_drawn
 from vlrft.selection.prompt_state import PromptStates
 from vlrft.selection.replay import ReplayStore
 from vlrft.selection.rollout_filters import select_and_estimate
-from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch, make_batches
 from vlrft.trainer.checkpoint_files import TrainerState
 from vlrft.trainer.sampler_gate import SamplerGate

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from vlrft.advantages.rows import RowAdvantages
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import ALONE, Ranks
 from vlrft.schema import Group, Rollout
 from vlrft.scoring.weighted import WeightedReward
 from vlrft.selection.collect import Collected
 from vlrft.selection.injection import own_rollouts
-from vlrft.tracing.phases import phase
 from vlrft.trainer.batch import Batch
 
 ROUNDING = 1e-6  # tolerance of a comparison of a score with the best score

@@ -9,13 +9,13 @@ from pathlib import Path
 from vlrft.advantages.rows import rollout_means, turn_means
 from vlrft.config import Config
 from vlrft.distributed.interrupts import deferred_signals
+from vlrft.distributed.phases import work_on
 from vlrft.distributed.session import rank_session
 from vlrft.engine import TrainEngine
 from vlrft.reporting.html.page import write_report
 from vlrft.reporting.run_result import RunResult, read_result
 from vlrft.rollout.engines import RolloutEngine, StreamingEngine
 from vlrft.schema.errors import TrainingStopped
-from vlrft.tracing.phases import work_on
 from vlrft.trainer.ahead.collecting import Collecting, collecting
 from vlrft.trainer.callbacks import Callback, Callbacks, StopTraining
 from vlrft.trainer.divergence import stopping_at_divergence

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vlrft.algorithms import Algorithm
+from vlrft.distributed.phases import work_on
 from vlrft.engine import TrainEngine
 from vlrft.engine.forward import token_logprobs
 from vlrft.objectives import GroupCoupled, LossBatch, Needs, guard, log_ratio
@@ -17,7 +18,6 @@ from vlrft.objectives.kl import kl
 from vlrft.policy.logprobs import packed_logprobs, self_check
 from vlrft.policy.policy import Policy
 from vlrft.schema.errors import NonFiniteError
-from vlrft.tracing.phases import work_on
 from vlrft.trainer.batch import Batch
 from vlrft.trainer.micro_batches import (
     MicroBatch,

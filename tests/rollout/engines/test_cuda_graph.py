@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from tests.conftest import Tiny
+from vlrft.distributed.phases import PhaseTimer, phase
 from vlrft.rollout.engines import Request
 from vlrft.rollout.engines.cuda_graph import GraphedStep, can_graph
 from vlrft.rollout.engines.decoding_rows import DecodingRows
 from vlrft.rollout.engines.prefill import prefill
 from vlrft.testing.operator_meter import count_operators
 from vlrft.testing.small_policies import ask
-from vlrft.tracing.phases import PhaseTimer, phase
 
 COUNTS = (2, 1)
 

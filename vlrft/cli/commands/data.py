@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vlrft.api.generate import find_model
 from vlrft.cli.outputs import claim_file
 from vlrft.cli.preparation import Preparation
 from vlrft.cli.prompt_limit import PromptLimit, load_prompt_limit
@@ -24,6 +23,7 @@ from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Task
 from vlrft.schema.errors import ConfigError, MissingSplit
 from vlrft.schema.pluralize import pluralize
+from vlrft.trainer.api.generate import find_model
 
 SHOWN = 10  # samples of a split
 ONLY = {  # option -> the one action that has a use for it

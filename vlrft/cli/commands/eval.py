@@ -7,14 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vlrft.api.evaluate import (
-    EvaluationSettings,
-    answer_split,
-    settings_of_config,
-    settings_of_task,
-)
-from vlrft.api.generate import find_model
-from vlrft.api.quiet import quiet_transformers
 from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
@@ -23,6 +15,14 @@ from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import Record
 from vlrft.schema.errors import ConfigError
+from vlrft.trainer.api.evaluate import (
+    EvaluationSettings,
+    answer_split,
+    settings_of_config,
+    settings_of_task,
+)
+from vlrft.trainer.api.generate import find_model
+from vlrft.trainer.api.quiet import quiet_transformers
 
 READ = ("task", "policy", "rollout", "eval")  # the sections of a config that an evaluation reads
 

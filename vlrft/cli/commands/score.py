@@ -6,7 +6,6 @@ import argparse
 import sys
 from functools import partial
 
-from vlrft.api.score import ScoreSettings, grade_all
 from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file, refuse_foreign_records
 from vlrft.config.configured import configured_task
@@ -18,6 +17,7 @@ from vlrft.evaluation.result_files import results_of, summary_lines, write_recor
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.pluralize import pluralize
+from vlrft.trainer.api.score import ScoreSettings, grade_all
 
 
 def run(args: argparse.Namespace) -> None:

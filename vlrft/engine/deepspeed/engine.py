@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from vlrft.config import UpdateConfig
+from vlrft.distributed.phases import phase
 from vlrft.distributed.process_group import ensure_process_group
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine.deepspeed.package import import_deepspeed
@@ -32,7 +33,6 @@ from vlrft.policy.policy_weights import Needs
 from vlrft.policy.rank_sync import RoundRobin, Unsynchronised
 from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import ConfigError, NonFiniteError
-from vlrft.tracing.phases import phase
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from vlrft.config import UpdateConfig
+from vlrft.distributed.phases import phase
 from vlrft.distributed.ranks import Ranks
 from vlrft.engine.finite_weights import require_finite_weights
 from vlrft.engine.fsdp.shards import (
@@ -28,7 +29,6 @@ from vlrft.policy.policy import Policy
 from vlrft.policy.policy_weights import Needs
 from vlrft.policy.scorer import ScorerCall
 from vlrft.schema.errors import NonFiniteError
-from vlrft.tracing.phases import phase
 
 
 class FsdpEngine:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
+from vlrft.distributed.phases import phase
 from vlrft.policy.backbone import Backbone
 from vlrft.rollout.engines.continued_rows import ContinuedRows, run_continued
 from vlrft.rollout.engines.kept_contexts import Context, KeptContexts
 from vlrft.rollout.engines.prefill import Prefilled
 from vlrft.rollout.engines.types import Request
 from vlrft.schema import Prompt
-from vlrft.tracing.phases import phase
 
 
 @phase("prefill")

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vlrft.distributed.phases import phase, untimed
 from vlrft.policy.attention.choice import choose_kernel
 from vlrft.policy.attention.cuda_flash import CudaFlash
-from vlrft.tracing.phases import phase, untimed
 
 Step = Callable[[Int[Tensor, " N"]], Float[Tensor, "N V"]]
 

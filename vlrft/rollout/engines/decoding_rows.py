@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vlrft.distributed.phases import phase
 from vlrft.policy.backbone import Backbone
 from vlrft.rollout.engines.completion_cache import CompletionCache
 from vlrft.rollout.engines.cuda_graph import GraphedStep
 from vlrft.rollout.engines.prefill import Prefilled
 from vlrft.rollout.engines.prompt_cache import PromptCache, row_index
 from vlrft.rollout.engines.shared_prefix import Keys, SharedPrompts, decode
-from vlrft.tracing.phases import phase
 
 KeyPair = tuple[Float[Tensor, "*S W D"], Float[Tensor, "*S W D"]]  # keys and values
 

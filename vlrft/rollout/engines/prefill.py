@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vlrft.distributed.phases import phase
 from vlrft.policy.attention.compact import count_common_tokens
 from vlrft.policy.attention.rows import PackedRows
 from vlrft.policy.backbone import Backbone
 from vlrft.rollout.engines.prompt_cache import PromptCache
 from vlrft.rollout.engines.types import Request
 from vlrft.schema import Prompt
-from vlrft.tracing.phases import phase
 
 
 @dataclass(frozen=True, kw_only=True)

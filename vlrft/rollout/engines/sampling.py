@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vlrft.distributed.phases import phase
 from vlrft.policy.linear_logprobs import scale_and_ban
-from vlrft.tracing.phases import phase
 
 
 def draw_uniforms(seeds: Sequence[int], length: int) -> Float[Tensor, "N L"]:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from vlrft.distributed.phases import phase, work_on
 from vlrft.rollout.engines import StreamingEngine
 from vlrft.schema import Group, Sample
 from vlrft.selection.collect import Collected, collect
 from vlrft.selection.prompt_sampler import PromptSampler
 from vlrft.selection.prompt_state import PromptStates
-from vlrft.tracing.phases import phase, work_on
 from vlrft.trainer.ahead.staleness import staleness_metrics
 from vlrft.trainer.ahead.steps import StepsAhead, Turns
 from vlrft.trainer.ahead.stoppable import StoppableEngine

@@ -10,10 +10,10 @@ from tests.conftest import Tiny
 from tests.rollout.engines.vllm.conftest import NewEngine, NewFake
 from tests.rollout.engines.vllm.test_engine import SAMPLING, question
 from tests.rollout.engines.vllm.test_faults import wait_until
+from vlrft.distributed.phases import notify
 from vlrft.distributed.watchdog import RankStatus
 from vlrft.rollout.engines.vllm.server import Server, State
 from vlrft.rollout.engines.vllm.waits import SilenceLines, describe_waits
-from vlrft.tracing.phases import notify
 
 
 def shown(status: RankStatus) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from socket import socket
 from time import monotonic
 
+from vlrft.distributed.phases import depend_on
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.types import EnginePlace
 from vlrft.rollout.engines.vllm.broadcast import WeightBroadcast
@@ -23,7 +24,6 @@ from vlrft.rollout.engines.vllm.transfer import Transfer, Update
 from vlrft.rollout.engines.vllm.waits import describe_waits
 from vlrft.rollout.engines.vllm.weights import WeightFiles
 from vlrft.rollout.engines.vllm.wire import Wire
-from vlrft.tracing.phases import depend_on
 
 
 class Connection:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from vlrft.distributed.phases import phase
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.prompt_limits import check_prompt
 from vlrft.rollout.engines.sampled_rows import Endings
@@ -23,7 +24,6 @@ from vlrft.rollout.engines.vllm.supervisor import Supervisor
 from vlrft.rollout.engines.vllm.transfer import Update, take_over, weight_parts
 from vlrft.schema import Piece
 from vlrft.schema.errors import ServerError
-from vlrft.tracing.phases import phase
 
 
 class VllmEngine:

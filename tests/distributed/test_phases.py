@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from vlrft.tracing.phases import ROOT, PhaseTimer, phase
+from vlrft.distributed.phases import ROOT, PhaseTimer, phase
 
 
 class Time:

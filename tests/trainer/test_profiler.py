@@ -12,8 +12,8 @@ import torch
 
 from tests.trainer.small_runs import TINY, assert_same_run, lines
 from vlrft.config.load import load_config
-from vlrft.tracing import profiler
-from vlrft.tracing.profiler import Trace, phase_table
+from vlrft.trainer import profiler
+from vlrft.trainer.profiler import Trace, phase_table
 from vlrft.trainer.train import train
 
 PHASES = (

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlrft.api.configs import override_texts
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
@@ -22,6 +21,7 @@ from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.rollout.task import load_task
 from vlrft.schema import DataError, Record
 from vlrft.schema.errors import OutputsError
+from vlrft.trainer.api.configs import override_texts
 
 Predictions = str | Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
 GIVEN = "predictions"  # the name in messages of outputs that are not a file's

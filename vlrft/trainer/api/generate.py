@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from vlrft.api.quiet import quiet_transformers
 from vlrft.config import PolicyConfig, RolloutConfig
 from vlrft.config.errors import explain
 from vlrft.data import load_qwen_messages
@@ -17,6 +16,7 @@ from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.reporting.run_result import RunResult
 from vlrft.schema import IMAGE, DataError, Message
 from vlrft.schema.errors import ConfigError
+from vlrft.trainer.api.quiet import quiet_transformers
 from vlrft.vision.images import open_image, upright_rgb
 
 if TYPE_CHECKING:

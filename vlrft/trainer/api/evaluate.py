@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vlrft.api.configs import override_texts
-from vlrft.api.generate import find_model
-from vlrft.api.quiet import quiet_transformers
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import eval_config
 from vlrft.evaluation.evaluate import Evaluation, chunk_size, compute_metrics, grade_samples
@@ -22,6 +19,9 @@ from vlrft.schema import Group, Record, Sample
 from vlrft.schema.errors import ConfigError, NoRowsError
 from vlrft.schema.pluralize import pluralize
 from vlrft.selection.prefetch import prefetching
+from vlrft.trainer.api.configs import override_texts
+from vlrft.trainer.api.generate import find_model
+from vlrft.trainer.api.quiet import quiet_transformers
 
 if TYPE_CHECKING:
     from vlrft.policy.chat import Chat

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vlrft.api.configs import ConfigLike, name_of, read_config
-from vlrft.api.quiet import quiet_transformers
 from vlrft.reporting.run_result import RunResult
 from vlrft.schema.errors import ConfigError
+from vlrft.trainer.api.configs import ConfigLike, name_of, read_config
+from vlrft.trainer.api.quiet import quiet_transformers
 from vlrft.trainer.callbacks import Callback
 
 

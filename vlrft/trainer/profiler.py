@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from vlrft.tracing.phases import PhaseTimer
+from vlrft.distributed.phases import PhaseTimer
 
 TRACED = 2  # steps of a stage that are traced
 TRACE_SECONDS = 5.0  # the longest trace: one second can hold a hundred thousand events

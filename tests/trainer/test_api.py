@@ -13,9 +13,9 @@ from PIL import Image
 from transformers.utils import logging
 
 import vlrft
-from vlrft.api.configs import override_texts, read_config
 from vlrft.config.load import load_config
 from vlrft.policy.policy import Policy
+from vlrft.trainer.api.configs import override_texts, read_config
 
 TREE: dict[str, Any] = {
     "task": {"name": "digits", "options": {"subtasks": ["count"]}},

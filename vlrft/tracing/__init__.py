@@ -1,1 +1,0 @@
-"""Where the time goes: nested phases of a step, and the profiler that reports them."""
