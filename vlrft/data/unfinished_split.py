@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from vlrft.data.atomic import naming, write_atomically
+from vlrft.data.jsonl import read_lines
 from vlrft.schema import DataError
-from vlrft.schema.errors import ConfigError
-from vlrft.schema.short_message import first_line
+from vlrft.schema.errors import ConfigError, StoredFileError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +56,15 @@ class UnfinishedSplit:
         return self.rows.exists() or self.defects.exists()
 
     def repair(self) -> int:
-        """The number of complete lines of both files; an incomplete last line, left by a killed call, is removed."""
-        return _keep_whole_lines(self.rows) + _keep_whole_lines(self.defects)
+        """The number of complete lines of both files; an incomplete last line, left by a killed call, is removed. Raises
+        DataError for a damaged file."""
+        whole = 0
+        for path in (self.rows, self.defects):
+            if path.exists():
+                lines = [line + b"\n" for line, _ in _read(path)]
+                write_atomically(path, b"".join(lines))
+                whole += len(lines)
+        return whole
 
     @contextmanager
     def appending(self) -> Iterator[tuple[IO[str], IO[str]]]:
@@ -71,15 +77,15 @@ class UnfinishedSplit:
             yield rows, defects
 
     def stored_ids(self) -> set[str]:
-        """The ids of the rows. Raises DataError for a damaged file."""
-        return {row["id"] for row in _read(self.rows)}
+        """The ids of the rows."""
+        return {row["id"] for _, row in _read(self.rows)}
 
     def read_defects(self) -> list[dict[str, Any]]:
-        """`id`, `reason`, `detail` and `intended` of each. Raises DataError for a damaged file."""
-        return _read(self.defects)
+        """`id`, `reason`, `detail` and `intended` of each."""
+        return [row for _, row in _read(self.defects)]
 
     def count_rows(self) -> int:
-        return len(_lines(self.rows))
+        return len(_read(self.rows))
 
     def digest(self) -> str:
         """SHA-256 of the rows, in hexadecimal."""
@@ -98,28 +104,11 @@ class UnfinishedSplit:
             path.replace(path.with_suffix(""))
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows = [json.loads(line) for line in _lines(path)]
-        if all(isinstance(row.get("id"), str) for row in rows):
-            return rows
-        damage = "a line has no id"
-    except (ValueError, AttributeError, RecursionError) as e:
-        damage = first_line(e)
-    raise DataError(f"{path}: damaged ({damage}); prepare it again with --overwrite")
-
-
-def _lines(path: Path) -> list[str]:
+def _read(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
+    """Complete lines with their objects. Raises DataError for a damaged file."""
     if not path.exists():
         return []
-    return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
-def _keep_whole_lines(path: Path) -> int:
-    if not path.exists():
-        return 0
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        path.write_bytes(whole)
-    return whole.count(b"\n")
+    try:
+        return list(read_lines(path, {"id": str}))
+    except StoredFileError as e:
+        raise DataError(f"{path}: damaged; prepare it again with --overwrite") from e
