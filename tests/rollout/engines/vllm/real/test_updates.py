@@ -93,26 +93,33 @@ def generated_tokens(url: str) -> float:
 def test_completions_under_way_continue_with_the_new_weights_and_know_which_sampled_each_token(
     qwen2_vl: Policy, tied: VllmEngine
 ) -> None:
-    url, asked = tied.servers[0].url, requests(qwen2_vl.chat, seeds=range(4))
-    tied.load_weights(qwen2_vl.weights(), 10)
+    # On a busy machine all completions may end before the weights arrive, so that it is tried again.
+    assert any(update_under_way(qwen2_vl, tied, step) for step in range(10, 20, 2))
+
+
+def update_under_way(policy: Policy, engine: VllmEngine, step: int) -> bool:
+    """Updates the server to other weights, of step + 1, while it samples, and checks that each token is of the weights that it
+    names. Whether some completion has tokens of both."""
+    url, asked = engine.servers[0].url, requests(policy.chat, seeds=range(4))
+    engine.load_weights(policy.weights(), step)
+    old = copy.deepcopy(policy.model.state_dict())
+    perturb(policy, seed=3)
     before = generated_tokens(url)
-    futures = [tied.submit(request, Sampling(max_tokens=1000)) for request in asked]
-    while generated_tokens(url) < before + 200:
+    futures = [engine.submit(request, Sampling(max_tokens=1000)) for request in asked]
+    while generated_tokens(url) < before + 20:
         time.sleep(0.01)
-    old = copy.deepcopy(qwen2_vl.model.state_dict())
-    perturb(qwen2_vl, seed=3)
-    tied.load_weights(qwen2_vl.weights(), 11)
+    engine.load_weights(policy.weights(), step + 1)
     pieces = [[future.result(timeout=300) for future in group] for group in futures]
-    new_gaps = trainer_gaps(qwen2_vl, asked, pieces, 1.0)
-    new = copy.deepcopy(qwen2_vl.model.state_dict())
-    qwen2_vl.model.load_state_dict(old)
-    gaps = {10: trainer_gaps(qwen2_vl, asked, pieces, 1.0), 11: new_gaps}
-    qwen2_vl.model.load_state_dict(new)
+    new_gaps = trainer_gaps(policy, asked, pieces, 1.0)
+    new = copy.deepcopy(policy.model.state_dict())
+    policy.model.load_state_dict(old)
+    gaps = {step: trainer_gaps(policy, asked, pieces, 1.0), step + 1: new_gaps}
+    policy.model.load_state_dict(new)
     rows = [piece for group in pieces for piece in group]
     for row, piece in enumerate(rows):
         assert list(piece.policy_steps) == sorted(piece.policy_steps)
         assert all(gaps[s][row][k] < BOUND for k, s in enumerate(piece.policy_steps))
-    assert any(set(piece.policy_steps) == {10, 11} for piece in rows)
+    return any(set(piece.policy_steps) == {step, step + 1} for piece in rows)
 
 
 def refused(url: str, path: Path) -> str:
