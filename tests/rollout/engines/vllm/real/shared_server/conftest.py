@@ -1,4 +1,4 @@
-"""The server with which most tests of the real vLLM sample: Qwen2-VL with a tied head. It is started once."""
+"""The server of this folder's tests: Qwen2-VL with a tied head. It is started once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rollout.engines.vllm.real.servers import ROOT, start_engine
+from tests.rollout.engines.vllm.real.servers import corpus, start_engine
 from vlrft.config import BuildConfig, PolicyConfig
 from vlrft.policy.load import load_policy
 from vlrft.policy.policy import Policy
 from vlrft.rollout.engines.vllm.engine import VllmEngine
 
 IMAGE_BYTES = 2**21  # in base64
-
-
-def corpus() -> list[str]:
-    """Text for tokenizers."""
-    pages = sorted((ROOT / "docs" / "howto").glob("*.md"))
-    return [line for page in pages for line in page.read_text("utf-8").splitlines()]
 
 
 @pytest.fixture(scope="package")

@@ -6,8 +6,8 @@ import httpx
 import pytest
 import torch
 
-from tests.rollout.engines.vllm.real.conftest import IMAGE_BYTES
 from tests.rollout.engines.vllm.real.servers import MARKS
+from tests.rollout.engines.vllm.real.shared_server.conftest import IMAGE_BYTES
 from tests.rollout.engines.vllm.real.trainer_gaps import (
     BOUND,
     assert_equal,
