@@ -53,7 +53,10 @@ def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.Monk
 def test_the_scans_are_those_of_scikit_learn() -> None:
     images, digits = _scans()
     scans, labels = load_digits(return_X_y=True)
-    assert np.array_equal(np.stack(images).reshape(-1, 64), np.round(scans * 255 / 16))
+    assert np.array_equal(
+        np.stack([np.asarray(image) for image in images]).reshape(-1, 64),
+        np.round(scans * 255 / 16),
+    )
     assert list(digits) == list(labels)
 
 
