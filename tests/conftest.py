@@ -28,7 +28,7 @@ CHECKED = tuple(
     TESTS / name
     for name in (
         *("objectives", "advantages", "algorithms", "conformance", "policy", "rollout/engines"),
-        *("engine", "trainer/test_update.py", "test_shapes.py"),
+        *("engine", "test_shapes.py"),
     )
 )
 
