@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vlrft.schema.errors import PluginError
@@ -19,27 +17,18 @@ TENTHS = {"train": range(6), "validation": range(6, 7), "test": range(7, 10)}
 """Tenths of each digit's scans."""
 
 
-FILE = Path("datasets", "data", "digits.csv.gz")
-"""In the folder of scikit-learn: a line for each scan, its 64 pixels from 0 to 16 and its digit."""
-
-
 @lru_cache(maxsize=1)
 def _scans() -> tuple[tuple[Image, ...], tuple[int, ...]]:
-    """The scans as 8×8 grey images, and their digits. Raises PluginError without scikit-learn.
-
-    They are read without an import of scikit-learn, which takes as long as that of torch.
-    """
-    import numpy as np
+    """The scans as 8×8 grey images, and their digits. Raises PluginError without scikit-learn."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise PluginError("task digits needs scikit-learn: pip install 'vlrft[digits]'") from None
     from PIL import Image
 
-    package = find_spec("sklearn")
-    folders = package.submodule_search_locations if package is not None else None
-    path = next((file for folder in folders or () if (file := Path(folder) / FILE).exists()), None)
-    if path is None:
-        raise PluginError("task digits needs scikit-learn: pip install 'vlrft[digits]'")
-    table = np.loadtxt(path, delimiter=",")
-    pixels = (table[:, :-1].reshape(-1, 8, 8) * (255 / 16)).round().astype("uint8")
-    return tuple(map(Image.fromarray, pixels)), tuple(map(int, table[:, -1]))
+    scans, labels = load_digits(return_X_y=True)
+    pixels = (scans.reshape(-1, 8, 8) * (255 / 16)).round().astype("uint8")
+    return tuple(map(Image.fromarray, pixels)), tuple(map(int, labels))
 
 
 def scan(index: int) -> Image:
