@@ -14,14 +14,13 @@ from typing import Any
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
-from vlrft.evaluation.bootstrap import paired_gain
+from vlrft.evaluation.bootstrap import is_mean, paired_gain
 from vlrft.reporting.run_folder.names import CONFIG, METRICS, SUMMARY, VALUES
 
 RESULTS = Path(__file__).parents[1] / "results"
 Row = dict[str, Any]
-Gain = tuple[
-    float, float, float
-]  # in percent: the mean difference, and the ends of its 95 % interval
+Gain = tuple[float, ...]
+"""In percent: the difference, and the ends of its 95 % interval where the metric is a mean over samples."""
 
 
 def read_json_lines(path: Path) -> Iterator[Row]:
@@ -53,36 +52,51 @@ def make_row(case: Case, run: Path, control: Path | None) -> Row:
     sample; and the gain over the last scores of `control`."""
     summary = json.loads((run / SUMMARY).read_text())
     stages = {e["stage"]: e["scores"] for e in summary["evals"]}  # the last of each stage
-    values = list(_values(run).values())
+    before, after = list(_values(run).values())[-2:]
     row = {
         **asdict(case),
         "stages": {
             stage: {name: 100 * score["score"] for name, score in scores.items()}
             for stage, scores in stages.items()
         },
-        "gains": _gains(values[-2], values[-1]),
+        "gains": _gains(before, after),
         "n": {name: score["n"] for name, score in summary["evals"][-1]["scores"].items()},
         "rollouts": count_rollouts(run),
         "seconds": summary["seconds"],
         "versions": summary["versions"],
     }
     if control is not None:
-        row["over_control"] = _gains(list(_values(control).values())[-1], values[-1])
+        row["over_control"] = _gains(list(_values(control).values())[-1], after)
     return row
 
 
-def _values(run: Path) -> dict[str, dict[str, list[float]]]:
-    """Stage -> metric -> the value of each sample in the last evaluation of the stage."""
-    return {line["stage"]: line["values"] for line in read_json_lines(run / VALUES)}
+Scores = Mapping[
+    str, tuple[float, Sequence[float]]
+]  # metric -> its score, the value of each sample
 
 
-def _gains(
-    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
-) -> dict[str, Gain]:
-    paired = {name: paired_gain(before[name], after[name]) for name in after}
+def _values(run: Path) -> dict[str, Scores]:
+    """Stage -> the scores of its last evaluation."""
+    evals = json.loads((run / SUMMARY).read_text())["evals"]
+    lines = {line["stage"]: line["values"] for line in read_json_lines(run / VALUES)}
     return {
-        name: (100 * gain, 100 * low, 100 * high) for name, (gain, (low, high)) in paired.items()
+        e["stage"]: {
+            name: (score["score"], lines[e["stage"]][name]) for name, score in e["scores"].items()
+        }
+        for e in evals
     }
+
+
+def _gains(before: Scores, after: Scores) -> dict[str, Gain]:
+    return {name: _gain(before[name], after[name]) for name in after}
+
+
+def _gain(before: tuple[float, Sequence[float]], after: tuple[float, Sequence[float]]) -> Gain:
+    (first, old), (last, new) = before, after
+    if not (is_mean(old, first) and is_mean(new, last)):
+        return (100 * (last - first),)
+    gain, (low, high) = paired_gain(old, new)
+    return 100 * gain, 100 * low, 100 * high
 
 
 def count_rollouts(run: Path) -> int:
@@ -94,7 +108,8 @@ def count_rollouts(run: Path) -> int:
 
 
 def show_gain(gain: Sequence[float]) -> str:
-    return "{:+.1f} [{:+.1f}, {:+.1f}]".format(*gain)
+    difference, *interval = gain
+    return f"{difference:+.1f}" + (" [{:+.1f}, {:+.1f}]".format(*interval) if interval else "")
 
 
 def table(rows: Sequence[Row]) -> list[str]:

@@ -46,7 +46,7 @@ class Line:
     what: str
     before: Sequence[float]
     after: Sequence[float]
-    gains: Sequence[Gain | tuple[float]]  # with their interval, where rows have it
+    gains: Sequence[Gain]  # with their interval, where rows have it
     control: Sequence[float]  # gains
     rollouts: Sequence[int]
     seconds: Sequence[float]
@@ -57,9 +57,7 @@ class Line:
             str(len(self.gains)),
             f"{mean(self.before):.1f} → {mean(self.after):.1f}",
             f"{mean(gain[0] for gain in self.gains):+.1f}",
-            show_gain(min(self.gains))
-            if len(min(self.gains)) == 3
-            else f"{min(self.gains)[0]:+.1f}",
+            show_gain(min(self.gains)),
             f"{mean(self.control):+.1f} ({max(self.control):+.1f})" if self.control else "-",
             f"{mean(self.rollouts):,.0f}" if self.rollouts else "-",
             f"{mean(self.seconds):,.0f}" if self.seconds else "-",
@@ -87,11 +85,10 @@ def recipe_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
             )
 
 
-def gain_of(row: Row, name: str) -> Gain | tuple[float]:
+def gain_of(row: Row, name: str) -> Gain:
     """A row's gain in a metric: paired, with its interval, where the row has it."""
     if "gains" in row:
-        gain, low, high = row["gains"][name]
-        return gain, low, high
+        return tuple(row["gains"][name])
     first, last = list(row["stages"].values())[-2:]
     return (last[name] - first[name],)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,12 @@ def paired_gain(before: Sequence[float], after: Sequence[float]) -> tuple[float,
     """The mean of after − before over the same items in the same order, and its 95 % interval."""
     differences = [b - a for a, b in zip(before, after, strict=True)]
     return float(np.mean(differences)), bootstrap(differences)
+
+
+def is_mean(values: Sequence[float], score: float) -> bool:
+    """Whether a metric with this score is the mean of these values of its items. Of others, such as a ratio of sums, the values' mean
+    differences are no gain."""
+    return isclose(float(np.mean(values)), score, abs_tol=1e-9)
 
 
 def _percentiles(statistics: NDArray[np.float64]) -> Interval:

@@ -86,6 +86,24 @@ def test_the_records_are_those_of_the_last_evaluation_only(run: Path) -> None:
     assert "of train" not in html
 
 
+def test_a_ratio_of_sums_has_no_gain_made_from_the_values_of_its_items(run: Path) -> None:
+    """Such as cIoU: from 0.2 to 0.5, where the IoUs of the items are 0.5 higher in the mean."""
+    evals, values = [], []
+    for step, (stage, ratio, ious) in enumerate(
+        [("init", 0.2, [0.0, 0.5]), ("gpg", 0.5, [0.5, 1.0])]
+    ):
+        key = {"stage": stage, "step": step, "split": "test"}
+        score = {"correct": 1, "n": 2, "score": ratio, "ci": [0.0, 1.0]}
+        mean = {**score, "score": sum(ious) / 2}
+        evals.append({**key, "scores": {"cIoU": score, "gIoU": mean}})
+        values.append({**key, "values": {"cIoU": ious, "gIoU": ious}})
+    (run / "summary.json").write_text(json.dumps({"evals": evals}))
+    write(run / "values.jsonl", values)
+    gains = {(line.metric, line.stage): line.gain for line in read_run(run).table}
+    assert gains[("cIoU", "gpg")] is None
+    assert gains[("gIoU", "gpg")] == 0.5
+
+
 def test_a_gain_is_over_the_evaluation_before_and_significant_only_without_zero(run: Path) -> None:
     evals, values = [], []
     for step, (stage, right) in enumerate({"init": 1, "sft": 3, "gpg": 3}.items()):

@@ -8,7 +8,7 @@ from typing import Any
 
 from vlrft.config.renamed import migrate_metrics
 from vlrft.config.yaml_tree import read_tree
-from vlrft.evaluation.bootstrap import Interval, paired_gain
+from vlrft.evaluation.bootstrap import Interval, is_mean, paired_gain
 from vlrft.reporting.files import read_log, read_summary
 from vlrft.reporting.run_evaluations import evaluation_key
 from vlrft.reporting.run_folder.names import CONFIG, EVALS, METRICS, ROLLOUTS, VALUES
@@ -92,6 +92,8 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
             if score is None:
                 continue
             now = values_by_key.get(evaluation_key(e), {}).get(name)
+            if now is not None and not is_mean(now, score["score"]):
+                now = None
             pair = None
             if before is not None and now is not None and len(before) == len(now):
                 pair = paired_gain(before, now)
