@@ -2,10 +2,11 @@
 
     python -m benchmarks.learning agents gridworld --out runs/agents [--seeds 0 1 2] [--algorithms gpg gigpo]
     python -m benchmarks.learning agents alfworld --data DIR --out runs/agents --warm 0 --algorithms grpo --once gigpo gpg gmpo
+    python -m benchmarks.learning agents alfworld_curriculum --data DIR --out runs/agents --seeds 0 --controls 0
 
 The policies have random weights before the warm-up. The warm-up of a seed is run once, and each algorithm continues from
 its checkpoint; --warm uses the warm-up of one seed for all, --controls adds equal runs whose rewards are permuted within each
-group, --once adds algorithms to the first seed, and --jobs 2 runs two seeds at once. Finished runs are not repeated, those that were
+group, --once adds algorithms to the first seed, and --jobs 2 runs two at once. Finished runs are not repeated, those that were
 stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,more,rl}.yaml, and NAME_rl_ALGORITHM.yaml where an algorithm has its
 own. Success is measured before and after on the same held-out episodes; gains are paired. Writes benchmarks/results/agents_NAME.md,
 .json and .svg.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean
@@ -29,10 +31,15 @@ from vlrft.reporting.run_folder.names import METRICS
 from vlrft.schema.errors import ConfigError
 
 HERE = Path(__file__).parent
-ALGORITHMS = {"gridworld": ["gpg", "gigpo"], "alfworld": ["grpo", "gigpo", "gpg"]}
+ALGORITHMS = {
+    "gridworld": ["gpg", "gigpo"],
+    "alfworld": ["grpo", "gigpo", "gpg"],
+    "alfworld_curriculum": ["grpo"],
+}
 WARM_UPS = {  # the runs before RL, and what is added to their seed
     "gridworld": {"sft": 0},
     "alfworld": {"copy": 0, "sft": 0, "more": 1},
+    "alfworld_curriculum": {"copy": 0, "sft": 0, "more": 1},
 }
 
 
@@ -66,6 +73,20 @@ def learn(name: str, case: Case, out: Path, warm: Path, overrides: list[str]) ->
     )
 
 
+def list_cases(
+    algorithms: Sequence[str], once: Sequence[str], seeds: Sequence[int], controls: Sequence[int]
+) -> list[Case]:
+    """The runs, in the order of the page's rows."""
+    cases = [
+        Case(family=name, seed=seed, control=control)
+        for name in algorithms
+        for control, own_seeds in ((False, seeds), (True, controls))
+        for seed in own_seeds
+    ]
+    cases += [Case(family=name, seed=seeds[0], control=False) for name in once]
+    return list(dict.fromkeys(cases))
+
+
 def make_row(name: str, case: Case, run: Path) -> Row:
     """Metrics before and after, and the paired gain in success."""
     summary = json.loads((run / "summary.json").read_text())
@@ -83,6 +104,7 @@ def make_row(name: str, case: Case, run: Path) -> Row:
         "rollouts": count_rollouts(run),
         "before": summary["evals"][0]["scores"],
         "after": summary["evals"][-1]["scores"],
+        "stages": {e["stage"]: e["scores"] for e in summary["evals"]},
         "gain": gain,
         "gain_ci": interval,
         "first_and_last_five_steps": ends,
@@ -120,20 +142,20 @@ def main() -> None:
     except ConfigError as e:
         sys.exit(str(e))
 
-    def run_seed(seed: int) -> dict[Case, Path]:
-        warm = warm_up(args.task, seed if args.warm is None else args.warm, args.out, overrides)
-        names = [*algorithms, *args.once] if seed == args.seeds[0] else algorithms
-        cases = [Case(family=name, seed=seed, control=False) for name in names]
-        if seed in args.controls:
-            cases += [Case(family=name, seed=seed, control=True) for name in algorithms]
-        return {case: learn(args.task, case, args.out, warm, overrides) for case in cases}
+    if unknown := set(args.controls) - set(args.seeds):
+        parser.error(f"--controls {min(unknown)}: not among --seeds {args.seeds}")
 
-    if args.warm is not None:
-        warm_up(args.task, args.warm, args.out, overrides)  # before threads need it
+    warm_seeds = args.seeds if args.warm is None else [args.warm]
     with ThreadPoolExecutor(args.jobs) as pool:
-        done = [item for runs in pool.map(run_seed, args.seeds) for item in runs.items()]
-    every = [*algorithms, *args.once]
-    runs = dict(sorted(done, key=lambda d: (every.index(d[0].family), d[0].control, d[0].seed)))
+        ends = pool.map(lambda seed: warm_up(args.task, seed, args.out, overrides), warm_seeds)
+        warm = dict(zip(warm_seeds, ends, strict=True))
+
+        def run(case: Case) -> Path:
+            start = warm[case.seed if args.warm is None else args.warm]
+            return learn(args.task, case, args.out, start, overrides)
+
+        cases = list_cases(algorithms, args.once, args.seeds, args.controls)
+        runs = dict(zip(cases, pool.map(run, cases), strict=True))
     rows = [make_row(args.task, case, run) for case, run in runs.items()]
     shown = {
         "data": ["DIR"] * bool(args.data),

@@ -69,6 +69,25 @@ def table(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def stages_table(rows: Sequence[Row]) -> list[str]:
+    """All scores before training and after each stage; nothing for runs of one stage."""
+    if all(len(row["stages"]) == 2 for row in rows):
+        return []
+    names = list(rows[0]["after"])
+    lines = [
+        f"| algorithm | seed | after | {' | '.join(names)} |",
+        f"| --- | --- | --- |{' --- |' * len(names)}",
+    ]
+    for row in rows:
+        for stage, scores in row["stages"].items():
+            values = [
+                percent(score) if score.get("share", True) else f"{score['score']:.2f}"
+                for score in (scores[name] for name in names)
+            ]
+            lines.append(f"| {arm(row)} | {row['seed']} | {stage} | {' | '.join(values)} |")
+    return [*lines, ""]
+
+
 def write_page(
     folder: Path,
     name: str,
@@ -92,6 +111,7 @@ def write_page(
         "",
         *lines,
         "",
+        *stages_table(rows),
         f"![curves of the runs](agents_{name}.svg)",
         "",
         f"{setup}; {datetime.now(timezone.utc).date().isoformat()}.",
