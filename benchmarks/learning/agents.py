@@ -39,7 +39,7 @@ ALGORITHMS = {
 WARM_UPS = {  # the runs before RL, and what is added to their seed
     "gridworld": {"sft": 0},
     "alfworld": {"copy": 0, "sft": 0, "more": 1},
-    "alfworld_curriculum": {"copy": 0, "sft": 0},
+    "alfworld_curriculum": {"copy": 0, "sft": 0, "more": 1},
 }
 
 
