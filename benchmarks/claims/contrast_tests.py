@@ -20,7 +20,7 @@ class Outcome:
     mean: float
     deviation: float
     interval: tuple[float, float]  # 95 %
-    p: float  # two-sided
+    p: float  # two-sided, of the mean and -margin; NaN without a test
 
     @staticmethod
     def correct(outcomes: Sequence[Outcome]) -> list[float]:
@@ -35,8 +35,8 @@ class Outcome:
         return corrected
 
 
-def find_outcome(differences: Sequence[float]) -> Outcome:
-    """Two seeds at least; with fewer there is no test."""
+def find_outcome(differences: Sequence[float], margin: float = 0.0) -> Outcome:
+    """With fewer than two seeds, or without a spread, there is no test."""
     count = len(differences)
     if count < 2:
         mean = fmean(differences) if differences else nan
@@ -44,7 +44,7 @@ def find_outcome(differences: Sequence[float]) -> Outcome:
     mean, deviation = fmean(differences), stdev(differences)
     error = deviation / sqrt(count)
     reach = float(stats.t.ppf(0.975, count - 1)) * error
-    p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error else float(mean == 0)
+    p = float(2 * stats.t.sf(abs(mean + margin) / error, count - 1)) if error else nan
     return Outcome(count=count, mean=mean, deviation=deviation, interval=(mean - reach, mean + reach), p=p)  # fmt: skip
 
 
