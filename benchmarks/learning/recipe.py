@@ -23,7 +23,7 @@ from benchmarks.learning.runs import train_once
 from vlrft.config import Config
 from vlrft.config.load import load_config, stored_sections
 from vlrft.config.yaml_tree import Tree
-from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST, REPORT
+from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 
 SAVE_EVERY = 10  # steps, where the config does not say: what a stopped run loses at most
 
@@ -96,19 +96,19 @@ def main() -> None:
         if seed in controls or not control
     ]
     command, results = " ".join(["recipe", *sys.argv[1:]]), args.name or Path(args.config).stem
-    reporting = Lock()
+    reporting, finished = Lock(), dict[Case, Path]()
 
-    def report() -> None:
-        runs = {case: args.out / case.name for case in cases}
-        rows = make_rows({case: run for case, run in runs.items() if (run / REPORT).exists()})
+    def report(case: Case, run: Path) -> None:
+        finished[case] = run
+        rows = make_rows({case: finished[case] for case in cases if case in finished})
         write_results(rows, args.results / results, command, args.threads)
 
     def run_seed(seed: int) -> None:
         warm = warm_up(tree, seed, args.out, args.threads)
         for case in (case for case in cases if case.seed == seed):
-            train(last_stage_tree(tree, case, warm), args.out / case.name, args.threads)
+            run = train(last_stage_tree(tree, case, warm), args.out / case.name, args.threads)
             with reporting:
-                report()
+                report(case, run)
 
     with ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(run_seed, args.seeds))

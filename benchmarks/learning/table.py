@@ -35,7 +35,8 @@ COLUMNS = (
 SYSTEMS = """
 ## Published systems on one small problem
 
-Those that end above their start and above their control with every seed ([systems.md](systems.md)).
+Those that end above their start and above their control with every seed ([systems.md](systems.md)). Seconds are here processor time of the
+whole run, with its start and its evaluations.
 """
 
 
@@ -93,6 +94,11 @@ def gain_of(row: Row, name: str) -> Gain:
     return (last[name] - first[name],)
 
 
+def rl_seconds(run: Row, algorithm: str) -> float:
+    """Of all stages of the run; rows without their names have one, named by its algorithm."""
+    return sum(run["seconds"].get(stage, 0.0) for stage in run.get("stages", [algorithm]))
+
+
 def agent_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
     """A line for each algorithm of the rows that `agents` wrote: success."""
     by_algorithm: dict[str, tuple[list[Row], list[Row]]] = {}
@@ -107,7 +113,7 @@ def agent_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
             gains=[(100 * run["gain"], *(100 * end for end in run["gain_ci"])) for run in runs],
             control=[100 * run["gain"] for run in controls],
             rollouts=[run["rollouts"] for run in runs if "rollouts" in run],
-            seconds=[run["seconds"][algorithm] for run in runs if algorithm in run["seconds"]],
+            seconds=[seconds for run in runs if (seconds := rl_seconds(run, algorithm))],
         )
 
 

@@ -80,6 +80,15 @@ def test_metrics_by_hand() -> None:
     assert set(evaluation().to_json()["mean"]) == {"correct", "n", "score", "ci", "ci_method"}
 
 
+def test_checkpoints_cannot_be_compared_by_metrics_of_which_none_is_a_share() -> None:
+    pixels = Metric(values=(3.0, 5.0), share=False)
+    task = replace(TASK, metrics=lambda records, grader: {"pixels": pixels})
+    result = evaluate(loaded(task=task), [sample("a", 0.0), sample("b", 0.0)], play)
+    assert result.scores["pixels"].score == 4.0
+    with pytest.raises(DataError, match=r"metrics \(pixels\) have no share"):
+        _ = result.mean
+
+
 def test_every_record_is_kept_in_order() -> None:
     records = evaluation().records
     assert [r.id for r in records] == ["s0.0", "s0.25", "s0.5", "s1.0"]

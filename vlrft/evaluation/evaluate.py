@@ -103,8 +103,15 @@ class Evaluation:
 
     @property
     def mean(self) -> float:
-        """The unweighted mean of the strict grader's metrics that are shares. The best checkpoint has the highest."""
-        return fmean(value.score for value in self.graded[STRICT].values() if value.share)
+        """The unweighted mean of the strict grader's metrics that are shares. The best checkpoint has the highest. Raises DataError
+        where none is one."""
+        shares = [value.score for value in self.graded[STRICT].values() if value.share]
+        if not shares:
+            raise DataError(
+                f"the strict grader's metrics ({', '.join(self.graded[STRICT]) or 'none'}) have no share, by whose mean checkpoints are "
+                "compared; let the task's metrics() return one, such as accuracy"
+            )
+        return fmean(shares)
 
     def to_json(self) -> dict[str, Any]:
         """The metrics without the values of single items."""
