@@ -96,7 +96,8 @@ def gain_of(row: Row, name: str) -> Gain:
 
 def rl_seconds(run: Row, algorithm: str) -> float:
     """Of all stages of the run; rows without their names have one, named by its algorithm."""
-    return sum(run["seconds"].get(stage, 0.0) for stage in run.get("stages", [algorithm]))
+    seconds: dict[str, float] = run["seconds"]
+    return sum(seconds.get(stage, 0.0) for stage in run.get("stages", [algorithm]))
 
 
 def agent_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
