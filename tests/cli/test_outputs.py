@@ -85,3 +85,76 @@ def test_a_new_file_replaces_a_link_and_not_its_target(here: Path) -> None:
 def test_a_misspelled_file_of_outputs_is_a_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "digits", "--predictions", "pp.jsonl"]) == 2
     assert "pp.jsonl: no such file; did you mean p.jsonl?" in capsys.readouterr().err
+
+
+TABLE = ["table", "options.data=tab.jsonl", "options.answer=math"]
+
+
+@pytest.fixture
+def table() -> None:
+    """Questions, and outputs whose own gold answers differ from those of the questions."""
+    rows = [
+        {"id": "a", "question": "1+1?", "answer": "2"},
+        {"id": "b", "question": "1+2?", "answer": "3"},
+    ]
+    Path("tab.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    outputs = [
+        {"id": "a", "output": "<answer>2</answer>", "answer": "2"},
+        {"id": "b", "output": "<answer>3</answer>", "answer": "9"},
+    ]
+    Path("out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in outputs))
+
+
+@pytest.mark.usefixtures("table")
+def test_the_task_s_data_are_never_replaced(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(here)
+    for command in (
+        ["score", *TABLE, "--predictions", "out.jsonl", "--split", "train", "--json", "tab.jsonl"],
+        ["score", *TABLE, "--predictions", "out.jsonl", "--split", "train", "--html", "tab.jsonl"],
+        ["data", "show", *TABLE, "--split", "train", "--html", "tab.jsonl"],
+    ):
+        assert main([*command, "--overwrite"]) == 2
+        assert "tab.jsonl is read by this command" in capsys.readouterr().err
+    assert contents(here) == before
+
+
+@pytest.mark.usefixtures("table")
+def test_a_comparison_never_replaces_the_records_that_it_reads(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SCORE, "p.jsonl", "--json", "s.json"]) == 0
+    before = contents(here)
+    assert main(["compare", "s.json", "s.json", "--json", "s.records.jsonl", "--overwrite"]) == 2
+    assert "s.records.jsonl is read by this command" in capsys.readouterr().err
+    assert contents(here) == before
+
+
+@pytest.mark.usefixtures("here")
+def test_results_and_their_page_are_two_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SCORE, "p.jsonl", "--json", "x", "--html", "./x"]) == 2
+    assert "--json and --html are both x; give two files" in capsys.readouterr().err
+    assert not Path("x").exists()
+
+
+@pytest.mark.usefixtures("table")
+def test_data_named_by_an_option_count_as_those_of_the_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Their gold answers are the ones that count, and a missing file is an error."""
+    score = [
+        "score",
+        "table",
+        "--predictions",
+        "out.jsonl",
+        "options.answer=math",
+        "--split",
+        "train",
+    ]
+    shown = []
+    for data in (["options.data=tab.jsonl"], ["--data", "tab.jsonl"]):
+        assert main([*score, *data]) == 0
+        shown.append(capsys.readouterr())
+    assert shown[0] == shown[1]
+    assert "2/2" in shown[0].out
+    assert main([*score, "options.data=nowhere.jsonl"]) != 0
+    assert "nowhere.jsonl" in capsys.readouterr().err

@@ -34,12 +34,44 @@ def run_folder(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+def copy_run(run: Path, copy: Path, **settings: object) -> Path:
+    """A copy of a run's folder whose config has these settings."""
+    shutil.copytree(run, copy, symlinks=True)
+    config = copy / "config.yaml"
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | settings))
+    return copy
+
+
 @pytest.fixture(scope="module")
 def exported(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    control = copy_run(
+        run_folder, tmp_path_factory.mktemp("controls") / "run", permute_rewards=True
+    )
     out = tmp_path_factory.mktemp("exports") / "policy"
     words = ["export", str(run_folder), "--out", str(out), "--license", "apache-2.0"]
-    assert main([*words, "--control", str(run_folder)]) == 0
+    assert main([*words, "--control", str(control)]) == 0
     return out
+
+
+def test_a_card_names_no_run_as_its_control_that_is_none(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = copy_run(run_folder, tmp_path / "other", permute_rewards=True, task={"name": "geoqa"})
+    for control, problem in (
+        (run_folder, "no control, as its rewards were not permuted"),
+        (other, "trained on task geoqa, not on"),
+    ):
+        words = [
+            "export",
+            str(run_folder),
+            "--out",
+            str(tmp_path / "out"),
+            "--control",
+            str(control),
+        ]
+        assert main(words) != 0
+        assert problem in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def front_matter(card: Path) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from vlrft.evaluation.result_files import holds_records, records_path
@@ -31,6 +31,18 @@ def claim_file(
         raise ConfigError([f"{path} is read by this command; use another {option}"])
     if exists and not overwrite:
         raise ConfigError([f"{path} exists; use --overwrite or another {option}"])
+
+
+def data_file(options: Mapping[str, object]) -> tuple[Path, ...]:
+    """The file or folder that a task's options name as its data, for `inputs` of `claim_file`."""
+    data = options.get("data")
+    return (Path(data).expanduser(),) if isinstance(data, str) else ()
+
+
+def refuse_same_file(json: Path | None, html: Path | None) -> None:
+    """Raises ConfigError where both results would be written to one file."""
+    if json is not None and html is not None and json.resolve() == html.resolve():
+        raise ConfigError([f"--json and --html are both {json}; give two files"])
 
 
 def refuse_foreign_records(out: Path) -> Path:

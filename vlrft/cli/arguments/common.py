@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,15 +34,15 @@ def not_empty(text: str) -> str:
 
 
 def path_argument(text: str) -> Path:
-    """The path that an option names, refused where its text is empty, as of a variable that is not set: it would be the
-    current folder; or where its bytes are not UTF-8."""
+    """The path that an option names, with ~ for the home folder; refused where its text is empty, as of a variable that is not set:
+    it would be the current folder; or where its bytes are not UTF-8."""
     if not text.strip():
         raise argparse.ArgumentTypeError("empty; expected a path")
     if not text.isascii() and text != text.encode(errors="replace").decode():
         raise argparse.ArgumentTypeError(
             "not UTF-8; configs and reports could not name such a path"
         )
-    return Path(text)
+    return Path(os.path.expanduser(text))  # an unknown ~user stays as it is
 
 
 def number(kind: type[int] | type[float], allowed: Range) -> Callable[[str], float]:

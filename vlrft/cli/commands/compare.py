@@ -11,14 +11,16 @@ from typing import Any
 from vlrft.cli.outputs import claim_file
 from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
-from vlrft.evaluation.result_files import read_records, read_results
+from vlrft.evaluation.result_files import read_records, read_results, records_path
 from vlrft.reporting.run_evaluations import find_run_log, read_evaluation
 from vlrft.reporting.run_folder.names import EVALS
 from vlrft.schema import DataError, Record
 
 
 def run(args: argparse.Namespace) -> None:
-    claim_file(args.json, "--json", overwrite=args.overwrite, inputs=(args.before, args.after))
+    inputs = [args.before, args.after]
+    inputs += [records_path(path) for path in inputs if path.name]
+    claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
     before, results = read(args.before)
     after, _ = read(args.after)
     graders = [g for g in ("strict", "official") if g in before[0].grades and g in after[0].grades]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_file
+from vlrft.cli.outputs import claim_file, data_file, refuse_same_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config.load import load_config
 from vlrft.distributed.interrupts import Interrupted, signal_of
@@ -29,9 +29,11 @@ READ = ("task", "policy", "rollout", "eval")  # the sections of a config that an
 
 def run(args: argparse.Namespace) -> None:
     out: Path | None = args.json
-    claim_file(out, "--json", overwrite=args.overwrite)
-    claim_file(args.html, "--html", overwrite=args.overwrite)
+    refuse_same_file(out, args.html)
     chosen = settings(args)
+    inputs = data_file(chosen.task.options)
+    claim_file(out, "--json", overwrite=args.overwrite, inputs=inputs)
+    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=inputs)
     sections = {
         "task": chosen.task,
         "policy": chosen.policy,

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_file, refuse_foreign_records
+from vlrft.cli.outputs import claim_file, data_file, refuse_foreign_records, refuse_same_file
 from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
 from vlrft.data.atomic import draft_path
@@ -17,7 +17,7 @@ from vlrft.evaluation.result_files import results_of, summary_lines, write_recor
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.pluralize import pluralize
-from vlrft.trainer.api.score import ScoreSettings, grade_all
+from vlrft.trainer.api.score import ScoreSettings, grade_all, names_data
 
 
 def run(args: argparse.Namespace) -> None:
@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(
             [f"task {task.name} has no {unknown[0]} grader; it has {', '.join(task.graders)}"]
         )
-    inputs = (args.predictions,)
+    refuse_same_file(args.json, args.html)
+    inputs = (args.predictions, *data_file(section.options))
     claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
     stored = None if args.json is None else refuse_foreign_records(args.json)
     claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     settings = ScoreSettings(
         task=section,
         split=args.split,
-        load=args.data is not None,
+        load=names_data(section),
         untagged=args.untagged,
     )
     evaluation = grade_all(

@@ -18,6 +18,7 @@ from vlrft.reporting.model_card.facts import (
     read_stages,
     result_lines,
 )
+from vlrft.schema import DataError
 
 README = "README.md"
 
@@ -40,12 +41,29 @@ class CardFacts:
 
 def write_card(folder: Path, facts: CardFacts, run: Path | None, control: Path | None) -> Path:
     """Writes FOLDER/README.md. `run`: the run that trained the model; `control`: one of the same config with permuted
-    rewards. Raises DataError where these are no runs."""
+    rewards. Raises DataError where these are no runs, and where `control` is no control of this run."""
     data = None if run is None else read_run(run)
-    twin = None if control is None else read_run(control)
+    twin = None
+    if control is not None:
+        twin = read_run(control)
+        _refuse_no_control(control, twin, data)
     path = folder / README
     write_atomically(path, card_text(facts, data, twin).encode())
     return path
+
+
+def _refuse_no_control(folder: Path, control: RunData, run: RunData | None) -> None:
+    settings = read_settings(control)
+    if not settings.get("permute_rewards"):
+        raise DataError(
+            f"--control {folder}: no control, as its rewards were not permuted; give a run with permute_rewards=true"
+        )
+    task = settings["task"]["name"]
+    own_task = task if run is None else read_settings(run)["task"]["name"]
+    if task != own_task:
+        raise DataError(
+            f"--control {folder}: trained on task {task}, not on {own_task}; give a run of the same config"
+        )
 
 
 def card_text(facts: CardFacts, data: RunData | None, control: RunData | None) -> str:

@@ -66,9 +66,8 @@ def score(
     items = override_texts(overrides)
     if data is not None:
         items.append(f"options.data={data}")
-    settings = ScoreSettings(
-        task=task_config(task, items), split=split, load=data is not None, untagged=untagged
-    )
+    section = task_config(task, items)
+    settings = ScoreSettings(task=section, split=split, load=names_data(section), untagged=untagged)
     if isinstance(predictions, str | Path):
         outputs, where = read_outputs(Path(predictions), keys), str(predictions)
     else:
@@ -78,6 +77,11 @@ def score(
     for line in unreadable_lines(evaluation.records):
         say(line)
     return evaluation
+
+
+def names_data(section: TaskConfig) -> bool:
+    """Whether the task's options name its data, whose gold answers are then those that count."""
+    return section.options.get("data") is not None
 
 
 def grade_all(
