@@ -6,7 +6,7 @@
 
 The policies have random weights before the warm-up. The warm-up of a seed is run once, and each algorithm continues from
 its checkpoint; --warm uses the warm-up of one seed for all, --controls adds equal runs whose rewards are permuted within each
-group, --once adds algorithms to the first seed, and --jobs 2 runs two at once. Finished runs are not repeated, those that were
+group, --once adds algorithms to the first seed, and --jobs 2 makes two runs at once. Finished runs are not repeated, those that were
 stopped go on. Settings: benchmarks/learning/agents/NAME_{copy,sft,more,rl}.yaml, and NAME_rl_ALGORITHM.yaml where an algorithm has its
 own. Success is measured before and after on the same held-out episodes; gains are paired. Writes benchmarks/results/agents_NAME.md,
 .json and .svg.

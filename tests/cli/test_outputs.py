@@ -131,9 +131,16 @@ def test_a_comparison_never_replaces_the_records_that_it_reads(
 
 @pytest.mark.usefixtures("here")
 def test_results_and_their_page_are_two_files(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*SCORE, "p.jsonl", "--json", "x", "--html", "./x"]) == 2
-    assert "--json and --html are both x; give two files" in capsys.readouterr().err
-    assert not Path("x").exists()
+    for html, written in (("./x.json", "x.json"), ("x.records.jsonl", "x.records.jsonl")):
+        assert main([*SCORE, "p.jsonl", "--json", "x.json", "--html", html]) == 2
+        assert f"--json and --html both write {written}; give two files" in capsys.readouterr().err
+    assert not Path("x.json").exists()
+
+
+def test_a_tilde_is_the_home_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(here))
+    assert main([*SCORE, "p.jsonl", "--json=~/new.json"]) == 0
+    assert "new.json" in contents(here)
 
 
 @pytest.mark.usefixtures("table")

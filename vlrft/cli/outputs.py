@@ -33,16 +33,19 @@ def claim_file(
         raise ConfigError([f"{path} exists; use --overwrite or another {option}"])
 
 
-def data_file(options: Mapping[str, object]) -> tuple[Path, ...]:
+def data_paths(options: Mapping[str, object]) -> tuple[Path, ...]:
     """The file or folder that a task's options name as its data, for `inputs` of `claim_file`."""
     data = options.get("data")
     return (Path(data).expanduser(),) if isinstance(data, str) else ()
 
 
 def refuse_same_file(json: Path | None, html: Path | None) -> None:
-    """Raises ConfigError where both results would be written to one file."""
-    if json is not None and html is not None and json.resolve() == html.resolve():
-        raise ConfigError([f"--json and --html are both {json}; give two files"])
+    """Raises ConfigError where the page would replace the results or their records."""
+    if json is None or html is None:
+        return
+    for path in (json, records_path(json)):
+        if path.resolve() == html.resolve():
+            raise ConfigError([f"--json and --html both write {path}; give two files"])
 
 
 def refuse_foreign_records(out: Path) -> Path:

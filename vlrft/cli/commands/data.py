@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vlrft.cli.outputs import claim_file, data_file
+from vlrft.cli.outputs import claim_file, data_paths
 from vlrft.cli.preparation import Preparation
 from vlrft.cli.prompt_limit import PromptLimit, load_prompt_limit
 from vlrft.cli.synthetic_rows import find_synthetic_rows
@@ -159,7 +159,7 @@ def run_show(args: argparse.Namespace) -> None:
     )  # a text, whatever it looks like
     overrides = [*args.overrides, *place]
     config = task_config(args.task, overrides)
-    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=data_file(config.options))
+    claim_file(args.html, "--html", overwrite=args.overwrite, inputs=data_paths(config.options))
     sheets = []
     problems: dict[str, DataError] = {}
     for split in args.split or find_task(config.name).splits:

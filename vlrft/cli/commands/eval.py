@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_file, data_file, refuse_same_file
+from vlrft.cli.outputs import claim_file, data_paths, refuse_same_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config.load import load_config
 from vlrft.distributed.interrupts import Interrupted, signal_of
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     out: Path | None = args.json
     refuse_same_file(out, args.html)
     chosen = settings(args)
-    inputs = data_file(chosen.task.options)
+    inputs = data_paths(chosen.task.options)
     claim_file(out, "--json", overwrite=args.overwrite, inputs=inputs)
     claim_file(args.html, "--html", overwrite=args.overwrite, inputs=inputs)
     sections = {

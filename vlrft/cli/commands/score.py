@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 from vlrft.cli.evaluation_html import write_html
-from vlrft.cli.outputs import claim_file, data_file, refuse_foreign_records, refuse_same_file
+from vlrft.cli.outputs import claim_file, data_paths, refuse_foreign_records, refuse_same_file
 from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
 from vlrft.data.atomic import draft_path
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
             [f"task {task.name} has no {unknown[0]} grader; it has {', '.join(task.graders)}"]
         )
     refuse_same_file(args.json, args.html)
-    inputs = (args.predictions, *data_file(section.options))
+    inputs = (args.predictions, *data_paths(section.options))
     claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
     stored = None if args.json is None else refuse_foreign_records(args.json)
     claim_file(stored, "--json", overwrite=args.overwrite, inputs=inputs)

@@ -57,7 +57,7 @@ def score(
         print(evaluation.scores["accuracy"])
 
     `predictions`: a file, in any form that `vlrft score` reads; or rows with `id`, `output` and, where the samples are not
-    loaded, `answer`; or a mapping id -> output. `data`: the task's data, where a row has no gold answer. The keys name
+    loaded, `answer`; or a mapping id -> output. `data`: the task's data, whose gold answers count before those of rows. The keys name
     columns that cannot be found by their names. `untagged`: the whole output is the answer.
 
     Raises ConfigError for wrong arguments, OutputsError for rows that cannot be read or graded.
