@@ -157,7 +157,6 @@ def test_an_override_does_not_undo_an_earlier_one(tmp_path: Path) -> None:
     assert mistakes(tmp_path, "task.rewards.format=0.5", "task={name: digits}") == [
         "task={name: digits}: replaces all of task, task.rewards.format=0.5 too; give it first"
     ]
-    assert load(tmp_path, "seed=1", "seed=2").seed == 2  # the last one counts
 
 
 def test_a_setting_of_an_algorithm_that_nobody_named_is_one_of_the_default(tmp_path: Path) -> None:
@@ -171,3 +170,25 @@ def test_a_setting_of_an_algorithm_that_nobody_named_is_one_of_the_default(tmp_p
 def test_a_task_by_name_has_its_rewards_changed_in_the_same_way() -> None:
     task = task_config("digits", ["rewards.format=0.5"])
     assert {k: r.weight for k, r in (task.rewards or {}).items()} == {**PACK, "format": 0.5}
+
+
+def test_two_values_of_one_setting_are_refused(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "seed=1", "seed=2") == [
+        "seed=2: seed=1 is given too; give one of them"
+    ]
+    assert mistakes(tmp_path, "stages.1.steps=3", "stages.gpg.steps=4") == [
+        "stages.gpg.steps=4: stages.1.steps=3 is given too; give one of them"
+    ]
+    assert mistakes(tmp_path, "task.rewards.format=1", "task.rewards.format=2") == [
+        "task.rewards.format=2: task.rewards.format=1 is given too; give one of them"
+    ]
+    assert load(tmp_path, "seed=1", "seed=1").seed == 1
+
+
+def test_a_policy_is_either_loaded_or_built(tmp_path: Path) -> None:
+    build, model = "policy.build.hidden_size=64", "policy.model=some/model"
+    line = "is given too, and a policy is either loaded or built; give one of them"
+    assert mistakes(tmp_path, build, model) == [f"{model}: {build} {line}"]
+    assert mistakes(tmp_path, model, build)[0] == f"{build}: {model} {line}"
+    assert load(tmp_path, "policy.build=null", model).policy.model == "some/model"
+    assert load(tmp_path, model).policy.build is None

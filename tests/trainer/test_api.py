@@ -156,7 +156,7 @@ def test_a_name_in_place_of_a_policy_and_a_limit_of_zero_are_errors_of_vlrft(
 ) -> None:
     with pytest.raises(vlrft.ConfigError, match="load_policy"):
         vlrft.generate("runs/mine", "?")  # type: ignore[arg-type]
-    with pytest.raises(vlrft.ConfigError, match="limit: 0 is out of range"):
+    with pytest.raises(vlrft.ConfigError, match=r"eval\.limit: 0 is out of range"):
         vlrft.evaluate(policy, "digits", limit=0)
 
 

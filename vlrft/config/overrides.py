@@ -6,7 +6,7 @@ finds those that could have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
 
 MAX_PATH = 20  # keys in the path of an override
+SOURCES = {("policy", "model"), ("policy", "build")}  # of which a policy has one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,18 +48,29 @@ def apply_overrides(tree: Tree, items: Sequence[str]) -> tuple[list[Override], l
         except ConfigError as e:
             mistakes += e.mistakes
             continue
-        lost = [
-            earlier.item
-            for earlier in applied
-            if len(override.keys) < len(earlier.keys)
-            and earlier.keys[: len(override.keys)] == override.keys
-        ]
-        if lost:
-            mistakes.append(
-                f"{shorten(item)}: replaces all of {override.path}, {', '.join(map(shorten, lost))} too; give it first"
-            )
+        mistakes += _conflicts(override, applied)
         applied.append(override)
     return applied, mistakes
+
+
+def _conflicts(override: Override, applied: Sequence[Override]) -> Iterator[str]:
+    """A mistake for each way in which an override would undo earlier ones."""
+    item, keys = shorten(override.item), override.keys
+    lost = [e.item for e in applied if len(keys) < len(e.keys) and e.keys[: len(keys)] == keys]
+    if lost:
+        yield f"{item}: replaces all of {override.path}, {', '.join(map(shorten, lost))} too; give it first"
+    for earlier in applied:
+        if earlier.keys == keys and earlier.value != override.value:
+            yield f"{item}: {shorten(earlier.item)} is given too; give one of them"
+        sources = {keys[:2], earlier.keys[:2]}
+        if sources == SOURCES and None not in (override.value, earlier.value):
+            yield f"{item}: {shorten(earlier.item)} is given too, and a policy is either loaded or built; give one of them"
+
+
+def without_replaced(items: Sequence[str], changes: Sequence[str]) -> list[str]:
+    """The items but those whose path one of the changes sets."""
+    changed = {change.partition("=")[0] for change in changes}
+    return [item for item in items if item.partition("=")[0] not in changed]
 
 
 def apply_override(tree: Tree, item: str, names: Sequence[Any] = ()) -> Override:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file, data_paths, refuse_same_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
+from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.config.unread import refuse_unread
 from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import Record
 from vlrft.schema.errors import ConfigError
 from vlrft.trainer.api.evaluate import (
+    UNREAD,
     EvaluationSettings,
     answer_split,
+    choice_overrides,
     settings_of_config,
     settings_of_task,
 )
@@ -79,30 +84,26 @@ def _say(line: str) -> None:
 
 
 def settings(args: argparse.Namespace) -> EvaluationSettings:
-    """The settings of a task by name or of a config; options of the command line take precedence. Raises ConfigError, also
-    for an override that no evaluation reads."""
-    refuse_unread(args.overrides, from_config=args.config is not None)
+    """The settings of a task by name or of a config, changed by the command line. Raises ConfigError, also for an override
+    that no evaluation reads."""
+    refuse_other_model(args.overrides)
     model = find_model(args.model)
+    items = [*args.overrides, *choice_overrides(args.split, args.limit)]
     if args.task is not None:
-        chosen = settings_of_task(args.task, model, args.overrides)
-    else:
-        config = load_config(args.config, args.overrides, to_train=False)
-        chosen = settings_of_config(config, model)
-    return chosen.choose(args.split, args.limit)
+        return settings_of_task(args.task, model, items)
+    others = [field.name for field in fields(Config) if field.name not in READ]
+    reads = f"an evaluation, which reads {', '.join(READ)} of a config"
+    refuse_unread(items, dict.fromkeys(others, ""), reads)
+    refuse_unread(items, UNREAD, "an evaluation")
+    return settings_of_config(load_config(args.config, items, to_train=False), model)
 
 
-def refuse_unread(overrides: Sequence[str], *, from_config: bool) -> None:
-    """Raises ConfigError for overrides that an evaluation would ignore: the model is that of --model, as it is."""
+def refuse_other_model(overrides: Sequence[str]) -> None:
+    """Raises ConfigError for overrides that name another model, or make one: the model is that of --model, as it is."""
     mistakes = [
         f"{item}: give --model, which names the model that is evaluated"
         for item in overrides
         if item.startswith(("policy.model=", "policy.build", "policy={"))
     ]
-    for item in overrides:
-        section = item.partition("=")[0].partition(".")[0]
-        if from_config and section not in READ:
-            mistakes.append(
-                f"{item}: has no effect on an evaluation, which reads {', '.join(READ)} of a config"
-            )
     if mistakes:
         raise ConfigError(mistakes)

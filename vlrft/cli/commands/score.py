@@ -9,7 +9,6 @@ from functools import partial
 from vlrft.cli.evaluation_html import write_html
 from vlrft.cli.outputs import claim_file, data_paths, refuse_foreign_records, refuse_same_file
 from vlrft.config.configured import configured_task
-from vlrft.config.load import task_config
 from vlrft.data.atomic import draft_path
 from vlrft.evaluation.outputs.columns import Keys
 from vlrft.evaluation.outputs.read import read_outputs
@@ -17,14 +16,11 @@ from vlrft.evaluation.result_files import results_of, summary_lines, write_recor
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.pluralize import pluralize
-from vlrft.trainer.api.score import ScoreSettings, grade_all, names_data
+from vlrft.trainer.api.score import ScoreSettings, grade_all, names_data, score_config
 
 
 def run(args: argparse.Namespace) -> None:
-    overrides = list(args.overrides)
-    if args.data is not None:
-        overrides.append(f"options.data={args.data}")
-    section = task_config(args.task, overrides)
+    section = score_config(args.task, args.overrides, args.data)
     task, _ = configured_task(section)
     graders = tuple(task.graders) if args.grader == "both" else (args.grader,)
     if unknown := [g for g in graders if g not in task.graders]:

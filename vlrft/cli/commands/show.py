@@ -38,10 +38,21 @@ def run(args: argparse.Namespace) -> None:
         show_reference(name, args.overrides)
     elif name in task_names():
         show_task(name, args.overrides)
-    elif name in reward_names():
-        print(f"{name}\n{inspect.getdoc(find_reward(name))}")
     else:
-        show_algorithm(name)
+        refuse_overrides(name, args.overrides)
+        show_reward(name) if name in reward_names() else show_algorithm(name)
+
+
+def refuse_overrides(name: str, overrides: Sequence[str]) -> None:
+    """Raises ConfigError for overrides of what has no settings to show them in."""
+    if overrides:
+        raise ConfigError(
+            [f"{overrides[0]}: {name} is neither a config nor a task, so it has no effect"]
+        )
+
+
+def show_reward(name: str) -> None:
+    print(f"{name}\n{inspect.getdoc(find_reward(name))}")
 
 
 def show_system(system: System, overrides: Sequence[str]) -> None:
@@ -79,7 +90,9 @@ def show_reference(reference: str, overrides: Sequence[str]) -> None:
     thing = load_attribute(reference)
     if isinstance(thing, Task):
         show_task(reference, overrides)
-    elif callable(thing):
+        return
+    refuse_overrides(reference, overrides)
+    if callable(thing):
         print(f"{reference}\n{inspect.getdoc(thing) or 'has no docstring'}")
     else:
         show_algorithm(reference)

@@ -10,6 +10,7 @@ from typing import Any
 from vlrft.cli.doctor.planner import DevicePlan, plan_config
 from vlrft.config import Config
 from vlrft.config.load import dump_config
+from vlrft.config.overrides import without_replaced
 from vlrft.memory.plan import PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
 from vlrft.rollout.engines import ProbedEngineKind, find_rollout_engine
@@ -147,9 +148,8 @@ def proposal_lines(run: DevicePlan, proposal: Proposal | None) -> list[str]:
         f"  {s.ljust(widths[0])}  {size.rjust(widths[1])}  {effect}" for s, size, effect in rows
     ]
     several = proposal.ranks > 1
-    named = {setting.partition("=")[0] for setting in proposal.settings}
-    own = [one for one in run.overrides if one.partition("=")[0] not in named]
-    command = shlex.join(["vlrft", "launch" if several else "train", run.path, *own])
+    kept = without_replaced(run.overrides, proposal.settings)
+    command = shlex.join(["vlrft", "launch" if several else "train", run.path, *kept])
     ranks = f" --ranks {proposal.ranks}" if several else ""
     return [*lines, "", f"{command} {proposal.arguments}{ranks}"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.config.overrides import without_replaced
 from vlrft.distributed.device import pick_device
 from vlrft.engine import check_quantization
 from vlrft.memory.plan import FILL_LIMIT
@@ -40,11 +41,12 @@ class DevicePlan:
         return fits(self.stages, self.memory)
 
     def propose(self) -> Proposal | None:
-        """The proposal of a run that fits; its settings, given after the command's own, lead to its config."""
+        """The proposal of a run that fits; its settings, in place of those of the command with the same paths, lead to its config."""
         proposal = propose(self.config, self.planner, self.memory)
         if proposal is None:
             return None
-        loaded = load_config(self.path, [*self.overrides, *proposal.settings])
+        kept = without_replaced(self.overrides, proposal.settings)
+        loaded = load_config(self.path, [*kept, *proposal.settings])
         return replace(proposal, more=stage_settings(loaded, proposal.config))
 
 

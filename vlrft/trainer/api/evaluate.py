@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import eval_config
+from vlrft.config.unread import refuse_unread
 from vlrft.evaluation.evaluate import Evaluation, chunk_size, compute_metrics, grade_samples
 from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.unreadable import unreadable_lines
@@ -19,7 +21,7 @@ from vlrft.schema import Group, Record, Sample
 from vlrft.schema.errors import ConfigError, NoRowsError
 from vlrft.schema.pluralize import pluralize
 from vlrft.selection.prefetch import prefetching
-from vlrft.trainer.api.configs import override_texts
+from vlrft.trainer.api.configs import override_texts, read_config
 from vlrft.trainer.api.generate import find_model
 from vlrft.trainer.api.quiet import quiet_transformers
 
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
     from vlrft.policy.policy import Policy
 
 Say = Callable[[str], object]
+UNREAD = {  # settings of training in the sections that an evaluation reads -> what is given in their place
+    "rollout.group_size": "eval.answers",
+    "rollout.temperature": "eval.temperature",
+    "rollout.top_p": "eval.top_p",
+    "rollout.top_k": "",
+    "rollout.ahead": "",
+    "eval.every": "",
+    "env.invalid_penalty": "",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +50,16 @@ class EvaluationSettings:
     rollout: RolloutConfig
     decoding: EvalConfig
 
-    def choose(self, split: str | None, limit: int | None) -> EvaluationSettings:
-        """The settings with another split, and with a limit on its samples; None: as it is."""
-        decoding = self.decoding
-        limit = decoding.limit if limit is None else limit
-        if limit is not None and limit < 1:
-            raise ConfigError([f"limit: {limit} is out of range; allowed: at least 1"])
-        return replace(self, decoding=replace(decoding, split=split or decoding.split, limit=limit))
+
+def choice_overrides(split: str | None, limit: int | None) -> list[str]:
+    """The overrides that choose a split and its first samples."""
+    chosen = {"eval.split": split, "eval.limit": limit}
+    return [f"{path}={json.dumps(value)}" for path, value in chosen.items() if value is not None]
 
 
 def settings_of_task(task: str, model: str, overrides: Sequence[str]) -> EvaluationSettings:
-    """The settings for a task by name. Raises ConfigError."""
+    """The settings for a task by name. Raises ConfigError, also for an override that an evaluation does not read."""
+    refuse_unread(overrides, UNREAD, "an evaluation")
     section, policy, rollout, decoding = eval_config(task, model, overrides)
     return EvaluationSettings(task=section, policy=policy, rollout=rollout, decoding=decoding)
 
@@ -89,15 +99,17 @@ def evaluate(
         model = find_model(model)
     else:
         policy, model = model, "given"
+    chosen = choice_overrides(split, limit)
     if isinstance(task, Config):
         if overrides:
             raise ConfigError(["overrides: give them to vlrft.load_config, with a Config as task"])
-        settings = settings_of_config(task, str(model))
+        settings = settings_of_config(read_config(task, chosen), str(model))
     else:
-        settings = settings_of_task(task, str(model), override_texts(overrides))
+        items = [*override_texts(overrides), *chosen]
+        settings = settings_of_task(task, str(model), items)
     say = _say if progress else str
     with quiet_transformers():
-        evaluation = answer_split(settings.choose(split, limit), say=say, policy=policy)
+        evaluation = answer_split(settings, say=say, policy=policy)
     for line in unreadable_lines(evaluation.records):
         say(line)
     return evaluation

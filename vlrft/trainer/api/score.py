@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
+from vlrft.config.unread import refuse_unread
 from vlrft.evaluation.evaluate import Evaluation, compute_metrics
 from vlrft.evaluation.outputs.columns import Keys, OutputRow
 from vlrft.evaluation.outputs.plain import plain_format
@@ -24,6 +26,7 @@ from vlrft.schema.errors import OutputsError
 from vlrft.trainer.api.configs import override_texts
 
 Predictions = str | Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
+UNREAD = {"env": "", "examples": ""}  # sections of a task that only rollouts read
 GIVEN = "predictions"  # the name in messages of outputs that are not a file's
 
 
@@ -63,10 +66,7 @@ def score(
     Raises ConfigError for wrong arguments, OutputsError for rows that cannot be read or graded.
     """
     keys = Keys(id=id_key, output=output_key, answer=answer_key)
-    items = override_texts(overrides)
-    if data is not None:
-        items.append(f"options.data={data}")
-    section = task_config(task, items)
+    section = score_config(task, override_texts(overrides), data)
     settings = ScoreSettings(task=section, split=split, load=names_data(section), untagged=untagged)
     if isinstance(predictions, str | Path):
         outputs, where = read_outputs(Path(predictions), keys), str(predictions)
@@ -77,6 +77,15 @@ def score(
     for line in unreadable_lines(evaluation.records):
         say(line)
     return evaluation
+
+
+def score_config(task: str, overrides: Sequence[str], data: str | Path | None) -> TaskConfig:
+    """The task's config, with the place of its data. Raises ConfigError, also for an override that grading does not read."""
+    refuse_unread(overrides, UNREAD, "outputs that are there already")
+    place = (
+        [] if data is None else [f"options.data={json.dumps(str(data))}"]
+    )  # a text, whatever it looks like
+    return task_config(task, [*overrides, *place])
 
 
 def names_data(section: TaskConfig) -> bool:
