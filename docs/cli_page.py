@@ -14,8 +14,8 @@ HEAD = f"""# Command line
 {GENERATED}
 
 Results go to stdout, progress and messages to stderr, with control sequences escaped and without secrets. Exit codes: 0, done;
-1, it failed; 2, wrong usage or a mistake in the config; 130, 143, interrupted by ctrl-C, SIGTERM. `--debug` shows the traceback
-of an error. An error that nobody expected leaves a crash report: `crash.txt` in the run's folder, or a temporary file that the
+1, it failed; 2, wrong usage or a mistake in the config; 3, a run ended without any reward from its first step to its last;
+130, 143, 129, interrupted by ctrl-C, SIGTERM, SIGHUP. `--debug` shows the traceback of an error. An error that nobody expected leaves a crash report: `crash.txt` in the run's folder, or a temporary file that the
 message names. `KEY=VALUE` arguments may come before or after the options.
 """
 

@@ -25,6 +25,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     prepared.mkdir()
     (prepared / "manifest.json").write_text("{ broken")
     (tmp_path / "none.jsonl").write_text("")
+    (tmp_path / "dangling.yaml").symlink_to("nowhere.yaml")
+    (tmp_path / "task.py").write_text("from vlrft.tasks.digits import task as mine")
     (tmp_path / "mine.py").write_text("def halve(completion, sample):\n    return 0.5\n")
     return tmp_path
 
@@ -57,6 +59,10 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         ("show gpg seed=3", "seed=3: gpg is neither a config nor a task"),
         ("score digits --predictions p.jsonl env.max_turns=3", "env.max_turns=3: has no effect on outputs that are there already"),
         ("score counting --predictions p.jsonl --data a.jsonl options.data=b.jsonl", "options.data=b.jsonl is given too; give one"),
+        ("show dangling.yaml", "dangling.yaml: cannot be read (No such file or directory)\n"),
+        ("train quickstart seed=3 --nope", "unrecognized arguments: --nope\n"),
+        ("check mine.yaml", "mine.yaml: is a config; give the name of its task"),
+        ("check task.py:nope", "has no 'nope'; it has mine: give task.py:mine"),
         ("launch quickstart", "give --ranks N"),
         ("report .", "no run here"),
         ("doctor --memory 24GiB", "--memory needs a CONFIG: without one doctor lists packages and devices"),

@@ -122,6 +122,11 @@ def test_an_unknown_checkpoint_names_those_of_the_run(
     out = str(tmp_path / "out")
     assert main(["export", str(run_folder), "--checkpoint", "step_9", "--out", out]) == 2
     assert "no checkpoint step_9; it has last, step_3" in capsys.readouterr().err
+    one = str(run_folder / "checkpoints" / "step_3")
+    assert main(["export", one, "--checkpoint", "step_2", "--out", out]) == 2
+    assert "is one already; give the run's folder" in capsys.readouterr().err
+    assert main(["export", one, "--base", "some/model", "--out", out]) == 2
+    assert "has no adapter that could be merged into it" in capsys.readouterr().err
 
 
 def push(url: str, *words: str) -> subprocess.CompletedProcess[str]:

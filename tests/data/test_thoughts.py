@@ -31,7 +31,9 @@ def test_a_thought_is_stored_with_the_row_of_its_id(
 ) -> None:
     thoughts = write_rows(tmp_path / "why.jsonl", [WHY, {"id": "elsewhere", "thought": "x"}])
     assert main(prepare(tmp_path, "--thoughts", str(thoughts))) == 0
-    assert "1 of 2 rows have a thought, from why.jsonl" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "1 of 2 rows have a thought, from why.jsonl" in out
+    assert "1 thought of why.jsonl not used, no row has the id: 'elsewhere'" in out
     loaded = load(tmp_path / "ready", answer="math")
     assert [gold_text(loaded.task, sample) for sample in loaded.samples] == [
         "<think>3 + 4 = 7</think><answer>7</answer>",
@@ -45,6 +47,7 @@ def test_a_prepared_split_is_not_taken_for_one_with_other_thoughts(
     thoughts = write_rows(tmp_path / "why.jsonl", [WHY])
     more = ["--thoughts", str(thoughts)]
     assert main(prepare(tmp_path, *more)) == 0
+    assert "not used" not in capsys.readouterr().out
     assert main(prepare(tmp_path, *more)) == 0
     assert "already prepared" in capsys.readouterr().out
     assert "the train split was prepared with other --thoughts" in call(*prepare(tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,7 @@ def test_the_curve_is_the_share_of_answers_with_at_least_each_iou() -> None:
         ((0, 0, 100, 100), {"size": [320, 320]}, "medium"),
         ((0, 0, 300, 300), {"size": [320, 320]}, "large"),  # 96 pixels a side
         ((0, 0, 300, 300), {"size": [320, 320], "area": 1023.9}, "small"),  # a mask in the box
+        ((0, 0, 100, 100), {"size": [319, 319], "area": math.nan}, "small"),
         ((0, 0, 300, 300), {}, None),
     ],
 )

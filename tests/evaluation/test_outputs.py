@@ -179,3 +179,18 @@ def test_outputs_without_tags_are_graded_whole_when_asked(
     assert "accuracy  0/3" in capsys.readouterr().out
     assert main([*command, "--untagged"]) == 0
     assert "accuracy             3/3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("p.json", '{"id": 1, "output": "7"}\n{"id": 2, "output": "8"}\n', "rename it to .jsonl"),
+        ("p.jsonl", '[{"id": 1, "output": "7"}]\n', "rename it to .json"),
+    ],
+)
+def test_a_table_under_the_suffix_of_another_form_says_how_to_name_it(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=rf"{name}: .*; {said}$"):
+        read_outputs(tmp_path / name)

@@ -88,6 +88,10 @@ def test_compare_pairs_two_evaluations_of_a_run_and_a_run_with_its_control(
     assert main(["compare", *files, "--json", str(out), "--overwrite"]) == 0
     (row,) = json.loads(out.read_text())["strict"]
     assert (row["before"], row["after"]) == (0.0, 1.0)
+    (control / "summary.json").write_text('{"task": "digits"}')
+    (run / "summary.json").write_text('{"task": "counting"}')
+    assert main(["compare", *files]) == 1
+    assert "are of two tasks, digits and counting" in capsys.readouterr().err
     monkeypatch.chdir(run)
     assert main(["compare", ".@0", "."]) == 0
     (tmp_path / "empty").mkdir()

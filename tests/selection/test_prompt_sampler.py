@@ -58,6 +58,15 @@ def test_variance_aware_draws_half_by_the_variance_of_rewards() -> None:
     assert states.records["p18"].variance == 0.25
 
 
+def test_a_prompt_that_was_not_played_is_as_likely_as_tracked_says() -> None:
+    rule, states = Tracked(), PromptStates()
+    states.note([s.id for s in SAMPLES[1:]], [{"alpha": 9.0, "beta": 0.0}] * 19)  # weights of 0.05
+    sampler = PromptSampler(SAMPLES, 0, rule, states)
+    firsts = Counter(sampler.draw(1)[0].id for _ in range(2000))
+    expected = rule.weight(PromptRecord()) / (rule.weight(PromptRecord()) + 19 * 0.05)  # 0.55 / 1.5
+    assert abs(firsts["p0"] / 2000 - expected) < 0.03
+
+
 def test_history_skips_solved_prompts_and_draws_failed_ones_again() -> None:
     states = remembered(**{f"p{i}": (1.1, 1.1) for i in range(10)}, p10=(0.0, 0.0), p11=(1.1, 0.0))
     sampler = PromptSampler(SAMPLES, 0, HistoryResampling(solved=1.1), states)

@@ -78,8 +78,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     _explain_command(top, words)
     args, rest = top.parse_known_args(words)
     overrides = [item for item in rest if "=" in item and not item.startswith("-")]
-    if rest != overrides or (overrides and not hasattr(args, "overrides")):
-        top.error(f"unrecognized arguments: {' '.join(rest)}{_as_override(rest, words)}")
+    taken = overrides if hasattr(args, "overrides") else []
+    if wrong := [item for item in rest if item not in taken]:
+        top.error(f"unrecognized arguments: {' '.join(wrong)}{_as_override(wrong, words)}")
     if overrides:
         args.overrides = [*args.overrides, *overrides]
     return args

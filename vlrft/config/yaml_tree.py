@@ -86,7 +86,8 @@ def _meant_config(path: Path) -> str:
         return f"; vlrft brings a config of that name: give {path.stem}"
     folder = path.parent
     try:
-        others = [other.name for other in sorted(folder.iterdir()) if other.suffix == path.suffix]
+        files = [other for other in sorted(folder.iterdir()) if other.suffix == path.suffix]
+        others = [other.name for other in files if other.is_file() and other.name != path.name]
     except OSError:
         others = []
     file = nearest(path.name, others)

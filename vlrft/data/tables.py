@@ -49,6 +49,32 @@ def parse_json(text: str, name: str) -> Any:
         raise DataError(f"{name}: not JSON ({e})") from e
 
 
+def parse_json_file(content: bytes, name: str) -> Any:
+    """The value of a whole file. Raises DataError with `name`, which says so where the file has one value a line."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise DataError(f"{name}: not UTF-8 at byte {e.start}") from e
+    try:
+        return parse_json(text, name)
+    except DataError as e:
+        lines = text.split("\n", 1)
+        if (
+            isinstance(e.__cause__, json.JSONDecodeError)
+            and len(lines) > 1
+            and _is_object(lines[0])
+        ):
+            raise DataError(f"{name}: has one object a line; rename it to .jsonl") from e
+        raise
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def read_limited(file: BinaryIO, name: str, limit: int) -> bytes:
     """The content of the file. Raises DataError with `name` when it is longer than `limit` bytes, of which no more are read:
     a few bytes of an archive may expand to any number."""
@@ -84,6 +110,8 @@ def _jsonl_rows(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
         except UnicodeDecodeError as e:
             yield UnreadableRows(place=where, why=f"not UTF-8 at byte {e.start}")
             continue
+        if number == 1 and text.lstrip().startswith("["):
+            raise DataError(f"{name}: is one list, not one object a line; rename it to .json")
         if text.strip():
             yield _object_or_unreadable(text, where)
 
@@ -96,10 +124,7 @@ def _object_or_unreadable(text: str, where: str) -> Cells | UnreadableRows:
 
 
 def _json_rows(content: bytes, name: str) -> Iterator[Cells | UnreadableRows]:
-    try:
-        rows = parse_json(content.decode("utf-8-sig"), name)
-    except UnicodeDecodeError as e:
-        raise DataError(f"{name}: not UTF-8 at byte {e.start}") from e
+    rows = parse_json_file(content, name)
     if isinstance(rows, dict):
         rows = _only_list(rows, name)
     if not isinstance(rows, list):

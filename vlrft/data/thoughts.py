@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vlrft.data.cells import UnreadableRows
 from vlrft.data.row import Defect, Row
 from vlrft.data.tables import read_table
 from vlrft.schema import DataError
+from vlrft.schema.pluralize import pluralize
+
+SHOWN = 5  # ids in a message
 
 
 @dataclass(kw_only=True)
@@ -21,6 +24,7 @@ class Thoughts:
     by_id: Mapping[str, str]
     rows: int = 0
     matched: int = 0
+    used: set[str] = field(default_factory=set[str])  # ids of rows of any split so far
 
     @staticmethod
     def read(path: Path) -> Thoughts:
@@ -58,6 +62,7 @@ class Thoughts:
                     if row.thought:
                         raise DataError(f"{self.path}: row {row.id} has a thought of its own")
                     self.matched += 1
+                    self.used.add(row.id)
                     row = replace(row, thought=thought)
             yield row
 
@@ -65,6 +70,18 @@ class Thoughts:
     def note(self) -> str:
         """One line on the rows of the last split."""
         return f"{self.matched} of {self.rows} rows have a thought, from {self.path.name}"
+
+    @property
+    def unused(self) -> list[str]:
+        """The ids that no row of any split so far has."""
+        return [name for name in self.by_id if name not in self.used]
+
+    @property
+    def unused_note(self) -> str:
+        """One line on the ids that no row has."""
+        ids, shown = self.unused, ", ".join(map(repr, self.unused[:SHOWN]))
+        more = ", …" if len(ids) > SHOWN else ""
+        return f"{pluralize(len(ids), 'thought')} of {self.path.name} not used, no row has the id: {shown}{more}"
 
     def digest(self) -> str:
         """A hash of all ids and thoughts."""

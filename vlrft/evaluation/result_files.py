@@ -77,7 +77,12 @@ def read_records(path: Path) -> list[Record]:
                     turns=tuple(_turn_from_json(turn) for turn in row.get("turns", ())),
                 )
             )
-        except (KeyError, TypeError, ValueError) as e:
+        except KeyError as e:
+            raise DataError(
+                f"{path}, line {number}: not a record of vlrft, it has no {e.args[0]!r}; give a file that vlrft eval or score wrote "
+                "with --json, or grade these outputs with vlrft score"
+            ) from e
+        except (TypeError, ValueError) as e:
             raise DataError(
                 f"{path}, line {number}: not a record of vlrft ({type(e).__name__}: {e})"
             ) from e

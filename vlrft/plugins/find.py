@@ -42,6 +42,8 @@ AnyReward = Callable[..., Any]
 
 def find_task(name: str) -> Task:
     """The task of that name. Raises PluginError."""
+    if name.endswith((".yaml", ".yml")):
+        raise PluginError(f"task {name}: is a config; give the name of its task, `task` in it")
     if ":" in name or name.endswith(".py"):
         task = load_attribute(name if ":" in name else f"{name}:task")
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from vlrft.plugins.names import did_you_mean
+from vlrft.schema import Task
 from vlrft.schema.errors import PluginError, VlrftError
 from vlrft.schema.short_message import short_message
 
@@ -42,11 +43,12 @@ def load_attribute(reference: str) -> object:
 
 
 def _names_of(module: ModuleType, place: str) -> str:
-    """`; it has NAME, ...` with the functions and classes that a file defines, and how to give one."""
+    """`; it has NAME, ...` with the functions, classes and tasks that a file defines, and how to give one."""
     names = [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        if not name.startswith("_")
+        and (getattr(value, "__module__", None) == module.__name__ or isinstance(value, Task))
     ]
     if not names:
         return ""

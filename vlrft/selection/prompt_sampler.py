@@ -12,7 +12,7 @@ from vlrft.distributed.phases import phase
 from vlrft.schema import Sample
 from vlrft.schema.errors import NoRowsError
 from vlrft.selection.prefetch import Prefetcher
-from vlrft.selection.prompt_state import PromptStates
+from vlrft.selection.prompt_state import PromptRecord, PromptStates
 from vlrft.selection.prompt_strategies import PROMPT_STRATEGIES, PromptStrategy, Uniform
 
 
@@ -98,7 +98,9 @@ class PromptSampler:
         ids = [self._ids.get(i) or self._sample(i).id for i in range(len(self.samples))]
         records = [self.states.records.get(name) for name in ids]
         known = [None if r is None else self.strategy.weight(r) for r in records]
-        most = max((w for w in known if w is not None), default=0.0) or 1.0
+        unplayed = self.strategy.weight(PromptRecord())
+        most = max((w for w in known if w is not None), default=0.0)
+        most = max(most, unplayed) or 1.0
         weights = np.array([most if w is None else w for w in known])
         weights = weights + 1e-6 * most  # so that `count` prompts can always be drawn
         generator = np.random.default_rng([self.seed, 2, self.batches])

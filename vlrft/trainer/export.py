@@ -41,10 +41,12 @@ class Exported:
     quantization: str = "none"
 
 
-def find_source(text: str, checkpoint: str = LAST) -> Source:
-    """A run's folder (of which `checkpoint` is taken), a checkpoint, or an adapter. Raises ConfigError for anything else."""
+def find_source(text: str, checkpoint: str | None = None) -> Source:
+    """A run's folder (of which `checkpoint` is taken; None: the last), a checkpoint, or an adapter. Raises ConfigError for
+    anything else."""
     path = Path(text).expanduser()
     if path.is_dir() and not (path / "config.json").is_file() and is_run(path):
+        checkpoint = checkpoint or LAST
         model = path / CHECKPOINTS / checkpoint
         if not (model / "config.json").is_file():
             here = sorted(p.parent.name for p in path.glob(f"{CHECKPOINTS}/*/config.json"))
@@ -55,6 +57,10 @@ def find_source(text: str, checkpoint: str = LAST) -> Source:
     model = path.resolve() if path.is_symlink() else path
     whole = (model / "config.json").is_file()
     if whole or is_adapter(str(model) if model.is_dir() else text):
+        if checkpoint is not None:
+            raise ConfigError(
+                [f"--checkpoint {checkpoint}: {text} is one already; give the run's folder"]
+            )
         owner = next((p for p in model.absolute().parents[:3] if p.is_dir() and is_run(p)), None)
         return Source(model=str(model) if model.is_dir() else text, run=owner)
     raise ConfigError(
@@ -72,6 +78,10 @@ def export_model(source: Source, out: Path, *, dtype: str | None, base: str | No
     whole = (Path(source.model) / "config.json").is_file()
     if whole and dtype is None and base is None:
         return _copy(Path(source.model), out)
+    if whole and base is not None and not (Path(source.model) / FOLDER).is_dir():
+        raise ConfigError(
+            [f"--base {base}: {source.model} has no adapter that could be merged into it"]
+        )
     if whole and base is not None:
         asked = PolicyConfig(model=base, adapter=str(Path(source.model) / FOLDER))
     elif whole:

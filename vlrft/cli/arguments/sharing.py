@@ -38,7 +38,6 @@ def add_source(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--checkpoint",
-        default="last",
         metavar="NAME",
         help="checkpoint of the run, such as step_300 (default: last)",
     )

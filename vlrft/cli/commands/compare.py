@@ -12,6 +12,7 @@ from vlrft.cli.outputs import claim_file
 from vlrft.data.atomic import write_atomically
 from vlrft.evaluation.compare import Comparison, compare
 from vlrft.evaluation.result_files import read_records, read_results, records_path
+from vlrft.reporting.files import read_summary
 from vlrft.reporting.run_evaluations import find_run_log, read_evaluation
 from vlrft.reporting.run_folder.names import EVALS
 from vlrft.schema import DataError, Record
@@ -22,7 +23,8 @@ def run(args: argparse.Namespace) -> None:
     inputs += [records_path(path) for path in inputs if path.name]
     claim_file(args.json, "--json", overwrite=args.overwrite, inputs=inputs)
     before, results = read(args.before)
-    after, _ = read(args.after)
+    after, others = read(args.after)
+    refuse_other_task(results.get("task"), others.get("task"))
     graders = [g for g in ("strict", "official") if g in before[0].grades and g in after[0].grades]
     if args.grader != "both":
         graders = [args.grader]
@@ -41,15 +43,28 @@ def run(args: argparse.Namespace) -> None:
         write_atomically(args.json, (json.dumps(tree, indent=1) + "\n").encode())
 
 
+def refuse_other_task(before: str | None, after: str | None) -> None:
+    """Raises DataError for evaluations of two packs, whose samples may have the same ids. One that is unknown, or is a file
+    or a module, which has many names, is not compared."""
+    names = [
+        name for name in (before, after) if name and ":" not in name and not name.endswith(".py")
+    ]
+    if len(set(names)) > 1:
+        raise DataError(
+            f"the evaluations are of two tasks, {' and '.join(names)}; compare evaluations of the same samples"
+        )
+
+
 def read(path: Path) -> tuple[list[Record], dict[str, Any]]:
-    """The records of an evaluation, and its results if `path` is its JSON; `path` may also be a file of records, or name an
+    """The records of an evaluation, and its results if `path` is its JSON, or the task of a run; `path` may also be a file of records, or name an
     evaluation of a run (`find_run_log`).
 
     Raises DataError.
     """
     log = None if path.suffix == ".json" else find_run_log(path)
     if log is not None:
-        return read_evaluation(*log), {}
+        summary = read_summary(log[0].parent) or {}
+        return read_evaluation(*log), {"task": summary.get("task")}
     if path.is_dir():
         raise DataError(f"{path}: a folder without evaluations of a run ({EVALS})")
     if path.suffix == ".json" or not path.is_file():

@@ -85,23 +85,23 @@ def run_prepare(args: argparse.Namespace) -> None:
         synthetic=synthetic,
         thoughts=None if args.thoughts is None else Thoughts.read(args.thoughts),
     )
-    done = 0
+    splits = args.split or task.splits
+    earlier = () if args.overwrite else [split for split in splits if preparation.is_done(split)]
     problems: dict[str, DataError] = {}
-    for split in args.split or task.splits:
-        if not args.overwrite and preparation.is_done(split):
+    for split in splits:
+        if split in earlier:
             print(f"{split}: already prepared (--overwrite prepares it again)")
-            done += 1
             continue
         try:
-            lines = preparation.prepare(split, restart=args.overwrite)
+            print("\n".join(preparation.prepare(split, restart=args.overwrite)))
         except DataError as e:
             if args.split:
                 raise
             problems[f"{split}: not prepared"] = e
-            continue
-        done += 1
-        print("\n".join(lines))
-    report_problems(problems, f"task {task.name}: no split could be prepared", some=done > 0)
+    if preparation.thoughts is not None and not earlier and preparation.thoughts.unused:
+        print(preparation.thoughts.unused_note)
+    some = len(problems) < len(splits)
+    report_problems(problems, f"task {task.name}: no split could be prepared", some=some)
 
 
 def read_settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -104,7 +105,7 @@ def size_of(record: Record) -> str | None:
     """Small, medium or large, by the `area` in pixels that the record's info has (of a mask), else by the area of the gold
     box in the picture of `size` pixels; None where the info has neither."""
     area, size = record.info.get("area"), record.info.get("size")
-    if not isinstance(area, int | float):
+    if not isinstance(area, int | float) or not math.isfinite(area):
         if not is_box(record.answer) or not isinstance(size, list | tuple) or len(size) != 2:
             return None
         x1, y1, x2, y2 = record.answer

@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vlrft.data import parse_json
 from vlrft.data.cells import Cells, UnreadableRows
-from vlrft.data.tables import MAX_TABLE, SUFFIXES, read_limited, read_table
+from vlrft.data.tables import MAX_TABLE, SUFFIXES, parse_json_file, read_limited, read_table
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema import DataError
 from vlrft.schema.errors import OutputsError
@@ -56,10 +55,7 @@ def _problem(path: Path) -> str:
 
 def _read_json(path: Path, content: bytes) -> StoredFile:
     """A list of objects, an object with exactly one such list among its values, or an object of ids with their outputs."""
-    try:
-        document = parse_json(content.decode("utf-8-sig"), str(path))
-    except UnicodeDecodeError as e:
-        raise DataError(f"{path}: not UTF-8 at byte {e.start}") from e
+    document = parse_json_file(content, str(path))
     if isinstance(document, list):
         return StoredFile(path=path, rows=tuple(_objects(document)))
     if (
