@@ -174,11 +174,12 @@ def test_outputs_without_tags_are_graded_whole_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"id": k, "output": "<think>2 + 2</think> 4", "answer": "4"} for k in range(3)]
+    rows.append({"id": 3, "output": "<answer>4</answer>", "answer": "4"})
     command = ["score", "counting", "--predictions", str(write(tmp_path / "o.jsonl", rows))]
     assert main(command) == 0
-    assert "accuracy  0/3" in capsys.readouterr().out
+    assert "accuracy             1/4" in capsys.readouterr().out
     assert main([*command, "--untagged"]) == 0
-    assert "accuracy             3/3" in capsys.readouterr().out
+    assert "accuracy             4/4" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

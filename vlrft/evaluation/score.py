@@ -87,7 +87,8 @@ def without_images(loaded: LoadedTask) -> Iterable[Sample]:
 def grade_outputs(
     task: Task, rows: Sequence[OutputRow], samples: Sequence[Sample], *, untagged: bool = False
 ) -> Iterator[Record]:
-    """A record for each row. `untagged`: the whole output, thinking aside, is the answer."""
+    """A record for each row. `untagged`: the whole output, thinking aside, is the answer where it has no
+    answer tag."""
     graders = Graders.of(task)
     for row, sample in zip(rows, samples, strict=True):
         output = tag_answer(row.output) if untagged else row.output
@@ -95,8 +96,10 @@ def grade_outputs(
 
 
 def tag_answer(output: str) -> str:
-    """The output with the text after its thinking in an answer tag."""
+    """The output with the text after its thinking in an answer tag; as it is where it has one already."""
     thinking, end, answer = output.rpartition("</think>")
+    if "<answer>" in answer:
+        return output
     return f"{thinking}{end}<answer>{answer.strip()}</answer>"
 
 

@@ -71,7 +71,7 @@ def add_evaluation(add: AddCommand) -> None:
     score.add_argument(
         "--untagged",
         action="store_true",
-        help="the whole output, thinking aside, is the answer: models that were not asked for <answer> tags",
+        help="an output without <answer> tags is the answer as a whole, thinking aside: of models that were not asked for them",
     )
     score.add_argument("--data", metavar="PATH", help="the task's data, as options.data")
     score.add_argument("--split", default="test", help="split of the samples (default: test)")

@@ -61,7 +61,7 @@ def score(
 
     `predictions`: a file, in any form that `vlrft score` reads; or rows with `id`, `output` and, where the samples are not
     loaded, `answer`; or a mapping id -> output. `data`: the task's data, whose gold answers count before those of rows. The keys name
-    columns that cannot be found by their names. `untagged`: the whole output is the answer.
+    columns that cannot be found by their names. `untagged`: an output without answer tags is the answer as a whole.
 
     Raises ConfigError for wrong arguments, OutputsError for rows that cannot be read or graded.
     """
@@ -108,7 +108,8 @@ def grade_all(
         if settings.load:
             raise
         raise OutputsError(
-            f"{where}: has no gold answer for each output: name their column (answer key), or give the samples (data); {e}"
+            f"{where}: has no gold answer for each output: name their column with --answer-key (answer_key in "
+            f"Python), or give the samples with --data (data); {e}"
         ) from e
     matched = match_samples(outputs.rows, loaded, settings.split, where)
     for note in matched.notes:
