@@ -20,6 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -43,7 +44,8 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """A claim as a difference: final accuracy of `arm` minus that of `than`, with the same seed and as many answers trained on."""
+    """A claim as a difference: final accuracy of `arm` minus that of `than`, with the same seed and as many answers sampled; for
+    stored rollouts, as many trained on."""
 
     claim: str
     comparison: str
@@ -99,8 +101,8 @@ def list_jobs(seeds: Sequence[int], flips: Sequence[float]) -> list[Job]:
     return [(*side, share, seed) for share in flips for seed in seeds for side in dict.fromkeys(sides)]  # fmt: skip
 
 
-def accuracies(rows: Sequence[Row], contrast: Contrast, flips: float) -> list[float]:
-    """The difference of each seed that has both sides, in points."""
+def accuracies(rows: Sequence[Row], contrast: Contrast, flips: float) -> list[tuple[float, float]]:
+    """The final accuracies of `arm` and `than`, in points, with each seed that has both."""
     sides = [
         {
             r["seed"]: 100 * r["final"]
@@ -109,7 +111,11 @@ def accuracies(rows: Sequence[Row], contrast: Contrast, flips: float) -> list[fl
         }
         for name in (contrast.arm, contrast.than)
     ]
-    return [sides[0][seed] - sides[1][seed] for seed in sorted(sides[0].keys() & sides[1].keys())]
+    return [(sides[0][seed], sides[1][seed]) for seed in sorted(sides[0].keys() & sides[1].keys())]
+
+
+def outcome_of(pairs: Sequence[tuple[float, float]], margin: float = 0.0) -> Outcome:
+    return find_outcome([one - other for one, other in pairs], margin)
 
 
 def pilot_rows() -> list[Row]:
@@ -124,34 +130,38 @@ def page(rows: Sequence[Row]) -> str:
     lines = [
         "# Claims that five seeds did not decide",
         "",
-        "`python -m benchmarks.claims.contrasts`: final accuracy, in points, of two arms with the same seed and as many answers trained on; the",
-        "problem, arms and rates are those of [the claims](claims.md). Paired t-tests, two-sided, with Holm's correction over the contrasts of a table: a claim",
-        "is *supported* where its corrected p is below 0.05 and the difference has the claimed sign, *contradicted* where it has the other. That rollouts may",
-        f"be stored ones means, as there, that no more than {MARGIN:g} points are lost: the test is of the difference and -{MARGIN:g}.",
+        "`python -m benchmarks.claims.contrasts --out runs/contrasts`: final accuracy, in points, of two arms with the same seed and as many answers sampled",
+        "(for stored rollouts, as many trained on); the problem, arms and rates are those of [the claims](claims.md). GPG's arms: B subtracts the mean of the group from",
+        "rewards, C also scales by α, D also replaces groups whose rewards are equal (β_th). Paired t-tests, two-sided, with Holm's correction over the contrasts of a",
+        "table: a claim is *supported* where its corrected p is below 0.05 and the difference has the claimed sign, *contradicted* where it has the other.",
+        "",
+        f"That rollouts may be stored ones means, as there, that no more than {MARGIN:g} points are lost: the test is of the difference and -{MARGIN:g}. This margin was",
+        "introduced after the runs, whose first test was against 0: by that, stored rollouts lose in each of the tables below.",
         "",
         "## Stated beforehand",
         "",
         "The smallest true difference that ten seeds find in 8 of 10 cases at the strictest level of the correction, 0.05 / "
         f"{len(CONTRASTS)}, from the",
         "standard deviation over the five earlier seeds, without flips. Smaller ones may be missed; where the tables below have larger deviations, larger ones, too.",
+        "With a margin it counts from there.",
         "",
         "| claim | difference | earlier mean | standard deviation | smallest |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
     for contrast in CONTRASTS:
-        earlier = find_outcome(accuracies(pilot, contrast, 0.0))
+        earlier = outcome_of(accuracies(pilot, contrast, 0.0))
         least = smallest_difference(earlier.deviation, len(SEEDS), 0.05 / len(CONTRASTS))
+        shown = f"{least:.1f}"
+        if contrast.margin:
+            shown = (
+                f"{-contrast.margin - least:+.1f} or less, {least - contrast.margin:+.1f} or more"
+            )
         lines.append(
-            f"| {contrast.claim} | {contrast.arm} − {contrast.than} | {earlier.mean:+.1f} | {earlier.deviation:.1f} | {least:.1f} |"
+            f"| {contrast.claim} | {contrast.arm} − {contrast.than} | {earlier.mean:+.1f} | {earlier.deviation:.1f} | {shown} |"
         )
     for flips in sorted({row["flips"] for row in rows}):
-        outcomes = [find_outcome(accuracies(rows, c, flips), c.margin) for c in CONTRASTS]
-        lines += [
-            "",
-            f"## {100 * flips:.0f} % of the rewards flipped",
-            "",
-            *table(CONTRASTS, outcomes),
-        ]
+        title = f"## {100 * flips:.0f} % of the rewards flipped"
+        lines += ["", title, "", *table(CONTRASTS, [accuracies(rows, c, flips) for c in CONTRASTS])]
     if rows:
         kinds = dict.fromkeys(", ".join(f"{k} {v}" for k, v in r["versions"].items()) for r in rows)
         versions = " and ".join(kinds)  # both arms of a seed have the same
@@ -164,17 +174,22 @@ def page(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(contrasts: Sequence[Contrast], outcomes: Sequence[Outcome]) -> list[str]:
+def table(
+    contrasts: Sequence[Contrast], accuracies: Sequence[Sequence[tuple[float, float]]]
+) -> list[str]:
+    """A row for each contrast. `accuracies`: of both arms with each seed."""
     lines = [
-        "| claim | seeds | difference [95 %] | standard deviation | p, corrected | |",
-        "| --- | ---: | --- | ---: | ---: | --- |",
+        "| claim | seeds | mean accuracies | difference [95 %] | standard deviation | p, corrected | |",
+        "| --- | ---: | ---: | --- | ---: | ---: | --- |",
     ]
+    outcomes = [outcome_of(pairs, c.margin) for c, pairs in zip(contrasts, accuracies, strict=True)]
     corrected = Outcome.correct(outcomes)
-    for contrast, outcome, p in zip(contrasts, outcomes, corrected, strict=True):
+    for contrast, pairs, outcome, p in zip(contrasts, accuracies, outcomes, corrected, strict=True):
         low, high = outcome.interval
+        one, other = (fmean(side) for side in zip(*pairs, strict=True))
         shown = "< 0.001" if p < 0.001 else f"{p:.3f}"
         lines.append(
-            f"| {contrast.claim} | {outcome.count} | {outcome.mean:+.1f} [{low:+.1f}, {high:+.1f}] | {outcome.deviation:.1f} "
+            f"| {contrast.claim} | {outcome.count} | {one:.1f}, {other:.1f} | {outcome.mean:+.1f} [{low:+.1f}, {high:+.1f}] | {outcome.deviation:.1f} "
             f"| {shown} | {verdict(contrast, outcome, p)} |"
         )
     return lines

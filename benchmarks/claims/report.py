@@ -87,7 +87,8 @@ orders (as given, reversed, ascending, descending); the reward is 1 for the exac
 steps on answers in a random order teach it to write all orders, but not which one is asked for; that is left to RL. All arms of a \
 seed start from these weights. A step samples {PROMPTS} prompts × {GROUP} rollouts from a pool of {POOL} prompts; a run samples {STEPS} such \
 batches (`D_steps` has {STEPS} steps). Where a step has several updates, each is on a part of the step's groups; GVPO makes two passes \
-over halves. Stored rollouts replace a share of a group's rollouts by random ones of the prompt's last {STORED}, from its second visit on. \
+over halves. GPG's arm A divides a group's centred rewards by their standard deviation, B does not, C also scales by α, and D also replaces groups \
+whose rewards are equal (β_th); GVPO's terms Var and Cov are those of its loss. Stored rollouts replace a share of a group's rollouts by random ones of the prompt's last {STORED}, from its second visit on. \
 Accuracy is greedy, on {HELD_OUT} held-out prompts every {EVERY} batches; *final* is the mean over the last tenth of the run. \
 Entropy is that of the sampled tokens' distributions before a step's updates, in nats; log ratios are relative to that policy.
 

@@ -13,6 +13,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.claims.contrast_tests import find_outcome, smallest_difference
-from benchmarks.claims.contrasts import SEEDS, Contrast, accuracies, table
+from benchmarks.claims.contrast_tests import smallest_difference
+from benchmarks.claims.contrasts import SEEDS, Contrast, accuracies, outcome_of, table
 from benchmarks.learning.outcomes import count_rollouts
 from benchmarks.learning.runs import train_once
 from vlrft.reporting.run_folder.names import CHECKPOINTS, SUMMARY
@@ -101,20 +102,25 @@ def page(rows: Sequence[Row]) -> str:
     seeds = [row["stages"]["gpg"]["accuracy"] for row in json.loads(PILOT.read_text())["rows"] if not row["control"]]  # fmt: skip
     spread = 2**0.5 * stdev(seeds)
     least = smallest_difference(spread, len(SEEDS), 0.05 / len(CONTRASTS))
-    outcomes = [find_outcome(accuracies(without_pilot(rows), c, 0.0)) for c in CONTRASTS]
+    pairs = [accuracies(without_pilot(rows), c, 0.0) for c in CONTRASTS]
+    outcomes = [outcome_of(some) for some in pairs]
     deviations = " and ".join(f"{outcome.deviation:.1f}" for outcome in outcomes)
-    versions = ", ".join(f"{k} {v}" for k, v in rows[0]["versions"].items())
+    places = [
+        ", ".join([r["device"], *(f"{k} {v}" for k, v in r["versions"].items())]) for r in rows
+    ]
+    machines = "; ".join(f"{place} ({n} runs)" for place, n in Counter(places).most_common())
+    starts = [row["before"] for row in rows]
     lines = [
         "# Two claims on SmolLM2-135M",
         "",
-        "`python -m benchmarks.claims.smollm`: accuracy, in points, on 228 held-out questions of `arithmetic` after 40 steps of 16 × 8 rollouts, of two",
-        "arms with the same seed. Paired t-tests, two-sided, with Holm's correction: a claim is *supported* where its corrected p is below 0.05 and the",
+        "`python -m benchmarks.claims.smollm --model runs/smollm2 --out runs/claims_smollm`: accuracy, in points, on 228 held-out questions of `arithmetic` after 40 steps",
+        "of 16 × 8 rollouts, of two arms with the same seed. No arm has a KL penalty, and all groups are kept: GPG without its resampling. Paired t-tests, two-sided, with Holm's correction: a claim is *supported* where its corrected p is below 0.05 and the",
         "difference has the claimed sign, *contradicted* where it has the other.",
         "",
         f"Stated beforehand: three seeds of GPG differed by {stdev(seeds):.1f} points (standard deviation), two runs of a seed thus by {spread:.1f}; ten seeds find a true",
         f"difference of {least:.1f} points in 8 of 10 cases at the strictest level of the correction. The measured deviations are {deviations} points.",
         "",
-        *table(CONTRASTS, outcomes),
+        *table(CONTRASTS, pairs),
         "",
         *["Not all seeds have been run.", ""] * (min(o.count for o in outcomes) < len(SEEDS)),
         *arms_table(rows),
@@ -122,7 +128,7 @@ def page(rows: Sequence[Row]) -> str:
         *pilot_table(rows),
         "",
         f"{len(rows)} runs of {rows[0]['rollouts']:,} rollouts, {fmean(row['seconds'] for row in rows):.0f} s each; before training "
-        f"{100 * rows[0]['before']:.1f} %; {rows[0]['device']}, {versions}.",
+        f"{' to '.join(f'{100 * share:.1f}' for share in sorted({min(starts), max(starts)}))} %. {machines}.",
     ]
     return "\n".join(lines) + "\n"
 
