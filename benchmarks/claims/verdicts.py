@@ -67,7 +67,12 @@ def _gvpo(
 _FULL = "full, β 0.1"
 _EQUAL = "at equal rollouts"
 CLAIMS = [
-    Claim(comparison="gpg", text="α and a centred advantage help: C is better than A", arm="C", than="A"),
+    Claim(
+        comparison="gpg",
+        text="α and a centred advantage help: C is better than A",
+        arm="C",
+        than="A",
+    ),
     Claim(comparison="gpg", text="α alone helps: C is better than B", arm="C", than="B"),
     Claim(comparison="gpg", text=f"β_th helps: D is better than C {_EQUAL}", arm="D", than="C"),
     Claim(comparison="gpg", text="D is better than C at equal steps", arm="D_steps", than="C"),

@@ -12,7 +12,8 @@ from statistics import mean
 
 from benchmarks.learning.curves import draw_curves
 from benchmarks.learning.outcomes import Case, Row, read_json_lines
-from vlrft.reporting.run_folder.names import METRICS
+from vlrft.config.load import load_config
+from vlrft.reporting.run_folder.names import CONFIG, METRICS
 
 PANELS = {
     "reward/mean": "mean reward",
@@ -88,6 +89,17 @@ def stages_table(rows: Sequence[Row]) -> list[str]:
     return [*lines, ""]
 
 
+def about(run: Path, rows: Sequence[Row]) -> str:
+    """What success is counted on."""
+    config = load_config(run / CONFIG, secrets=False)
+    turns, temperature = config.task.env.max_turns, config.eval.temperature
+    count = rows[0]["before"]["success"]["n"]
+    return (
+        f"Success: the share of {count} episodes that are not those of training ({config.eval.split}), of at most {turns} turns, "
+        f"at temperature {temperature:g}."
+    )
+
+
 def write_page(
     folder: Path,
     name: str,
@@ -108,6 +120,7 @@ def write_page(
         f"# RL over episodes: {name}",
         "",
         f"`{command}`; 95 % intervals.",
+        f"{about(next(iter(runs.values())), rows)} Policy, warm-up and data: benchmarks/learning/agents/{name}_*.yaml.",
         "",
         *lines,
         "",

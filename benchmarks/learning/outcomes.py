@@ -18,6 +18,7 @@ from vlrft.evaluation.bootstrap import is_mean, paired_gain
 from vlrft.reporting.run_folder.names import CONFIG, METRICS, SUMMARY, VALUES
 
 RESULTS = Path(__file__).parents[1] / "results"
+START = "*init* is the policy that the runs start from, after its warm-up where the config has one."
 Row = dict[str, Any]
 Gain = tuple[float, ...]
 """In percent: the difference, and the ends of its 95 % interval where the metric is a mean over samples."""
@@ -170,6 +171,7 @@ def write_results(rows: Sequence[Row], path: Path, command: str, threads: int | 
         f"# What RL adds: {path.name}",
         "",
         f"`{command}`: scores in percent on held-out samples, before and after RL; 95 % intervals.",
+        START,
         "",
         *report,
         "",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -24,9 +24,11 @@ HEAD = """# What learns, and by how much
 Written by `python -m benchmarks.learning table` from the rows of this folder; all runs are of CPUs. Scores are in percent on held-out
 samples (of `ground`: mean IoU, of `when`: mean temporal IoU), before and after the RL of a run, means over the seeds. *Gain* is the mean
 over the seeds; *lowest seed* the gain of the seed that gained least, with its 95 % interval, paired by sample, where rows have it. *Control*
-is the gain of equal runs whose rewards are permuted within each group, and in brackets that of the seed that gained most. Rollouts and
-seconds are those of one run's RL, without warm-up and evaluations, means over the seeds; most machines had other work, too. Settings, limits and
-raw rows: the page in the first column.
+is the gain of runs of as many steps whose rewards are permuted within each group (where groups without a signal are replaced they sample fewer
+rollouts), and in brackets that of the seed that gained most; a dash: there are none. *(official)* is by the grader that was published with the
+data, all else by the strict one. Rollouts and seconds are those of one run's RL, without warm-up and evaluations, means over the seeds; most
+machines had other work, too. The page in the first column has the command and every run, the .json of its name the raw rows; what was tried is in
+[measurements.md](../../docs/measurements.md). Runs on GPUs, and those that test a claim, have pages of their own.
 """
 COLUMNS = (
     "| what | seeds | before → after | gain | lowest seed | control | rollouts | s |",
@@ -35,8 +37,8 @@ COLUMNS = (
 SYSTEMS = """
 ## Published systems on one small problem
 
-Those that end above their start and above their control with every seed ([systems.md](systems.md)). Seconds are here processor time of the
-whole run, with its start and its evaluations.
+Those that end above their start and above their control with every seed ([systems.md](systems.md)); some run exactly as another does, and are
+marked. Seconds are here processor time of the whole run, with its start and its evaluations.
 """
 
 
@@ -121,6 +123,7 @@ def agent_lines(path: Path, rows: Sequence[Row]) -> Iterator[Line]:
 def system_lines(rows: Iterable[Row]) -> Iterator[Line]:
     """A line for each system that ends above its start and above its control with every seed."""
     newest = {(row["system"], row["arm"], row["seed"]): row for row in rows}
+    first_with: dict[str, int] = {}  # what the runs of a system came to -> the first system
     for system in dict.fromkeys(system for system, _, _ in newest):
         real, permuted = (
             {s: row for (i, a, s), row in newest.items() if (i, a) == (system, arm)}
@@ -132,8 +135,10 @@ def system_lines(rows: Iterable[Row]) -> Iterator[Line]:
             if seed in permuted
         )
         if learns:
+            same = first_with.setdefault(_outcome(real), system)
+            marked = "" if same == system else f" (runs as {same} does)"
             yield Line(
-                what=f"{system} {next(iter(real.values()))['name']}",
+                what=f"{system} {next(iter(real.values()))['name']}{marked}",
                 before=[100 * row["start"] for row in real.values()],
                 after=[100 * row["final"] for row in real.values()],
                 gains=[(100 * (row["final"] - row["start"]),) for row in real.values()],
@@ -141,6 +146,11 @@ def system_lines(rows: Iterable[Row]) -> Iterator[Line]:
                 rollouts=[],
                 seconds=[row["seconds"] for row in real.values()],
             )
+
+
+def _outcome(runs: Mapping[int, Row]) -> str:
+    """The scores and tokens of a system's runs by seed."""
+    return repr([(s, r["start"], r["final"], r["trained"]) for s, r in sorted(runs.items())])
 
 
 def lines_of(path: Path) -> list[Line]:

@@ -85,7 +85,7 @@ pass@8 does not reach.
 
 ## The steps, changed
 
-Greedy answers to the first {scenes} test scenes, where the policy writes steps and an answer by itself; it continues from the changed
+Greedy answers to the first {scenes} test scenes (the table on top has every other one of twice as many), where the policy writes steps and an answer by itself; it continues from the changed
 text. In percent: right; equal to the answer that it gave by itself; equal to the number that the changed steps lead to. Of shuffled digits
 that is the last number; without the last step, the product before it; after a first product that is three times as much, the policy writes the other steps itself, and the number is
 three times as much, too (last digits only). Where all steps are removed, an answer that the policy leaves empty is wrong; the table on top
