@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.learning.outcomes import read_json_lines
 from vlrft.config.load import load_config
-from vlrft.reporting.run_folder.names import CONFIG, REPORT
+from vlrft.reporting.run_folder.names import CONFIG, METRICS, REPORT
 from vlrft.schema.errors import VlrftError
 from vlrft.trainer.run_folder import refuse_changes
 
@@ -27,7 +28,7 @@ def train_once(
 
     Exits with one line where a finished run has other settings, and where training fails.
     """
-    if (run / REPORT).exists():
+    if is_finished(run):
         _refuse_other_settings(config, overrides, run)
         return run
     resumed = resume and (run / "checkpoints" / "last").exists()
@@ -45,6 +46,15 @@ def train_once(
         last = next((line for line in reversed(lines) if line.startswith("vlrft: ")), "no message")
         sys.exit(f"{run}: vlrft train ended with {ended.returncode}: {last} (all of it: {output})")
     return run
+
+
+def is_finished(run: Path) -> bool:
+    """Whether the run has its report, and all steps of its config: `vlrft report` writes one of a stopped run, too."""
+    if not (run / REPORT).exists():
+        return False
+    steps = [stage.steps for stage in load_config(run / CONFIG, secrets=False).stages]
+    done = sum(1 for _ in read_json_lines(run / METRICS))
+    return done >= sum(count or 0 for count in steps)
 
 
 def _refuse_other_settings(config: str | Path, overrides: Sequence[str], run: Path) -> None:
