@@ -112,7 +112,7 @@ def _find_whole(source: Source, split: str, options: Options) -> Part:
             return Part(source=source, split=candidate, why=f"named {candidate}")
         if candidate in words:
             return Part(source=source, split=words[candidate], why=f"named {words[candidate]}")
-    if _has_split_column(source, words):
+    if _has_split_column(source, words, options.splits.values()):
         return _column_part(source, COLUMN, names)
     if name is not None:
         raise DataError(
@@ -188,13 +188,24 @@ def _column_part(source: Source, column: str, names: Sequence[str]) -> Part:
     return part
 
 
-def _has_split_column(source: Source, words: Iterable[str]) -> bool:
-    """Whether the only table, not named after a split itself, has a column `split` whose values are names of splits."""
+def _has_split_column(source: Source, words: Iterable[str], named: Iterable[str]) -> bool:
+    """Whether the only table, not named after a split itself, has a column `split` whose values are names of splits. `named`: those
+    of the options.
+
+    Raises DataError where some values are names of splits, or differ from one in case alone, and others are none.
+    """
     if len(_table_stems(source)) != 1 or KNOWN & set(words):
         return False
     rows = islice(Part(source=source, split=_only_table(source), why="").rows(), LOOKED_AT)
     values = {str(cells.get(COLUMN)) for cells in rows}
-    return bool(values) and values <= KNOWN
+    others = values - KNOWN - set(named)
+    if (others and others != values) or any(value.casefold() in KNOWN for value in others):
+        raise DataError(
+            f"{source.label}: column {COLUMN!r} has {_list_names(sorted(values))}, of which {_list_names(sorted(others))} is no split; "
+            f"known: {_list_names(sorted(KNOWN))}; correct the cells, say which is which, such as options.splits={{test: {min(others)}}}, "
+            "or name another column, options.split_column"
+        )
+    return bool(values) and not others
 
 
 def _only_table(source: Source) -> str | None:

@@ -25,6 +25,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     prepared.mkdir()
     (prepared / "manifest.json").write_text("{ broken")
     (tmp_path / "none.jsonl").write_text("")
+    (tmp_path / "extends.yaml").write_text("extends: quickstart")
+    (tmp_path / "runs" / "demo" / "config.yaml").write_text("task: digits")
+    (tmp_path / "one.jsonl").write_text('{"id": "1", "output": "7", "answer": "7"}')
     (tmp_path / "dangling.yaml").symlink_to("nowhere.yaml")
     (tmp_path / "task.py").write_text("from vlrft.tasks.digits import task as mine")
     (tmp_path / "mine.py").write_text("def halve(completion, sample):\n    return 0.5\n")
@@ -56,6 +59,16 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         ("eval --model m --config quickstart rollout.temperature=2", "has no effect on an evaluation; give eval.temperature"),
         ("eval --model m --task digits eval={'every':2}", "eval.every has no effect on an evaluation"),
         ("eval --model m --task digits policy.model=n", "give --model"),
+        ("eval --model m --task digits policy.lora.rank=8", "policy.lora.rank=8: has no effect on an evaluation"),
+        ("eval --model m --config quickstart policy.adapter=a", "policy.adapter=a: has no effect on an evaluation"),
+        ("eval --model m --task digits --task counting", "--task: is given twice; give it once"),
+        ("score counting --predictions none.jsonl --predictions none.jsonl", "--predictions: is given twice"),
+        ("train quickstart --seed 3", "settings are given as KEY=VALUE, this one as seed=…"),
+        ("train runs/demo", "give runs/demo/config.yaml"),
+        ("train extends.yaml", "extends.yaml: extends, a path relative to this file: quickstart: cannot be read"),
+        ("launch quickstart --ranks 2 ranks.count=3", "ranks.count=3: --ranks 2 is given too; give one of them"),
+        ("doctor quickstart --ranks 2 ranks.count=3", "ranks.count=3: --ranks 2 is given too; give one of them"),
+        ("score counting --predictions one.jsonl --split nosuch", "task counting has no split 'nosuch'; it has"),
         ("show gpg seed=3", "seed=3: gpg is neither a config nor a task"),
         ("score digits --predictions p.jsonl env.max_turns=3", "env.max_turns=3: has no effect on outputs that are there already"),
         ("score counting --predictions p.jsonl --data a.jsonl options.data=b.jsonl", "options.data=b.jsonl is given too; give one"),

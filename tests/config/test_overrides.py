@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from vlrft.config import Config, StageConfig
-from vlrft.config.load import dump_config, load_config, task_config
+from vlrft.config.load import (
+    dump_config,
+    eval_config,
+    load_config,
+    prepare_config,
+    task_config,
+)
+from vlrft.config.overrides import without_replaced
 from vlrft.schema.errors import ConfigError
 
 PLAIN = """
@@ -192,3 +199,47 @@ def test_a_policy_is_either_loaded_or_built(tmp_path: Path) -> None:
     assert mistakes(tmp_path, model, build)[0] == f"{build}: {model} {line}"
     assert load(tmp_path, "policy.build=null", model).policy.model == "some/model"
     assert load(tmp_path, model).policy.build is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("eval={limit: 1}", "eval.limit=5"),
+        ("algorithm=grpo", "algorithm.name=gmpo"),
+        ("task.rewards.format=0.5", "task.rewards.format.weight=2"),
+        ("task.rewards={format: 1}", "task.rewards.format=0.5"),
+        ("stages=[{steps: 3}]", "stages.0.steps=4"),
+    ],
+)
+def test_a_value_in_a_section_that_is_given_whole_counts_as_given(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    assert mistakes(tmp_path, first, second)[0] == (
+        f"{second}: {first} is given too; give one of them"
+    )
+
+
+def test_a_policy_that_is_given_whole_is_loaded_or_built_too(tmp_path: Path) -> None:
+    (line, *_) = mistakes(tmp_path, "policy={build: {hidden_size: 64}}", "policy.model=foo")
+    assert "a policy is either loaded or built" in line
+
+
+def test_a_comment_in_a_value_is_no_silent_end_of_it(tmp_path: Path) -> None:
+    (line,) = mistakes(tmp_path, "policy.model=m #2")
+    assert line == (
+        "policy.model=m #2: of YAML, # after a space begins a comment; put the value in quotes"
+    )
+    assert load(tmp_path, "policy.model='m #2'").policy.model == "m #2"
+    assert load(tmp_path, "policy.model=m#2").policy.model == "m#2"
+
+
+@pytest.mark.parametrize("model", ["m #2", "2024", "runs/a: b", "'quoted'"])
+def test_the_model_of_an_evaluation_is_taken_as_it_is_written(model: str) -> None:
+    assert eval_config("digits", model, [])[1].model == model
+    assert prepare_config("geoqa", model, [])[1].model == model
+
+
+def test_what_another_setting_replaces_is_dropped_whatever_its_stage_is_called() -> None:
+    items = ["stages.gpg.steps=3", "stages.0.steps=4", "engine.name=single", "seed=1"]
+    changes = ["stages.1.steps=9", "engine={name: fsdp}"]
+    assert without_replaced(items, changes, ["sft", "gpg"]) == ["stages.0.steps=4", "seed=1"]

@@ -272,3 +272,20 @@ def test_a_question_with_the_mark_of_an_image_is_a_defect(
     raw = load_task(task_config(TASK, ["options.data=raw"]), "test")
     with pytest.raises(DataError, match="test/3: 2 places of images"):
         check_gold_answers(raw)
+
+
+def test_a_prepared_split_is_not_taken_for_one_of_other_data_options_or_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_raw(tmp_path / "raw", **BAD)
+    write_raw(tmp_path / "other", **BAD)
+    prepare = ["data", "prepare", TASK, "--out", "ready", "--split", "test", "--from"]
+    assert main([*prepare, "raw"]) == 0
+    assert main([*prepare, "raw"]) == 0
+    assert "already prepared" in capsys.readouterr().out
+    assert main([*prepare, "other"]) == 2
+    assert "was prepared from other data or with other options" in capsys.readouterr().err
+    assert main([*prepare, "other", "--overwrite"]) == 0
+    counting = ["data", "prepare", "counting", "--out", "ready", "--split", "test", "--from", "raw"]
+    assert main(counting) == 2
+    assert "contains the data of" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_a_thought_is_stored_with_the_row_of_its_id(
     assert main(prepare(tmp_path, "--thoughts", str(thoughts))) == 0
     out = capsys.readouterr().out
     assert "1 of 2 rows have a thought, from why.jsonl" in out
-    assert "1 thought of why.jsonl not used, no row has the id: 'elsewhere'" in out
+    assert "1 thought of why.jsonl not used, no row of train has the id: 'elsewhere'" in out
     loaded = load(tmp_path / "ready", answer="math")
     assert [gold_text(loaded.task, sample) for sample in loaded.samples] == [
         "<think>3 + 4 = 7</think><answer>7</answer>",

@@ -186,7 +186,9 @@ def test_outputs_without_tags_are_graded_whole_when_asked(
     ("name", "content", "said"),
     [
         ("p.json", '{"id": 1, "output": "7"}\n{"id": 2, "output": "8"}\n', "rename it to .jsonl"),
+        ("p.json", '\n{"id": 1, "output": "7"}\n{"id": 2, "output": "8"}\n', "rename it to .jsonl"),
         ("p.jsonl", '[{"id": 1, "output": "7"}]\n', "rename it to .json"),
+        ("p.jsonl", '\n[\n {"id": 1, "output": "7"}\n]\n', "rename it to .json"),
     ],
 )
 def test_a_table_under_the_suffix_of_another_form_says_how_to_name_it(
@@ -195,3 +197,12 @@ def test_a_table_under_the_suffix_of_another_form_says_how_to_name_it(
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=rf"{name}: .*; {said}$"):
         read_outputs(tmp_path / name)
+
+
+def test_a_first_line_that_is_a_list_is_one_unreadable_row(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('[1, 2]\n{"id": 1, "output": "7"}\n')
+    with pytest.raises(
+        OutputsError,
+        match=r"1 of 2 rows cannot be read.*\n  line 1: expected an object, found list$",
+    ):
+        read_outputs(tmp_path / "p.jsonl")

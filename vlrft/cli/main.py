@@ -19,7 +19,7 @@ from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from signal import Signals
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from vlrft.cli.arguments import COMMANDS
 from vlrft.cli.crash_report import write_crash_report
@@ -35,11 +35,28 @@ from vlrft.schema.terminal import guarded_streams
 
 PACKAGE = Path(__file__).parents[1]
 WRONG_CONFIG = 2  # exit code
+GIVEN = "_given"  # in a namespace: the options that have a value
 TWO_WORDS = {"check": ("reward",), "new": ("reward", "task")}  # first word -> its second words
+
+
+class StoreOnce(argparse._StoreAction):
+    """An option with a value, of which a second one would drop the first."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        given = vars(namespace).setdefault(GIVEN, set())
+        if option is not None and self.dest in given:
+            raise argparse.ArgumentError(self, "is given twice; give it once")
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, option)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose message for a wrong value is one line, and for a wrong choice suggests the near one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.register("action", None, StoreOnce)
+        self.register("action", "store", StoreOnce)
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
@@ -112,7 +129,15 @@ def _as_override(rest: Sequence[str], words: Sequence[str]) -> str:
     ours, option = key_of_foreign(name), option_of_foreign(name)
     if ours:
         return f"; settings are given as KEY=VALUE, this one as {ours.partition(' ')[0]}=…"
+    if name.partition(".")[0] in _config_keys():
+        return f"; settings are given as KEY=VALUE, this one as {name}=…"
     return f"; give {option}" if option else ""
+
+
+def _config_keys() -> set[str]:
+    from vlrft.config import Config
+
+    return {field.name for field in fields(Config)}
 
 
 def join_command(arguments: Sequence[str]) -> list[str]:
@@ -192,9 +217,7 @@ def _name_file(message: str, file: str | None) -> str:
     algorithms and engines are read later."""
     if file is None:
         return message
-    from vlrft.config import Config
-
-    sections = "|".join(field.name for field in fields(Config))
+    sections = "|".join(_config_keys())
     return re.sub(
         rf"^(?=({sections})[.:\[])(?!{re.escape(file)}:)", f"{file}: ", message, flags=re.M
     )

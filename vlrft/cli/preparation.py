@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,12 @@ from vlrft.cli.prompt_limit import PromptLimit
 from vlrft.cli.synthetic_rows import SyntheticRows
 from vlrft.cli.unread_kinds import UnreadKinds
 from vlrft.data import Dataset, PreparedSplit, Row, Source, notes_of, prepare
-from vlrft.data.claim import is_prepared, refuse_other_prompts, refuse_other_thoughts
+from vlrft.data.claim import (
+    is_prepared,
+    refuse_other_prompts,
+    refuse_other_settings,
+    refuse_other_thoughts,
+)
 from vlrft.data.row_samples import find_misplaced_images
 from vlrft.data.spelled_tokens import SpelledTokens
 from vlrft.data.synthetic import refuse_other_rows
@@ -41,6 +47,7 @@ class Preparation:
         """Whether an earlier call prepared the split. Raises ConfigError where it was with other rows, thoughts or limits."""
         if not is_prepared(self.out, split):
             return False
+        refuse_other_settings(self.out, split, self.task.name, self._settings())
         refuse_other_rows(
             self.out, split, None if self.synthetic is None else self.synthetic.note()
         )
@@ -76,10 +83,15 @@ class Preparation:
             notes=notes_of(source),
             prompts={} if self.limit is None else self.limit.facts(),
             thoughts=digest,
+            settings=self._settings(),
             frames=self.task.load.frame_rule(self.options),
         )
         notes = (spelled.note, unread.note, "" if thoughts is None else thoughts.note)
         return [*self._counts(prepared), *_notes(source, *notes)]
+
+    def _settings(self) -> str:
+        """A hash of the options, in which the place of the data is one."""
+        return hashlib.sha256(repr(self.options).encode(errors="replace")).hexdigest()
 
     def _digest(self) -> str | None:
         return None if self.thoughts is None else self.thoughts.digest()

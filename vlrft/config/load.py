@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def prepare_config(
 ) -> tuple[TaskConfig, PolicyConfig]:
     """As `task_config`, with overrides `policy.key=value`, too: its bounds of pixels decide how long a prompt is."""
     task, policy = _read_sections(
-        name, [*overrides, f"policy.model={model}"], {"policy": PolicyConfig}
+        name, [*overrides, f"policy.model={json.dumps(model)}"], {"policy": PolicyConfig}
     )
     return task, policy
 
@@ -98,7 +99,7 @@ def eval_config(
     """As `task_config`, with overrides `policy.key=value`, `rollout.key=value` and `eval.key=value`, too."""
     kinds = {"policy": PolicyConfig, "rollout": RolloutConfig, "eval": EvalConfig}
     task, policy, rollout, decoding = _read_sections(
-        name, [*overrides, f"policy.model={model}"], kinds
+        name, [*overrides, f"policy.model={json.dumps(model)}"], kinds
     )
     return task, policy, rollout, decoding
 

@@ -6,7 +6,7 @@ finds those that could have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from vlrft.config import Config
 from vlrft.config.errors import shorten
 from vlrft.config.reward_overrides import reward_section, set_reward, split_reward
 from vlrft.config.stages import stage_names
-from vlrft.config.yaml_text import parse_yaml
+from vlrft.config.yaml_text import has_comment, parse_yaml
 from vlrft.config.yaml_tree import Tree
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
@@ -59,18 +59,49 @@ def _conflicts(override: Override, applied: Sequence[Override]) -> Iterator[str]
     lost = [e.item for e in applied if len(keys) < len(e.keys) and e.keys[: len(keys)] == keys]
     if lost:
         yield f"{item}: replaces all of {override.path}, {', '.join(map(shorten, lost))} too; give it first"
+    leaves = dict(_leaves(keys, override.value))
     for earlier in applied:
-        if earlier.keys == keys and earlier.value != override.value:
+        given_before = dict(_leaves(earlier.keys, earlier.value))
+        if any(value != leaves.get(path, value) for path, value in given_before.items()):
             yield f"{item}: {shorten(earlier.item)} is given too; give one of them"
-        sources = {keys[:2], earlier.keys[:2]}
-        if sources == SOURCES and None not in (override.value, earlier.value):
+        sources = [
+            {p[:2] for p, v in part.items() if v is not None} & SOURCES
+            for part in (leaves, given_before)
+        ]
+        if all(sources) and sources[0] != sources[1]:
             yield f"{item}: {shorten(earlier.item)} is given too, and a policy is either loaded or built; give one of them"
 
 
-def without_replaced(items: Sequence[str], changes: Sequence[str]) -> list[str]:
-    """The items but those whose path one of the changes sets."""
-    changed = {change.partition("=")[0] for change in changes}
-    return [item for item in items if item.partition("=")[0] not in changed]
+def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The paths below `keys` that the value sets, with their values. One that may be short for a section, such as `gpg` for
+    `{name: gpg}` or a weight, is also the value of what it is short for."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    else:
+        yield keys, value
+        if value is not None:
+            yield (*keys, "name" if isinstance(value, str) else "weight"), value
+    for key, one in inner:
+        yield from _leaves((*keys, str(key)), one)
+
+
+def without_replaced(
+    items: Sequence[str], changes: Sequence[str], names: Sequence[Any]
+) -> list[str]:
+    """The items but those whose path, or a part of it, one of the changes sets. `names`: of the stages, by position."""
+    positions = {str(name): str(k) for k, name in enumerate(names)}
+
+    def keys(item: str) -> list[str]:
+        parts = item.partition("=")[0].split(".")
+        if parts[0] == "stages" and len(parts) > 1:
+            parts[1] = positions.get(parts[1], parts[1])
+        return parts
+
+    changed = list(map(keys, changes))
+    return [item for item in items if not any(keys(item)[: len(c)] == c for c in changed)]
 
 
 def apply_override(tree: Tree, item: str, names: Sequence[Any] = ()) -> Override:
@@ -89,11 +120,15 @@ def apply_override(tree: Tree, item: str, names: Sequence[Any] = ()) -> Override
         value = parse_yaml(text)
     except ValueError as e:
         raise ConfigError([f"{shorten(item)}: the value is not valid YAML: {e}"]) from None
+    if has_comment(text):
+        raise ConfigError(
+            [f"{shorten(item)}: of YAML, # after a space begins a comment; put the value in quotes"]
+        )
     if parts[0] == "stages" and len(parts) > 1:
         parts[1] = _stage_index(tree, parts[1], names)
     if reward:
         keys = (*parts, *set_reward(reward_section(tree, parts), reward, value, path))
-        return Override(keys=keys, value=value, item=item)
+        return Override(keys=keys, value=deepcopy(value), item=item)
     *parents, last = parts
     if "algorithm" in parents:
         _name_algorithm(tree, parts)
@@ -109,7 +144,7 @@ def apply_override(tree: Tree, item: str, names: Sequence[Any] = ()) -> Override
     for one, other in (("model", "build"), ("build", "model")):
         if parts[:2] == ["policy", one] and value is not None:
             tree["policy"].pop(other, None)
-    return Override(keys=tuple(parts), value=value, item=item)
+    return Override(keys=tuple(parts), value=deepcopy(value), item=item)
 
 
 def _stage_index(tree: Tree, part: str, names: Sequence[Any]) -> str:

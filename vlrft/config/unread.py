@@ -25,10 +25,22 @@ def refuse_unread(items: Sequence[str], unread: Mapping[str, str], reader: str) 
         raise ConfigError(mistakes)
 
 
+def refuse_other_value(items: Sequence[str], path: str, value: Any, option: str) -> None:
+    """Raises ConfigError for an override of `path` with another value than an option of the command gives."""
+    for item in items:
+        if (
+            value is not None
+            and item.partition("=")[0] == path
+            and parse_yaml(item.partition("=")[2]) != value
+        ):
+            raise ConfigError([f"{shorten(item)}: {option} {value} is given too; give one of them"])
+
+
 def _paths(item: str) -> Iterator[str]:
     """The paths that an override sets, in a task's config as in that of a run. None of one that is no override."""
     try:
-        yield from _inner_paths(_path_of(item), parse_yaml(item.partition("=")[2]))
+        for path in _inner_paths(item.partition("=")[0], parse_yaml(item.partition("=")[2])):
+            yield path.removeprefix("task.")
     except ValueError:  # reported where overrides are applied
         return
 

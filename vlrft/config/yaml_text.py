@@ -33,6 +33,13 @@ def parse_yaml(text: str) -> Any:
         raise ValueError("a value does not fit its tag") from None
 
 
+def has_comment(text: str) -> bool:
+    """Whether a YAML text ends with a comment, which is no part of its value."""
+    ends = (yaml.StreamEndToken, yaml.BlockEndToken)
+    marks = [token.end_mark.index for token in yaml.scan(text) if not isinstance(token, ends)]
+    return text[max(marks, default=0) :].lstrip().startswith("#")
+
+
 def flow_text(value: Any) -> str:
     """The value as YAML on one line, as it is written on a command line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6)

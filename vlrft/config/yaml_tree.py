@@ -16,6 +16,7 @@ from vlrft.schema.errors import ConfigError
 
 Tree = dict[str, Any]
 MAX_CHAIN = 10  # files that extend one another
+OF_RUN = "config.yaml"  # in the folder of a run
 REPLACED = ("rewards", "published")  # sections that are replaced as a whole, not merged
 
 
@@ -25,7 +26,14 @@ def read_tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     `extending`: the files that extend this one. Old keys in the config of a run's own folder are renamed. Raises
     ConfigError for a file that cannot be read.
     """
-    tree = _read(path)
+    try:
+        tree = _read(path)
+    except ConfigError as e:
+        if not extending:
+            raise
+        raise ConfigError(
+            [f"{extending[-1]}: extends, a path relative to this file: {m}" for m in e.mistakes]
+        ) from None
     if in_run_folder(path):
         migrate_config(tree)
     base = tree.pop("extends", None)
@@ -79,8 +87,10 @@ def _read(path: Path) -> Tree:
 def _meant_config(path: Path) -> str:
     """The config that was probably meant by a file that cannot be read: a shipped one, or a file next to it."""
     shipped = shipped_configs()
+    if (path / OF_RUN).is_file():
+        return f"; give {path / OF_RUN}"
     if not path.suffix:
-        near = did_you_mean(path.name, shipped)
+        near = did_you_mean(path.name, [name for name in shipped if name != path.name])
         return f"{near or ';'} give a YAML file, or a name that `vlrft list configs` prints"
     if path.stem in shipped:
         return f"; vlrft brings a config of that name: give {path.stem}"

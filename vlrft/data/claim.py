@@ -55,6 +55,23 @@ def is_prepared(out: Path, split: str) -> bool:
     return True
 
 
+def refuse_other_settings(out: Path, split: str, task: str, settings: str) -> None:
+    """Raises ConfigError where a prepared split is another task's, or was prepared with other options or data: `settings` is the
+    hash of both that `prepare` got."""
+    path = out / MANIFEST
+    owner = read_manifest(path.read_bytes(), str(path)).get("task")
+    if owner != task:
+        raise ConfigError([f"{out}: contains the data of {owner!r}; use another --out"])
+    stored = _splits(out)[split].get("settings", settings)  # earlier versions stored none
+    if stored != settings:
+        raise ConfigError(
+            [
+                f"{out}: the {split} split was prepared from other data or with other options; prepare it again with --overwrite, or "
+                "use another --out"
+            ]
+        )
+
+
 def refuse_other_prompts(out: Path, split: str, prompts: Mapping[str, object]) -> None:
     """Raises ConfigError where the prompts of a prepared split were measured otherwise, or not at all."""
     stored = _splits(out)[split].get("prompts")

@@ -54,9 +54,8 @@ def read_lines(
 
 
 def _line_error(path: Path, number: int, problem: str) -> StoredFileError:
-    return StoredFileError(
-        f"{path}, line {number}: {problem}, so vlrft did not write it; remove the line"
-    )
+    hint = "remove the line" if number > 1 else "give a file of vlrft, or remove the line"
+    return StoredFileError(f"{path}, line {number}: {problem}, so vlrft did not write it; {hint}")
 
 
 def to_json(value: Any) -> Any:

@@ -49,6 +49,7 @@ def prepare(
     notes: Sequence[str] = (),
     prompts: Mapping[str, object] = MappingProxyType({}),
     thoughts: str | None = None,
+    settings: str = "",
     frames: FrameRule | None = None,
 ) -> PreparedSplit:
     """Writes `out/SPLIT.jsonl`, `out/images/`, `out/SPLIT.defects.jsonl` and the split's entry of `out/manifest.json`.
@@ -58,7 +59,7 @@ def prepare(
     `options`: what else the rows depend on; `explain`: what was looked for at the source, for the message of a split without
     a row; `notes`: a list that has been filled once the rows are read, stored in the manifest; `prompts`: the model and the
     limit that prompts were measured with, stored in the manifest unless empty; `thoughts`: a hash of those that a table gave, stored
-    likewise; `frames`: those of videos that are decoded, None: as qwen-vl-utils chooses them.
+    likewise; `settings`: a hash of the options, stored likewise; `frames`: those of videos that are decoded, None: as qwen-vl-utils chooses them.
 
     Raises DataError if the folder has another task's data, or if no row can be used; ConfigError if it has files of these names that were not prepared, or the beginning of other rows; FolderInUse if
     another process writes it.
@@ -88,6 +89,7 @@ def prepare(
                 "from": where,
                 "defects": reasons,
                 "vlrft": package_version(),
+                **({"settings": settings} if settings else {}),
                 **({"notes": list(dict.fromkeys(notes))} if notes else {}),
                 **({"prompts": dict(prompts)} if prompts else {}),
                 **({"thoughts": thoughts} if thoughts else {}),

@@ -58,7 +58,7 @@ def parse_json_file(content: bytes, name: str) -> Any:
     try:
         return parse_json(text, name)
     except DataError as e:
-        lines = text.split("\n", 1)
+        lines = text.strip().split("\n", 1)
         if (
             isinstance(e.__cause__, json.JSONDecodeError)
             and len(lines) > 1
@@ -66,6 +66,14 @@ def parse_json_file(content: bytes, name: str) -> Any:
         ):
             raise DataError(f"{name}: has one object a line; rename it to .jsonl") from e
         raise
+
+
+def _begins_list(line: str) -> bool:
+    """Whether the first line of a file is all of a list of objects, or the beginning of one that has several lines."""
+    try:
+        return _holds_objects(json.loads(line))
+    except (ValueError, RecursionError):
+        return line.split() in (["["], ["[{"], ["[", "{"])
 
 
 def _is_object(text: str) -> bool:
@@ -96,7 +104,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _jsonl_rows(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
-    number = 0
+    number, first = 0, True
     while line := file.readline(MAX_LINE + 1):  # not splitlines: texts contain other line breaks
         number += 1
         where = f"{name}, line {number}"
@@ -110,9 +118,10 @@ def _jsonl_rows(file: BinaryIO, name: str) -> Iterator[Cells | UnreadableRows]:
         except UnicodeDecodeError as e:
             yield UnreadableRows(place=where, why=f"not UTF-8 at byte {e.start}")
             continue
-        if number == 1 and text.lstrip().startswith("["):
-            raise DataError(f"{name}: is one list, not one object a line; rename it to .json")
         if text.strip():
+            if first and _begins_list(text):
+                raise DataError(f"{name}: is one list, not one object a line; rename it to .json")
+            first = False
             yield _object_or_unreadable(text, where)
 
 

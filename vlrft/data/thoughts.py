@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -64,6 +64,8 @@ class Thoughts:
                     self.matched += 1
                     self.used.add(row.id)
                     row = replace(row, thought=thought)
+            else:
+                self.used.add(row.id)  # of a row that is left out, which is reported
             yield row
 
     @property
@@ -76,12 +78,11 @@ class Thoughts:
         """The ids that no row of any split so far has."""
         return [name for name in self.by_id if name not in self.used]
 
-    @property
-    def unused_note(self) -> str:
-        """One line on the ids that no row has."""
+    def unused_note(self, splits: Sequence[str]) -> str:
+        """One line on the ids that no row of the splits has."""
         ids, shown = self.unused, ", ".join(map(repr, self.unused[:SHOWN]))
         more = ", …" if len(ids) > SHOWN else ""
-        return f"{pluralize(len(ids), 'thought')} of {self.path.name} not used, no row has the id: {shown}{more}"
+        return f"{pluralize(len(ids), 'thought')} of {self.path.name} not used, no row of {', '.join(splits)} has the id: {shown}{more}"
 
     def digest(self) -> str:
         """A hash of all ids and thoughts."""

@@ -36,20 +36,25 @@ def load_attribute(reference: str) -> object:
         what = str(e) if isinstance(e, ImportError) else short_message(e)
         raise PluginError(f"{reference}: cannot import {place} ({what}{_line_of(e, place)})") from e
     if not hasattr(module, attribute):
-        hint = did_you_mean(attribute, vars(module)) or _names_of(module, place)
+        hint = did_you_mean(attribute, _names_of(module)) or _list_names(module, place)
         raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
     value: object = getattr(module, attribute)
     return value
 
 
-def _names_of(module: ModuleType, place: str) -> str:
-    """`; it has NAME, ...` with the functions, classes and tasks that a file defines, and how to give one."""
-    names = [
+def _names_of(module: ModuleType) -> list[str]:
+    """The functions and classes that a file defines, and its tasks."""
+    return [
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (getattr(value, "__module__", None) == module.__name__ or isinstance(value, Task))
     ]
+
+
+def _list_names(module: ModuleType, place: str) -> str:
+    """`; it has NAME, ...`, and how to give one."""
+    names = _names_of(module)
     if not names:
         return ""
     return f"; it has {', '.join(names[:SHOWN_NAMES])}: give {place}:{names[0]}"

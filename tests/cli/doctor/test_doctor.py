@@ -133,6 +133,17 @@ def test_a_proposed_command_names_each_key_once(capsys: pytest.CaptureFixture[st
     assert keys.count("update.max_tokens_per_micro_batch") == 1
 
 
+def test_a_proposed_command_replaces_a_setting_of_a_stage_by_its_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limits = [f"stages.{name}.update.max_tokens_per_micro_batch=30000" for name in ("sft", "gpg")]
+    assert main(["doctor", "quickstart", *QUICK, *limits, "--memory", "200MiB"]) == 1
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert not set(limits) & set(words)
+    stages = load_config("quickstart", words[3:]).stages
+    assert all(stage.update.max_tokens_per_micro_batch < 30000 for stage in stages)
+
+
 def test_the_proposed_config_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

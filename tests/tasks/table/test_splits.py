@@ -188,3 +188,22 @@ def test_a_misspelled_table_is_no_hub_id(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=said):
         load(Path("mine") / wanted, "train", answer="count")
+
+
+@pytest.mark.parametrize("typo", ["tets", "Test", None])
+def test_a_split_column_with_a_cell_that_is_no_split_is_refused(
+    typo: str | None, tmp_path: Path
+) -> None:
+    cells = rows([1, 2], split="train") + rows([3], split="test") + rows([4], split=typo)
+    table = write_table(tmp_path, cells)
+    for split in ("train", "test"):
+        with pytest.raises(DataError, match=f"column 'split' has .*, of which {typo} is no split"):
+            answers(table, split)
+    named = {"train": "train", "test": str(typo)}
+    assert answers(table, "train", splits=named | {"validation": "test"}) == [1, 2]
+    assert answers(table, "test", splits=named | {"validation": "test"}) == [4]
+
+
+def test_a_column_split_of_something_else_is_no_column_of_splits(tmp_path: Path) -> None:
+    table = write_table(tmp_path, rows([1], split="a") + rows([2], split="b"))
+    assert answers(table, "train") == [1, 2]

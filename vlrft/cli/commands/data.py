@@ -99,7 +99,7 @@ def run_prepare(args: argparse.Namespace) -> None:
                 raise
             problems[f"{split}: not prepared"] = e
     if preparation.thoughts is not None and not earlier and preparation.thoughts.unused:
-        print(preparation.thoughts.unused_note)
+        print(preparation.thoughts.unused_note(splits))
     some = len(problems) < len(splits)
     report_problems(problems, f"task {task.name}: no split could be prepared", some=some)
 

@@ -17,8 +17,8 @@ from vlrft.config.unread import refuse_unread
 from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
 from vlrft.schema import Record
-from vlrft.schema.errors import ConfigError
 from vlrft.trainer.api.evaluate import (
+    MODEL,
     UNREAD,
     EvaluationSettings,
     answer_split,
@@ -86,7 +86,6 @@ def _say(line: str) -> None:
 def settings(args: argparse.Namespace) -> EvaluationSettings:
     """The settings of a task by name or of a config, changed by the command line. Raises ConfigError, also for an override
     that no evaluation reads."""
-    refuse_other_model(args.overrides)
     model = find_model(args.model)
     items = [*args.overrides, *choice_overrides(args.split, args.limit)]
     if args.task is not None:
@@ -94,16 +93,5 @@ def settings(args: argparse.Namespace) -> EvaluationSettings:
     others = [field.name for field in fields(Config) if field.name not in READ]
     reads = f"an evaluation, which reads {', '.join(READ)} of a config"
     refuse_unread(items, dict.fromkeys(others, ""), reads)
-    refuse_unread(items, UNREAD, "an evaluation")
+    refuse_unread(items, UNREAD | {"policy.adapter": MODEL}, "an evaluation")
     return settings_of_config(load_config(args.config, items, to_train=False), model)
-
-
-def refuse_other_model(overrides: Sequence[str]) -> None:
-    """Raises ConfigError for overrides that name another model, or make one: the model is that of --model, as it is."""
-    mistakes = [
-        f"{item}: give --model, which names the model that is evaluated"
-        for item in overrides
-        if item.startswith(("policy.model=", "policy.build", "policy={"))
-    ]
-    if mistakes:
-        raise ConfigError(mistakes)

@@ -16,12 +16,19 @@ from vlrft.evaluation.result_files import results_of, summary_lines, write_recor
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError
 from vlrft.schema.pluralize import pluralize
-from vlrft.trainer.api.score import ScoreSettings, grade_all, names_data, score_config
+from vlrft.trainer.api.score import (
+    ScoreSettings,
+    grade_all,
+    names_data,
+    refuse_unknown_split,
+    score_config,
+)
 
 
 def run(args: argparse.Namespace) -> None:
     section = score_config(args.task, args.overrides, args.data)
     task, _ = configured_task(section)
+    refuse_unknown_split(task, args.split)
     graders = tuple(task.graders) if args.grader == "both" else (args.grader,)
     if unknown := [g for g in graders if g not in task.graders]:
         raise ConfigError(

@@ -10,7 +10,6 @@ from typing import Any
 from vlrft.cli.doctor.planner import DevicePlan, plan_config
 from vlrft.config import Config
 from vlrft.config.load import dump_config
-from vlrft.config.overrides import without_replaced
 from vlrft.memory.plan import PARTS, MemoryPlan, format_bytes
 from vlrft.memory.rank_memory import PartBytes
 from vlrft.rollout.engines import ProbedEngineKind, find_rollout_engine
@@ -148,10 +147,9 @@ def proposal_lines(run: DevicePlan, proposal: Proposal | None) -> list[str]:
         f"  {s.ljust(widths[0])}  {size.rjust(widths[1])}  {effect}" for s, size, effect in rows
     ]
     several = proposal.ranks > 1
-    kept = without_replaced(run.overrides, proposal.settings)
-    command = shlex.join(["vlrft", "launch" if several else "train", run.path, *kept])
+    command = ["vlrft", "launch" if several else "train", run.path, *run.kept(proposal)]
     ranks = f" --ranks {proposal.ranks}" if several else ""
-    return [*lines, "", f"{command} {proposal.arguments}{ranks}"]
+    return [*lines, "", f"{shlex.join(command)} {proposal.arguments}{ranks}"]
 
 
 def write_config(path: Path, run: DevicePlan, config: Config) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from vlrft.config import Config
 from vlrft.config.load import load_config
 from vlrft.config.overrides import without_replaced
+from vlrft.config.unread import refuse_other_value
 from vlrft.distributed.device import pick_device
 from vlrft.engine import check_quantization
 from vlrft.memory.plan import FILL_LIMIT
@@ -45,9 +46,13 @@ class DevicePlan:
         proposal = propose(self.config, self.planner, self.memory)
         if proposal is None:
             return None
-        kept = without_replaced(self.overrides, proposal.settings)
-        loaded = load_config(self.path, [*kept, *proposal.settings])
+        loaded = load_config(self.path, [*self.kept(proposal), *proposal.settings])
         return replace(proposal, more=stage_settings(loaded, proposal.config))
+
+    def kept(self, proposal: Proposal) -> list[str]:
+        """The command's own settings that the proposal does not replace."""
+        names = [stage.name for stage in self.config.stages]
+        return without_replaced(self.overrides, proposal.settings, names)
 
 
 def plan_config(
@@ -59,6 +64,7 @@ def plan_config(
     Raises ConfigError for a config that does not load, for a model whose config is not available, and for settings
     that a run would refuse.
     """
+    refuse_other_value(overrides, "ranks.count", ranks, "--ranks")
     config = load_config(path, overrides)
     check_quantization(config.engine, config.policy)
     ranks = ranks or config.ranks.count or 1

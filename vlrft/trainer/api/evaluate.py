@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vlrft.policy.policy import Policy
 
 Say = Callable[[str], object]
+MODEL = "--model, in Python the model, which is evaluated as it is"
 UNREAD = {  # settings of training in the sections that an evaluation reads -> what is given in their place
     "rollout.group_size": "eval.answers",
     "rollout.temperature": "eval.temperature",
@@ -38,6 +39,11 @@ UNREAD = {  # settings of training in the sections that an evaluation reads -> w
     "rollout.ahead": "",
     "eval.every": "",
     "env.invalid_penalty": "",
+    "policy.model": MODEL,
+    "policy.build": MODEL,
+    "policy.lora": "",
+    "policy.freeze": "",
+    "policy.activation_checkpointing": "",
 }
 
 
@@ -106,6 +112,8 @@ def evaluate(
         settings = settings_of_config(read_config(task, chosen), str(model))
     else:
         items = [*override_texts(overrides), *chosen]
+        if policy is not None:
+            refuse_unread(items, {"policy": "to load_policy"}, "a policy that is loaded already")
         settings = settings_of_task(task, str(model), items)
     say = _say if progress else str
     with quiet_transformers():

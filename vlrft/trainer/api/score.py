@@ -21,8 +21,8 @@ from vlrft.evaluation.result_files import missing_metrics
 from vlrft.evaluation.score import complete, grade_outputs, match_samples
 from vlrft.evaluation.unreadable import unreadable_lines
 from vlrft.rollout.task import load_task
-from vlrft.schema import DataError, Record
-from vlrft.schema.errors import OutputsError
+from vlrft.schema import DataError, Record, Task
+from vlrft.schema.errors import ConfigError, OutputsError
 from vlrft.trainer.api.configs import override_texts
 
 Predictions = str | Path | Mapping[str, str] | Iterable[Mapping[str, Any]]
@@ -88,6 +88,14 @@ def score_config(task: str, overrides: Sequence[str], data: str | Path | None) -
     return task_config(task, [*overrides, *place])
 
 
+def refuse_unknown_split(task: Task, split: str) -> None:
+    """Raises ConfigError for a split that the task does not have."""
+    if split not in task.splits:
+        raise ConfigError(
+            [f"split: task {task.name} has no split {split!r}; it has {', '.join(task.splits)}"]
+        )
+
+
 def names_data(section: TaskConfig) -> bool:
     """Whether the task's options name its data, whose gold answers are then those that count."""
     return section.options.get("data") is not None
@@ -101,6 +109,7 @@ def grade_all(
     Raises ConfigError, DataError and OutputsError.
     """
     task, _ = configured_task(settings.task)
+    refuse_unknown_split(task, settings.split)
     stated = all(row.answer is not None for row in outputs.rows)
     try:
         loaded = load_task(settings.task, settings.split) if settings.load or not stated else None
