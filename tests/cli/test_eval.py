@@ -32,9 +32,9 @@ Evaluate = Callable[..., int]
 def evaluate(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
     monkeypatch.setattr("vlrft.trainer.api.evaluate.chunk_size", lambda rollout, decoding: 2)
 
-    def run(name: str, *rest: str) -> int:
+    def run(name: str, *rest: str, tokens: int = 6, model: str = model) -> int:
         out = str(tmp_path / f"{name}.json")
-        short = ["--limit", "5", "rollout.max_tokens=6", "options.subtasks=[count]"]
+        short = ["--limit", "5", f"rollout.max_tokens={tokens}", "options.subtasks=[count]"]
         return main(["eval", "--model", model, "--task", "digits", "--json", out, *short, *rest])
 
     return run
@@ -105,10 +105,10 @@ def test_other_settings_cannot_resume_and_a_finished_evaluation_is_kept(
     with monkeypatch.context() as patch:
         patch.setattr(parts, "grade_samples", stop_after(1))
         assert evaluate("out") == 130
-    assert evaluate("out", "rollout.max_tokens=7") == 2
+    assert evaluate("out", tokens=7) == 2
     assert "was started with other settings" in capsys.readouterr().err
     page = tmp_path / "out.html"
-    assert evaluate("out", "rollout.max_tokens=7", "--overwrite", "--html", str(page)) == 0
+    assert evaluate("out", "--overwrite", "--html", str(page), tokens=7) == 0
     assert page.read_text().count("data:image/png;base64,") == 5  # a card for each answer
     assert len(rows(tmp_path / "out.records.jsonl")) == 5
     assert evaluate("out") == 2
@@ -160,7 +160,7 @@ def test_the_records_of_a_finished_evaluation_outlive_one_that_cannot_begin(
     before = {p.name: p.read_bytes() for p in tmp_path.glob("out*")}
     assert evaluate("out", "--overwrite", "--split", "nowhere") != 0
     assert evaluate("out", "--overwrite", "policy.attention=odd") != 0
-    assert evaluate("out", "--overwrite", "--model", str(tmp_path / "no_model")) != 0
+    assert evaluate("out", "--overwrite", model=str(tmp_path / "no_model")) != 0
     assert {p.name: p.read_bytes() for p in tmp_path.glob("out*")} == before
 
 

@@ -233,7 +233,7 @@ def test_a_comment_in_a_value_is_no_silent_end_of_it(tmp_path: Path) -> None:
     assert load(tmp_path, "policy.model=m#2").policy.model == "m#2"
 
 
-@pytest.mark.parametrize("model", ["m #2", "2024", "runs/a: b", "'quoted'"])
+@pytest.mark.parametrize("model", ["m #2", "2024", "runs/a: b", "'quoted'", "ünï 😀", "null"])
 def test_the_model_of_an_evaluation_is_taken_as_it_is_written(model: str) -> None:
     assert eval_config("digits", model, [])[1].model == model
     assert prepare_config("geoqa", model, [])[1].model == model

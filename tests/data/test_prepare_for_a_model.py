@@ -112,13 +112,14 @@ def test_a_split_that_was_prepared_otherwise_is_not_taken_for_done(
     weightless: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(PREPARE) == 0
-    measured = [*PREPARE, "--model", weightless, "--max-prompt-tokens", "90"]
+    counted = [*PREPARE, "--model", weightless]
+    measured = [*counted, "--max-prompt-tokens", "90"]
     assert main(measured) == 2
     assert "the train split was prepared without --model" in capsys.readouterr().err
     assert main([*measured, "--overwrite"]) == 0
     assert main(measured) == 0
     assert "already prepared" in capsys.readouterr().out
-    assert main([*measured, "--max-prompt-tokens", "80"]) == 2
+    assert main([*counted, "--max-prompt-tokens", "80"]) == 2
 
 
 def test_a_model_that_cannot_measure_is_one_line(
@@ -140,7 +141,8 @@ def test_a_model_that_cannot_measure_is_one_line(
 def test_an_interrupted_call_is_not_finished_with_another_limit(
     weightless: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    measured = [*PREPARE, "--model", weightless, "--max-prompt-tokens", "90"]
+    counted = [*PREPARE, "--model", weightless]
+    measured = [*counted, "--max-prompt-tokens", "90"]
     find = PromptLimit.find_problem
 
     def interrupt(limit: PromptLimit, row: Row, sample: Sample) -> str | None:

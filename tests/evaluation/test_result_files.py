@@ -61,6 +61,6 @@ def test_a_turn_without_a_field_is_an_error_that_names_the_line(tmp_path: Path, 
     del rows[1]["turns"][0][field]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(
-        DataError, match=rf"r.jsonl, line 2: not a record of vlrft \(KeyError: '{field}'"
+        DataError, match=rf"r.jsonl, line 2: not a record of vlrft, it has no '{field}'"
     ):
         read_records(path)

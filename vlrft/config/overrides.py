@@ -15,7 +15,7 @@ from vlrft.config import Config
 from vlrft.config.errors import shorten
 from vlrft.config.reward_overrides import reward_section, set_reward, split_reward
 from vlrft.config.stages import stage_names
-from vlrft.config.yaml_text import has_comment, parse_yaml
+from vlrft.config.yaml_text import flow_text, has_comment, parse_yaml
 from vlrft.config.yaml_tree import Tree
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
@@ -35,6 +35,11 @@ class Override:
     @property
     def path(self) -> str:
         return ".".join(self.keys)
+
+
+def override_of(path: str, value: Any) -> str:
+    """The override that sets the path to the value, which is read back as it is, whatever it looks like."""
+    return f"{path}={flow_text(value)}"
 
 
 def apply_overrides(tree: Tree, items: Sequence[str]) -> tuple[list[Override], list[str]]:

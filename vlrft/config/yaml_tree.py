@@ -87,8 +87,11 @@ def _read(path: Path) -> Tree:
 def _meant_config(path: Path) -> str:
     """The config that was probably meant by a file that cannot be read: a shipped one, or a file next to it."""
     shipped = shipped_configs()
-    if (path / OF_RUN).is_file():
-        return f"; give {path / OF_RUN}"
+    try:
+        if (path / OF_RUN).is_file():
+            return f"; give {path / OF_RUN}"
+    except OSError:  # a name that is too long
+        return ""
     if not path.suffix:
         near = did_you_mean(path.name, [name for name in shipped if name != path.name])
         return f"{near or ';'} give a YAML file, or a name that `vlrft list configs` prints"

@@ -36,10 +36,19 @@ def load_attribute(reference: str) -> object:
         what = str(e) if isinstance(e, ImportError) else short_message(e)
         raise PluginError(f"{reference}: cannot import {place} ({what}{_line_of(e, place)})") from e
     if not hasattr(module, attribute):
-        hint = did_you_mean(attribute, _names_of(module)) or _list_names(module, place)
+        hint = did_you_mean(attribute, _own_names(module)) or _list_names(module, place)
         raise PluginError(f"{reference}: {place} has no {attribute!r}{hint}")
     value: object = getattr(module, attribute)
     return value
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    """All names of a file but classes that it imports."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not isinstance(value, type) or value.__module__ == module.__name__
+    ]
 
 
 def _names_of(module: ModuleType) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.pages import ROOT, SHORT_RUN, command, files, read_page, run_suite, write_files
 from vlrft.cli.main import main
+from vlrft.config.overrides import without_replaced
 from vlrft.rollout.engines import RolloutEngine, RolloutEngineKind, find_rollout_engine
 
 PAGE = read_page("docs/howto/rollout_engine.md")
@@ -32,7 +33,8 @@ def test_the_engine_passes_the_suite(tmp_path: Path) -> None:
 def test_a_run_is_the_same_with_the_engine_of_the_page() -> None:
     train = [*command(PAGE, "./copied.py"), *SHORT_RUN]
     assert main([*train, "--out", "copied"]) == 0
-    assert main([*train, "rollout.engine=hf", "--out", "shared"]) == 0
+    shared = [*without_replaced(train, ["rollout.engine=hf"], []), "rollout.engine=hf"]
+    assert main([*shared, "--out", "shared"]) == 0
     rows = [Path(run, "rollouts.jsonl").read_text() for run in ("copied", "shared")]
     assert rows[0] == rows[1]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from vlrft.cli.synthetic_rows import find_synthetic_rows
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import prepare_config, task_config
+from vlrft.config.overrides import override_of
 from vlrft.data import Dataset, generate
 from vlrft.data.thoughts import Thoughts
 from vlrft.plugins.find import find_task
@@ -71,9 +71,7 @@ def run_prepare(args: argparse.Namespace) -> None:
         )
     if args.out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
-    place = (
-        [f"options.data={json.dumps(str(args.where))}"] if args.where else []
-    )  # a text, whatever it looks like
+    place = [override_of("options.data", str(args.where))] if args.where else []
     overrides = [*args.overrides, *place]
     task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
@@ -154,9 +152,7 @@ def understood(config: TaskConfig, split: str) -> list[str]:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    place = (
-        [f"options.data={json.dumps(str(args.where))}"] if args.where else []
-    )  # a text, whatever it looks like
+    place = [override_of("options.data", str(args.where))] if args.where else []
     overrides = [*args.overrides, *place]
     config = task_config(args.task, overrides)
     claim_file(args.html, "--html", overwrite=args.overwrite, inputs=data_paths(config.options))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter
 
 from vlrft.config import Config
 from vlrft.config.load import load_config, resolve_config
+from vlrft.config.overrides import override_of
 from vlrft.schema.errors import ConfigError
 
 ConfigLike = str | Path | Mapping[str, Any] | Config
@@ -36,7 +36,7 @@ def override_texts(overrides: Overrides) -> list[str]:
         raise ConfigError([f"overrides: give a list, [{overrides!r}], or a mapping"])
     if not isinstance(overrides, Mapping):
         return list(overrides)
-    return [f"{key}={json.dumps(_plain(value, key))}" for key, value in overrides.items()]
+    return [override_of(key, _plain(value, key)) for key, value in overrides.items()]
 
 
 def name_of(config: ConfigLike) -> str | None:

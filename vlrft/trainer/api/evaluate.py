@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import eval_config
+from vlrft.config.overrides import override_of
 from vlrft.config.unread import refuse_unread
 from vlrft.evaluation.evaluate import Evaluation, chunk_size, compute_metrics, grade_samples
 from vlrft.evaluation.result_files import missing_metrics
@@ -60,7 +60,7 @@ class EvaluationSettings:
 def choice_overrides(split: str | None, limit: int | None) -> list[str]:
     """The overrides that choose a split and its first samples."""
     chosen = {"eval.split": split, "eval.limit": limit}
-    return [f"{path}={json.dumps(value)}" for path, value in chosen.items() if value is not None]
+    return [override_of(path, value) for path, value in chosen.items() if value is not None]
 
 
 def settings_of_task(task: str, model: str, overrides: Sequence[str]) -> EvaluationSettings:
