@@ -53,6 +53,13 @@ def exported(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
+def test_the_card_of_a_plain_folder_names_no_adapter(exported: Path, tmp_path: Path) -> None:
+    assert main(["export", str(exported), "--out", str(tmp_path / "again")]) == 0
+    card = (tmp_path / "again" / "README.md").read_text()
+    assert "as it was in `policy`" in card
+    assert "adapter" not in card
+
+
 def test_a_card_names_no_run_as_its_control_that_is_none(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
