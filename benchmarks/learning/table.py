@@ -159,9 +159,9 @@ def lines_of(path: Path) -> list[Line]:
     rows = content["rows"] if isinstance(content, dict) and "rows" in content else content
     if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict):
         return []
-    if "stages" in rows[0]:
-        return list(recipe_lines(path, rows))
-    return list(agent_lines(path, rows)) if "gain_ci" in rows[0] else []
+    if "gain_ci" in rows[0]:
+        return list(agent_lines(path, rows))
+    return list(recipe_lines(path, rows)) if "stages" in rows[0] else []
 
 
 def make_page(results: Path) -> str:

@@ -73,7 +73,7 @@ def test_a_config_may_be_a_name_a_path_a_mapping_or_an_object(tmp_path: Path) ->
     with pytest.raises(vlrft.ConfigError, match=r"set stages.gpg.rollout.group_size=3"):
         read_config(config, {"rollout.group_size": 3})  # its stages have their own by now
     assert override_texts({"a.b": Path("x y"), "c": (1, None), "d": True}) == [
-        'a.b="x y"',
+        "a.b=x y",
         "c=[1, null]",
         "d=true",
     ]
