@@ -95,7 +95,7 @@ def about(run: Path, rows: Sequence[Row]) -> str:
     turns, temperature = config.task.env.max_turns, config.eval.temperature
     count = rows[0]["before"]["success"]["n"]
     return (
-        f"Success: the share of {count} episodes that are not those of training ({config.eval.split}), of at most {turns} turns, "
+        f"Success: the share of {count} episodes that are not those of training ({config.eval.split}), with env.max_turns {turns}, "
         f"at temperature {temperature:g}."
     )
 
