@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.errors import explain
-from vlrft.config.overrides import apply_overrides, override_of
+from vlrft.config.overrides import apply_overrides, overrides_of
 from vlrft.config.overruled import overruled_by_stages
 from vlrft.config.renamed import migrate_config
 from vlrft.config.shipped import find_config
@@ -87,7 +87,7 @@ def prepare_config(
 ) -> tuple[TaskConfig, PolicyConfig]:
     """As `task_config`, with overrides `policy.key=value`, too: its bounds of pixels decide how long a prompt is."""
     task, policy = _read_sections(
-        name, [*overrides, override_of("policy.model", model)], {"policy": PolicyConfig}
+        name, [*overrides, *overrides_of({"policy.model": model})], {"policy": PolicyConfig}
     )
     return task, policy
 
@@ -98,7 +98,7 @@ def eval_config(
     """As `task_config`, with overrides `policy.key=value`, `rollout.key=value` and `eval.key=value`, too."""
     kinds = {"policy": PolicyConfig, "rollout": RolloutConfig, "eval": EvalConfig}
     task, policy, rollout, decoding = _read_sections(
-        name, [*overrides, override_of("policy.model", model)], kinds
+        name, [*overrides, *overrides_of({"policy.model": model})], kinds
     )
     return task, policy, rollout, decoding
 

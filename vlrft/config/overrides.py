@@ -6,9 +6,10 @@ finds those that could have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vlrft.config import Config
@@ -16,7 +17,7 @@ from vlrft.config.errors import shorten
 from vlrft.config.reward_overrides import reward_section, set_reward, split_reward
 from vlrft.config.stages import stage_names
 from vlrft.config.yaml_text import flow_text, has_comment, parse_yaml
-from vlrft.config.yaml_tree import Tree
+from vlrft.config.yaml_tree import Tree, leaves
 from vlrft.plugins.names import did_you_mean
 from vlrft.schema.errors import ConfigError
 
@@ -42,6 +43,12 @@ def override_of(path: str, value: Any) -> str:
     return f"{path}={flow_text(value)}"
 
 
+def overrides_of(values: Mapping[str, Any]) -> list[str]:
+    """The overrides for what options of a command or of a function give: path -> value; None: the option is not given."""
+    chosen = {path: value for path, value in values.items() if value is not None}
+    return [override_of(path, str(v) if isinstance(v, Path) else v) for path, v in chosen.items()]
+
+
 def apply_overrides(tree: Tree, items: Sequence[str]) -> tuple[list[Override], list[str]]:
     """Applies the overrides in their order; returns them, and a mistake for each that cannot be applied."""
     applied: list[Override] = []
@@ -64,33 +71,25 @@ def _conflicts(override: Override, applied: Sequence[Override]) -> Iterator[str]
     lost = [e.item for e in applied if len(keys) < len(e.keys) and e.keys[: len(keys)] == keys]
     if lost:
         yield f"{item}: replaces all of {override.path}, {', '.join(map(shorten, lost))} too; give it first"
-    leaves = dict(_leaves(keys, override.value))
+    values = dict(_values(override))
     for earlier in applied:
-        given_before = dict(_leaves(earlier.keys, earlier.value))
-        if any(value != leaves.get(path, value) for path, value in given_before.items()):
+        before = dict(_values(earlier))
+        if any(value != values.get(path, value) for path, value in before.items()):
             yield f"{item}: {shorten(earlier.item)} is given too; give one of them"
         sources = [
-            {p[:2] for p, v in part.items() if v is not None} & SOURCES
-            for part in (leaves, given_before)
+            {p[:2] for p, v in part.items() if v is not None} & SOURCES for part in (values, before)
         ]
         if all(sources) and sources[0] != sources[1]:
             yield f"{item}: {shorten(earlier.item)} is given too, and a policy is either loaded or built; give one of them"
 
 
-def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The paths below `keys` that the value sets, with their values. One that may be short for a section, such as `gpg` for
+def _values(override: Override) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The paths that an override sets, with their values. One that may be short for a section, such as `gpg` for
     `{name: gpg}` or a weight, is also the value of what it is short for."""
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = enumerate(value)
-    else:
+    for keys, value in leaves(override.value, override.keys):
         yield keys, value
         if value is not None:
             yield (*keys, "name" if isinstance(value, str) else "weight"), value
-    for key, one in inner:
-        yield from _leaves((*keys, str(key)), one)
 
 
 def without_replaced(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
@@ -52,6 +52,17 @@ def read_tree(path: Path, extending: tuple[Path, ...] = ()) -> Tree:
     if len(chain) > MAX_CHAIN:
         raise ConfigError([f"{path}: extends: more than {MAX_CHAIN} files extend one another"])
     return cast(Tree, merge(read_tree(other, chain), tree))
+
+
+def leaves(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value in sections and lists, with the keys and positions that lead to it; an empty section or list is a value."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping | list):
+        inner = value.items() if isinstance(value, Mapping) else enumerate(value)
+    if not isinstance(value, Mapping | list) or not value:
+        yield keys, value
+    for key, part in inner:
+        yield from leaves(part, (*keys, str(key)))
 
 
 def merge(base: Any, changes: Any) -> Any:

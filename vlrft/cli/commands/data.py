@@ -14,7 +14,7 @@ from vlrft.cli.synthetic_rows import find_synthetic_rows
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import prepare_config, task_config
-from vlrft.config.overrides import override_of
+from vlrft.config.overrides import overrides_of
 from vlrft.data import Dataset, generate
 from vlrft.data.thoughts import Thoughts
 from vlrft.plugins.find import find_task
@@ -71,8 +71,7 @@ def run_prepare(args: argparse.Namespace) -> None:
         )
     if args.out is None:
         raise ConfigError(["vlrft data prepare: say where to write with --out DIR"])
-    place = [override_of("options.data", str(args.where))] if args.where else []
-    overrides = [*args.overrides, *place]
+    overrides = [*args.overrides, *overrides_of({"options.data": args.where})]
     task, options, limit = read_settings(args, overrides)
     assert isinstance(task.load, Dataset)
     preparation = Preparation(
@@ -152,8 +151,7 @@ def understood(config: TaskConfig, split: str) -> list[str]:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    place = [override_of("options.data", str(args.where))] if args.where else []
-    overrides = [*args.overrides, *place]
+    overrides = [*args.overrides, *overrides_of({"options.data": args.where})]
     config = task_config(args.task, overrides)
     claim_file(args.html, "--html", overwrite=args.overwrite, inputs=data_paths(config.options))
     sheets = []

@@ -13,6 +13,7 @@ from vlrft.cli.outputs import claim_file, data_paths, refuse_same_file
 from vlrft.cli.partial_records import PartialRecords, partial_records
 from vlrft.config import Config
 from vlrft.config.load import load_config
+from vlrft.config.overrides import overrides_of
 from vlrft.config.unread import refuse_unread
 from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.evaluation.result_files import results_of, summary_lines, write_records, write_results
@@ -22,7 +23,6 @@ from vlrft.trainer.api.evaluate import (
     UNREAD,
     EvaluationSettings,
     answer_split,
-    choice_overrides,
     settings_of_config,
     settings_of_task,
 )
@@ -87,7 +87,8 @@ def settings(args: argparse.Namespace) -> EvaluationSettings:
     """The settings of a task by name or of a config, changed by the command line. Raises ConfigError, also for an override
     that no evaluation reads."""
     model = find_model(args.model)
-    items = [*args.overrides, *choice_overrides(args.split, args.limit)]
+    chosen = {"eval.split": args.split, "eval.limit": args.limit}
+    items = [*args.overrides, *overrides_of(chosen)]
     if args.task is not None:
         return settings_of_task(args.task, model, items)
     others = [field.name for field in fields(Config) if field.name not in READ]

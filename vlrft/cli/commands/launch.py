@@ -6,17 +6,16 @@ import argparse
 from pathlib import Path
 
 from vlrft.config.load import load_config
-from vlrft.config.unread import refuse_other_value
+from vlrft.config.overrides import overrides_of
 from vlrft.distributed.interrupts import Interrupted, signal_of
 from vlrft.reporting.run_folder.names import CHECKPOINTS, LAST
 from vlrft.schema.errors import ConfigError
 
 
 def run(args: argparse.Namespace) -> int:
-    refuse_other_value(args.overrides, "ranks.count", args.ranks, "--ranks")
     # here, so that a mistake is reported once, not by every rank
-    config = load_config(args.config, args.overrides)
-    ranks = args.ranks or config.ranks.count
+    config = load_config(args.config, [*args.overrides, *overrides_of({"ranks.count": args.ranks})])
+    ranks = config.ranks.count
     if ranks is None:
         raise ConfigError(["launch: give --ranks N, for the config does not say ranks.count"])
     from vlrft.distributed.launcher import launch

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from vlrft.config import Config
 from vlrft.config.load import load_config
-from vlrft.config.overrides import without_replaced
-from vlrft.config.unread import refuse_other_value
+from vlrft.config.overrides import overrides_of, without_replaced
 from vlrft.distributed.device import pick_device
 from vlrft.engine import check_quantization
 from vlrft.memory.plan import FILL_LIMIT
@@ -64,10 +63,9 @@ def plan_config(
     Raises ConfigError for a config that does not load, for a model whose config is not available, and for settings
     that a run would refuse.
     """
-    refuse_other_value(overrides, "ranks.count", ranks, "--ranks")
-    config = load_config(path, overrides)
+    config = load_config(path, [*overrides, *overrides_of({"ranks.count": ranks})])
     check_quantization(config.engine, config.policy)
-    ranks = ranks or config.ranks.count or 1
+    ranks = config.ranks.count or 1
     pairs = zip(config.stages, find_choices(config), strict=True)
     refuse_several_ranks([(str(s.name), s, algorithm) for s, (algorithm, _) in pairs], ranks)
     device = pick_device(config.device)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vlrft.config import Config, EvalConfig, PolicyConfig, RolloutConfig, TaskConfig
 from vlrft.config.load import eval_config
-from vlrft.config.overrides import override_of
+from vlrft.config.overrides import overrides_of
 from vlrft.config.unread import refuse_unread
 from vlrft.evaluation.evaluate import Evaluation, chunk_size, compute_metrics, grade_samples
 from vlrft.evaluation.result_files import missing_metrics
@@ -57,12 +57,6 @@ class EvaluationSettings:
     decoding: EvalConfig
 
 
-def choice_overrides(split: str | None, limit: int | None) -> list[str]:
-    """The overrides that choose a split and its first samples."""
-    chosen = {"eval.split": split, "eval.limit": limit}
-    return [override_of(path, value) for path, value in chosen.items() if value is not None]
-
-
 def settings_of_task(task: str, model: str, overrides: Sequence[str]) -> EvaluationSettings:
     """The settings for a task by name. Raises ConfigError, also for an override that an evaluation does not read."""
     refuse_unread(overrides, UNREAD, "an evaluation")
@@ -105,7 +99,7 @@ def evaluate(
         model = find_model(model)
     else:
         policy, model = model, "given"
-    chosen = choice_overrides(split, limit)
+    chosen = overrides_of({"eval.split": split, "eval.limit": limit})
     if isinstance(task, Config):
         if overrides:
             raise ConfigError(["overrides: give them to vlrft.load_config, with a Config as task"])

@@ -11,7 +11,7 @@ from typing import Any
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import task_config
-from vlrft.config.overrides import override_of
+from vlrft.config.overrides import overrides_of
 from vlrft.config.unread import refuse_unread
 from vlrft.evaluation.evaluate import Evaluation, compute_metrics
 from vlrft.evaluation.outputs.columns import Keys, OutputRow
@@ -82,8 +82,7 @@ def score(
 def score_config(task: str, overrides: Sequence[str], data: str | Path | None) -> TaskConfig:
     """The task's config, with the place of its data. Raises ConfigError, also for an override that grading does not read."""
     refuse_unread(overrides, UNREAD, "outputs that are there already")
-    place = [] if data is None else [override_of("options.data", str(data))]
-    return task_config(task, [*overrides, *place])
+    return task_config(task, [*overrides, *overrides_of({"options.data": data})])
 
 
 def refuse_unknown_split(task: Task, split: str) -> None:
