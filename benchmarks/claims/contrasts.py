@@ -136,7 +136,7 @@ def page(rows: Sequence[Row]) -> str:
         "table: a claim is *supported* where its corrected p is below 0.05 and the difference has the claimed sign, *contradicted* where it has the other.",
         "",
         f"That rollouts may be stored ones means, as there, that no more than {MARGIN:g} points are lost: the test is of the difference and -{MARGIN:g}. This margin was",
-        "introduced after the runs, whose first test was against 0: by that, stored rollouts lose in each of the tables below.",
+        "introduced after the runs, whose first test was against 0, as the other claims' is: what that says is in the intervals.",
         "",
         "## Stated beforehand",
         "",
