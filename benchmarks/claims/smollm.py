@@ -4,7 +4,8 @@
 
 Each run is `vlrft train arithmetic_smollm` with the arm's algorithm and 40 steps of 16 x 8 rollouts. No arm has a KL penalty, and all
 groups are kept. The learning rate of a contrast is the one of RATES with the best mean of its two arms on seed 100, which is used for
-nothing else. Finished runs are not repeated. Writes smollm.jsonl and smollm.md into --out; --report only these.
+nothing else. Writes smollm.jsonl and smollm.md into --out, and --report only these. A run that has a row there, or a finished folder,
+is not repeated: the rows alone are enough to go on with, also on another machine. A claim's runs are done before the next one's.
 """
 
 from __future__ import annotations
@@ -164,11 +165,17 @@ def without_pilot(rows: Sequence[Row]) -> list[Row]:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of finished runs. Exits where those of the pilot are not all there."""
-    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    if len(rows) - len(without_pilot(rows)) < len(ARMS) * len(RATES):
-        sys.exit(f"{file}: the runs of the pilot, seed {PILOT_SEED}, are not all there")
-    return rows
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def run_missing(file: Path, jobs: Sequence[Job], *, model: str, workers: int) -> None:
+    """Runs the jobs that have no row in the file, and adds theirs."""
+    finished = {(r["comparison"], r["arm"], r["rate"], r["seed"]) for r in read_rows(file)}
+    with ThreadPoolExecutor(workers) as pool:
+        runs = partial(run, model=model, out=file.parent)
+        for row in pool.map(runs, [job for job in jobs if job not in finished]):
+            with file.open("a") as rows:
+                rows.write(json.dumps(row) + "\n")
 
 
 def main() -> None:
@@ -184,19 +191,15 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     file = args.out / "smollm.jsonl"
     if not args.report:
-        arms = [(c.comparison, name) for c in CONTRASTS for name in (c.arm, c.than)]
-        rows: list[Row] = []
-
-        def run_all(jobs: Sequence[Job]) -> None:
-            for row in pool.map(partial(run, model=args.model, out=args.out), jobs):
-                rows.append(row)
-                file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-        with ThreadPoolExecutor(args.jobs) as pool:
-            run_all([(c, a, rate, PILOT_SEED) for c, a in arms for rate in RATES])
-            rates = best_rates(rows)
-            run_all([(c, a, rates[c], seed) for seed in args.seeds for c, a in arms])
-    report = page(read_rows(file))
+        arms = [(c.comparison, (c.arm, c.than)) for c in CONTRASTS]
+        train = partial(run_missing, file, model=args.model, workers=args.jobs)
+        train([(c, a, rate, PILOT_SEED) for c, names in arms for a in names for rate in RATES])
+        rates = best_rates(read_rows(file))
+        train([(c, a, rates[c], seed) for c, names in arms for seed in args.seeds for a in names])
+    rows = read_rows(file)
+    if len(rows) - len(without_pilot(rows)) < len(ARMS) * len(RATES):
+        sys.exit(f"{file}: the runs of the pilot, seed {PILOT_SEED}, are not all there")
+    report = page(rows)
     (args.out / "smollm.md").write_text(report)
     print(report)
 
