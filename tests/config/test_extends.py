@@ -87,6 +87,12 @@ def test_several_answers_need_a_temperature() -> None:
     assert load_config("base.yaml", ["eval.answers=4", "eval.temperature=0.5"]).eval.answers == 4
 
 
+def test_top_p_needs_a_temperature() -> None:
+    with pytest.raises(ConfigError, match="eval: top_p 0.9 has no effect at temperature 0"):
+        load_config("base.yaml", ["eval.top_p=0.9"])
+    assert load_config("base.yaml", ["eval={top_p: 0.9, temperature: 0.5}"]).eval.top_p == 0.9
+
+
 def test_the_configs_are_listed_with_the_results_of_their_papers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

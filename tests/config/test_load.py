@@ -158,7 +158,7 @@ def test_commands_take_a_task_and_rollout_settings_without_a_file() -> None:
     overrides = [
         "options.canvas=[140]",
         "rollout.max_tokens=9",
-        "eval.top_p=0.9",
+        "eval={temperature: 1, top_p: 0.9}",
         "policy.dtype=float64",
     ]
     task, policy, rollout, decoding = eval_config("digits", "some/model", overrides)

@@ -6,7 +6,7 @@ import io
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from PIL import Image
@@ -89,6 +89,14 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "a setting": (lambda: vlrft.load_policy("./none", dtyp="float32"), "dtyp: unknown key"),
     "a grader's rows": (lambda: vlrft.score("digits", [{"id": 1}]), "--output-key"),
     "no rows": (lambda: vlrft.score("digits", []), "predictions: no rows"),
+    "no outputs": (
+        lambda: vlrft.score("digits", cast(Any, None)),
+        "predictions: NoneType; allowed",
+    ),
+    "texts": (
+        lambda: vlrft.score("digits", cast(Any, ["7"])),
+        "an item is '7', not a row; allowed",
+    ),
 }
 
 

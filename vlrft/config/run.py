@@ -48,6 +48,11 @@ class EvalConfig:
     """Steps between evaluations within a stage; 0: none."""
 
     def __post_init__(self) -> None:
+        if self.top_p < 1 and self.temperature == 0:
+            raise ValueError(
+                f"top_p {self.top_p:g} has no effect at temperature 0, where the likeliest token is taken; "
+                "give a temperature, or top_p 1"
+            )
         if self.answers > 1 and self.temperature == 0:
             raise ValueError(
                 f"answers {self.answers} at temperature 0 are all the same; give a temperature"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vlrft.cli.arguments.common import AddCommand, path_argument
+from vlrft.cli.arguments.common import AddCommand, not_empty, path_argument
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -19,7 +19,9 @@ def add_sharing(add: AddCommand) -> None:
     )
     push = add("push", "upload a model folder, or a run's policy, to the Hugging Face hub")
     push.add_argument("--private", action="store_true", help="make a new repository private")
-    push.add_argument("--revision", metavar="BRANCH", help="a branch (default: main)")
+    push.add_argument(
+        "--revision", type=not_empty, metavar="BRANCH", help="a branch (default: main)"
+    )
     push.add_argument(
         "--message", default="Upload by vlrft", metavar="TEXT", help="message of the commit"
     )
@@ -38,6 +40,7 @@ def add_source(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--checkpoint",
+        type=not_empty,
         metavar="NAME",
         help="checkpoint of the run, such as step_300 (default: last)",
     )
@@ -46,9 +49,15 @@ def add_source(command: argparse.ArgumentParser) -> None:
         choices=["float32", "bfloat16"],
         help="dtype of the weights (default: as they are stored)",
     )
-    command.add_argument("--base", help="the model of the adapter, where the adapter names none")
-    command.add_argument("--name", help="name in the model card (default: of the folder)")
-    command.add_argument("--license", help="licence in the model card, such as apache-2.0")
+    command.add_argument(
+        "--base", type=not_empty, help="the model of the adapter, where the adapter names none"
+    )
+    command.add_argument(
+        "--name", type=not_empty, help="name in the model card (default: of the folder)"
+    )
+    command.add_argument(
+        "--license", type=not_empty, help="licence in the model card, such as apache-2.0"
+    )
     command.add_argument(
         "--control",
         type=path_argument,

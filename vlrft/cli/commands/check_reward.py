@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vlrft.config import RewardConfig
 from vlrft.config.load import task_config
+from vlrft.config.unread import refuse_unread
 from vlrft.evaluation.outputs.read import read_outputs
 from vlrft.grading import read_answer
 from vlrft.plugins.find import find_task
@@ -21,8 +22,11 @@ from vlrft.scoring.probing.prober import Prober
 from vlrft.scoring.probing.probes import GoldCompletions
 from vlrft.scoring.probing.verdict import Verdict
 
+UNREAD = {"env": "", "rewards": ""}  # sections of a task beside the reward that is checked
+
 
 def run(args: argparse.Namespace) -> int:
+    refuse_unread(args.overrides, UNREAD, "the check of a reward")
     config = task_config(args.task, args.overrides)
     split = args.split or find_task(config.name).splits[0]
     loaded = load_task(config, split)

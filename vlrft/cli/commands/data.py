@@ -15,6 +15,7 @@ from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
 from vlrft.config.load import prepare_config, task_config
 from vlrft.config.overrides import overrides_of
+from vlrft.config.unread import refuse_unread
 from vlrft.data import Dataset, generate
 from vlrft.data.thoughts import Thoughts
 from vlrft.plugins.find import find_task
@@ -26,6 +27,7 @@ from vlrft.schema.pluralize import pluralize
 from vlrft.trainer.api.generate import find_model
 
 SHOWN = 10  # samples of a split
+UNREAD = {"env": "", "rewards": ""}  # sections of a task that rows do not depend on
 ONLY = {  # option -> the one action that has a use for it
     "out": "prepare",
     "count": "prepare",
@@ -45,6 +47,7 @@ def run(args: argparse.Namespace) -> None:
             raise ConfigError(
                 [f"{flag}: vlrft data {args.action} has no use for it; vlrft data {action} has"]
             )
+    refuse_unread(args.overrides, UNREAD, f"vlrft data {args.action}")
     task = find_task(args.task)
     if unknown := [split for split in args.split or () if split not in task.splits]:
         raise ConfigError(

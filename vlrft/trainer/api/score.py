@@ -10,6 +10,7 @@ from typing import Any
 
 from vlrft.config import TaskConfig
 from vlrft.config.configured import configured_task
+from vlrft.config.errors import shorten
 from vlrft.config.load import task_config
 from vlrft.config.overrides import overrides_of
 from vlrft.config.unread import refuse_unread
@@ -137,7 +138,13 @@ def _outputs_of(
     """Rows that are given as Python objects. Raises ConfigError for their columns, OutputsError for a row."""
     if isinstance(predictions, Mapping):
         predictions = [{"id": name, "output": text} for name, text in predictions.items()]
+    allowed = "allowed: a path, rows with id, output and answer, or a mapping id -> output"
+    if not isinstance(predictions, Iterable):
+        raise ConfigError([f"{GIVEN}: {type(predictions).__name__}; {allowed}"])
     rows = list(predictions)
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise ConfigError([f"{GIVEN}: an item is {shorten(repr(row))}, not a row; {allowed}"])
     if not rows:
         raise OutputsError(f"{GIVEN}: no rows")
     form = plain_format(keys, list(dict.fromkeys(name for row in rows for name in row)))
