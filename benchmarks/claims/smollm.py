@@ -14,7 +14,6 @@ import argparse
 import json
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -106,10 +105,6 @@ def page(rows: Sequence[Row]) -> str:
     pairs = [accuracies(without_pilot(rows), c, 0.0) for c in CONTRASTS]
     outcomes = [outcome_of(some) for some in pairs]
     deviations = " and ".join(f"{outcome.deviation:.1f}" for outcome in outcomes)
-    places = [
-        ", ".join([r["device"], *(f"{k} {v}" for k, v in r["versions"].items())]) for r in rows
-    ]
-    machines = "; ".join(f"{place} ({n} runs)" for place, n in Counter(places).most_common())
     starts = [row["before"] for row in rows]
     lines = [
         "# Two claims on SmolLM2-135M",
@@ -128,10 +123,21 @@ def page(rows: Sequence[Row]) -> str:
         "",
         *pilot_table(rows),
         "",
-        f"{len(rows)} runs of {rows[0]['rollouts']:,} rollouts, {fmean(row['seconds'] for row in rows):.0f} s each; before training "
-        f"{' to '.join(f'{100 * share:.1f}' for share in sorted({min(starts), max(starts)}))} %. {machines}.",
+        f"{len(rows)} runs of {rows[0]['rollouts']:,} rollouts; before training "
+        f"{' to '.join(f'{100 * share:.1f}' for share in sorted({min(starts), max(starts)}))} %. {machines(rows)}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def machines(rows: Sequence[Row]) -> str:
+    """Each machine with its versions, the number of its runs and their mean seconds."""
+    seconds: dict[str, list[float]] = {}
+    for row in rows:
+        versions = (f"{name} {version}" for name, version in row["versions"].items())
+        seconds.setdefault(", ".join([row["device"], *versions]), []).append(row["seconds"])
+    return "; ".join(
+        f"{place} ({len(some)} runs of {fmean(some):.0f} s)" for place, some in seconds.items()
+    )
 
 
 def arms_table(rows: Sequence[Row]) -> list[str]:
