@@ -42,14 +42,19 @@ class Options:
     """clean: asks for the form that the strict rewards read; released: as the authors' code asks."""
 
 
-def _read(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
-    columns = ("solution", "ground_truth", "answer")
-    table = "geoqa_test_prompts" if _has_prompts(source, split, options) else None
-    return read_qa_rows(source, split, table=table, gold=columns, images_required=True)
+GOLD = ("solution", "ground_truth", "answer")
+
+
+def _read_prompts(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    return read_qa_rows(source, split, table="geoqa_test_prompts", gold=GOLD, images_required=True)
 
 
 def _has_prompts(source: Source, split: str, options: Options) -> bool:
     return any(PurePosixPath(name).name == "geoqa_test_prompts.jsonl" for name in source.names())
+
+
+def _read_table(source: Source, split: str, options: Options) -> Iterable[Row | Defect]:
+    return read_qa_rows(source, split, gold=GOLD, images_required=True)
 
 
 LAYOUTS = Layouts(
@@ -57,13 +62,13 @@ LAYOUTS = Layouts(
         Layout(
             name="geoqa_test_prompts.jsonl of R1-V's repository (src/eval/prompts/) next to Geo170K's images/test/*.png",
             found=_has_prompts,
-            read=_read,
+            read=_read_prompts,
             splits=("test",),
         ),
         Layout(
             name="tables with image, problem and solution (the hub's leonardPKU/GEOQA_R1V_Train_8K: data/train-*.parquet)",
             found=has_tables,
-            read=_read,
+            read=_read_table,
         ),
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from vlrft.grading.metrics import grades_by_sample
+from vlrft.grading.metrics import count_correct, grades_by_sample
 from vlrft.schema import Metric, Record
 
 SOURCES_2D, SOURCES_3D = ("ADE20K", "COCO"), ("Omni3D",)
@@ -29,5 +29,9 @@ def cvbench(records: Sequence[Record], grader: str) -> Metric:
         means = [fmean(half) for half in halves if half]
         return fmean(means) if means else 0.0
 
-    trials = len(next(iter(grades.values()), [0.0]))
-    return Metric(values=tuple(values), trials=trials, aggregate=score)
+    return Metric(
+        values=tuple(values),
+        trials=len(next(iter(grades.values()), [0.0])),
+        correct=count_correct(grades.values()),
+        aggregate=score,
+    )

@@ -53,21 +53,32 @@ class Options:
 
 
 def read(source: Source, split: str, options: Options) -> Iterator[Row | Defect]:
-    """The rows of a split, in the file's order. A row of SAT is recognised by its column `correct_answer`."""
+    """The rows of a split, in the file's order. A row of SAT is recognised by its column `correct_answer`; those of its own
+    test come last, and are left out next to CV-Bench's."""
     limit = options.rows if split == "train" else None
     finder = PictureFinder(source, split)
-    names: set[str] = set()
+    names: set[str] = set()  # of CV-Bench's rows
+    own_test: list[tuple[str, Cells]] = []
     for number, cells in number_rows(source.rows(split)):
         if limit is not None and number >= limit:
             return
         name = row_name(cells, "idx", f"{split}/{number}")
-        if split == "train" or "correct_answer" in cells:
+        if split == "train":
             yield read_row(name, partial(_read_sat, cells, source, split, name, options))
+            continue
+        if "correct_answer" in cells:
+            own_test.append((name, cells))
             continue
         if name in names:  # the index may begin again in the second of two tables
             name = f"{row_name(cells, 'type', 'again')}/{name}"
         names.add(name)
         yield read_row(name, partial(_read_cvbench, cells, finder, f"cvbench/{name}"))
+    for name, cells in own_test:
+        yield (
+            Defect(id=name, reason="question of SAT's own test next to CV-Bench", intended=True)
+            if names
+            else read_row(name, partial(_read_sat, cells, source, split, name, options))
+        )
 
 
 LAYOUTS = Layouts(

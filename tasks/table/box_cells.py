@@ -82,6 +82,8 @@ def parse_point(cell: Any) -> BoxCell | tuple[float, float]:
     numbers = read_numbers(value)
     if numbers is not None and len(numbers) == 2:
         return numbers[0], numbers[1]
+    if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], int | float):
+        return parse_point(value[0])
     return parse_box(value)
 
 

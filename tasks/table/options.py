@@ -25,6 +25,7 @@ class Options(BoxOptions):
     """The table, its columns, what its answers are, and the prompt."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    bounds_of_data: ClassVar[bool] = True
 
     data: str | None = None
     """A table (jsonl, json, csv, tsv, parquet, arrow), a folder or zip with tables, a `datasets` folder, or a hub id."""
@@ -73,7 +74,8 @@ class Options(BoxOptions):
     classes: str | tuple[str, ...] | None = None
     """Names of the classes of `answer: class` in the order of their numbers, or a text file with one a line."""
     first_choice: Literal[0, 1] | None = None
-    """The number of the first choice, where gold answers are numbers of choices."""
+    """The number of the first choice, where gold answers are numbers of choices, also of choices that are numbers themselves. null: the
+    only one that fits; a gold answer that is the number of one choice and the text of another is then refused."""
     box_unit: BoxUnit | None = None
     """Unit of the table's boxes and points: pixels of the picture, pixels of the picture as the processor resizes it, thousandths of
     its sides, or shares of 1."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -73,8 +73,8 @@ def find_part(source: Source, split: str, options: Options) -> Part:
 def draw_share(
     entries: Iterable[Entry | Defect], share: float, seed: int, *, drawn: bool
 ) -> Iterator[Entry | Defect]:
-    """The entries of a share, or all others. Entries whose first picture has the same name stay together; a defect is one of
-    the others. Raises DataError where one of the two would be empty."""
+    """The entries of a share, or all others. Entries with the same first picture stay together; a defect is one of the
+    others. Raises DataError where one of the two would be empty."""
     items = list(entries)
     keys = [_group(item) for item in items]
     distinct = [key for key in dict.fromkeys(keys) if key is not None]
@@ -87,11 +87,11 @@ def draw_share(
     return (item for item, key in zip(items, keys, strict=True) if (key in chosen) == drawn)
 
 
-def _group(item: Entry | Defect) -> str | None:
+def _group(item: Entry | Defect) -> Hashable:
+    """The identity of the entry's first picture, or of the entry without pictures; None of a defect."""
     if isinstance(item, Defect):
         return None
-    named = bool(item.pictures) and item.pictures[0].name != item.id
-    return f"picture {item.pictures[0].name}" if named else f"row {item.id}"
+    return ("picture", item.pictures[0].key) if item.pictures else ("row", item.id)
 
 
 def _find_whole(source: Source, split: str, options: Options) -> Part:

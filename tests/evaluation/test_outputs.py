@@ -107,6 +107,16 @@ def test_columns_of_a_plain_table_are_found_by_name_or_named(tmp_path: Path) -> 
     assert (row.id, row.output, row.answer) == ("1", "4", 4)
 
 
+def test_a_quote_that_is_not_closed_does_not_take_the_outputs_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    rows = [f"{k},<answer>{k}</answer>,9" for k in range(4)]
+    path.write_text("\n".join(["id,output,answer", *rows]).replace("1,<", '1,"<'))
+    with pytest.raises(
+        OutputsError, match=r"1 of 2 rows cannot be read .*\n  lines 3 to 5: not csv"
+    ):
+        read_outputs(path)
+
+
 def test_columns_that_are_missing_or_ambiguous_are_all_named_at_once(tmp_path: Path) -> None:
     row = {"number": 1, "response": "4", "pred": "4", "gold": 4, "label": 4}
     path = write(tmp_path / "o.jsonl", [row])

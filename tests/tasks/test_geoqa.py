@@ -110,6 +110,17 @@ def test_a_bare_file_name_is_found_in_the_folder_of_the_split(data: Path, tmp_pa
     assert [s.images[0].size for s in samples] == [(224, 168), (196, 196), (224, 168)]
 
 
+def test_the_train_split_next_to_the_test_prompts_is_the_train_table(
+    data: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(data / "hub", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(data / "raw", tmp_path, dirs_exist_ok=True)
+    for split, alone in (("train", "hub"), ("test", "raw")):
+        assert_same(
+            load_samples("geoqa", split, tmp_path), load_samples("geoqa", split, data / alone)
+        )
+
+
 def test_rows_that_cannot_be_used_are_listed_or_stop_the_loading(
     data: Path, tmp_path: Path
 ) -> None:

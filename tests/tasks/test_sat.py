@@ -236,3 +236,36 @@ def test_the_own_test_of_sat_asks_about_both_pictures(tmp_path: Path) -> None:
         "other": 1.0,
         "ego_movement": 0.0,
     }
+
+
+@pytest.mark.parametrize("folders", [("SAT", "CV-Bench"), ("b", "a")])
+def test_the_own_test_of_sat_next_to_cvbench_is_left_out(
+    data: Path, tmp_path: Path, folders: tuple[str, str]
+) -> None:
+    own, bench = (tmp_path / "raw" / name for name in folders)
+    row = sat_row(encode(things(2, 0), "JPEG"), "Which is closer?", ["chair", "lamp"])
+    for name in ("train", "val", "test"):
+        write_parquet(own / f"SAT_{name}.parquet", [row])
+    for name in ("test_2d", "test_3d"):
+        write_bytes(bench / f"{name}.parquet", (data / "raw" / f"{name}.parquet").read_bytes())
+    assert_same(
+        load_samples("sat", "test", tmp_path / "raw"), load_samples("sat", "test", data / "raw")
+    )
+    left_out = prepare("sat", tmp_path / "raw", tmp_path / "out", "--split", "test")["test"]
+    assert list(left_out.values()) == ["question of SAT's own test next to CV-Bench"]
+
+
+def test_a_question_without_a_kind_is_no_part_of_cvbench_s_means() -> None:
+    rows = [("Count", "COCO", 1.0), ("Depth", "Omni3D", 1.0), (None, None, 0.0)]
+    records = [
+        Record(
+            id=str(k),
+            output="",
+            grades={"strict": grade},
+            tags={} if kind is None else {"kind": kind, "source": str(source)},
+        )
+        for k, (kind, source, grade) in enumerate(rows)
+    ]
+    scores = compute_metrics(find_task("sat"), records).graded["strict"]
+    assert (scores["task_macro"].score, scores["cvbench"].score) == (1.0, 1.0)
+    assert scores["total"].score == pytest.approx(2 / 3)

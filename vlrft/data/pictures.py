@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vlrft.data.row import Picture
@@ -43,7 +44,7 @@ def parse_picture(cell: object, source: Source, name: str) -> Picture:
         content, path = cell.get("bytes"), cell.get("path")
         cell = content if content is not None else path
     if isinstance(cell, bytes):
-        return Picture(name=name, read=lambda: cell)
+        return Picture(name=name, read=lambda: cell, embedded=cell)
     if isinstance(cell, str) and cell:
         return Picture(name=cell, read=lambda: read_file(source, cell))
     raise DataError(f"{name}: no image (found {type(cell).__name__})")
@@ -74,11 +75,7 @@ def _read(picture: Picture, where: str) -> bytes:
 
 def resize_picture(picture: Picture, sizes: Mapping[str, int], name: str) -> Picture:
     """The picture at the size that an image part in Qwen's form states, resized when it is read. `name`: of the row."""
-    return (
-        Picture(name=picture.name, read=lambda: _resized_png(picture, sizes, name))
-        if sizes
-        else picture
-    )
+    return replace(picture, read=lambda: _resized_png(picture, sizes, name)) if sizes else picture
 
 
 def _resized_png(picture: Picture, sizes: Mapping[str, int], name: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, BinaryIO, TypeVar
 
 from vlrft.schema import DataError
@@ -21,8 +22,16 @@ MAX_SHOWN = 500  # characters of an id or a detail in a list of defects
 class Picture:
     """An encoded image (PNG, JPEG, …), read when it is needed."""
 
-    name: str  # of the file, or of the cell that contains it
+    name: str  # of the file, or of the row whose cell contains it
     read: Callable[[], bytes]
+    embedded: bytes | None = field(default=None, repr=False)
+    """Its content as the cell has it, where that is no name of a file."""
+
+    @property
+    def key(self) -> Hashable:
+        """The identity of the picture, equal in all rows of a table that show it: its content where a cell contains it,
+        otherwise its name."""
+        return self.name if self.embedded is None else sha256(self.embedded).digest()
 
 
 @dataclass(frozen=True, kw_only=True)

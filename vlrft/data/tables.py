@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from vlrft.data.arrow_tables import read_arrow, read_parquet
 from vlrft.data.cells import Cells, UnreadableRows
+from vlrft.data.csv_records import BadQuotes, csv_records
 from vlrft.data.excel_tables import read_excel
 from vlrft.schema import DataError
 
@@ -167,33 +168,27 @@ def _csv_rows(content: bytes, name: str, delimiter: str = ",") -> Iterator[Cells
         MAX_TABLE
     )  # of the process; a reader that stops within a cell would misread all further rows
     text = content.decode("utf-8-sig", "surrogateescape")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    columns = next(reader, [])
-    if len(columns) == 1 and ";" in columns[0]:  # as Excel writes csv where the comma is decimal
+    named = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    if len(named) == 1 and ";" in named[0]:  # as Excel writes csv where the comma is decimal
         delimiter = ";"
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        columns = next(reader, [])
+    records = csv_records(text, delimiter)
+    _, columns = next(records, (1, []))
+    if isinstance(columns, BadQuotes):
+        raise DataError(f"{name}: the line of its columns is {columns.why}")
     if not _is_unicode(columns):
         raise DataError(f"{name}: not UTF-8")
     named = [column for column in columns if column]
     if len(set(named)) < len(named):
         raise DataError(f"{name}: the column {_most_common(named)!r} is there twice")
-    while True:
-        where = f"{name}, line {reader.line_num + 1}"
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as e:
-            yield UnreadableRows(place=where, why=f"not {PurePosixPath(name).suffix[1:]} ({e})")
-            continue
-        if not cells:
-            continue
-        if why := _csv_problem(cells, columns, delimiter):
-            yield UnreadableRows(place=where, why=why)
-            continue
-        missing = [None] * (len(columns) - len(cells))
-        yield dict(zip(columns, [*cells, *missing], strict=False))
+    for line, cells in records:
+        if isinstance(cells, BadQuotes):
+            lines = f"line {line}" if line == cells.last else f"lines {line} to {cells.last}"
+            yield UnreadableRows(place=f"{name}, {lines}", why=cells.why)
+        elif why := _csv_problem(cells, columns, delimiter):
+            yield UnreadableRows(place=f"{name}, line {line}", why=why)
+        elif cells:
+            missing = [None] * (len(columns) - len(cells))
+            yield dict(zip(columns, [*cells, *missing], strict=False))
 
 
 def _csv_problem(cells: list[str], columns: list[str], delimiter: str) -> str:

@@ -30,7 +30,9 @@ def parse(cell: Any) -> str:
 def prepare(entries: Sequence[Entry], facts: Facts, label: str) -> Facts:
     """Where golds are numbers of choices: whether the first choice has number 0 or 1, which the options say, unless only one
     of them fits the first rows."""
-    numbers = [(n, len(e.choices)) for e in entries if (n := _number(e)) is not None]
+    numbers = [
+        (n, len(e.choices)) for e in entries if (n := _number(e)) is not None and not _is_text(e)
+    ]
     if not numbers or facts.options.first_choice is not None:
         return replace(facts, first_choice=facts.options.first_choice)
     fitting = [first for first in (0, 1) if all(first <= n < count + first for n, count in numbers)]
@@ -43,15 +45,19 @@ def prepare(entries: Sequence[Entry], facts: Facts, label: str) -> Facts:
 
 
 def _number(entry: Entry) -> int | None:
-    """The gold answer as a number of a choice; None where it is the text of one."""
+    """The gold answer as a number of a choice, which may be the text of one, too; None where it is no number."""
     if not entry.choices or isinstance(entry.answer, bool):
         return None
     try:
         text = parse(entry.answer)
     except ValueError:
         return None
-    same = normalise_text(text) in map(normalise_text, entry.choices)
-    return int(text) if text.isascii() and text.isdigit() and not same else None
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _is_text(entry: Entry) -> bool:
+    """Whether the gold answer, a number, is the text of a choice."""
+    return normalise_text(parse(entry.answer)) in map(normalise_text, entry.choices)
 
 
 def read(entry: Entry, facts: Facts) -> Gold:
@@ -62,12 +68,18 @@ def read(entry: Entry, facts: Facts) -> Gold:
     texts = [" ".join(choice.split()) for choice in entry.choices]
     if not 2 <= len(texts) <= len(ascii_uppercase):
         raise ValueError(f"{len(texts)} choices; a question has 2 to {len(ascii_uppercase)}")
-    indices = _indices(text, texts, _number(entry), facts.first_choice)
+    number, first = _number(entry), facts.options.first_choice
+    if number is not None and first is not None and first <= number < len(texts) + first:
+        indices = {number - first}  # the options say that a number is no text
+    else:
+        indices = _indices(text, texts, number, facts.first_choice)
     if not indices:
         raise ValueError(f"the gold answer {show(text)} is none of the choices {show(texts)}")
     if len(indices) > 1:
+        fitting = [(ascii_uppercase[k], texts[k]) for k in sorted(indices)]
         raise ValueError(
-            f"the gold answer {show(text)} may be {' or '.join(f'({ascii_uppercase[k]}) {texts[k]}' for k in sorted(indices))}"
+            f"the gold answer {show(text)} may be {' or '.join(f'({letter}) {choice}' for letter, choice in fitting)}; write its "
+            f"letter and text, such as {show('. '.join(fitting[0]))}, or where all are numbers of choices give options.first_choice"
         )
     letter = ascii_uppercase[indices.pop()]
     return Gold(answer=letter, tags={"answer": "choice", "options": "\n".join(texts)})

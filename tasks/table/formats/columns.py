@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any
 
 from vlrft.data import Cells, Defect, Picture, number_rows, read_row
 from vlrft.schema import DataError
@@ -97,10 +98,9 @@ def _pictures(
 
 
 def _choices(cells: Cells, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The choices of a row: of a list, of a mapping by letter, of a text with a JSON list, or one a column."""
+    """The choices of a row: of a list, of a mapping by letter or number, of a text with a JSON list, or one a column."""
     if len(columns) > 1:
-        values = [cell_of(cells, column) for column in columns]
-        return tuple(str(v) for v in values if not is_missing(v))
+        return _until_last({column: cell_of(cells, column) for column in columns})
     if not columns:
         return ()
     cell = cell_of(cells, columns[0])
@@ -115,7 +115,39 @@ def _choices(cells: Cells, columns: tuple[str, ...]) -> tuple[str, ...]:
     }:  # lists of letters and of texts
         cell = cell["text"]
     if isinstance(cell, Mapping):
-        cell = [cell[key] for key in sorted(cell) if cell[key] is not None]
+        return _until_last({key: cell[key] for key in _in_order(list(cell))})
     if not isinstance(cell, list | tuple):
         raise ValueError(f"the choices {show(cell)} are no list")
     return tuple(map(str, cell))
+
+
+def _until_last(choices: Mapping[str, Any]) -> tuple[str, ...]:
+    """The choices up to the last one that is not empty. Raises ValueError for an empty one before it: without it, the letters
+    and numbers of those after it would be others."""
+    filled = [name for name, text in choices.items() if not is_missing(text)]
+    names = list(choices)[: list(choices).index(filled[-1]) + 1] if filled else []
+    empty = next((name for name in names if name not in filled), None)
+    if empty is not None:
+        raise ValueError(
+            f"the choice {empty} is empty, but {filled[-1]} is not; only the last choices of a row may be empty"
+        )
+    return tuple(str(choices[name]) for name in names)
+
+
+def _in_order(names: Sequence[str]) -> Sequence[str]:
+    """The names of choices in their order, numbers by their value. Raises ValueError where a letter or a number is left out."""
+    if all(name.isascii() and name.isdigit() for name in names):
+        places = {name: int(name) for name in names}
+        first = min(places.values(), default=0)
+    elif all(len(name) == 1 and name.upper() in ascii_uppercase for name in names):
+        places = {name: ascii_uppercase.index(name.upper()) for name in names}
+        first = 0
+    else:
+        return sorted(names)
+    ordered = sorted(names, key=places.__getitem__)
+    for place, name in enumerate(ordered, first):
+        if places[name] != place:
+            raise ValueError(
+                f"the choices {', '.join(ordered)} leave one out before {name}; name them in one sequence, from A, 0 or 1 on"
+            )
+    return ordered

@@ -93,8 +93,6 @@ def _fill_objects(entry: Entry) -> Entry:
     if BOX not in reply:
         return replace(entry, context=context, question=question, answer=_fill(reply, refs, boxes))
     answer = [list(_next(boxes, BOX)) for _ in range(reply.count(BOX))]
-    if len(answer) == 1 and len(answer[0]) == 2:
-        return replace(entry, context=context, question=question, answer=answer[0])
     return replace(entry, context=context, question=question, answer=answer)
 
 

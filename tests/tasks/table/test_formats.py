@@ -87,6 +87,20 @@ def test_objects_replace_their_marks(tmp_path: Path) -> None:
     assert "Find the sheep in the image" in str(samples[1].messages[-1].content)
 
 
+@pytest.mark.parametrize("unit", ["real", "norm1"])
+def test_replies_of_one_point_are_points(unit: str, tmp_path: Path) -> None:
+    place = [32, 24] if unit == "real" else [0.5, 0.5]
+    talk = [
+        {"role": "user", "content": "<image>Click <ref-object>"},
+        {"role": "assistant", "content": "<bbox>"},
+    ]
+    objects = {"ref": ["the button"], "bbox": [place], "bbox_type": unit}
+    row = {"messages": talk, "images": ["a.png"], "objects": objects}
+    write_bytes(tmp_path / "a.png", encode(photograph().resize((64, 48)), "PNG"))
+    write_jsonl(tmp_path / "data.jsonl", [row] * 3)
+    assert [s.answer for s in load(tmp_path, radius=25)] == [[475, 475, 525, 525]] * 3
+
+
 def test_the_kinds_that_fit_are_listed_where_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         load(write_foreign("llava", tmp_path))

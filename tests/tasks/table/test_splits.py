@@ -115,6 +115,22 @@ def test_questions_about_one_picture_stay_together(tmp_path: Path) -> None:
     assert len({answer % 4 for answer in test}) == 1
 
 
+@pytest.mark.parametrize("path", [None, "image.png"])
+def test_questions_about_one_embedded_picture_stay_together(
+    path: str | None, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_pictures(tmp_path, 4)
+    pictures = [{"bytes": (tmp_path / f"{k}.png").read_bytes(), "path": path} for k in range(4)]
+    table = [{"image": pictures[k % 4], "question": "?", "answer": k} for k in range(12)]
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "data.parquet")
+    test = answers(tmp_path / "data.parquet", "test", test_share=0.25)
+    assert len(test) == 3
+    assert len({answer % 4 for answer in test}) == 1
+
+
 def test_a_share_next_to_a_test_split_or_of_too_few_rows_is_refused(tmp_path: Path) -> None:
     path = write_table(tmp_path, rows([1, 2]))
     with pytest.raises(
