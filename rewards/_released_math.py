@@ -21,8 +21,11 @@ from ._prm800k import same_answer
 from ._visual_rft import find_tagged
 
 _BRACE = re.compile(r"[{}]")
-# Values of the tag `form` of prompts that ask for the answer in a tag: with thinking before it, and without.
-_TAGGED = ("tagged", "answer")
+# Values of the tag `form` of prompts that ask for the answer in a tag: with thinking before it, the same with a space between
+# them, and without thinking.
+_SPACED = "spaced"
+_TAGGED = ("tagged", _SPACED, "answer")
+_JUNCTION = "</think> <answer>"
 
 
 def r1v(completion: str, sample: Sample) -> float | None:
@@ -53,7 +56,7 @@ def r1v_eval(completion: str, sample: Sample) -> float | None:
 
 def mathruler(completion: str, sample: Sample) -> float | None:
     """EasyR1's accuracy: the last `\\boxed{…}` by mathruler, after the spaces around `<`, `>` and `/` are removed. Does not apply where
-    the prompt asks for the answer in a tag (tag `form`: tagged or answer).
+    the prompt asks for the answer in a tag (tag `form`: tagged, spaced or answer).
 
     Defects: units, percent signs and degrees are dropped on both sides, so that a wrong unit passes; `\\frac{a+1}{b}`
     is read as a + 1/b; an unreduced fraction is wrong; the thinking is not removed. The original evaluates the
@@ -64,10 +67,15 @@ def mathruler(completion: str, sample: Sample) -> float | None:
 
 def dr_grpo(completion: str, sample: Sample) -> float | None:
     """Dr.GRPO's reward (oat, `fast`): the last `\\boxed{…}`, which is required, compared as in `mathruler`, with more
-    units and one name for all matrices. Does not apply where the prompt asks for the answer in a tag (tag `form`: tagged or answer).
+    units and one name for all matrices. Where the prompt is R1-Zero's (tag `form`: spaced), in place of the box the text after
+    the last `<answer>`, or the last box in it; `</think> <answer>`, with one space, and `</answer>` are required. Does not apply
+    where the prompt asks for the answer in another tag (tag `form`: tagged or answer).
 
-    Defects: those of `mathruler`'s comparison; single letters such as `a` and `t` are units, so that `x=a` is `x=t`.
+    Defects: those of `mathruler`'s comparison; single letters such as `a` and `t` are units, so that `x=a` is `x=t`; of
+    several tags the last counts, and one that is not closed where another is.
     """
+    if sample.tags.get("form") == _SPACED:
+        return _call_worker(_dr_grpo_tag, completion, sample)
     return _call_worker(_dr_grpo, completion, sample) if _may_ask_for_box(sample) else None
 
 
@@ -139,7 +147,18 @@ def _mathruler(completion: str, gold_answers: tuple[str, ...]) -> float:
 
 
 def _dr_grpo(completion: str, gold_answers: tuple[str, ...]) -> float:
-    answer = _last_box(completion)
+    return _same_as_any(_last_box(completion), gold_answers)
+
+
+def _dr_grpo_tag(completion: str, gold_answers: tuple[str, ...]) -> float:
+    if _JUNCTION not in completion or "</answer>" not in completion:
+        return 0.0
+    answer = completion.rpartition("<answer>")[2].replace("</answer>", "")
+    return _same_as_any(_last_box(answer) if "\\boxed" in answer else answer, gold_answers)
+
+
+def _same_as_any(answer: str | None, gold_answers: tuple[str, ...]) -> float:
+    """1.0 where oat's comparison takes the answer for one of the gold answers."""
     golds = [_last_box(gold) if "\\boxed" in gold else gold for gold in gold_answers]
     return float(
         answer is not None

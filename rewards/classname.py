@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlrft.grading import expects, read_answer
+from vlrft.grading import class_key, expects, read_answer
 from vlrft.schema import DataError, Sample
 
 from ._visual_rft import find_tagged, math_agrees, squeeze
@@ -13,14 +13,15 @@ __all__ = ["classname", "visual_rft", "visual_rft_eval"]
 def classname(completion: str, sample: Sample) -> float | None:
     """1.0 for the gold class, 0.0 for another name or none; None when the gold answer is not a class.
 
-    Names are compared without case, spaces, underscores and hyphens; nothing is searched for, so neither a part of a
-    name nor a list of names earns anything. Raises DataError for a gold answer without a letter or a digit.
+    Names are compared without case, spaces, underscores and the hyphens between two letters or digits, so that `A-` is
+    not `A`; nothing is searched for, so neither a part of a name nor a list of names earns anything. Raises DataError
+    for a gold answer without a letter or a digit.
     """
     if not expects(sample, "choice"):
         return None
-    gold = _key(_gold(sample))
+    gold = class_key(_gold(sample))
     answer = read_answer(completion)
-    return float(answer is not None and _key(answer) == gold)
+    return float(answer is not None and class_key(answer) == gold)
 
 
 def visual_rft(completion: str, sample: Sample) -> float | None:
@@ -64,7 +65,3 @@ def _gold(sample: Sample) -> str:
     if not isinstance(gold, str) or not any(map(str.isalnum, gold)):
         raise DataError(f"sample {sample.id}: gold answer {gold!r} is not the name of a class")
     return gold
-
-
-def _key(name: str) -> str:
-    return "".join(c for c in name.casefold() if not c.isspace() and c not in "_-")

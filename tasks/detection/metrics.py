@@ -55,7 +55,11 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
 
     return {
         name: Metric(
-            values=base.values, threshold=0.5, trials=base.trials, aggregate=partial(aggregate, of)
+            values=base.values,
+            threshold=0.5,
+            trials=base.trials,
+            correct=base.correct,
+            aggregate=partial(aggregate, of),
         )
         for name, of in wanted.items()
         if precision.value(*of) >= 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
-from vlrft.grading.metrics import accuracy, share_above
+from vlrft.grading.metrics import accuracy, count_correct, share_above
 from vlrft.schema import Metric, Record
 
 from .overlaps import overlaps
@@ -30,8 +31,11 @@ def metrics(records: Sequence[Record], grader: str) -> Mapping[str, Metric]:
         union = sum(outer for p in places for _, outer in pairs[p])
         return sum(inner for p in places for inner, _ in pairs[p]) / union if union else 0.0
 
-    ious = tuple(fmean(i / u if u else 0.0 for i, u in answers) for answers in pairs)
-    trials = max(map(len, pairs), default=1)
-    result["gIoU"] = Metric(values=ious, threshold=0.5, trials=trials)
-    result["cIoU"] = Metric(values=ious, threshold=0.5, trials=trials, aggregate=cumulative)
-    return result
+    ious = [[i / u if u else 0.0 for i, u in answers] for answers in pairs]
+    masks = Metric(
+        values=tuple(map(fmean, ious)),
+        threshold=0.5,
+        trials=max(map(len, pairs), default=1),
+        correct=count_correct(ious, 0.5),
+    )
+    return {**result, "gIoU": masks, "cIoU": replace(masks, aggregate=cumulative)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -134,7 +134,20 @@ def find_facts(
     if kind.closed and not facts.classes:
         with looking(source):
             facts = replace(facts, classes=collect_answers(source, kind, options))
+    refuse_equal_classes(facts.classes, kind, source.label)
     return facts
+
+
+def refuse_equal_classes(classes: Sequence[str], kind: AnswerKind, label: str) -> None:
+    """Raises DataError where the rewards of the kind cannot tell two classes apart."""
+    by_key: dict[str, str] = {}
+    for name in classes:
+        other = by_key.setdefault(kind.key(name), name)
+        if other != name:
+            raise DataError(
+                f"{label}: the classes {other!r} and {name!r} are one name without case, spaces, underscores and hyphens; "
+                "write them alike if they are one class, else rename one"
+            )
 
 
 def box_form(options: Options, reading: Reading) -> BoxForm | None:

@@ -23,7 +23,7 @@ from .sets import SETS
 ROLES = ("system", "user", "plain")
 FORMS = {  # tags of the prompts that do not ask for a box alone
     "clean": {"form": "tagged"},
-    "r1": {"opened": "<think>"},
+    "r1": {"form": "spaced", "opened": "<think>"},
     "short": {"form": "answer"},
     "open_rs": {"form": "boxed"},
 }
@@ -60,6 +60,7 @@ def gold(sample: Sample) -> str:
         answer = solve(answer["nums"], answer["target"])
     form, opened = sample.tags.get("form"), sample.tags.get("opened", "")
     thought = "" if form in ("answer", "box") else "<think></think>"
+    thought += " " if form == "spaced" else ""
     boxed = form in ("boxed", "box")
     text = f"\\boxed{{{answer}}}" if boxed else f"<answer>{answer}</answer>"
     return f"{thought}{text}".removeprefix(opened)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from vlrft.evaluation.bootstrap import bootstrap, paired_gain
+from vlrft.schema import DataError
 
 
 def test_the_bootstrap_interval_is_the_normal_one_for_many_records() -> None:
@@ -22,6 +26,18 @@ def test_an_aggregate_other_than_the_mean_is_resampled() -> None:
     values = np.random.default_rng(0).normal(size=200).tolist()
     low, high = bootstrap(values, lambda indices: max(values[i] for i in indices))
     assert low < high == max(values)
+
+
+def test_resamples_without_a_value_are_left_out_of_the_interval() -> None:
+    """Such as an F1 of resamples without a positive, which is 0/0."""
+    positives = [0.0] * 9 + [1.0]
+
+    def share(places: Sequence[int]) -> float:
+        return 0.5 if any(positives[p] for p in places) else math.nan
+
+    assert bootstrap(positives, share) == (0.5, 0.5)
+    with pytest.raises(DataError, match="no resample of its items has a finite value"):
+        bootstrap(positives, lambda places: math.nan)
 
 
 def test_pairs_make_the_interval_of_a_difference_narrower() -> None:

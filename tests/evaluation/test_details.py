@@ -61,6 +61,13 @@ def test_the_accuracy_of_each_class_and_who_is_taken_for_whom() -> None:
     ]
 
 
+def test_a_class_is_not_taken_for_one_that_differs_by_a_sign() -> None:
+    pairs = [("A", "A-"), ("A-", "A"), ("A-", "a-"), ("A", "A"), ("A", '"A"')]
+    table = make_class_table([named(k, gold, answer) for k, (gold, answer) in enumerate(pairs)])
+    assert table is not None
+    assert table.confusion == {"A": {"A-": 1, "A": 1, OTHER: 1}, "A-": {"A": 1, "A-": 1}}
+
+
 def test_of_many_classes_the_worst_are_printed() -> None:
     records = [named(k, f"class {k:02}", f"class {k:02}" if k > 3 else "x") for k in range(40)]
     table = make_class_table(records)

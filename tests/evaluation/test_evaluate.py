@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Semaphore
@@ -77,7 +78,14 @@ def test_metrics_by_hand() -> None:
     low, high = scores["mean"].ci
     assert 0.0 <= low < 0.4375 < high <= 1.0
     assert evaluation().mean == pytest.approx(0.4375 / 2)
-    assert set(evaluation().to_json()["mean"]) == {"correct", "n", "score", "ci", "ci_method"}
+    assert set(evaluation().to_json()["mean"]) == {
+        "correct",
+        "n",
+        "score",
+        "ci",
+        "ci_method",
+        "threshold",
+    }
 
 
 def test_checkpoints_cannot_be_compared_by_metrics_of_which_none_is_a_share() -> None:
@@ -104,6 +112,14 @@ def test_a_score_at_its_threshold_is_correct_whatever_the_rounding() -> None:
     value = MetricValue.of(Metric(values=(0.1 + 0.2, 0.3 - 1e-6), threshold=0.3))
     assert (value.correct, value.n) == (1, 2)
     assert MetricValue.of(Metric(values=(0.3 - 1e-12,), threshold=0.3)).correct == 1
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_score_that_is_no_finite_number_names_its_metric(score: float) -> None:
+    f1 = Metric(values=(1.0, 0.0), aggregate=lambda places: score)
+    task = replace(TASK, metrics=lambda records, grader: {"F1": f1})
+    with pytest.raises(DataError, match=f"task toy: metric 'F1': its score is {score}, not a"):
+        evaluate(loaded(task=task), [sample("a", 0.0), sample("b", 0.0)], play)
 
 
 def test_records_without_a_metric_are_an_error() -> None:

@@ -5,14 +5,16 @@ from statistics import fmean
 
 import pytest
 
+from vlrft.evaluation.evaluate import MetricValue
 from vlrft.grading.metrics import (
     accuracy,
     accuracy_by_tag,
     accuracy_metrics,
+    macro_accuracy,
     pass_at_k,
     share_above,
 )
-from vlrft.schema import DataError, Record
+from vlrft.schema import DataError, Metric, Record
 
 
 def record(name: str, grade: float, **tags: str) -> Record:
@@ -51,6 +53,22 @@ def test_pass_at_k_of_too_few_answers_names_the_sample() -> None:
 def test_samples_with_unequal_numbers_of_answers_are_an_error() -> None:
     with pytest.raises(DataError, match="sample b has 1 answers and a has 2"):
         accuracy([record(n, 1.0) for n in "aab"], "strict")
+
+
+def counts(metric: Metric) -> tuple[int, int]:
+    value = MetricValue.of(metric)
+    return value.correct, value.n
+
+
+def test_of_several_answers_those_are_correct_whose_own_grade_reaches_the_threshold() -> None:
+    ious = [record(f"s{k}", 0.4, kind="a") for k in range(5) for _ in range(4)]
+    assert counts(accuracy(ious, "strict", 0.5)) == (0, 20)
+    assert counts(accuracy(ious, "strict", 0.4)) == (20, 20)
+    assert counts(share_above(ious, "strict", 0.5)) == (0, 20)
+    assert counts(macro_accuracy(ious, "strict", "kind")) == (0, 20)
+    mixed = [record("a", 0.5), record("a", 0.9), record("b", 0.1), record("b", 0.4)]
+    assert counts(accuracy(mixed, "strict", 0.5)) == (2, 4)
+    assert counts(accuracy(MANY, "strict")) == (2, 8)
 
 
 def test_share_above_counts_grades_that_reach_the_threshold_rounding_aside() -> None:

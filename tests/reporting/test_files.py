@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,24 @@ def test_an_image_half_written_by_a_killed_run_is_written_again(
         images.save(noise_image(8, 8))  # is there: not written again
     assert images.save(noise_image(8, 8, seed=1)) != images.save(noise_image(8, 8))
     assert len(list((tmp_path / "images").glob("*.png"))) == 2
+
+
+def test_images_are_stored_as_the_policy_sees_them(tmp_path: Path) -> None:
+    images = ImageStore(tmp_path / "images")
+    palettes = [Image.new("RGB", (4, 4), colour).quantize(4) for colour in ("red", "blue")]
+    red, blue = map(images.save, palettes)
+    with Image.open(tmp_path / red) as back:
+        assert back.getcolors() == [(16, (255, 0, 0))]
+    with Image.open(tmp_path / blue) as back:
+        assert back.getcolors() == [(16, (0, 0, 255))]
+    with Image.open(tmp_path / images.save(Image.new("CMYK", (4, 4)))) as back:
+        assert back.getcolors() == [(16, (255, 255, 255))]
+    with Image.open(tmp_path / images.save(Image.new("RGBA", (4, 4)))) as back:
+        assert back.getcolors() == [(16, (255, 255, 255))]
+
+
+def test_an_rgb_image_is_named_by_its_mode_size_and_pixels(tmp_path: Path) -> None:
+    """Folders of earlier runs have these names."""
+    image = noise_image(8, 8)
+    digest = hashlib.sha256(b"RGB(8, 8)" + image.tobytes()).hexdigest()
+    assert ImageStore(tmp_path / "images").save(image) == f"images/{digest[:16]}.png"

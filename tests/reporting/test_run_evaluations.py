@@ -100,3 +100,57 @@ def test_compare_pairs_two_evaluations_of_a_run_and_a_run_with_its_control(
     assert "empty: a folder without evaluations of a run (evals.jsonl)" in capsys.readouterr().err
     assert main(["compare", f"{run}@7", str(run)]) == 1
     assert "no evaluation after step 7" in capsys.readouterr().err
+
+
+def write_threshold(run: Path, **thresholds: float | None) -> None:
+    """The run's summary, with the thresholds of its metrics; None: as an earlier version wrote it, without one."""
+    score = {"correct": 0, "n": 2, "score": 0.0, "ci": [0.0, 1.0]}
+    scores = {
+        name: score if threshold is None else {**score, "threshold": threshold}
+        for name, threshold in thresholds.items()
+    }
+    evals = [{"stage": "gpg", "step": 40, "split": "test", "scores": scores}]
+    (run / "summary.json").write_text(json.dumps({"task": "boxes", "evals": evals}))
+
+
+def test_runs_are_compared_by_the_threshold_of_their_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = write_run(tmp_path / "before", {("gpg", 40): {"a": 0.4, "b": 0.4}})
+    after = write_run(tmp_path / "after", {("gpg", 40): {"a": 0.6, "b": 0.4}})
+    command = ["compare", str(before), str(after)]
+    write_threshold(before, accuracy=0.5, iou=0.9)  # the first metric is the headline
+    write_threshold(after, accuracy=0.5, iou=0.9)
+    assert main(command) == 0
+    table = capsys.readouterr().out
+    assert "strict (correct: a grade of at least 0.5)" in table
+    assert table.splitlines()[2].split()[-3:] == ["1", "0", "1"]
+    write_threshold(before, accuracy=None)
+    assert main(command) == 0
+    assert "at least 0.5)" in capsys.readouterr().out
+    write_threshold(before, accuracy=0.7)
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f"vlrft: strict: a grade counts as correct from 0.7 in {before}, and from 0.5 in {after}; give --threshold\n"
+    )
+    assert main([*command, "--threshold", "0.6"]) == 0
+    assert "at least 0.6)" in capsys.readouterr().out
+    write_threshold(before, accuracy=None)
+    write_threshold(after, accuracy=None)
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f"vlrft: strict: the grade that counts as correct is not stored in {before} or {after}; give --threshold\n"
+    )
+
+
+def test_the_official_threshold_is_that_of_the_official_grader_s_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", {("gpg", 40): {"a": 0.4}})
+    text = (run / EVALS).read_text().replace('{"strict": 0.4}', '{"strict": 0.4, "official": 0.4}')
+    (run / EVALS).write_text(text)
+    write_threshold(run, accuracy=0.5, **{"accuracy (official)": 0.3})
+    assert main(["compare", str(run), str(run)]) == 0
+    table = capsys.readouterr().out
+    assert "strict (correct: a grade of at least 0.5)" in table
+    assert "official (correct: a grade of at least 0.3)" in table

@@ -52,6 +52,7 @@ def test_an_evaluation_is_written_to_the_summary_and_in_full(tmp_path: Path) -> 
                     "score": 0.25,
                     "ci": [0.0, 1.0],
                     "ci_method": "wilson",
+                    "threshold": 1.0,
                 }
             },
         }

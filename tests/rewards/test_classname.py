@@ -37,6 +37,29 @@ def test_strict_and_released_scores(
         assert visual_rft(completion, RL) == training
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer", "score"),
+    [
+        ("A-", "A-", 1),
+        ("A-", "A -", 1),
+        ("A-", "A", 0),
+        ("A", "A-", 0),
+        ("B-", "A-", 0),
+        ("-1", "1", 0),
+        ("1", "-1", 0),
+        ("-1", "- 1", 1),
+        ("A340-300", "a340 300", 1),
+        ("A340 300", "A340 - 300", 1),
+        ("black-eyed susan", "Black_Eyed_Susan", 1),
+        ("St. Bernard", "st.bernard", 1),
+    ],
+)
+def test_a_hyphen_that_joins_no_letters_or_digits_is_a_sign(
+    gold: str, answer: str, score: float
+) -> None:
+    assert classname(f"<answer>{answer}</answer>", sample("s", gold, answer="choice")) == score
+
+
 def test_without_a_tag() -> None:
     assert classname("2012 Acura RL Sedan", RL) == visual_rft_eval("2012 Acura RL Sedan", RL) == 0
     assert visual_rft("all cars: 2012 Acura RL Sedan, Audi", RL) == 1

@@ -1,7 +1,8 @@
-"""`mathruler` and `dr_grpo` on unusual notation: the verdicts of the released code, run with pylatexenc 2.11 and sympy."""
+"""`mathruler` and `dr_grpo` on unusual notation, and `dr_grpo` on answers in a tag: the verdicts of the released code, run with pylatexenc 2.11 and sympy."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -78,6 +79,44 @@ def test_verdicts_are_those_of_the_released_code(
 def test_the_last_box(completion: str, mathruler: int, oat: int) -> None:
     assert _mathruler(completion, ("5",)) == mathruler
     assert _dr_grpo(completion, ("5",)) == oat
+
+
+@pytest.mark.parametrize(
+    ("gold", "completion", "score"),
+    [
+        ("1/2", "so</think> <answer>1/2</answer>", 1),
+        ("1/2", "so</think> <answer> 1/2 </answer>", 1),
+        ("1/2", "so</think><answer>1/2</answer>", 0),
+        ("1/2", "so</think>\n<answer>1/2</answer>", 0),
+        ("1/2", "so</think>  <answer>1/2</answer>", 0),
+        ("1/2", "so</think> <answer>1/2", 0),
+        ("1/2", "</answer> so</think> <answer>1/2", 1),
+        ("1/2", r"so</think> <answer>It is $\boxed{\frac{1}{2}}$.</answer>", 1),
+        ("1/2", r"so</think> <answer>\boxed{1/2</answer>", 0),
+        ("1/2", r"so</think> <answer>\boxed</answer>", 0),
+        ("1/2", r"so</think> <answer>\fbox{1/2}</answer>", 1),
+        ("1/2", r"so \boxed{1/2}</think> <answer>2</answer>", 0),
+        ("1/2", "so</think> <answer>2</answer><answer>1/2</answer>", 1),
+        ("1/2", "so</think> <answer>1/2</answer><answer>2</answer>", 0),
+        ("1/2", "so</think> <answer>1/2</answer> as I said", 0),
+        ("1/2", "</think> <answer> <answer>1/2</answer></answer>", 1),
+        ("1/2", "so</think> <answer></answer>", 0),
+        ("1/2", "so</think> <answer>x = 1/2</answer>", 1),
+        ("1/2", "so</think> <answer>The answer is 1/2</answer>", 0),
+        ("5", r"so</think> <answer>5\text{ cm}</answer>", 1),
+        ("5", "so</think> <answer>$5$</answer>", 1),
+        (r"\boxed{5}", "so</think> <answer>5</answer>", 1),
+        ("Evelyn", r"so</think> <answer> \text{Evelyn}</answer>", 1),
+        ("(1,2)", "so</think> <answer>(1, 2)</answer>", 1),
+        ("x+1", "so</think> <answer>\n1+x\n</answer>", 1),
+    ],
+)
+def test_verdicts_on_an_answer_in_a_tag_are_those_of_the_released_code(
+    gold: str, completion: str, score: int
+) -> None:
+    asked = replace(sample("tag", gold), tags={"answer": "math", "form": "spaced"})
+    assert find_reward("math_answer.dr_grpo")(completion, asked) == score
+    assert find_reward("math_answer.mathruler")(completion, asked) is None
 
 
 @pytest.mark.parametrize(

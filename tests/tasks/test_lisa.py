@@ -308,6 +308,14 @@ def test_several_answers_to_a_sample_are_one_item(data: Path) -> None:
     assert metrics["cIoU"].score == (square + 2 * beside) / union
 
 
+def test_overlaps_below_the_threshold_add_up_to_no_correct_answer(data: Path) -> None:
+    low = records(data, ["<answer>(0,0),(1000,1000)</answer>"] * 4)
+    metrics = compute_metrics(find_task("lisa"), low * 4).graded["strict"]
+    assert {name: (value.correct, value.n) for name, value in metrics.items()} == dict.fromkeys(
+        metrics, (0, 16)
+    )
+
+
 def test_the_official_grader_reads_the_first_box_against_the_first_shape(data: Path) -> None:
     answers = [
         "<answer>(156,117),(470,588)</answer>",

@@ -131,7 +131,7 @@ def test_gold_answers_earn_full_marks(data: Path, prompt: str) -> None:
     ("prompt", "graders"),
     [
         *((name, {"strict"}) for name in ("clean", "short")),
-        *((name, {"strict", "official"}) for name in ("qwen_math", "open_rs", "none")),
+        *((name, {"strict", "official"}) for name in ("qwen_math", "open_rs", "none", "r1")),
     ],
 )
 def test_the_released_grader_has_a_grade_unless_the_prompt_asks_for_a_tag(
@@ -141,6 +141,21 @@ def test_the_released_grader_has_a_grade_unless_the_prompt_asks_for_a_tag(
     task = find_task("textmath")
     grades = Graders.of(task).record(sample, gold_text(task, sample)).grades
     assert grades == dict.fromkeys(graders, 1.0)
+
+
+def test_the_released_grader_of_prompt_r1_reads_the_tag_one_space_after_the_thinking(
+    data: Path,
+) -> None:
+    (sample, *_) = load_samples("textmath", "train", data / "raw", train="math12k", prompt="r1")
+    task = find_task("textmath")
+    assert gold_text(task, sample) == "</think> <answer>\\frac{7}{2}</answer>"
+    outputs = {
+        "So.</think> <answer>7/2</answer>": 1.0,
+        "So.</think><answer>7/2</answer>": 0.0,
+        "So, \\boxed{7/2}.</think> 7/2": 0.0,
+    }
+    graders = Graders.of(task)
+    assert {text: graders.grade("official", text, sample) for text in outputs} == outputs
 
 
 def test_gold_answers_may_be_numbers_and_lists(data: Path) -> None:

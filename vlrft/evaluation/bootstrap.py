@@ -8,6 +8,8 @@ from math import isclose
 import numpy as np
 from numpy.typing import NDArray
 
+from vlrft.schema import DataError
+
 RESAMPLES = 1000
 LEVEL = 0.95
 SEED = 0  # fixed, so that two reports on the same records are equal
@@ -19,7 +21,8 @@ def bootstrap(
     values: Sequence[float], aggregate: Callable[[Sequence[int]], float] | None = None
 ) -> Interval:
     """The 95 % percentile interval of the mean over resampled items (Efron 1979). `aggregate`: computes another statistic
-    from the indices of the items."""
+    from the indices of the items; resamples of which it is NaN or infinite, such as a ratio without a denominator, are left
+    out. Raises DataError where it is of all of them."""
     data = np.asarray(values, dtype=np.float64)
     resamples = draw_resamples(len(data))
     if aggregate is None:
@@ -50,5 +53,8 @@ def is_mean(values: Sequence[float], score: float) -> bool:
 
 def _percentiles(statistics: NDArray[np.float64]) -> Interval:
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(statistics, [tail, 1 - tail])
+    finite = statistics[np.isfinite(statistics)]
+    if not len(finite):
+        raise DataError("no resample of its items has a finite value")
+    low, high = np.quantile(finite, [tail, 1 - tail])
     return float(low), float(high)

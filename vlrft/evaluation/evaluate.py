@@ -11,7 +11,7 @@ from vlrft.config import EvalConfig, RolloutConfig
 from vlrft.evaluation.bootstrap import Interval
 from vlrft.evaluation.details.tables import Details, make_details
 from vlrft.evaluation.intervals import metric_interval
-from vlrft.grading.metrics import accuracy_metrics, reaches_threshold
+from vlrft.grading.metrics import accuracy_metrics, correct_answers
 from vlrft.plugins.attribution import attributed
 from vlrft.rollout.task import LoadedTask
 from vlrft.schema import (
@@ -47,17 +47,18 @@ class MetricValue:
 
     @staticmethod
     def of(metric: Metric) -> MetricValue:
-        values, trials = metric.values, metric.trials
-        if trials == 1:
-            correct = sum(reaches_threshold(v, metric.threshold) for v in values)
-        else:
-            correct = round(sum(values) * trials)
-        everything = range(len(values))
+        """Raises DataError for a score that is no finite number, and where no resample has such a score."""
+        values = metric.values
+        score = metric.aggregate(range(len(values))) if metric.aggregate else fmean(values)
+        try:
+            score = read_finite(score)
+        except ValueError as e:
+            raise DataError(f"its score is {e}; let its `aggregate` return one") from None
         ci, ci_method = metric_interval(values, metric.aggregate, share=metric.share)
         return MetricValue(
-            correct=correct,
-            n=len(values) * trials,
-            score=float(metric.aggregate(everything) if metric.aggregate else fmean(values)),
+            correct=correct_answers(metric),
+            n=len(values) * metric.trials,
+            score=score,
             ci=ci,
             ci_method=ci_method,
             values=values,
@@ -72,6 +73,7 @@ class MetricValue:
             "score": self.score,
             "ci": list(self.ci),
             "ci_method": self.ci_method,
+            "threshold": self.threshold,
         }
         return content if self.share else {**content, "share": False}
 
@@ -133,13 +135,21 @@ def compute_metrics(task: Task, records: Sequence[Record]) -> Evaluation:
                 f"sample {without[0]}: no reward of the {grader} grader applies; check the task's graders and tags"
             )
         metrics = _metrics_of(task, records, grader)
-        with attributed(f"task {task.name}: the `aggregate` of a metric"):
-            graded[grader] = {name: MetricValue.of(m) for name, m in metrics.items() if m.values}
+        graded[grader] = {name: _measure(task, name, m) for name, m in metrics.items() if m.values}
         if not graded[grader]:
             raise DataError(
                 f"task {task.name}: nothing to measure on {len(records)} records; check the split and the options"
             )
     return Evaluation(graded=graded, records=tuple(records), details=make_details(task, records))
+
+
+def _measure(task: Task, name: str, metric: Metric) -> MetricValue:
+    """The metric's value. Raises DataError for an `aggregate` that raises, or has no finite value."""
+    with attributed(f"task {task.name}: the `aggregate` of its metric {name!r}"):
+        try:
+            return MetricValue.of(metric)
+        except DataError as e:
+            raise DataError(f"task {task.name}: metric {name!r}: {e}") from e
 
 
 def _metrics_of(task: Task, records: Sequence[Record], grader: str) -> Mapping[str, Metric]:

@@ -160,7 +160,7 @@ def headline(metrics: Mapping[str, MetricValue]) -> dict[str, Any]:
     records."""
     name, first = next(iter(metrics.items()))
     values = {name: value.to_json() for name, value in metrics.items()}
-    return {"metric": name, **first.to_json(), "threshold": first.threshold, "metrics": values}
+    return {"metric": name, **first.to_json(), "metrics": values}
 
 
 def summary_lines(evaluation: Evaluation, graders: Sequence[str]) -> list[str]:

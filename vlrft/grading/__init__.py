@@ -13,6 +13,7 @@ from vlrft.grading.math.sandbox import SandboxedWorker
 from vlrft.grading.reading import (
     MAX_ANSWER,
     MAX_LIST,
+    class_key,
     expects,
     normalise_text,
     read_answer,
@@ -35,6 +36,7 @@ __all__ = [
     "MAX_LIST",
     "MathAnswer",
     "SandboxedWorker",
+    "class_key",
     "equal_formulas",
     "expects",
     "gold_answers",

@@ -6,7 +6,7 @@ at least one of k answers is right (pass@k).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import comb
 from statistics import fmean
 from types import MappingProxyType
@@ -30,7 +30,12 @@ def accuracy(records: Sequence[Record], grader: str, threshold: float = 1.0) -> 
             "every sample needs the same number of answers"
         )
     values = tuple(fmean(grades) for grades in by_id.values())
-    return Metric(values=values, threshold=threshold, trials=trials.pop() if trials else 1)
+    return Metric(
+        values=values,
+        threshold=threshold,
+        trials=trials.pop() if trials else 1,
+        correct=count_correct(by_id.values(), threshold),
+    )
 
 
 def share_above(records: Sequence[Record], grader: str, threshold: float) -> Metric:
@@ -39,7 +44,8 @@ def share_above(records: Sequence[Record], grader: str, threshold: float) -> Met
     values = tuple(
         fmean(float(reaches_threshold(g, threshold)) for g in grades) for grades in by_id.values()
     )
-    return Metric(values=values, trials=max(map(len, by_id.values()), default=1))
+    trials = max(map(len, by_id.values()), default=1)
+    return Metric(values=values, trials=trials, correct=count_correct(by_id.values(), threshold))
 
 
 def pass_at_k(records: Sequence[Record], grader: str, k: int, threshold: float = 1.0) -> Metric:
@@ -103,8 +109,12 @@ def macro_accuracy(records: Sequence[Record], grader: str, tag: str) -> Metric:
             by_tag.setdefault(item_tags[item], []).append(values[item])
         return fmean(fmean(v) for v in by_tag.values())
 
-    trials = len(next(iter(by_id.values()), [0.0]))
-    return Metric(values=tuple(values), trials=trials, aggregate=mean_of_means)
+    return Metric(
+        values=tuple(values),
+        trials=len(next(iter(by_id.values()), [0.0])),
+        correct=count_correct(by_id.values()),
+        aggregate=mean_of_means,
+    )
 
 
 def grades_by_sample(records: Sequence[Record], grader: str) -> Mapping[str, list[float]]:
@@ -113,6 +123,21 @@ def grades_by_sample(records: Sequence[Record], grader: str) -> Mapping[str, lis
     for record in records:
         by_id.setdefault(record.id, []).append(record.grades[grader])
     return by_id
+
+
+def count_correct(by_sample: Iterable[Sequence[float]], threshold: float = 1.0) -> int:
+    """The number of answers whose grade reaches the threshold. `by_sample`: the grades of the answers to each sample."""
+    return sum(reaches_threshold(g, threshold) for grades in by_sample for g in grades)
+
+
+def correct_answers(metric: Metric) -> int:
+    """The number of correct answers, as the metric says; else of its values that reach its threshold, or, of means of
+    several answers, their sum."""
+    if metric.correct is not None:
+        return metric.correct
+    if metric.trials == 1:
+        return count_correct([metric.values], metric.threshold)
+    return round(sum(metric.values) * metric.trials)
 
 
 def reaches_threshold(grade: float, threshold: float) -> bool:

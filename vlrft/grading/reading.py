@@ -16,6 +16,7 @@ MAX_ANSWER = 2000  # characters; a longer text is no answer
 MAX_LIST = 20_000  # characters of a list of boxes: a picture may have a hundred objects
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
+_HYPHENS = re.compile(r"(?<=[^\W_])-(?=[^\W_])")
 _LETTER = re.compile(r"\(?([A-Za-z])\)?[.:]?")
 
 
@@ -69,6 +70,13 @@ def read_integer(text: str) -> int | None:
 def normalise_text(text: str) -> str:
     """Text in the form in which answers are compared: without case, each run of white space one space."""
     return " ".join(text.casefold().split())
+
+
+def class_key(name: str) -> str:
+    """The name of a class in the form in which names are compared: without case, white space, underscores and the hyphens
+    between two letters or digits. Another hyphen is a sign: `A-` is not `A`, nor `-1` `1`."""
+    joined = "".join(c for c in name.casefold() if not c.isspace() and c != "_")
+    return _HYPHENS.sub("", joined)
 
 
 def with_opened(completion: str, sample: Sample) -> str:

@@ -14,6 +14,7 @@ from vlrft.data.atomic import naming, write_atomically
 from vlrft.data.jsonl import ENCODING, ERRORS, read_lines, to_json
 from vlrft.reporting.run_folder.names import LOGS, METRICS, SUMMARY
 from vlrft.schema.errors import StoredFileError
+from vlrft.vision.images import upright_rgb
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -102,7 +103,8 @@ class ImageStore:
         self.folder = folder
 
     def save(self, image: Image) -> str:
-        """Saves the image unless the folder has it; returns its path relative to the run."""
+        """Saves the image as the policy sees it, unless the folder has it; returns its path relative to the run."""
+        image = upright_rgb(image)
         digest = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes())
         name = f"{digest.hexdigest()[:16]}.png"
         if not (self.folder / name).exists():

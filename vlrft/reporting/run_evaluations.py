@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from vlrft.data.jsonl import read_lines
 from vlrft.reporting.run_folder.names import EVALS, LOGS
 from vlrft.schema import DataError, Record
+from vlrft.scoring.graders import STRICT
 
 
 def evaluation_key(row: Mapping[str, Any]) -> tuple[str, int, str]:
@@ -44,6 +45,20 @@ def read_evaluation(log: Path, step: int | None) -> list[Record]:
         steps = ", ".join(dict.fromkeys(str(key[1]) for key in keys))
         raise DataError(f"{log}: no evaluation after step {step}; there are some after {steps}")
     return [_record(row, log) for row in rows if evaluation_key(row) == chosen[-1]]
+
+
+def headline_thresholds(
+    summary: Mapping[str, Any], step: int | None, graders: Collection[str]
+) -> dict[str, float]:
+    """The threshold of each grader's first metric, in the summary's last evaluation, or the last one after `step` steps; without
+    those of a summary that has none."""
+    evaluations = [e for e in summary.get("evals", []) if step is None or e["step"] == step]
+    scores = evaluations[-1]["scores"] if evaluations else {}
+    firsts: dict[str, Mapping[str, Any]] = {}
+    for name, score in scores.items():
+        grader = next((g for g in graders if name.endswith(f" ({g})")), STRICT)
+        firsts.setdefault(grader, score)
+    return {g: first["threshold"] for g, first in firsts.items() if "threshold" in first}
 
 
 def _record(row: Mapping[str, Any], log: Path) -> Record:

@@ -104,6 +104,9 @@ class Metric:
     values: tuple[float, ...]
     threshold: float = 1.0  # an item with at least this value counts as correct
     trials: int = 1  # the number of answers of which each value is the mean
+    correct: int | None = None
+    """The number of answers whose own grade reaches the threshold. None: that of the values which reach it, or, of means of several
+    answers, their sum, as of grades that are 0 or 1."""
     share: bool = True  # a share of 1, printed in percent; otherwise a number with its own unit
     aggregate: Callable[[Sequence[int]], float] | None = None
     """Indices of items -> the metric over them; None: the mean of their values."""
@@ -127,10 +130,12 @@ class Resize:
     min_pixels: int  # of the area
     max_pixels: int
     factor: int = 28  # both sides are multiples of it
+    enlarge_sides: bool = False  # an image with a side below `factor` is enlarged until it has none
 
     def __str__(self) -> str:
         bounds = f"{self.min_pixels} to {self.max_pixels} pixels"
-        return f"{bounds}, in multiples of {self.factor} a side"
+        enlarged = ", the shorter at least that long before" if self.enlarge_sides else ""
+        return f"{bounds}, in multiples of {self.factor} a side{enlarged}"
 
 
 @dataclass(frozen=True, kw_only=True)

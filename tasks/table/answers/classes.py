@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlrft.data import Row
+from vlrft.grading import class_key
 from vlrft.schema import DataError
 
 from ..entry import Entry
@@ -75,4 +76,5 @@ KIND = AnswerKind(
     question="What does the picture show?",
     prepare=prepare,
     closed=True,
+    key=class_key,
 )

@@ -92,6 +92,14 @@ def test_a_thought_that_is_not_closed_stays_with_the_action(tmp_path: Path, said
     assert (view.thought, view.action) == ("", said)
 
 
+def test_long_texts_of_a_turn_are_shortened_as_on_cards(tmp_path: Path) -> None:
+    said = f"<think>{'t' * 700}</think>{'a' * 700}"
+    (view,) = make_episode(tmp_path, rollout(1.0, turn(said, shown="s" * 700))).turns
+    assert view.observation == "s" * 600 + " …"
+    assert view.thought == "t" * 600 + " …"
+    assert view.action == "a" * 600 + " …"
+
+
 def test_the_scores_of_an_episode(tmp_path: Path) -> None:
     view = make_episode(tmp_path, rollout(1.0))
     assert view.title == "game/7 · step 3"

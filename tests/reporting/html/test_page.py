@@ -6,12 +6,14 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.reporting.html.runs import rollout, write
-from vlrft.reporting.html.page import summary_table, write_report
+from vlrft.reporting.html.page import summary_table, with_images, write_report
 from vlrft.reporting.html.run_data import read_run
+from vlrft.reporting.model_card.facts import result_lines
 from vlrft.schema import DataError
 from vlrft.schema.errors import ConfigError, StoredFileError
 
@@ -104,6 +106,24 @@ def test_a_ratio_of_sums_has_no_gain_made_from_the_values_of_its_items(run: Path
     assert gains[("gIoU", "gpg")] == 0.5
 
 
+@pytest.mark.parametrize("absent", [{"ci": [None, None]}, {"score": None, "ci": [None, None]}])
+def test_a_value_that_was_not_a_number_is_shown_as_none(run: Path, absent: dict[str, Any]) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    summary["evals"][-1]["scores"]["ground"] |= absent
+    (run / "summary.json").write_text(json.dumps(summary))
+    init, *after = summary_table(run).splitlines()[1:]
+    assert "25.0" in init
+    assert [line.split()[:3] for line in after] == [["gpg", "3/4", "75.0"]] * (
+        "score" not in absent
+    )
+    assert not any("[0.0, 100.0]" in line for line in after)
+    page = write_report(run).read_text()
+    assert ("<b>75.0</b>" in page) == ("score" not in absent)
+    assert [line.after for line in result_lines(read_run(run).table)] == [
+        "25.0 [0.0, 100.0]" if "score" in absent else "75.0"
+    ]
+
+
 def test_a_gain_is_over_the_evaluation_before_and_significant_only_without_zero(run: Path) -> None:
     evals, values = [], []
     for step, (stage, right) in enumerate({"init": 1, "sft": 3, "gpg": 3}.items()):
@@ -137,6 +157,28 @@ def test_the_worst_records_are_those_with_a_lower_score_than_the_best(run: Path)
     assert best.index("right one") < best.index("right two") < best.index("wrong one")
     write(run / "evals.jsonl", rows[::2])
     assert "Last evaluation: all records have the same score" in write_report(run).read_text()
+
+
+def test_records_without_images_are_left_out_where_others_have_some(run: Path) -> None:
+    record = json.loads((run / "evals.jsonl").read_text())
+    rows = [{**record, "output": f"of {k}", "images": record["images"][:k]} for k in (0, 1)]
+    write(run / "evals.jsonl", rows)
+    assert ("of 0" in (html := write_report(run).read_text()), "of 1" in html) == (False, True)
+    write(run / "evals.jsonl", [{**row, "images": []} for row in rows])
+    assert ("of 0" in (html := write_report(run).read_text()), "of 1" in html) == (True, True)
+
+
+def test_the_work_of_picking_records_grows_as_their_number() -> None:
+    class Counting(dict[str, Any]):
+        reads = 0
+
+        def __getitem__(self, key: str) -> Any:
+            Counting.reads += key == "images"
+            return super().__getitem__(key)
+
+    picked = with_images([Counting(images=[]) for _ in range(500)])
+    assert len(picked) == 500
+    assert Counting.reads <= 1000
 
 
 def sections(run: Path) -> tuple[str, str]:

@@ -47,6 +47,25 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]], Any]] = {
     ),
     "choices as JSON": ("choice", {}, rows(["B", "A"], choices='["red", "blue"]'), "B"),
     "a column for each choice": ("choice", {}, rows(["B", "A"], A="red", B="blue"), "B"),
+    "choices by number": (
+        "choice",
+        {"first_choice": 1},
+        rows(["text 2", 11], choices={str(k): f"text {k}" for k in range(1, 12)}),
+        "B",
+    ),
+    "choices without the last ones": ("choice", {}, rows(["B", "A"], A="red", B="blue", C="", D=None), "B"),
+    "a number that is its own choice's text": (
+        "choice",
+        {"first_choice": 0},
+        rows(["1", "0"], choices=["0", "1"]),
+        "B",
+    ),
+    "a number that is another choice's text": (
+        "choice",
+        {"first_choice": 0},
+        rows(["1", "0"], choices=["3", "0", "1"]),
+        "B",
+    ),
     "a choice without a list": ("choice", {}, rows(["(b)", "A"]), "B"),
     "a class": ("class", {}, rows(["golden_retriever", "cat"], "label"), "golden_retriever"),
     "a class's number": ("class", {"classes": ["cat", "dog"]}, rows([1, 0], "label"), "dog"),
@@ -68,6 +87,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]], Any]] = {
     "boxes": ("boxes", PIXELS, rows([[BOX, [0, 0, 200, 100]]], "boxes"), [THOUSANDTHS, [0, 0, 1000, 1000]]),
     "boxes of objects": ("boxes", PIXELS, rows([{"bbox": [BOX]}], "objects"), [THOUSANDTHS]),
     "a box to point into": ("point", PIXELS, rows([BOX], "bbox"), THOUSANDTHS),
+    "a nested point": ("point", {**PIXELS, "radius": 50}, rows([[[100, 50]]], "point"), [450, 450, 550, 550]),
     "a point": ("point", {**PIXELS, "radius": 50}, rows([[100, 50]], "point"), [450, 450, 550, 550]),
 }  # fmt: skip
 
@@ -119,6 +139,16 @@ def test_a_small_set_of_classes_is_listed_from_all_splits(tmp_path: Path) -> Non
     write_table(tmp_path, rows(["owl"], "label"), "test.jsonl")
     for split in ("train", "test"):
         assert text_of(load(tmp_path, split, answer="class")).endswith(": cat, dog, owl.")
+
+
+def test_classes_of_all_splits_that_the_reward_takes_for_one_are_refused(tmp_path: Path) -> None:
+    write_table(tmp_path, rows(["A", "A-", "10-1"], "label"), "train.jsonl")
+    write_table(tmp_path, rows(["B"], "label"), "test.jsonl")
+    assert text_of(load(tmp_path, answer="class")).endswith(": 10-1, A, A-, B.")
+    write_table(tmp_path, rows(["101", "B"], "label"), "test.jsonl")
+    for split in ("train", "test"):
+        with pytest.raises(DataError, match="the classes '10-1' and '101' are one name"):
+            load(tmp_path, split, answer="class")
 
 
 def test_a_class_needs_no_question(tmp_path: Path) -> None:
@@ -208,7 +238,7 @@ def test_a_gold_answer_that_cannot_be_read_is_a_defect_of_its_row(
     assert "\n" not in str(caught.value)
 
 
-CHOICES: dict[str, tuple[list[Any], list[str], str]] = {
+CHOICES: dict[str, tuple[list[Any], Any, str]] = {
     "none of them": (["A", "B", "green"], ["red", "blue"], "'green' is none of the choices"),
     "letter of one, text of another": (
         ["red", "red", "A"],
@@ -216,6 +246,26 @@ CHOICES: dict[str, tuple[list[Any], list[str], str]] = {
         "may be (A) B or (B) A",
     ),
     "a text that is there twice": (["A", "B", "red"], ["red", "red"], "may be (A) red or (B) red"),
+    "number of one, text of another": (
+        ["red", "0", "2"],
+        ["3", "red", "4", "2"],
+        "'2' may be (C) 4 or (D) 2; write its letter and text, such as 'C. 4'",
+    ),
+    "a letter that is left out": (
+        ["A", "A", "C"],
+        {"A": "red", "C": "blue", "D": "green"},
+        "the choices A, C, D leave one out before C",
+    ),
+    "a number that is left out": (
+        ["red", "red", "2"],
+        {"0": "red", "2": "blue", "3": "green"},
+        "the choices 0, 2, 3 leave one out before 2",
+    ),
+    "a letter without a text": (
+        ["A", "A", "C"],
+        {"A": "red", "B": None, "C": "blue"},
+        "the choice B is empty, but C is not",
+    ),
     "one choice": (["A", "A", "A"], ["red"], "1 choices; a question has 2 to 26"),
 }
 
@@ -228,3 +278,17 @@ def test_a_gold_choice_that_is_not_one_of_the_choices_is_a_defect(
     with pytest.raises(DataError) as caught:
         load(write_table(tmp_path, rows(answers, choices=choices)), answer="choice")
     assert message in caught.value.defects[-1]
+
+
+def test_an_empty_choice_before_another_one_is_a_defect(tmp_path: Path) -> None:
+    """A gold C would be the fourth column otherwise."""
+    table = [*rows(["B"], A="red", B="blue", C="green"), *rows(["C"], A="red", B=" ", C="blue")]
+    with pytest.raises(DataError) as caught:
+        load(write_table(tmp_path, table), answer="choice")
+    assert "the choice B is empty, but C is not" in caught.value.defects[-1]
+
+
+def test_a_gold_choice_with_its_letter_and_text_is_never_ambiguous(tmp_path: Path) -> None:
+    table = rows(["red", "0", "C. 4"], choices=["3", "red", "4", "2"])
+    loaded = load(write_table(tmp_path, table), answer="choice")
+    assert [sample.answer for sample in loaded.samples] == ["B", "A", "C"]

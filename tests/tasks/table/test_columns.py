@@ -148,6 +148,12 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"answer": "class"},
         "the classes are numbers (3): name them in the order of their numbers, options.classes=[cat, dog] or a text file",
     ),
+    "classes that the reward takes for one": (
+        {**QA, "answer": "10-1"},
+        {"answer": "class", "classes": ["101", "A", "A-", "10-1"]},
+        "the classes '101' and '10-1' are one name without case, spaces, underscores and hyphens; write them alike if they "
+        "are one class, else rename one",
+    ),
     "numbers of choices": (
         {**QA, "answer": 1, "choices": ["a", "b"]},
         {"answer": "choice"},

@@ -10,6 +10,7 @@ from typing import Any
 
 from vlrft.evaluation.bootstrap import Interval
 from vlrft.evaluation.intervals import metric_interval
+from vlrft.grading import class_key
 from vlrft.grading.metrics import reaches_threshold
 from vlrft.schema import Record
 from vlrft.schema.pluralize import pluralize
@@ -93,7 +94,7 @@ def make_class_table(records: Sequence[Record]) -> ClassTable | None:
     if not records:
         return None
     names = sorted({str(record.answer) for record in records})
-    by_key = {_key(name): name for name in names}
+    by_key = {_key(name): name for name in names} | {class_key(name): name for name in names}
     confusion: dict[str, Counter[str]] = {name: Counter() for name in names}
     grades: dict[str, dict[str, list[float]]] = {name: {} for name in names}
     for record in records:
@@ -114,7 +115,8 @@ def predicted_class(record: Record, by_key: Mapping[str, str]) -> str:
         return true
     if record.unreadable or record.extracted is None:
         return UNREADABLE
-    name = by_key.get(_key(record.extracted), OTHER)
+    said = record.extracted
+    name = by_key.get(class_key(said)) or by_key.get(_key(said), OTHER)
     return OTHER if name == true else name  # a name that only looks like the gold one
 
 

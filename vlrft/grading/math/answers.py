@@ -18,11 +18,13 @@ from vlrft.grading.math.names import is_name, name_of
 from vlrft.grading.math.notation import AND, strip_typesetting, tokenize
 from vlrft.grading.math.quantity import read_quantity
 from vlrft.grading.math.relations import intersect, read_relation
+from vlrft.grading.math.unit_names import UNMARKED_M
 from vlrft.grading.math.wording import read_words
 from vlrft.grading.reading import MAX_ANSWER
 
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _BOLD = re.compile(r"\A\s*\*\*([^*]+)\*\*\s*\Z")  # Markdown
+_BRACKETS = {"(", "[", r"\{"}
 _MATRICES = ("pmatrix", "bmatrix", "matrix", "Bmatrix", "array", "smallmatrix")
 _WHOLE = [("sym", f"mathbb {letter}") for letter in "ZN"]
 _REALS = [r"\mathbb", "{", "R", "}"]
@@ -47,7 +49,7 @@ def read_math(text: str) -> MathAnswer | None:
     readings = [tokens for tokens in candidates if tokens and is_balanced(tokens)]
     if not readings:
         return None
-    if "$" in text and any(token == '"m' for token in readings[0]):
+    if "$" in text and UNMARKED_M in readings[0]:
         readings.reverse()  # a slanted m is a symbol
     forms = [_form(tokens) for tokens in readings[: 1 if readings[0] == readings[-1] else 2]]
     readable = tuple(form for form in forms if form is not None)
@@ -56,11 +58,11 @@ def read_math(text: str) -> MathAnswer | None:
 
 def _whole_numbers(text: str) -> str:
     """The text without the commas of `58,500`: only where every comma of the text separates thousands and there are
-    no brackets, so that `(312,123,231)` and `2500,7500` stay lists."""
+    no brackets, so that `(312,123,231)`, `\\{100,200\\}` and `2500,7500` stay lists."""
     numbers = _THOUSANDS.findall(text)
     plain = text.replace(",\\!", "").replace("{,}", "").replace("\\,", "")
     commas = sum(number.count(",") for number in numbers)
-    if plain.count(",") != commas or any(c in text for c in "(["):
+    if not commas or plain.count(",") != commas or _BRACKETS & set(tokenize(text) or ()):
         return text
     return _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
 

@@ -1,7 +1,7 @@
 """Parses what begins with a backslash in an expression: `\\frac`, `\\sqrt`, functions, Greek letters, marks on a letter.
 
-`\\log` without a base is the natural logarithm. An exponent of -1 on a trigonometric or hyperbolic function is its
-inverse: `\\sin^{-1} x` is the arc sine, `\\sin^2 x` the square of the sine.
+`\\log` without a base is the natural logarithm, `\\lg` the one to base 10. An exponent of -1 on a trigonometric or
+hyperbolic function is its inverse: `\\sin^{-1} x` is the arc sine, `\\sin^2 x` the square of the sine.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from vlrft.grading.math.expression import Expr, inverse
 from vlrft.grading.math.numerals import UnreadableError
 
 _INVERTIBLE = {"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch"}  # fmt: skip
-FUNCTIONS = _INVERTIBLE | {f"a{name}" for name in _INVERTIBLE} | {"log", "ln", "exp"}
+FUNCTIONS = _INVERTIBLE | {f"a{name}" for name in _INVERTIBLE} | {"log", "lg", "ln", "exp"}
 _LISTED = {"min", "max"}  # functions of a list
-_GREEK = {
+GREEK = {
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi",
     "rho", "sigma", "tau", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi",
     "Sigma", "Phi", "Psi", "Omega", "hbar", "ell", "emptyset", "iota", "upsilon", "vartheta", "varrho",
@@ -26,9 +26,10 @@ _MARKS = {
     "dot", "ddot", "bar", "hat", "vec", "overline", "mathrm", "tilde", "widetilde", "widehat", "overrightarrow",
     "mathbb", "mathcal", "mathscr", "mathfrak",
 }  # fmt: skip
-COMMANDS = FUNCTIONS | _LISTED | _GREEK | _MARKS | {"frac", "sqrt", "binom", "pi", "infty"}
+COMMANDS = FUNCTIONS | _LISTED | GREEK | _MARKS | {"frac", "sqrt", "binom", "pi", "infty"}
 _HALF: Expr = ("num", Fraction(1, 2))
 _MINUS_ONE: Expr = ("num", Fraction(-1))
+_TEN: Expr = ("num", Fraction(10))
 
 
 class Reader(Protocol):
@@ -62,7 +63,7 @@ def read_command(name: str, reader: Reader) -> Expr:
         return ("const", name)
     if name in _MARKS:
         return _read_mark(name, reader)
-    if name in _GREEK:
+    if name in GREEK:
         return reader.symbol(name)
     raise UnreadableError(name)
 
@@ -113,6 +114,8 @@ def _read_function(name: str, reader: Reader) -> Expr:
         name, power = f"a{name}", None
     if base is not None and name != "log":
         raise UnreadableError(name)
+    if name == "lg":
+        base = _TEN
     inner = _read_operand(reader)
     expr: Expr = ("fn", name, inner)
     if base is not None:

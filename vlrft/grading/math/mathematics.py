@@ -5,7 +5,8 @@ with a limit on time and memory (`numeric`, `sandbox`); an expression that excee
 intervals and matrices are ordered; sets, unions and lists of solutions are not.
 
 Units are not converted. A gold answer with a unit equals an answer with the same unit or without one; a gold answer
-without a unit equals the value with any unit, and with a name (`x = 5`). `50%` is 0.5; it also equals a bare 50 where
+without a unit equals the value with any unit, and with a name (`x = 5`). `5m` is in metres, but an `m` without a mark is
+a symbol between dollar signs (`$5m$`), after a sum (`3 + 2m`) and beside other symbols (`2xm`). `50%` is 0.5; it also equals a bare 50 where
 the gold answer is `50%` or a bare 50, which is above 1 and so no share. For a bare whole gold answer above 1 the
 percent sign is a unit only: 20 equals `20%`, not `2000%`.
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from vlrft.grading.math.unit_names import UNMARKED_M
+
 _ANGLES = (r"\angle", r"\measuredangle")
 _FIGURES = (*_ANGLES, r"\triangle", r"\overline", r"\widehat", r"\overparen", r"\overrightarrow")
 _MARKS = (r"\vec", r"\bar", r"\hat", r"\tilde", r"\dot", r"\mathrm", r"\mathcal", r"\mathbb")
@@ -72,7 +74,7 @@ def _is_symbol(side: list[str]) -> bool:
 def _figure(side: list[str]) -> tuple[str, list[str]] | None:
     """The mark of a figure and its points or number: `\\triangle ABC`, `\\angle 1`, `m\\angle{A'BC_1}`."""
     bare = [token for token in side if token not in ("{", "}")]
-    if len(bare) > 1 and bare[0] in ("m", '"m') and bare[1] in _ANGLES:
+    if len(bare) > 1 and bare[0] in ("m", '"m', UNMARKED_M) and bare[1] in _ANGLES:
         bare = bare[1:]
     if len(bare) < 2 or bare[0] not in _FIGURES:
         return None

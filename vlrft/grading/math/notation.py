@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from vlrft.grading.math.signs import to_latex
-from vlrft.grading.math.unit_names import MARKED, POWERS, UNITS
+from vlrft.grading.math.unit_names import MARKED, POWERS, UNITS, UNMARKED_M
 from vlrft.grading.reading import MAX_ANSWER
 
 _UNSEEN = """
@@ -22,7 +22,7 @@ _SAME = {
     "geq": "≥", "geqslant": "≥", "geqq": "≥", "lt": "<", "gt": ">", "approx": "≈", "approxeq": "≈", "simeq": "≈", "ne": "≠",
     "neq": "≠", "pm": "±", "mp": "∓", "dbinom": r"\binom", "tbinom": r"\binom", "lvert": "|", "rvert": "|", "vert": "|",
     "mid": "|", "colon": ":", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "langle": "(", "rangle": ")", "backslash": r"\setminus",
-    "prime": "'", "varepsilon": r"\epsilon", "varnothing": r"\emptyset", "lg": r"\log",
+    "prime": "'", "varepsilon": r"\epsilon", "varnothing": r"\emptyset",
     "arcsin": r"\asin", "arccos": r"\acos", "arctan": r"\atan", "arccot": r"\acot", "arcsec": r"\asec", "arccsc": r"\acsc",
     "operatorname": r"\mathrm", "mathbf": r"\mathrm", "mathit": r"\mathrm", "mathsf": r"\mathrm", "mathtt": r"\mathrm",
     "mathnormal": r"\mathrm", "boldsymbol": r"\mathrm", "bm": r"\mathrm", "pmb": r"\mathrm",
@@ -62,7 +62,7 @@ _TOKEN = re.compile(
     r'"[^"]*"'
     r"|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+(?![0-9.^_{]))?|\.[0-9]+"
     r"|\\begin\s*\{[a-z]*\}|\\end\s*\{[a-z]*\}|\\[a-zA-Z]+|\\[{}\\%$|]"
-    r"|[a-zA-Z]+|[\u4e00-\u9fff]+|\*\*|<=|>=|!=|\s+|[-+/^_=<>!|(){}\[\],;:.'%&±∓≤≥≠≈€£]"
+    r"|[a-zA-Z]+|[\u4e00-\u9fff]+|\*\*|<=|>=|(?<![0-9)])!=|\s+|[-+/^_=<>!|(){}\[\],;:.'%&±∓≤≥≠≈€£]"
 )
 
 
@@ -157,6 +157,8 @@ def _letters(run: str, units: bool) -> list[str]:
         return [_JOINERS[run.casefold()]]
     if units and run in _BETWEEN:
         return [_BETWEEN[run]]
-    if not run.isascii() or (units and (run in UNITS or run in POWERS or run == "m")):
+    if units and run == "m":
+        return [UNMARKED_M]
+    if not run.isascii() or (units and (run in UNITS or run in POWERS)):
         return ['"' + run]
     return list(run)

@@ -71,5 +71,8 @@ UNITS = {alias: name for name, aliases in _NAMES.items() for alias in aliases.sp
 MARKED = UNITS | {name: name for name in _SHORT}
 """Name -> canonical name, for every name of a unit inside `\\text{…}` and `\\mathrm{…}`: single letters too."""
 
+UNMARKED_M = '" m'
+"""The token of an `m` without a mark, which is metres or a symbol. No mark's content begins with a space."""
+
 POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "平方": 2, "立方": 3}
 """Word before a name -> its power."""

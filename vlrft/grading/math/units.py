@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from vlrft.grading.math.unit_names import MARKED, POWERS
+from vlrft.grading.math.brackets import split_top_level
+from vlrft.grading.math.commands import GREEK
+from vlrft.grading.math.unit_names import MARKED, POWERS, UNMARKED_M
 
 MAX_TOKENS = 40  # of a unit
 _FUNCTIONS = {r"\sin", r"\cos", r"\tan", r"\cot", r"\sec", r"\csc"}
 _DEGREES = (["^", r"\circ"], ["^", "{", r"\circ", "}"])
+_SIGNS = ("+", "-", "±", "∓")
+_OPERATORS = ("^", "/", r"\cdot")
+_CONSTANTS = "ei"
+_GREEK = {f"\\{name}" for name in GREEK}
 _WORD = re.compile(r"[^\s/^*·]+|[/^]")
 _POWERS_AFTER = {"squared": 2, "cubed": 3}
 _DIGITS = {
@@ -34,6 +40,7 @@ def split_unit(tokens: list[str]) -> tuple[list[str], str]:
         return tokens[1:], tokens[0].removeprefix('"')
     if base := _base(tokens):
         return base
+    tokens = _with_seconds(tokens)
     body = tokens[:-1] if len(tokens) > 2 and tokens[-1] == "^" else tokens  # cm^2^
     if len(body) > 2 and body[-2:] == ["'", "'"] and body[-3][0].isdigit():
         return body[:-2], "″"
@@ -52,9 +59,35 @@ def split_unit(tokens: list[str]) -> tuple[list[str], str]:
     for start in range(max(1, len(body) - MAX_TOKENS), len(body)):
         if body[start][0] == '"' or body[start] in (r"\frac", r"\mu"):
             factors = _read_product(body[start:])
-            if factors:
+            if factors and not _is_symbol_m(body[:start], body[start:]):
                 return body[:start], _name(factors)
     return tokens, ""
+
+
+def _is_symbol_m(value: list[str], unit: list[str]) -> bool:
+    """Whether an `m` without a mark, of which the unit consists but for what is divided, is a symbol: after a sum, as in
+    `3 + 2m`, and beside other symbols, as in `2xm`."""
+    if any(token[0] == '"' and token != UNMARKED_M for token in unit) or UNMARKED_M not in unit:
+        return False
+    return _is_sum(value) or any(
+        (len(token) == 1 and token.isalpha() and token not in _CONSTANTS) or token in _GREEK
+        for token in value
+    )
+
+
+def _is_sum(value: list[str]) -> bool:
+    """Whether a sign outside of brackets joins two terms; `-5` and `10^-3` are one."""
+    *terms, _ = split_top_level(value, _SIGNS)
+    return any(term and term[-1] not in _OPERATORS for term in terms)
+
+
+def _with_seconds(tokens: list[str]) -> list[str]:
+    """The tokens with a text for a secant at the end, which has no operand and so is the unit: `4 \\sec`, `m/\\sec^2`."""
+    if r"\sec" not in tokens:
+        return tokens
+    place = len(tokens) - 1 - tokens[::-1].index(r"\sec")
+    _, end = _exponent(tokens, place + 1)
+    return tokens if end < len(tokens) else [*tokens[:place], '"sec', *tokens[place + 1 :]]
 
 
 def _base(tokens: list[str]) -> tuple[list[str], str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlrft.reporting.html.cards import data_uri
+from vlrft.reporting.html.cards import data_uri, shorten
 from vlrft.reporting.html.run_data import JsonRow
 
 OPEN, CLOSE = "<think>", "</think>"
@@ -79,9 +79,9 @@ def _turn_view(run: Path, turn: JsonRow) -> TurnView:
     thoughts, action = split_thoughts(turn["said"])
     return TurnView(
         images=tuple(uri for name in turn["images"] if (uri := data_uri(run / name))),
-        observation=turn["shown"].replace("<image>", "").strip(),
-        thought=" ".join(t.strip() for t in thoughts).strip(),
-        action=action.strip(),
+        observation=shorten(turn["shown"].replace("<image>", "").strip()),
+        thought=shorten(" ".join(t.strip() for t in thoughts).strip()),
+        action=shorten(action.strip()),
         reward=f"{turn['reward']:g}" if turn["reward"] else "",
         advantage="" if turn.get("advantage") is None else f"{turn['advantage']:+.2f}",
         valid=turn["valid"],

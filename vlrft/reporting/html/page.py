@@ -11,7 +11,13 @@ from vlrft.evaluation.evaluate import mean_score
 from vlrft.reporting.html.cards import make_card, pick_rollouts
 from vlrft.reporting.html.charts import Chart, draw
 from vlrft.reporting.html.episodes import make_episode, split_episodes
-from vlrft.reporting.html.run_data import JsonRow, MetricLine, RunData, read_run
+from vlrft.reporting.html.run_data import (
+    JsonRow,
+    MetricLine,
+    RunData,
+    read_interval,
+    read_run,
+)
 from vlrft.reporting.html.template import load_template
 from vlrft.reporting.run_folder.mark import is_run
 from vlrft.reporting.run_folder.names import PROFILE, REPORT, SUMMARY
@@ -44,8 +50,7 @@ def write_report(run: Path) -> Path:
             f"{run}: not the folder of a run, and it has a {REPORT} that vlrft may not have written"
         )
     single, episodes = split_episodes(pick_rollouts(data.rollouts, GALLERY))
-    records = [r for r in data.records if r["images"] or not any(x["images"] for x in data.records)]
-    ranked = sorted(records, key=lambda r: -ranking_score(r))
+    ranked = sorted(with_images(data.records), key=lambda r: -ranking_score(r))
     below_best = [r for r in ranked if ranking_score(r) < ranking_score(ranked[0])]
     best, best_episodes = split_episodes(ranked[:RANKED])
     worst, worst_episodes = split_episodes(below_best[::-1][:RANKED])
@@ -62,6 +67,11 @@ def write_report(run: Path) -> Path:
     )
     write_atomically(path, html.encode(ENCODING, ERRORS))
     return path
+
+
+def with_images(records: Sequence[JsonRow]) -> Sequence[JsonRow]:
+    """The records that have images; all where none has."""
+    return [record for record in records if record["images"]] or records
 
 
 def ranking_score(record: JsonRow) -> float:
@@ -112,11 +122,13 @@ def charts(data: RunData) -> list[Chart]:
     evals: Sequence[JsonRow] = data.summary.get("evals", [])
     for name in dict.fromkeys(name for e in evals for name in e["scores"]):
         marks = [
-            (e["step"], s["score"], s["ci"][0], s["ci"][1])
+            (e["step"], s["score"], low, high)
             for e in evals
-            if (s := e["scores"].get(name)) is not None
+            if (s := e["scores"].get(name)) is not None and s["score"] is not None
+            for low, high in [read_interval(s) or (s["score"], s["score"])]
         ]
-        out.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
+        if marks:
+            out.append(Chart(title=f"Evaluation: {name}", marks=marks, stages=stages))
     prefixes = {"reward/": "Reward: ", "episode/": "Episodes: "}
     extra = {
         key: title + key.removeprefix(prefix)
@@ -149,7 +161,7 @@ def _stages(metrics: Sequence[JsonRow]) -> list[tuple[str, float, float]]:
 
 
 def _score_cells(line: MetricLine) -> tuple[str, str, str]:
-    interval = f"[{line.format(line.ci[0])}, {line.format(line.ci[1])}]"
+    interval = f"[{line.format(line.ci[0])}, {line.format(line.ci[1])}]" if line.ci else ""
     if line.gain is None or line.gain_ci is None:
         return line.format(line.score), interval, ""
     gain, low, high = (line.format(v, sign=True) for v in (line.gain, *line.gain_ci))

@@ -41,7 +41,7 @@ class MetricLine:
     correct: int
     n: int
     score: float
-    ci: Interval
+    ci: Interval | None  # None where it is not known
     gain: float | None = None
     gain_ci: Interval | None = None
     share: bool = True  # a share of 1, printed in percent
@@ -81,7 +81,7 @@ def read_run(run: Path) -> RunData:
 
 
 def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> list[MetricLine]:
-    """Metric by metric, the last evaluation of each stage in the order of the stages."""
+    """Metric by metric, the last evaluation of each stage in the order of the stages, without scores that are null."""
     ends = list({e["stage"]: e for e in evals}.values())
     values_by_key = {evaluation_key(v): v["values"] for v in values}
     lines: list[MetricLine] = []
@@ -89,7 +89,7 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
         before: list[float] | None = None
         for e in ends:
             score = e["scores"].get(name)
-            if score is None:
+            if score is None or score["score"] is None:
                 continue
             now = values_by_key.get(evaluation_key(e), {}).get(name)
             if now is not None and not is_mean(now, score["score"]):
@@ -106,7 +106,7 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
                     correct=score["correct"],
                     n=score["n"],
                     score=score["score"],
-                    ci=(score["ci"][0], score["ci"][1]),
+                    ci=read_interval(score),
                     share=score.get("share", True),
                     gain=None if pair is None else pair[0],
                     gain_ci=None if pair is None else pair[1],
@@ -114,6 +114,12 @@ def _table(evals: list[JsonRow], values: list[JsonRow], published: JsonRow) -> l
                 )
             )
     return lines
+
+
+def read_interval(score: JsonRow) -> Interval | None:
+    """The 95 % interval of a score of summary.json; None where an end of it is null, as one that is not a number is stored."""
+    low, high = score["ci"]
+    return None if low is None or high is None else (low, high)
 
 
 def _lines(run: Path, name: str) -> list[JsonRow]:

@@ -99,6 +99,8 @@ def result_lines(table: Sequence[MetricLine]) -> list[ResultLine]:
 
 
 def _with_interval(line: MetricLine) -> str:
+    if line.ci is None:
+        return line.format(line.score)
     low, high = (line.format(value) for value in line.ci)
     return f"{line.format(line.score)} [{low}, {high}]"
 
