@@ -122,6 +122,16 @@ def test_the_rest_of_a_reward_beyond_its_scores_is_a_component() -> None:
     )
 
 
+def test_what_a_reward_counts_for_a_failed_score_is_no_rest() -> None:
+    one = {"rows": (row((1, None)),), "scores": {"judge": None, "tidy": 1.0}}
+    failed = {**one, "reward": 1.9, "imputed": {"judge": 0.3}}
+    other = {**one, "reward": 1.6, "scores": {"judge": 0.2, "tidy": 1.0}}
+    inputs = estimator_input([make_group("a", [failed, other])], {"judge": 3.0, "tidy": 1.0}, 8)
+    assert set(inputs.scores) == {"judge", "tidy"}
+    assert np.isnan(inputs.scores["judge"][0])
+    assert inputs.counted("judge").tolist() == [0.3, 0.2]
+
+
 def test_the_rounding_of_a_weighted_sum_is_no_component() -> None:
     rollout = {
         "rows": (row((1, None)),),

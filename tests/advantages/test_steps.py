@@ -51,6 +51,28 @@ def test_the_environments_reward_may_be_weighted_in_a_step_without_any() -> None
     assert run(steps, scored()) == [1.0, 0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ({"step": "gate", "of": "speed", "by": "environment"}, [2.0, 0.0, 0.25, 0.45]),
+        ({"step": "gate", "of": "choice", "by": "environment"}, [0.0, 0.0, 0.25, 0.45]),
+        ({"step": "times", "score": "environment"}, [2.0, 0.0, 0.25, 0.45]),
+        ({"step": "worst_of", "names": ["environment", "speed"]}, [0.0] * 4),
+        ({"step": "few_calls", "calls": "environment"}, [2.0, 0.0, 0.25, 0.45]),
+    ],
+    ids=str,
+)
+def test_an_environment_that_pays_nothing_in_a_step_is_a_component_of_zeros(
+    step: dict[str, Any], expected: list[float]
+) -> None:
+    assert run([step], scored()) == expected
+
+
+def test_a_component_that_has_only_parts_is_named() -> None:
+    with pytest.raises(AdvantageError, match="'boxes' has only parts here; known: choice, boxes"):
+        run([{"step": "times", "score": "boxes"}], scored())
+
+
 def test_each_component_has_its_own_statistics_and_key() -> None:
     one = 0.5**0.5  # of two values, in their own standard deviations
     result = run([{"step": "per_component"}], scored())

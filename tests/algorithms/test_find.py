@@ -96,6 +96,18 @@ def test_an_algorithms_file_is_found_and_a_name_is_used_once(
         load_algorithms()
 
 
+def test_a_constant_takes_the_place_of_an_algorithms_own_schedule() -> None:
+    falling = {"from": 0.1, "to": 0.05}
+    made = find_algorithm({"name": "grpo", "regularize": {"kl": falling, "entropy": falling}})
+    changed = override(made, {"regularize": {"kl": 0.0}})
+    assert [changed.at(done).regularize.kl for done in (0.0, 1.0)] == [0.0, 0.0]
+    assert set(changed.schedules) == {"regularize.entropy"}
+    assert not changed.needs.ref_logprobs
+    clip = find_algorithm({"name": "grpo", "objective": {"clip_high": falling}})
+    constant = override(clip, {"objective": {"clip_high": 0.3}}).at(0.5).objective
+    assert cast(ClippedRatio, constant).clip_high == 0.3
+
+
 def test_schedules_reach_the_steps_of_an_advantage_and_its_component_weights() -> None:
     ramp = {"from": 1.0, "to": 0.5}
     steps = [

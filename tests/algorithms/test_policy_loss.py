@@ -110,6 +110,30 @@ def test_rows_and_groups_give_the_same_advantages(
     assert not result[~as_rows()["mask"]].any()
 
 
+def test_a_schedule_has_the_value_of_the_progress_that_is_given() -> None:
+    def loss(progress: float | None, **overrides: Any) -> float:
+        rows = as_rows()
+        if progress is not None:
+            rows["extras"]["progress"] = progress
+        ones = torch.ones_like(rows["logprobs"])
+        return float(policy_loss("gpg", **rows, ref_logprobs=-2 * ones, **overrides).loss)
+
+    falling = {"regularize": {"kl": {"from": 0.1, "to": 0.05}}}
+    constant = [loss(None, regularize={"kl": kl}) for kl in (0.1, 0.075, 0.05)]
+    assert len(set(constant)) == 3
+    assert [loss(done, **falling) for done in (0.0, 0.5, 1.0)] == constant
+    assert loss(None, **falling) == constant[0]
+    steps = [{"step": "combine", "weights": {"choice": {"from": 1.0, "to": 0.5}}}, "centre"]
+    halved = policy_loss("gpg", **_at(0.5), advantage=steps).advantages
+    whole = policy_loss("gpg", **_at(0.0), advantage=steps).advantages
+    torch.testing.assert_close(halved, 0.75 * whole)
+
+
+def _at(progress: float) -> dict[str, Any]:
+    rows = as_rows()
+    return {**rows, "extras": {**rows["extras"], "progress": progress}}
+
+
 def test_a_rollout_counts_once_however_many_rows_it_has() -> None:
     result = policy_loss("gpg", **as_rows()).advantages
     rewards = [g.rewards for g in groups()]

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.objectives.reference import EXTRAS, FROZEN, REFERENCES, Case, random_case
-from vlrft.algorithms import ALGORITHMS, policy_loss
+from vlrft.algorithms import ALGORITHMS, find_algorithm, policy_loss
+from vlrft.objectives import make_loss_batch
+from vlrft.objectives.find import OBJECTIVES
+from vlrft.objectives.objective import GroupCoupled
 from vlrft.schema import RewardError
 from vlrft.schema.errors import NonFiniteError
 
@@ -159,6 +162,43 @@ def test_empty_completions_count_as_rollouts(name: str) -> None:
     loss, gradient = run(name, empty)
     assert float(loss) == pytest.approx(REFERENCES[name](empty), abs=1e-12)
     assert bool((gradient[0] == 0).all())
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        *OBJECTIVES,
+        {"name": "covariance_weighted", "released": True},
+        {"name": "disco", "length_temperature": 0.1},
+        {"name": "gvpo", "reference": "initial"},
+        {"name": "gmpo", "clip": "sequence"},
+        {"name": "off_policy", "range": "sequence", "weight": "sequence"},
+    ],
+    ids=str,
+)
+def test_a_micro_batch_without_rows_has_the_loss_zero(objective: Any) -> None:
+    """As a rank has it that runs a filler while others have rows."""
+    algorithm = find_algorithm({"name": "gpg", "objective": objective})
+    case = CASES[0]
+    width = max(map(len, case.logprobs))
+    whole = make_loss_batch(
+        mask=torch.ones(len(case.group), width, dtype=torch.bool),
+        advantages=torch.ones(len(case.group), width, dtype=torch.float64),
+        group=torch.tensor(case.group),
+        rollout=torch.arange(len(case.group)),
+        valid=(True,) * 4,
+        max_tokens=width,
+        old_logprobs=case.padded(case.old, width, 0.0),
+        ref_logprobs=case.padded(case.ref, width, 0.0),
+    )
+    batch = whole.rows(torch.tensor([], dtype=torch.long), 0)
+    logprobs = torch.zeros(0, 0, dtype=torch.float64, requires_grad=True)
+    if isinstance(algorithm.objective, GroupCoupled):
+        stats = algorithm.objective.group_stats(logprobs.detach(), batch)
+        assert all(values.shape == (0,) for values in stats.values())
+    loss, _ = algorithm.loss(logprobs, batch)
+    assert float(loss.detach()) == 0.0
+    loss.backward()  # type: ignore[no-untyped-call]
 
 
 def test_groups_without_spread_change_nothing_in_gpg() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vlrft.rollout.permute_rewards import permute_rewards, permute_step
 from vlrft.rollout.seeds import seed_from
 from vlrft.testing.small_policies import group
@@ -17,6 +19,16 @@ def test_permuting_keeps_the_rewards_of_a_group_but_not_their_order() -> None:
     assert sorted(other.rewards) == sorted(one.rewards)
     assert other.rewards != one.rewards
     assert [r.rows for r in other.rollouts] == [r.rows for r in one.rollouts]
+
+
+def test_what_a_reward_counts_for_a_failed_score_moves_with_it() -> None:
+    one = group("a", [0.0, 0.25, 0.5, 1.0])
+    one = replace(
+        one, rollouts=tuple(replace(r, imputed={"judge": r.reward}) for r in one.rollouts)
+    )
+    assert [r.imputed["judge"] for r in permute_rewards(one, seed=3).rollouts] == list(
+        permute_rewards(one, seed=3).rewards
+    )
 
 
 def test_groups_of_one_exchange_their_rewards() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from vlrft.advantages import find_estimator
+from vlrft.advantages.rows import estimate_rows, rollout_means
 from vlrft.schema import DataError, Group, RewardError, Sample
 from vlrft.scoring.rewards import score_groups
 from vlrft.scoring.weighted import WeightedReward
@@ -79,6 +81,46 @@ def test_a_failure_that_does_not_apply_moves_no_advantage() -> None:
     assert rewards[2] == pytest.approx(sum(rewards) / 4)
     assert "judge" in rollouts[2].errors
     assert _reward_metrics(rollouts, [reward])["reward/judge/errors"] == 1
+
+
+def by_word(completion: str, sample: Sample) -> dict[str, float]:
+    """Two parts; fails for a text that is no two numbers."""
+    right, clear = completion.split()
+    return {"right": float(right), "clear": float(clear)}
+
+
+def short(completion: str, sample: Sample) -> float:
+    return float(len(completion) < 9)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["centre"],
+        ["combine", "centre"],
+        ["per_component"],
+        [{"step": "gate", "of": "judge/right", "by": "short"}, "centre"],
+        [{"step": "combine", "weights": {"judge/right": 2.0}}, "centre"],
+        [{"step": "first_turns", "turn": ["judge/clear"]}],
+        ["each_turn", "combine", "centre"],
+    ],
+    ids=str,
+)
+def test_a_failure_gets_no_advantage_from_the_reward_or_its_parts(steps: list[Any]) -> None:
+    rewards = [
+        WeightedReward(name="judge", weight=2.0, function=by_word, on_error="none"),
+        WeightedReward(name="short", weight=1.0, function=short),
+    ]
+    texts = ["1 1", "0 0.5", "fail", "1 0"]
+    scored = [tuple(g) for g in score_groups([with_texts(texts).rollouts], rewards)]
+    group_ = replace(with_texts(texts), rollouts=scored[0])
+    weights = {reward.name: reward.weight for reward in rewards}
+    (advantages,) = rollout_means(
+        estimate_rows([group_], find_estimator(steps), weights=weights, max_tokens=8)
+    )
+    assert advantages[2] == pytest.approx(0.0, abs=1e-12)
+    assert min(advantages) < -0.1
+    assert max(advantages) > 0.1
 
 
 def test_where_all_calls_fail_the_reward_adds_nothing() -> None:

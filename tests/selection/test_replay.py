@@ -61,6 +61,7 @@ def test_a_stored_rollout_equals_the_sampled_one_except_its_origin() -> None:
         rollout,
         rows=(replace(rollout.rows[0], pieces=(piece,)),),
         scores={"choice": 0.75, "format": None},
+        imputed={"format": 0.5},
         policy_step=3,
     )
     store = ReplayStore(Replay())

@@ -191,6 +191,35 @@ def test_a_group_without_a_selected_rollout_is_dropped() -> None:
     assert len(advantages) == 1
 
 
+def test_a_group_that_is_left_too_small_for_its_comparison_is_dropped() -> None:
+    """RLOO compares a rollout with the others of its group, and one alone has none."""
+
+    def estimate(groups: Sequence[Group]) -> list[RowAdvantages]:
+        return estimate_rows(groups, ALGORITHMS["rloo"].estimator)
+
+    groups = [group("a", [1.0, 1.0, 0.0, 0.0]), group("b", [1.0, 0.0, 0.0, 0.0])]
+    left, rows = select_and_estimate(groups, Positives(), estimate, min_estimated=2)
+    assert [g.rewards for g in left] == [(1.0, 1.0)]
+    assert rollout_means(rows) == [[0.0, 0.0]]
+    # of advantages that come from the whole group, one may be left
+    kept, _ = select_and_estimate(groups, Cppo(share=0.25), estimate, min_estimated=2)
+    assert [len(g.rollouts) for g in kept] == [1, 1]
+    # unless the loss compares rollouts, too
+    cut = [truncated(groups[0], 1), truncated(groups[1], 1, 2, 3)]
+    kept, rows = select_and_estimate(cut, DropTruncated(), estimate, min_estimated=2, min_trained=2)
+    assert [len(g.rollouts) for g in kept] == [3]
+    assert [len(r) for r in rows] == [3]
+    alone, _ = select_and_estimate(groups, Positives(), lambda g: [[[]]] * len(g), min_trained=2)
+    assert [g.rewards for g in alone] == [(1.0, 1.0)]
+
+
+def test_without_a_rule_no_group_is_too_small() -> None:
+    one = [group("a", [1.0])]
+    assert (
+        select_and_estimate(one, None, lambda g: [[[]]], min_estimated=2, min_trained=2)[0] == one
+    )
+
+
 def test_rules_run_one_after_the_other_and_advantages_are_estimated_between_them() -> None:
     def estimate(groups: Sequence[Group]) -> list[RowAdvantages]:
         seen.append([len(g.rollouts) for g in groups])

@@ -101,9 +101,60 @@ def test_a_gpu_that_is_not_here_is_refused_before_anything_runs(
                 "stages.1.algorithm={name: grpo, reference: {update: ema, reset_optimizer: true}}",
             ],
             [
-                f"stages.{stage}.algorithm.reference.reset_optimizer: {name} has no reference that is reset; give "
-                "reference.update=reset and a regularize.kl above 0, or leave it out"
-                for stage, name in enumerate(("dapo", "grpo"))
+                "stages.0.algorithm.reference.update: reset, but dapo has no reference policy; give a regularize.kl above 0, "
+                "or leave it out",
+                "stages.1.algorithm.reference.reset_optimizer: grpo has no reference that is reset; give "
+                "reference.update=reset and a regularize.kl above 0, or leave it out",
+            ],
+        ),
+        (
+            [
+                "stages.0.algorithm={name: dapo, reference: {update: ema}}",
+                "stages.1.algorithm={name: dapo, reference: {reset_optimizer: true}}",
+            ],
+            [
+                "stages.0.algorithm.reference.update: ema, but dapo has no reference policy; give a regularize.kl above 0, "
+                "or leave it out",
+                "stages.1.algorithm.reference.reset_optimizer: dapo has no reference that is reset; give "
+                "reference.update=reset and a regularize.kl above 0, or leave it out",
+            ],
+        ),
+        (
+            ["stages.1.prompts_per_step=4", "stages.1.update.updates_per_batch=8"],
+            [
+                "stages.1.update.updates_per_batch: 8, but a step has 4 groups, one for each of its prompts: use at most 4, "
+                "or a larger prompts_per_step"
+            ],
+        ),
+        (
+            [
+                "rollout.group_size=8",
+                "stages.0.algorithm={name: rloo, select: {name: pods, keep: 1}}",
+                "stages.1.algorithm={name: gvpo, select: [{name: gfpo, keep: 4}, {name: cppo, share: 0.25}]}",
+            ],
+            [
+                "stages.0.algorithm.select: it leaves 1 of a group's 8 rollouts, but rloo compares the rollouts of a group: "
+                "let it leave at least 2",
+                "stages.1.algorithm.select: it leaves 1 of a group's 8 rollouts, but gvpo compares the rollouts of a group: "
+                "let it leave at least 2",
+            ],
+        ),
+        (
+            ["rollout.group_size=1", "algorithm={name: gvpo, advantage: reward}"],
+            [
+                f"stages.{stage}.rollout.group_size: 1, but gvpo compares the rollouts of a group: use at least 2"
+                for stage in (0, 1)
+            ],
+        ),
+        (
+            [
+                "stages.0.algorithm={name: rec, objective: {regularizer: k2}}",
+                "stages.1.algorithm={name: rec, objective: {coefficient: 0.5}}",
+            ],
+            [
+                "stages.0.algorithm.objective: regularizer: k2 needs a coefficient; give one, such as coefficient: 0.1",
+                "stages.1.algorithm.objective: coefficient: 0.5 is that of a regularizer, and there is none: give "
+                "regularizer: k2 or forward_kl, or leave it out",
             ],
         ),
     ],
@@ -114,6 +165,21 @@ def test_mistakes_of_all_stages_come_at_once_before_any_data(
     with pytest.raises(ConfigError) as caught:
         resolve_stages(config(tmp_path, *overrides))
     assert caught.value.mistakes == lines
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "algorithm={name: dapo, regularize: {kl: {from: 0.0, to: 0.1}}, reference: {update: ema}}",
+        "algorithm={name: gvpo, objective: {reference: initial}, reference: {update: ema}}",
+        "algorithm={name: raft, select: [positives, {name: pods, keep: 1}]}",
+        "algorithm={name: grpo, select: {name: cppo, share: 0.1}}",
+        "algorithm={name: rec, objective: {regularizer: k2, coefficient: {from: 0.5, to: 0.0}}}",
+    ],
+)
+def test_settings_that_have_an_effect_are_accepted(tmp_path: Path, override: str) -> None:
+    with pytest.raises(AssertionError, match="a task was loaded"):  # nothing is refused
+        resolve_stages(config(tmp_path, override))
 
 
 @pytest.mark.parametrize("rewards", ["{}", "{format: 0.0}"])

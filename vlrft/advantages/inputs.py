@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from vlrft.advantages.grouped import Bools, Floats, Ints, dense_labels
+from vlrft.advantages.reward_components import components_of
 from vlrft.plugins.names import unknown_name
 from vlrft.schema import Group, Piece, RewardError, Rollout, Turn
 from vlrft.schema.errors import AdvantageError
 
-REST = (
-    "environment"  # the component for the part of a reward that its weighted scores do not explain
-)
 FREE_SIGNALS = frozenset({"id", "logprob"})  # known without asking the rollout engine
 NO_TURN = Turn()  # of a sampled piece outside an environment
-ROUNDING = 1e-9  # a rest below this is the rounding of a weighted sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +36,8 @@ class EstimatorInput:
     max_tokens: int = 0  # the longest completion that the config allows; 0: unknown
     scores: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
     """Reward components, [R] each; NaN where a component does not apply."""
+    imputed: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    """Component -> what the reward counts where the component's reward failed [R]; 0 elsewhere."""
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
     """Component -> weight; a component without a weight counts nothing."""
     greedy: Floats | None = None  # [R] reward of the greedy rollout of the same sample
@@ -70,6 +69,10 @@ class EstimatorInput:
         if name not in self.keys:
             raise AdvantageError(unknown_name("group key", name, [*self.keys, "step"]))
         return self.keys[name]
+
+    def counted(self, name: str) -> Floats:
+        """A component as the reward counts it [R]: where its reward failed, as the group's mean; 0 where it does not apply."""
+        return np.nan_to_num(self.scores[name]) + self.imputed.get(name, 0.0)
 
     def past(self, name: str, default: float) -> Floats:
         """The number noted under this name at the last visit of each rollout's prompt [R]; `default` where nothing was."""
@@ -156,7 +159,7 @@ def estimator_input(
     rollouts = [r for g in groups for r in g.rollouts]
     index = np.repeat(np.arange(len(groups)), [len(g.rollouts) for g in groups])
     rewards = np.array([r.reward for r in rollouts], dtype=np.float64)
-    scores, used = _components(rollouts, rewards, weights)
+    components = components_of(rollouts, weights)
     turns = [
         (i, k, p, p.turn or NO_TURN)
         for i, r in enumerate(rollouts)
@@ -169,8 +172,9 @@ def estimator_input(
     return EstimatorInput(
         values=rewards,
         keys={**_tag_keys(rollouts), "sample": index.astype(np.int64)},
-        scores=scores,
-        weights=used,
+        scores=components.scores,
+        imputed=components.imputed,
+        weights=components.weights,
         tokens=np.array([r.tokens for r in rollouts], dtype=np.int64),
         truncated=np.array([r.truncated for r in rollouts], dtype=np.bool_),
         max_tokens=max_tokens,
@@ -210,27 +214,6 @@ def _signal(piece: Piece, name: str) -> Floats:
     if len(values) != len(piece.ids):
         return np.full(len(piece.ids), np.nan)
     return np.array(values, dtype=np.float64)
-
-
-def _components(
-    rollouts: Sequence[Rollout], rewards: Floats, weights: Mapping[str, float]
-) -> tuple[dict[str, Floats], dict[str, float]]:
-    """Scores [R] by name, NaN where one does not apply, and their weights. The rest of a reward, such as an environment's
-    own, is a component too."""
-    scores: dict[str, Floats] = {}
-    used: dict[str, float] = {}
-    for name in dict.fromkeys(name for r in rollouts for name in r.scores):
-        column = [math.nan if (v := r.scores.get(name)) is None else float(v) for r in rollouts]
-        scores[name] = np.array([v if math.isfinite(v) else math.nan for v in column])
-        if (weight := weights.get(name.split("/")[0])) is not None:
-            used[name] = weight
-            for r, v in zip(rollouts, column, strict=True):
-                if r.scores.get(name) is not None and not math.isfinite(v):
-                    raise RewardError(f"{r.sample.id}: the reward {name} is not finite: {v}")
-    rest = rewards - sum((w * np.nan_to_num(scores[n]) for n, w in used.items()), 0.0)
-    if REST not in scores and bool((np.abs(rest) > ROUNDING).any()):
-        scores[REST], used[REST] = rest, 1.0
-    return scores, used
 
 
 def _tag_keys(rollouts: Sequence[Rollout]) -> dict[str, Ints]:

@@ -38,8 +38,8 @@ class Reference:
     `update` changes it. With LoRA it is the model without its adapters."""
 
     update: Literal["never", "ema", "reset"] = "never"
-    """ema: after each step, reference ← decay · reference + (1 − decay) · policy; reset: a copy of the policy every
-    `every` steps."""
+    """ema: after each step, reference ← decay · reference + (1 − decay) · policy, in float32 at least; reset: a copy of the
+    policy every `every` steps."""
     decay: UnitInterval = 0.99
     every: Positive = 100
     reset_optimizer: bool = False
@@ -107,6 +107,16 @@ class Algorithm:
     def estimator(self) -> Estimator:
         """The estimator that `advantage` names or lists the steps of."""
         return find_estimator(self.advantage)
+
+    @property
+    def min_trained(self) -> int:
+        """The fewest rollouts of a group that the objective works with."""
+        return int(getattr(self.objective, "min_group", 1))
+
+    @property
+    def min_group(self) -> int:
+        """The fewest rollouts of a group that the estimator and the objective work with."""
+        return max(self.estimator.min_group, self.min_trained)
 
     @property
     def needs(self) -> Needs:

@@ -96,7 +96,8 @@ def override(algorithm: Algorithm, changes: Mapping[str, Any]) -> Algorithm:
 def _change_part(
     key: str, value: Any, algorithm: Algorithm, schedules: Mapping[str, Schedule]
 ) -> tuple[Any, dict[str, Schedule]]:
-    """The part with these settings, and the schedules with its own; another objective drops those of the present one."""
+    """The part with these settings, and the schedules with its own; a constant drops the schedule of its setting, another
+    objective those of the present one."""
     where, present = f"algorithm.{key}", getattr(algorithm, key)
     make: Any = partial(change, present)
     kept = dict(schedules)
@@ -110,6 +111,7 @@ def _change_part(
             make({**constants, name: end}, where)
         constants[name] = schedule.at(0.0)
     made = make(constants, where)
+    kept = {path: s for path, s in kept.items() if path not in {f"{key}.{n}" for n in constants}}
     return made, kept | {f"{key}.{name}": schedule for name, schedule in scheduled.items()}
 
 

@@ -60,8 +60,9 @@ def policy_loss(
     an estimator that reads the reward's components; `keys` {name: [B]}, for one with more group keys; `step_rewards` [B],
     `penalties` [B] that the reward is already without, and `anchors` [B], labels of the observation that a row began at, for
     one that compares turns: a rollout's rows are then its turns, in order; `signals` {name: [B T]}, for an estimator that reads numbers of
-    tokens: `id`, `entropy`, …; `logprob` is that of `sampled_logprobs`; `progress`, the share of the run's steps that are done, `known` and
-    `history` {name: [B]}, numbers of the row's sample and what was noted at its last visit, for one that reads them).
+    tokens: `id`, `entropy`, …; `logprob` is that of `sampled_logprobs`; `known` and
+    `history` {name: [B]}, numbers of the row's sample and what was noted at its last visit, for one that reads them; `progress`, the
+    share of the run's steps that are done, for one that reads it and for settings with a schedule; default 0).
 
     Raises ValueError naming a declared need that is missing, NonFiniteError for log-probs, RewardError for rewards.
     """
@@ -87,6 +88,7 @@ def policy_loss(
         raise ValueError(f"{name} needs extras={{'signals': {{{missing[0]!r}: [B T], …}}}}")
     if algorithm.reduction == "constant" and "length" not in extras:
         raise ValueError("the reduction `constant` needs extras={'length': longest completion}")
+    algorithm = algorithm.at(float(extras.get("progress", 0.0)))
     device, wide = logprobs.device, torch.promote_types(logprobs.dtype, torch.float32)
     rows = len(logprobs)
     group_index = _dense_labels(group, rows)

@@ -87,7 +87,7 @@ class UpdateConfig:
     """Half-precision weights are trained through float32 copies. false: in place, where an update below the last bit of a
     weight is lost; for learning rates well above 1e-5 when memory is short."""
     updates_per_batch: Positive = 1
-    """Optimiser steps per batch of rollouts, over disjoint mini-batches of groups."""
+    """Optimiser steps per batch of rollouts, over disjoint mini-batches of groups; at most `prompts_per_step`."""
     max_tokens_per_micro_batch: Positive = 16384
     """The most packed tokens in one forward and backward pass; an image counts as the tokens that keep as much memory (0
     where the vision model is frozen). Results do not depend on it."""

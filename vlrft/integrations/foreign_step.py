@@ -62,7 +62,13 @@ def foreign_step(
         estimate_rows, estimator=algorithm.estimator, weights=weights, max_tokens=max_tokens
     )
     groups = algorithm.keep.choose(groups, len(groups))
-    kept, advantages = select_and_estimate(groups, algorithm.select, estimate)
+    kept, advantages = select_and_estimate(
+        groups,
+        algorithm.select,
+        estimate,
+        min_estimated=algorithm.estimator.min_group,
+        min_trained=algorithm.min_trained,
+    )
     order = [index[id(r)] for g in kept for r in g.rollouts]
     # The log-probs come from the trainer, at its temperature.
     batch = make_batch(kept, advantages, algorithm, temperature=1.0, max_tokens=max_tokens).loss

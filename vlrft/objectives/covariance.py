@@ -56,7 +56,7 @@ class CovarianceWeighted:
         variance = per_group((c**2).sum(1), batch) / count
         weights = per_group((_kernel(c, variance) * batch.mask).sum(1), batch)
         if self.released:
-            empty = tokens.new_zeros(int(batch.group.max()) + 1)
+            empty = tokens.new_zeros(int(batch.group.max()) + 1 if len(batch.group) else 1)
             longest = empty.scatter_reduce(0, batch.group, tokens, "amax")
             count = per_group(torch.ones_like(filled), batch) * longest[batch.group]
         return {"centre": centre, "variance": variance, "scale": count / weights.clamp(min=1e-12)}

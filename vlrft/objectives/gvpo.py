@@ -47,6 +47,7 @@ class Gvpo:
     """Keep the covariance term, −β² (s_i − s̄)(s'_i − s̄')."""
 
     reductions: ClassVar[tuple[str, ...]] = ("group_sum",)
+    min_group: ClassVar[int] = 2
 
     @property
     def needs(self) -> Needs:

@@ -52,7 +52,10 @@ class Terms:
 
 @runtime_checkable
 class Objective(Protocol):
-    """A loss. The docstring of each implementation gives its equation, its paper and its assumptions."""
+    """A loss. The docstring of each implementation gives its equation, its paper and its assumptions.
+
+    An objective that compares rollouts may have `min_group`, the smallest group that it works with; default 1.
+    """
 
     @property
     def needs(self) -> Needs: ...

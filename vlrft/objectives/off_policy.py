@@ -41,8 +41,8 @@ class OffPolicy:
     range: Literal["none", "two_side", "one_side", "ring", "sequence"] = "one_side"
     weight: Literal["one", "ratio", "truncated", "sequence", "advantage"] = "one"
     regularizer: Literal["none", "k2", "forward_kl"] = "none"
-    coefficient: NonNegativeFloat = 0.0
-    """τ."""
+    coefficient: NonNegativeFloat | None = None
+    """τ, of a regularizer."""
     clip_low: Annotated[float, Range(gt=0, le=1)] = 0.2
     clip_high: PositiveFloat = 0.2
     far_low: Annotated[float, Range(gt=0, le=1)] = 0.6
@@ -51,11 +51,22 @@ class OffPolicy:
     """ε'_high."""
     temperature: PositiveFloat = 1.0
 
+    def __post_init__(self) -> None:
+        if self.regularizer != "none" and self.coefficient is None:
+            raise ValueError(
+                f"regularizer: {self.regularizer} needs a coefficient; give one, such as coefficient: 0.1"
+            )
+        if self.regularizer == "none" and self.coefficient is not None:
+            raise ValueError(
+                f"coefficient: {self.coefficient} is that of a regularizer, and there is none: give regularizer: k2 or "
+                "forward_kl, or leave it out"
+            )
+
     @property
     def needs(self) -> Needs:
         return Needs(
             old_logprobs=True,
-            zero_signal_groups=self.regularizer != "none" and self.coefficient > 0,
+            zero_signal_groups=bool(self.coefficient),
         )
 
     def __call__(self, logprobs: Float[Tensor, "B T"], batch: LossBatch) -> Terms:
@@ -65,11 +76,15 @@ class OffPolicy:
         inside = self._in_range(of_row if self.range == "sequence" else ratio, advantages)
         weights = self._weights(ratio, of_row, advantages)
         values = -weights * advantages * logprobs * inside
-        if self.regularizer == "k2":
-            values = values + self.coefficient * (logprobs - batch.old_logprobs) ** 2
-        elif self.regularizer == "forward_kl":
-            values = values - self.coefficient * logprobs
+        if self.coefficient is not None:
+            values = values + self.coefficient * self._penalty(logprobs, batch.old_logprobs)
         return Terms(values=values, observed={"ratio/out_of_range": 1 - inside.to(values.dtype)})
+
+    def _penalty(
+        self, logprobs: Float[Tensor, "B T"], old_logprobs: Float[Tensor, "B T"]
+    ) -> Float[Tensor, "B T"]:
+        """The regulariser of each token, without τ."""
+        return (logprobs - old_logprobs) ** 2 if self.regularizer == "k2" else -logprobs
 
     @staticmethod
     def _ratios(

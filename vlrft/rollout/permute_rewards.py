@@ -32,6 +32,7 @@ def _permute(rollouts: Sequence[Rollout], seed: int) -> tuple[Rollout, ...]:
             rollout,
             reward=source.reward,
             scores=source.scores,
+            imputed=source.imputed,
             errors=source.errors,
             rows=_reward_last_turn(rollout, source.reward) if rollout.turns else rollout.rows,
         )

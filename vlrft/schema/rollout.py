@@ -119,6 +119,9 @@ class Rollout:
     rows: tuple[TrainingRow, ...]
     reward: float = 0.0
     scores: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    imputed: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Name of a score that is missing because its reward failed with `on_error: none` -> the mean of the group's other
+    rollouts, which `reward` counts in its place."""
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
     """Name of a failed reward, whose score is 0.0 or None -> its error; under ENVIRONMENT, the error that ended the episode."""
     retries: Mapping[str, int] = field(default_factory=dict[str, int])

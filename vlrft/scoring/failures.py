@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from vlrft.schema import DataError
 from vlrft.scoring.calls import Outcome
@@ -35,13 +35,12 @@ def _may_pass(outcome: Outcome) -> bool:
     return isinstance(outcome, Exception) and not isinstance(outcome, DataError)
 
 
-def neutral_values(values: Sequence[float | None]) -> list[float]:
-    """The score that each rollout of a group adds to its reward. Where the call failed (None) it is the mean of the others,
-    which moves no advantage; 0.0 where all failed.
+def mean_scores(scores: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
+    """The mean of each score of a group's calls, which a call that failed counts so that it moves no advantage. A score that
+    does not apply counts 0.0, as in the reward.
 
-    >>> neutral_values([1.0, None, 0.0])
-    [1.0, 0.5, 0.0]
+    >>> mean_scores([{"judge": 1.0}, {"judge": 0.0}, {"judge": None}, {"judge": 1.0}])
+    {'judge': 0.5}
     """
-    known = [value for value in values if value is not None]
-    mean = sum(known) / len(known) if known else 0.0
-    return [mean if value is None else value for value in values]
+    names = dict.fromkeys(name for one in scores for name in one)
+    return {name: sum(one.get(name) or 0.0 for one in scores) / len(scores) for name in names}

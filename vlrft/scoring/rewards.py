@@ -9,7 +9,7 @@ from vlrft.distributed.phases import phase
 from vlrft.plugins.process_state import keeping_process_state
 from vlrft.schema import Rollout
 from vlrft.scoring.calls import Outcome, split_into_calls, start_calls
-from vlrft.scoring.failures import neutral_values, retry_calls
+from vlrft.scoring.failures import mean_scores, retry_calls
 from vlrft.scoring.reward_input import RewardInput
 from vlrft.scoring.weighted import RewardResult, WeightedReward, check_outcome, reward_error
 
@@ -39,7 +39,7 @@ def score_groups(
     indices = iter(range(len(rollouts)))
     group_indices = [[next(indices) for _ in group] for group in groups if group]
     results = [
-        _without_effect(reward, column, group_indices) if reward.on_error == "none" else column
+        _without_effect(column, group_indices) if reward.on_error == "none" else column
         for reward, column in zip(
             rewards, _call_rewards(rewards, inputs, group_indices), strict=True
         )
@@ -61,40 +61,37 @@ def _add_scores(
 ) -> Rollout:
     """The rollout with the result of each reward added."""
     total, scores, errors = rollout.reward, dict(rollout.scores), dict(rollout.errors)
-    retries = dict(rollout.retries)
+    imputed, retries = dict(rollout.imputed), dict(rollout.retries)
     for reward, result in zip(rewards, results, strict=True):
         for name, value in result.scores.items():
             if name in scores:
                 problem = f"gives the score {name!r}, which exists already; rename it"
                 raise reward_error(reward, [reward_input], problem)
             scores[name] = value
-            if result.addend is None:
-                total += reward.weight * (value or 0.0)
-        total += result.addend or 0.0
+            total += reward.weight * (value or 0.0)
+        for name, mean in (result.imputed or {}).items():
+            imputed[name] = mean
+            total += reward.weight * mean
         if result.error is not None:
             errors[reward.name] = result.error
         if result.retries:
             retries[reward.name] = result.retries
-    return replace(rollout, reward=total, scores=scores, errors=errors, retries=retries)
+    return replace(
+        rollout, reward=total, scores=scores, imputed=imputed, errors=errors, retries=retries
+    )
 
 
 def _without_effect(
-    reward: WeightedReward, results: Sequence[RewardResult], groups: Sequence[Sequence[int]]
+    results: Sequence[RewardResult], groups: Sequence[Sequence[int]]
 ) -> list[RewardResult]:
-    """The results, where the failed ones of a group add the mean of its others. Without a failure they are unchanged."""
+    """The results, where the failed ones of a group count the mean scores of its others. Without a failure they are
+    unchanged."""
     out = list(results)
     for group in groups:
-        if not any(results[k].error for k in group):
-            continue
-        added = [
-            None
-            if results[k].error
-            else sum(reward.weight * (value or 0.0) for value in results[k].scores.values())
-            for k in group
-        ]
-        for k, value in zip(group, neutral_values(added), strict=True):
+        means = mean_scores([results[k].scores for k in group if not results[k].error])
+        for k in group:
             if results[k].error:
-                out[k] = results[k]._replace(addend=value)
+                out[k] = results[k]._replace(imputed=means)
     return out
 
 

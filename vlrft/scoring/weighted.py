@@ -25,12 +25,12 @@ Scores = dict[str, float | None]
 
 class RewardResult(NamedTuple):
     """The scores that one reward gives one rollout, the error that made them 0.0 or None, if any, and how often the call
-    was made again. `addend`: the part of the rollout's reward, already weighted, in place of that of its scores."""
+    was made again. `imputed`: the scores that the rollout's reward counts in place of those that failed."""
 
     scores: Scores
     error: str | None = None
     retries: int = 0
-    addend: float | None = None
+    imputed: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

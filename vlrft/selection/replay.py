@@ -83,6 +83,7 @@ def _dump(rollout: Rollout) -> dict[str, Any]:
         "reward": rollout.reward,
         "scores": dict(rollout.scores),
         "policy_step": rollout.policy_step,
+        **({"imputed": dict(rollout.imputed)} if rollout.imputed else {}),
         **({"policy_steps": list(piece.policy_steps)} if piece.policy_steps else {}),
         **({"signals": {k: list(v) for k, v in piece.signals.items()}} if piece.signals else {}),
     }
@@ -103,6 +104,7 @@ def _load(stored: Mapping[str, Any], fresh: Rollout) -> Rollout:
         rows=(TrainingRow(prompt=fresh.rows[0].prompt, pieces=(piece,)),),
         reward=stored["reward"],
         scores=dict(stored["scores"]),
+        imputed=dict(stored.get("imputed", {})),
         policy_step=stored["policy_step"],
         origin="replay",
     )

@@ -37,6 +37,15 @@ class Selector(Protocol):
         ...
 
 
+@runtime_checkable
+class FixedSize(Protocol):
+    """A selector that keeps a number of rollouts which only depends on the size of the group."""
+
+    def count(self, size: int) -> int:
+        """The rollouts that it keeps of a group of `size`."""
+        ...
+
+
 Selectors = Selector | tuple[Selector, ...] | None
 """One rule, several that run in their order, or none."""
 
@@ -53,10 +62,12 @@ class Cppo:
 
     before_advantages: ClassVar[bool] = False
 
+    def count(self, size: int) -> int:
+        return max(math.ceil(self.share * size - ROUNDING), 1)
+
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
-        count = max(math.ceil(self.share * len(advantages) - ROUNDING), 1)
         largest = sorted(range(len(advantages)), key=lambda i: (-abs(advantages[i]), i))
-        return sorted(largest[:count])
+        return sorted(largest[: self.count(len(advantages))])
 
 
 @strict
@@ -67,6 +78,9 @@ class Pods:
     keep: Positive = 4
 
     before_advantages: ClassVar[bool] = True
+
+    def count(self, size: int) -> int:
+        return min(self.keep, size)
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
         return widest(group.rewards, self.keep)
@@ -93,6 +107,9 @@ class Gfpo:
     by: Literal["length", "reward_per_token"] = "length"
 
     before_advantages: ClassVar[bool] = True
+
+    def count(self, size: int) -> int:
+        return min(self.keep, size)
 
     def choose(self, group: Group, advantages: Advantages) -> list[int]:
         def rank(i: int) -> tuple[float, int]:
@@ -150,24 +167,37 @@ def subset(group: Group, rollouts: Sequence[int]) -> Group:
 
 
 def select_and_estimate(
-    groups: Sequence[Group], selectors: Selectors, estimate: Estimate
+    groups: Sequence[Group],
+    selectors: Selectors,
+    estimate: Estimate,
+    *,
+    min_estimated: int = 1,
+    min_trained: int = 1,
 ) -> tuple[list[Group], list[RowAdvantages]]:
-    """The groups with the rollouts that the selectors keep one after the other, and their advantages; a group that keeps
-    none is dropped.
+    """The groups with the rollouts that the selectors keep one after the other, and their advantages.
 
-    Advantages are estimated once, after the last selector that runs before them.
+    Advantages are estimated once, after the last selector that runs before them. A group that keeps fewer rollouts than the
+    estimate (`min_estimated`) or the loss (`min_trained`) compares is dropped.
     """
     chain = chain_of(selectors)
     left = list(groups)
     for selector in chain:
         if selector.before_advantages:
             indices = select(selector, left)
-            left = [subset(g, i) for g, i in zip(left, indices, strict=True) if i]
+            left = [
+                subset(g, i)
+                for g, i in zip(left, indices, strict=True)
+                if len(i) >= max(min_estimated, min_trained)
+            ]
     advantages = estimate(left)
     for selector in chain:
         if not selector.before_advantages:
             indices = select(selector, left, rollout_means(advantages))
-            kept = [(g, a, i) for g, a, i in zip(left, advantages, indices, strict=True) if i]
+            kept = [
+                (g, a, i)
+                for g, a, i in zip(left, advantages, indices, strict=True)
+                if len(i) >= min_trained
+            ]
             left = [subset(g, i) for g, _, i in kept]
             advantages = [[a[k] for k in i] for _, a, i in kept]
     return left, advantages

@@ -11,6 +11,7 @@ from vlrft.algorithms import Algorithm
 from vlrft.objectives.find import OBJECTIVES
 from vlrft.plugins.names import did_you_mean
 from vlrft.rollout.task import LoadedTask
+from vlrft.selection.rollout_filters import FixedSize, chain_of
 
 ENVIRONMENT = "environment"  # the component that is no reward of the task
 
@@ -36,16 +37,56 @@ def find_unfit_parts(algorithm: Algorithm, at: str) -> list[str]:
     return mistakes
 
 
+def find_small_groups(algorithm: Algorithm, group_size: int, at: str) -> list[str]:
+    """The key that leaves fewer rollouts of a group than the algorithm compares, if any does, as one line."""
+    if algorithm.answers != "sampled":
+        return []
+    least = algorithm.min_group
+    compares = f"but {algorithm.name} compares the rollouts of a group"
+    if group_size < least:
+        return [f"{at}.rollout.group_size: {group_size}, {compares}: use at least {least}"]
+    size = group_size
+    for selector in chain_of(algorithm.select):
+        size = selector.count(size) if isinstance(selector, FixedSize) else size
+        least = algorithm.min_group if selector.before_advantages else algorithm.min_trained
+        if size < least:
+            return [
+                f"{at}.algorithm.select: it leaves {size} of a group's {group_size} rollouts, {compares}: let it leave at "
+                f"least {least}"
+            ]
+    return []
+
+
+def find_unused_reference_rules(algorithm: Algorithm, at: str) -> list[str]:
+    """Rules about a reference policy that the algorithm does not have or does not reset, one line each."""
+    rule, where = algorithm.reference, f"{at}.algorithm.reference"
+    if rule.update != "never" and not algorithm.needs.ref_logprobs:
+        return [
+            f"{where}.update: {rule.update}, but {algorithm.name} has no reference policy; give a regularize.kl above 0, or "
+            "leave it out"
+        ]
+    if rule.reset_optimizer and rule.update != "reset":
+        return [
+            f"{where}.reset_optimizer: {algorithm.name} has no reference that is reset; give reference.update=reset and a "
+            "regularize.kl above 0, or leave it out"
+        ]
+    return []
+
+
 def find_unknown_components(algorithm: Algorithm, loaded: LoadedTask, at: str) -> list[str]:
     """Components of the reward that the estimator reads and the task lacks; those of an environment are not known before
     it is played."""
     if loaded.task.env is not None or algorithm.answers != "sampled":
         return []
-    names = [reward.name for reward in loaded.rewards]
-    wanted = sorted(algorithm.estimator.components - {ENVIRONMENT})
-    return [
-        f"{at}.algorithm.advantage: it reads the reward component {name!r}, which the task's rewards do not have"
-        f"{did_you_mean(name, names) or ';'} rewards: {', '.join(names)}; add it to task.rewards"
-        for name in wanted
-        if name.split("/")[0] not in names
-    ]
+    names, where = [reward.name for reward in loaded.rewards], f"{at}.algorithm.advantage"
+    mistakes: list[str] = []
+    for name in sorted(algorithm.estimator.components):
+        if name.split("/")[0] in names:
+            continue
+        if name == ENVIRONMENT:
+            lack = f"and task {loaded.task.name} has no environment; leave it out"
+        else:
+            hint = did_you_mean(name, names) or ";"
+            lack = f"which the task's rewards do not have{hint} rewards: {', '.join(names)}; add it to task.rewards"
+        mistakes.append(f"{where}: it reads the reward component {name!r}, {lack}")
+    return mistakes

@@ -16,7 +16,12 @@ from vlrft.schema.ranges import MAX_INTEGER
 from vlrft.selection.prompt_sampler import find_prompt_strategy
 from vlrft.selection.prompt_strategies import PromptStrategy
 from vlrft.trainer.ahead.misfits import find_misfits
-from vlrft.trainer.composition import find_unfit_parts, find_unknown_components
+from vlrft.trainer.composition import (
+    find_small_groups,
+    find_unfit_parts,
+    find_unknown_components,
+    find_unused_reference_rules,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +129,13 @@ def find_choices(config: Config) -> list[tuple[Algorithm, PromptStrategy]]:
 def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) -> list[str]:
     """Settings of the stage that the algorithm does not work with."""
     mistakes: list[str] = []
-    smallest = algorithm.estimator.min_group
-    if algorithm.answers == "sampled" and stage.rollout.group_size < smallest:
+    updates, groups = stage.update.updates_per_batch, stage.prompts_per_step
+    if updates > groups:
         mistakes.append(
-            f"{at}.rollout.group_size: {stage.rollout.group_size}, but {algorithm.name} compares the "
-            f"rollouts of a group: use at least {smallest}"
+            f"{at}.update.updates_per_batch: {updates}, but a step has {groups} groups, one for each of its prompts: use at "
+            f"most {groups}, or a larger prompts_per_step"
         )
+    mistakes += find_small_groups(algorithm, stage.rollout.group_size, at)
     least = algorithm.estimator.min_tokens
     if stage.rollout.max_tokens < least:
         mistakes.append(
@@ -150,12 +156,7 @@ def _misfits(algorithm: Algorithm, stage: StageConfig, config: Config, at: str) 
             f"{at}.task.rewards: no reward with a weight is left, and {algorithm.name} learns from nothing else; give "
             "one, such as task.rewards.format=1.0"
         )
-    rule = algorithm.reference
-    if rule.reset_optimizer and not (rule.update == "reset" and algorithm.needs.ref_logprobs):
-        mistakes.append(
-            f"{at}.algorithm.reference.reset_optimizer: {algorithm.name} has no reference that is reset; give "
-            "reference.update=reset and a regularize.kl above 0, or leave it out"
-        )
+    mistakes += find_unused_reference_rules(algorithm, at)
     if algorithm.reference.update != "never" and config.policy.has_adapters:
         mistakes.append(
             f"{at}.algorithm.reference.update: {algorithm.reference.update}, but with LoRA adapters the "

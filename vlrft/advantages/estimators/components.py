@@ -16,7 +16,8 @@ from vlrft.advantages.grouped import (
     divide_by_step_std,
     least_group,
 )
-from vlrft.advantages.inputs import REST, EstimatorInput
+from vlrft.advantages.inputs import EstimatorInput
+from vlrft.advantages.reward_components import REST
 from vlrft.config import strict
 from vlrft.plugins.names import unknown_name
 from vlrft.schema.errors import AdvantageError
@@ -25,7 +26,8 @@ from vlrft.schema.ranges import FiniteFloat
 
 @strict
 class Combine:
-    """v_i ← Σ_k w_k s_ik over the components that apply to rollout i."""
+    """v_i ← Σ_k w_k s_ik over the components that apply to rollout i; one whose reward failed (`on_error: none`) counts as
+    the mean of the group's others."""
 
     weights: dict[str, FiniteFloat] | None = None
     """Component -> weight; default: the task's. A component that is not named counts nothing; `name` means every
@@ -39,7 +41,7 @@ class Combine:
     def __call__(self, inputs: EstimatorInput) -> EstimatorInput:
         total = np.zeros_like(inputs.values)
         for name, weight in component_weights(inputs, self.weights).items():
-            total += weight * np.nan_to_num(inputs.scores[name])
+            total += weight * inputs.counted(name)
         return replace(inputs, values=total)
 
 
@@ -97,9 +99,12 @@ def component_weights(
 
 
 def scores_of(inputs: EstimatorInput, name: str) -> Floats:
-    """The scores [R] of one component. Raises AdvantageError for an unknown one, and for one that has parts only."""
+    """The scores [R] of one component; zeros for an environment that paid nothing in the step. Raises AdvantageError for an
+    unknown one, and for one that has parts only."""
     refuse_unknown([name], inputs)
     if name not in inputs.scores:
+        if name == REST:
+            return np.zeros_like(inputs.values)
         raise AdvantageError(
             f"the reward component {name!r} has only parts here; known: {', '.join(inputs.scores)}"
         )

@@ -48,7 +48,7 @@ class Gate:
         passed = applies.any(axis=0) & (~applies | (by >= self.at - MIN_SPREAD)).all(axis=0)
         total = np.zeros_like(inputs.values)
         for name, weight in component_weights(inputs, self.weights).items():
-            scores = np.nan_to_num(inputs.scores[name])
+            scores = inputs.counted(name)
             gated = bool({name, name.split("/")[0]} & of)
             total += weight * (np.where(passed, scores, 0.0) if gated else scores)
         return replace(inputs, values=total)

@@ -42,8 +42,8 @@ class FirstTurns:
         refuse_unknown(self.turn, inputs)
         of_turn, outcome = np.zeros_like(inputs.values), np.zeros_like(inputs.values)
         weights = component_weights(inputs, None)
-        for name, scores in inputs.scores.items():
-            counted = np.nan_to_num(scores)
+        for name in inputs.scores:
+            counted = inputs.counted(name)
             if {name, name.split("/")[0]} & set(self.turn):
                 of_turn += weights.get(name, 1.0) * counted
             else:

@@ -69,6 +69,7 @@ class EachTurn:
             keys={name: labels[owner] for name, labels in inputs.keys.items()}
             | {"module": inputs.anchors},
             scores=_by_owner(inputs.scores, owner),
+            imputed=_by_owner(inputs.imputed, owner),
             known=_by_owner(inputs.known, owner),
             history=_by_owner(inputs.history, owner),
             notes=_by_owner(inputs.notes, owner),
